@@ -1,5 +1,5 @@
-"""Pieces that the tests of packages and of images share: commands, those of documents among them,
-waits, requests over HTTP."""
+"""Shared parts of the tests of packages and of images: running commands, also those of documents,
+waiting, and requests over HTTP."""
 import http.client
 import pathlib
 import re
@@ -10,7 +10,7 @@ import time
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 
-# The longest wait for a start, a stop or an answer.
+# The longest wait for a start, a stop or an answer, in seconds.
 PATIENCE_SECONDS = 120
 
 
@@ -26,7 +26,7 @@ def run(*command, **more):
 
 
 def block(page, first):
-    """The commands of the block of a page that begins so."""
+    """The commands of the only block of a page that begins with `first`."""
     blocks = re.findall(r"^( *)```\w*\n(.*?)^\1```$", (DOCS / page).read_text(), re.M | re.S)
     commands, = (textwrap.dedent(text) for _, text in blocks if text.lstrip().startswith(first))
     return commands
@@ -41,7 +41,7 @@ def wait_until(condition, what):
 
 
 def ask(port, method, path, body=None, headers={}, trust=None):
-    """The status and the body of an answer; over TLS, if it is said whom to trust."""
+    """Makes a request; returns the status and the body of the answer. With `trust`, it uses TLS."""
     if trust is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     else:
@@ -56,7 +56,7 @@ def ask(port, method, path, body=None, headers={}, trust=None):
 
 
 def wait_for_server(port, server):
-    """Returns once the server of that process answers; one that ended has said why."""
+    """Waits until the server of that process answers; fails if the process has ended."""
     def is_ready():
         if server.poll() is not None:
             fail(f"the server ended with {server.returncode}")

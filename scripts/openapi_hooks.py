@@ -1,5 +1,5 @@
-"""What Schemathesis has to know of the server beside /openapi.json: how lines of JSON are written
-and read, rules between parameters, which no schema of OpenAPI can state, and that nothing waits.
+"""Hooks for Schemathesis, beside /openapi.json: writing and reading NDJSON, rules between parameters
+that OpenAPI cannot express, and limits that keep requests from waiting.
 """
 
 import itertools
@@ -40,7 +40,7 @@ def write(case):
 
 
 def entities(case):
-    # Both forms of a range; `Accept` is none of the headers that OpenAPI describes.
+    # Try both forms of a range. OpenAPI cannot describe the header `Accept`.
     case.headers["Accept"] = LINES if len(repr(case.query)) % 2 else "*/*"
 
 
@@ -64,7 +64,7 @@ def profile(case):
                 query["base"] = "-120..-90"
             return
         query.pop("base", None)
-    # Unless it is said, or the request refused, processor time is recorded for 30 seconds.
+    # Without `seconds`, a valid request would record processor time for 30 seconds.
     seconds = str(query.get("seconds", 1)).strip("[]'")
     if seconds.replace(".", "", 1).isdecimal() and float(seconds) <= 300:
         query["seconds"] = min(float(seconds), RECORDING_SECONDS)

@@ -1,21 +1,24 @@
-//! Makes the checksums of a file right, wherever its fields say that they are (docs/format.md).
-//! What makes no sense is left alone. Written from the format and not with the engine's own code,
-//! so that the two check each other.
+//! Recomputes the checksums of a file at the offsets that its own fields give (docs/format.md).
+//! Parts whose offsets are out of range are skipped. It is written from the format, without the
+//! engine's code, so that each checks the other.
 
 use crc32c::{crc32c, crc32c_append};
 
-/// The file header, whose last 4 bytes are its checksum.
-const HEADER_BYTES: usize = 64;
-/// Of a record.
-const RECORD_HEADER_BYTES: usize = 40;
-/// The fixed part of a segment's footer.
+/// Length of the file header, in bytes. Its last 4 bytes are its checksum.
+pub const HEADER_BYTES: usize = 64;
+/// Length of the shorter form of a record's header, in bytes.
+const RECORD_LENGTH_MIN: usize = 24;
+/// Length of the fixed part of a segment's footer, in bytes.
 const FOOTER_BYTES: usize = 32;
-/// What a sealed segment ends with.
+/// The last bytes of a sealed segment.
 const FOOTER_MAGIC: &[u8] = b"PLSF";
-/// Of a table.
-const CLOSING_BYTES: usize = 96;
+/// Length of a table's closing, in bytes.
+pub const CLOSING_BYTES: usize = 96;
+/// Length of the header and of one entry of a table's index, in bytes.
+const INDEX_ENTRY_BYTES: usize = 16;
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+/// The length or number in the 4 bytes at `at`.
+fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
     let field = bytes.get(at..)?.first_chunk::<4>()?;
     usize::try_from(u32::from_le_bytes(*field)).ok()
 }
@@ -28,7 +31,7 @@ fn offset_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64_at(bytes, at)?).ok()
 }
 
-/// What a checksum is started with that is bound to numbers.
+/// The initial CRC of a checksum that also covers `numbers` (store identity, file number, offset).
 pub fn seed(numbers: &[u64]) -> u32 {
     numbers.iter().fold(0, |sum, number| crc32c_append(sum, &number.to_le_bytes()))
 }
@@ -40,23 +43,25 @@ fn put(bytes: &mut [u8], at: usize, seed: u32, covered: std::ops::Range<usize>) 
     Some(())
 }
 
-/// The identity of the store and the number of the file by its header, which is made right.
+/// Fixes the checksum of the file's header; returns the identity of the store and the number of
+/// the file.
 fn header(file: &mut [u8]) -> Option<(u64, u64)> {
     let sum = crc32c(file.get(..HEADER_BYTES - 4)?);
     file.get_mut(HEADER_BYTES - 4..HEADER_BYTES)?.copy_from_slice(&sum.to_le_bytes());
     Some((u64_at(file, 16)?, u64_at(file, 24)?))
 }
 
-/// Makes the record at the front of `bytes` right and returns its length; nothing if its length
-/// cannot be.
+/// Fixes the checksum of the record at the front of `bytes` and returns its length; `None` if its
+/// length is out of range.
 pub fn fix_record(bytes: &mut [u8], store_seed: u32) -> Option<usize> {
-    let length = u32_at(bytes, 4)?;
-    let possible = length >= RECORD_HEADER_BYTES && length <= bytes.len();
+    let length = length_at(bytes, 4)?;
+    let possible = length >= RECORD_LENGTH_MIN && length <= bytes.len();
     possible.then(|| put(bytes, 0, store_seed, 4..length))??;
     Some(length)
 }
 
-/// Makes a segment right: its header, its records, those behind a gap too, and its footer.
+/// Fixes a segment: its header, its records, also those behind a gap, and its footer. Returns
+/// `None` if there is no footer; header and records are fixed all the same.
 pub fn fix_segment(file: &mut [u8]) -> Option<()> {
     let (identity, number) = header(file)?;
     let store_seed = seed(&[identity]);
@@ -73,7 +78,8 @@ pub fn fix_segment(file: &mut [u8]) -> Option<()> {
     put(file, fixed + 24, seed(&[identity, number]), begin..fixed + 24)
 }
 
-/// Makes a file right, whatever its magic says that it is.
+/// Fixes the checksums of `file`, taken for the kind of file that `magic`, the first bytes of the
+/// unchanged file, names. Returns `None` if the kind is unknown or a field is out of range.
 pub fn fix_file(magic: &[u8], file: &mut [u8]) -> Option<()> {
     match magic.first_chunk()? {
         b"PLCDMANI" => fix_manifest(file),
@@ -83,14 +89,14 @@ pub fn fix_file(magic: &[u8], file: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Makes a manifest right.
+/// Fixes a manifest: its header and its body.
 pub fn fix_manifest(file: &mut [u8]) -> Option<()> {
     let (identity, edition) = header(file)?;
     let end = file.len().checked_sub(4)?;
     put(file, end, seed(&[identity, edition]), HEADER_BYTES..end)
 }
 
-/// Makes a table right: its header, its closing, and the parts that these and the index name.
+/// Fixes a table: its header, its closing, and the parts that the closing and the index name.
 pub fn fix_table(file: &mut [u8]) -> Option<()> {
     let (identity, number) = header(file)?;
     let closing = file.len().checked_sub(CLOSING_BYTES)?;
@@ -103,10 +109,11 @@ pub fn fix_table(file: &mut [u8]) -> Option<()> {
     let (index, index_length) = (offset_at(file, closing + 16)?, offset_at(file, closing + 24)?);
     let _ = fix_part(file, filter, filter_length);
     fix_part(file, index, index_length)?;
-    let blocks = u32_at(file, index + 8)?.min(index_length / 16);
+    let places = (index_length / INDEX_ENTRY_BYTES).saturating_sub(1);
+    let blocks = length_at(file, index + 8)?.min(places);
     for block in 0..blocks {
-        let place = index + 16 + 16 * block;
-        let (begin, length) = (offset_at(file, place)?, u32_at(file, place + 8)?);
+        let place = index + INDEX_ENTRY_BYTES * (1 + block);
+        let (begin, length) = (offset_at(file, place)?, length_at(file, place + 8)?);
         let _ = fix_part(file, begin, length);
     }
     Some(())

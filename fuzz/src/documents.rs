@@ -1,4 +1,4 @@
-//! A store of documents in memory.
+//! A document store in memory, for fuzz targets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub fn collection(
     collection
 }
 
-/// An index over these fields; one that is unique leaves out what has none of them.
+/// An index over these fields. A unique index is also sparse.
 pub fn index(fields: &[&str], unique: bool) -> IndexDefinition {
     IndexDefinition { unique, sparse: unique, ..IndexDefinition::persistent(fields) }
 }

@@ -1,4 +1,4 @@
-//! A small store in memory, with one of its files replaced.
+//! A small example store in memory, one of whose files can be replaced.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -10,25 +10,25 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 /// The folder of the store.
 pub const FOLDER: &str = "/store";
-/// The table that the example's keys are in.
+/// The table with the example's keys.
 pub const TABLE: &str = "fruit";
-/// The smallest that a segment can be.
+/// The smallest allowed size of a segment.
 const SEGMENT_SIZE_BYTES: u64 = 4096;
 
-/// A file of the store: its path and its bytes, without the zeros that it ends in.
+/// A file of the store.
 #[derive(Clone, Debug)]
 pub struct StoredFile {
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
-    /// Its length, with these zeros.
+    /// The length of the file, including the zeros at its end.
     pub length: usize,
-    /// Its bytes.
+    /// The bytes, without the zeros at the end of the file.
     pub bytes: Vec<u8>,
 }
 
 static CLOCK: LazyLock<&SimulatedClock> = LazyLock::new(|| SimulatedClock::leaked(1_000));
 
-/// The settings that stores are opened with.
+/// The options that stores are opened with.
 pub fn options(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions {
         segment_size_bytes: SEGMENT_SIZE_BYTES,
@@ -85,19 +85,30 @@ fn write_example(files: &SimulatedFileSystem) -> Result<()> {
     Ok(())
 }
 
-/// The example with the bytes of file `index` replaced by `bytes`, which zeros follow up to the
-/// length that the file had, unless it `is_cut`.
+/// Makes the example with the contents of file `index` replaced by `bytes`. The file is padded with
+/// zeros to its old length, unless `is_cut`.
+///
+/// # Errors
+/// If a simulated file cannot be written.
 pub fn with_file(index: usize, bytes: &[u8], is_cut: bool) -> std::io::Result<SimulatedFileSystem> {
+    with_files(|number, stored| match number == index {
+        true => (bytes.to_vec(), if is_cut { 0 } else { stored.length }),
+        false => (stored.bytes.clone(), stored.length),
+    })
+}
+
+/// The example with other files: `file` gives the bytes of each, and its least length.
+pub fn with_files(
+    file: impl Fn(usize, &StoredFile) -> (Vec<u8>, usize),
+) -> std::io::Result<SimulatedFileSystem> {
     let files = SimulatedFileSystem::new();
     for folder in ["", "journal", "ledger"] {
         files.create_directory(&Path::new(FOLDER).join(folder))?;
     }
     for (number, stored) in EXAMPLE.iter().enumerate() {
-        let is_replaced = number == index;
-        let bytes = if is_replaced { bytes } else { &stored.bytes[..] };
-        let length = if is_replaced && is_cut { 0 } else { stored.length };
+        let (bytes, length) = file(number, stored);
         let file = files.create(&stored.path)?;
-        file.write_all_at(bytes, 0)?;
+        file.write_all_at(&bytes, 0)?;
         file.set_length(length.max(bytes.len()) as u64)?;
     }
     Ok(files)

@@ -1,6 +1,6 @@
-//! Queries. Any text is read or refused; what is read is planned and run for a moment, over a few
-//! documents with indexes, within its bounds of memory and time. Where the order of rows makes no
-//! difference, indexes make none to the result.
+//! AQL queries. Any text is parsed or refused. A parsed query is planned, and runs over a few
+//! documents with indexes, within limits of memory and time. If the result does not depend on the
+//! order of rows, it must be the same with and without indexes.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ const EDGES: &str = r#"[
     {"_key":"3","_from":"c/b","_to":"c/nothing","w":"3"}
 ]"#;
 
-/// Values of bind variables, one after another.
+/// Values for bind variables, used in turn.
 const VALUES: [&str; 6] = ["1", "\"abc\"", "null", "[1, \"1\", null]", "{\"a\": 1}", "\"a\""];
 
-/// What may be another result each time.
+/// Parts of the names of functions whose results may differ between runs.
 const UNSTEADY: [&str; 6] = ["RAND", "UUID", "NOW", "SLEEP", "PASSTHRU", "_REV"];
 
 thread_local! {
-    /// The documents, until a query writes.
+    /// The documents; discarded after a query that writes.
     static WORLD: RefCell<Option<Arc<Documents>>> = const { RefCell::new(None) };
 }
 
@@ -69,7 +69,7 @@ fn world() -> Arc<Documents> {
     documents
 }
 
-/// The data without its indexes but for the primary one.
+/// The data with the primary index only.
 struct Plain(Arc<dyn Source>);
 
 impl Source for Plain {
@@ -121,7 +121,8 @@ fn bind_variables(parsed: &Parsed) -> Value {
     binds.finish().expect("values are small")
 }
 
-/// Runs a query. The plan, and the result if it came to its end.
+/// Runs a query. Returns the plan, and the sorted result if the query completed; `None` if it could
+/// not be planned.
 fn run(
     parsed: &Parsed,
     binds: &Value,
@@ -149,7 +150,7 @@ fn run(
     }
 }
 
-/// Whether the query gives the same values in whichever order it comes to its rows.
+/// Returns true if the values of the result do not depend on the order in which rows are read.
 fn is_of_any_order(plan: &Plan, text: &str) -> bool {
     let nodes = plan.explain().attribute("nodes").elements();
     let is_plain = |node: &Value| {

@@ -1,4 +1,4 @@
-//! A data block of a table. Its checksum is looked at elsewhere: see the target `store`.
+//! A data block of a table. The target `store` covers its checksum.
 
 pub(crate) fn fuzz(data: &[u8]) {
     pellucid_engine::fuzzing::block(data);

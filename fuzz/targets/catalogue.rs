@@ -1,4 +1,4 @@
-//! The definition of a table, or the key of an index entry, as the first byte says.
+//! The definition of a table, or the key of an index entry; the first byte chooses.
 
 use pellucid_engine::fuzzing::{definition, index_key};
 

@@ -1,17 +1,17 @@
-//! The head of a request and a chunked body, in one piece and in many. The first byte is the length
-//! of the pieces.
+//! The head of an HTTP request and a chunked body, in one piece and in many. The first byte is the
+//! length of the pieces.
 
 use std::mem::MaybeUninit;
 
 use pellucid_fuzz::pieces;
 use pellucid_http::{ChunkedDecoder, Framing, HEADERS_MAX, Refusal, parse};
 
-/// Small, so that short inputs reach them.
+/// The limit of the head in bytes; small, so that short inputs reach it.
 const HEAD_BYTES_MAX: usize = 512;
+/// The limit of the body in bytes; small, so that short inputs reach it.
 const BODY_BYTES_MAX: usize = 256;
 
-/// What a head says, without its borrows: its length, how its body is framed, whether the
-/// connection stays open.
+/// Facts about a head: its length, the framing of its body, and true if the connection stays open.
 type Facts = (usize, Framing, bool);
 
 fn head_of(bytes: &[u8]) -> Result<Option<Facts>, Refusal> {
@@ -24,7 +24,7 @@ fn head_of(bytes: &[u8]) -> Result<Option<Facts>, Refusal> {
     Ok(Some((head.head_bytes, head.framing, head.keep_alive)))
 }
 
-/// The body and how many bytes it took; nothing if it is not complete.
+/// The body and the number of bytes consumed; `None` if the body is not complete.
 type Decoded = Result<Option<(Vec<u8>, usize)>, Refusal>;
 
 fn body_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Decoded {
@@ -54,7 +54,7 @@ pub(crate) fn fuzz(data: &[u8]) {
             break;
         }
     }
-    // Which refusal comes first may depend on how much is there, but not whether one comes.
+    // The kind of the first refusal may depend on the bytes available; that there is one may not.
     match &whole {
         Ok(facts) => assert_eq!(gradual.as_ref(), Ok(facts)),
         Err(_) => assert!(gradual.is_err(), "{whole:?}, but in pieces {gradual:?}"),

@@ -1,5 +1,5 @@
-//! Bodies of imports. Whatever is sent, each document that is there afterwards is a whole one under
-//! its own key, and as many are there as the report says.
+//! Bodies of imports. For any body, every document that exists afterwards must be valid and stored
+//! under its own key, and their number must be that of the report.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use pellucid_fuzz::documents::{self, collection, index};
 use pellucid_store::Acknowledgement;
 use pellucid_value::packed;
 
-/// Imports after which a new store is taken: each of them leaves something in the journal.
+/// The number of imports after which a new store is made, because each import grows the journal.
 const IMPORTS_MAX: u32 = 200;
 
 /// A store in memory, with a collection that has indexes.
@@ -92,7 +92,7 @@ pub(crate) fn fuzz(data: &[u8]) {
         assert_eq!(collection.count(), count);
         match report {
             Ok(report) => assert_eq!(report.created, count),
-            // All or nothing, or the text broke off behind what was written before.
+            // A complete import writes nothing. Others may have written documents before the error.
             Err(_) => assert!(choice & 16 == 0 || count == 0),
         }
     });

@@ -1,5 +1,4 @@
-//! JSON text. What is read must be a whole packed document, and be the same after it was written
-//! and read again.
+//! JSON text. The result of parsing must be a valid packed document that round-trips through text.
 
 use pellucid_value::json::{Limits, parse_packed};
 use pellucid_value::packed::check;

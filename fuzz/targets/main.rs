@@ -1,5 +1,5 @@
-//! Every fuzz target in one program, so that what they test is linked once: the environment names
-//! the target.
+//! All fuzz targets in one program, so that the tested code is linked once. The environment
+//! variable `PELLUCID_FUZZ_TARGET` chooses the target.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 
-/// Feeds an input to one decoder.
+/// A function that feeds an input to one decoder.
 type Target = fn(&[u8]);
 
 const TARGETS: &[(&str, Target)] = &[

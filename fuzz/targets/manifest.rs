@@ -1,4 +1,4 @@
-//! A manifest. The first byte says whether the checksums are made right first.
+//! A manifest. The first byte chooses whether the checksums are corrected first.
 
 use pellucid_engine::fuzzing::manifest;
 use pellucid_fuzz::checksums::fix_manifest;

@@ -1,5 +1,5 @@
-//! Packed documents. Damaged ones are read without a panic; whole ones are the same after they were
-//! built anew, and their index keys keep them.
+//! Packed documents. Damaged ones must be read without a panic; valid ones must round-trip through
+//! the builder and through index keys.
 
 use pellucid_value::packed::{Builder, check, open};
 use pellucid_value::{Value, equal, index_key};
@@ -18,7 +18,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     }
     let mut builder = Builder::new();
     builder.value(view.to_value().view());
-    // Documents of older stores may be deeper than what is built.
+    // Documents of older stores may be nested more deeply than the builder allows.
     let Ok(built) = builder.finish() else { return };
     let built = Value::open(&built).expect("a whole document opens");
     assert!(equal(built.view(), view));

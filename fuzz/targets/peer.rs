@@ -1,12 +1,12 @@
-//! What peers of a cluster send: frames, pages, ranges, operations, and the file with the list of
-//! nodes. The first byte says what it is; lengths and checksums are made right, so that what is
-//! behind them is reached.
+//! Messages between peers of a cluster: frames, pages, ranges and operations; and the file with the
+//! list of nodes. The first byte chooses which. Lengths and checksums are corrected, so that the
+//! decoders behind them are reached.
 
 use pellucid_cluster::{Frame, Page, PartOperation, RangeAsk, Remembered, decode, encode_pong};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// Where what the checksum of the list covers begins.
+/// The offset from which the checksum of the list covers its bytes.
 const LIST_COVERED_AT: usize = 16;
 
 fn frame(body: &[u8]) {

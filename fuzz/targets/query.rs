@@ -1,9 +1,9 @@
-//! The parameters behind the `?`. The first byte chooses: the bytes as they are, or the bytes as a
-//! client would send them, some percent-encoded by need and some by whim.
+//! The query parameters of a URL. The first byte chooses: the bytes as they are, or
+//! percent-encoded, where some bytes are encoded without need.
 
 use pellucid_server::fuzzing::query_parameter;
 
-/// Encodes what must be, and every byte whose lowest three bits are those of `whim`.
+/// Percent-encodes the bytes that need it, and all bytes with the same lowest three bits as `whim`.
 fn encode(bytes: &[u8], whim: u8) -> String {
     let mut text = String::new();
     for byte in bytes {

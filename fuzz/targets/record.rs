@@ -1,9 +1,9 @@
-//! A record of the journal. The first byte says whether its checksum is made right first.
+//! A record of the journal. The first byte chooses whether its checksum is corrected first.
 
 use pellucid_engine::fuzzing::record;
 use pellucid_fuzz::checksums::fix_record;
 
-/// What the target starts the checksums of records with.
+/// The initial value of the checksums of records in this target.
 const STORE_SEED: u32 = 7;
 
 pub(crate) fn fuzz(data: &[u8]) {

@@ -1,5 +1,5 @@
-//! A client's view of responses, in one piece and in many. The first byte is the length
-//! of the pieces, the second says whether the response is kept and whether it answers a HEAD.
+//! The client's parser of HTTP responses, in one piece and in many. The first byte is the length of
+//! the pieces. The second chooses whether the response is kept, and whether it answers a HEAD.
 
 use pellucid_client::http::{Malformed, Parsed, Response, ResponseParser};
 use pellucid_fuzz::pieces;

@@ -1,16 +1,15 @@
-//! Writes the inputs that each target starts from, `DIR/TARGET/NUMBER`: real requests, responses
-//! and files, so that no time goes into finding out what one looks like.
+//! Writes the initial corpus of each fuzz target, `DIR/TARGET/NUMBER`: real requests, responses and
+//! files, so that no time goes into finding out what one looks like.
 
 use std::path::Path;
 use std::{env, fs, io};
 
+use pellucid_cluster::{PageEntry, PartOperation, RangeAsk};
 use pellucid_engine::{Engine, verify};
-use pellucid_fuzz::checksums::fix_file;
-use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file};
+use pellucid_fuzz::checksums::{CLOSING_BYTES, HEADER_BYTES, fix_file};
+use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file, with_files};
+use pellucid_store::{Condition, Operation};
 use pellucid_value::json::{Limits, parse_packed};
-
-const HEADER_BYTES: usize = 64;
-const CLOSING_BYTES: usize = 96;
 
 const REQUESTS: &[&str] = &[
     "GET /v0/entity?id=7 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -59,7 +58,7 @@ const JSON: &[&str] = &[
     "{\"a\":1,\"b\":2,\"a\":3}",
 ];
 
-/// Bodies of imports, each behind its switches.
+/// Bodies of imports, each prefixed by its option byte.
 const IMPORTS: &[&str] = &[
     "\0{\"_key\":\"k\",\"a\":[1,{\"b\":null}],\"t\":[{\"x\":1},{\"x\":\"y\"}]}\n\n\
      {\"u\":1}\nnonsense",
@@ -68,26 +67,30 @@ const IMPORTS: &[&str] = &[
     "\x34{\"_from\":\"a\",\"_to\":\"c/b\"}\n{\"_key\":\"k\",\"u\":1}\n{\"u\":1}\n",
 ];
 
-/// Definitions of tables in both versions, of heads only, with a head rule, and of an index.
+/// Definitions of tables: plain, of heads only, with a metadata extractor, compressed with inlined
+/// values, and of an index.
 const DEFINITIONS: &[&[u8]] = &[
-    b"\x01\0\x01\0\0\0\0\0",
     b"\x01\0\x02\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
     b"\x01\0\x02\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
     b"\x01\0\x02\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\0\x04\0\0\0\0\0rule",
+    b"\x01\0\x02\0\0\0\0\0\x01\x01\x01\0\x40\0\0\0\0\0\0\0\0\0\0\0",
     b"\x02\0\x02\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0",
 ];
 
-/// The bodies of an ask and of the answer to a ping, and a list of nodes.
-const PEERS: &[&[u8]] = &[
+/// The bodies of a put and of the answer to a ping.
+const FRAMES: &[&[u8]] = &[
     b"\x07\0\0\0\0\0\0\0\x03\x01\x03\0\xe8\x03\0\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
       \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x05\0\0\0keyvalue",
     b"\x07\0\0\0\0\0\0\0\x82\0\0\0",
-    b"PELLNODE\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x0a\0http://a:1",
 ];
+
+/// A list of nodes.
+const NODES: &[u8] =
+    b"PELLNODE\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x0a\0http://a:1";
 
 const INDEX_KEYS: &[&[u8]] = &[b"term\0\0key", b"\0\xff\0\xff\0\0\0", b"\0\0key", b"a\0\x01k"];
 
-/// The inputs behind each of the beginnings, which are a target's switches.
+/// Every input prefixed by every string of option bytes.
 fn behind<'a>(switches: &[&[u8]], inputs: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Vec<u8>> {
     let with = |first: &&[u8]| inputs.clone().map(|input| [first, input].concat()).collect();
     switches.iter().map(with).collect::<Vec<Vec<_>>>().concat()
@@ -106,19 +109,58 @@ fn write(directory: &Path, target: &str, seeds: &[Vec<u8>]) -> io::Result<()> {
     Ok(())
 }
 
+/// What peers send, each prefixed by the byte that names its kind.
+fn peer_seeds() -> Vec<Vec<u8>> {
+    let frames = FRAMES.iter().map(|frame| [b"\0", *frame].concat());
+    let entry =
+        |key, value| PageEntry { sequence: 7, written_at_ms: 1, expires_at_ms: 0, key, value };
+    let mut page = vec![2];
+    entry(b"a", b"value").encode(&mut page);
+    entry(b"b", b"").encode(&mut page);
+    let mut range = vec![3];
+    let end = Some(b"z".as_slice());
+    RangeAsk { reverse: true, behind: true, end, entries_max: 9, first: b"a" }.encode(&mut range);
+    let mut operations = vec![5];
+    let put = Operation {
+        key: b"a:1",
+        value: Some(b"value"),
+        condition: Condition::Sequence(7),
+        lifetime_ms: Some(3),
+    };
+    let delete = Operation { value: None, condition: Condition::None, lifetime_ms: None, ..put };
+    for operation in [put, delete] {
+        PartOperation { operation, part_length: 1 }.encode(&mut operations);
+    }
+    frames.chain([page, range, [b"\x04", NODES].concat(), operations]).collect()
+}
+
 /// Checks that the targets for files start from a store that works, and that the checksums are
-/// where [`fix_file`] looks for them.
+/// where [`fix_file`] looks for them: a store of which every file got another identity is sound
+/// once they are fixed.
 fn check_example() {
     let files = with_file(usize::MAX, b"", false).expect("the simulated files do not fail");
     let report = verify(FOLDER, &files).expect("the example can be read");
     assert_eq!(report.problems, []);
     let engine = Engine::open(FOLDER, options(&files)).expect("the example can be opened");
     engine.close().expect("the example can be closed");
-    for file in EXAMPLE.iter() {
-        let mut again = file.bytes.clone();
-        fix_file(&file.bytes, &mut again);
-        assert!(again == file.bytes, "{} came out different", file.path.display());
-    }
+    let other = |is_fixed| {
+        let files = with_files(|_, stored| {
+            let mut bytes = stored.bytes.clone();
+            bytes.resize(stored.length, 0);
+            bytes[16..24].copy_from_slice(&7_u64.to_le_bytes());
+            if is_fixed {
+                fix_file(&stored.bytes, &mut bytes);
+            }
+            (bytes, stored.length)
+        });
+        verify(FOLDER, &files.expect("the simulated files do not fail"))
+    };
+    let report = other(true).expect("the fixed example can be read");
+    assert_eq!(report.problems, []);
+    assert!(
+        other(false).is_ok_and(|report| !report.problems.is_empty()),
+        "nothing had to be fixed"
+    );
 }
 
 /// The seeds of the targets for files, from the files of a real store.
@@ -129,8 +171,10 @@ fn write_files(directory: &Path) -> io::Result<()> {
         match &file.bytes[..8] {
             b"PLCDMANI" => manifests.push(&file.bytes),
             b"PLCDTABL" => tables.push(&file.bytes),
-            _ => segments.push(&file.bytes),
+            b"PLCDJRNL" => segments.push(&file.bytes),
+            _ => continue,
         }
+        assert!(index < 16, "the number of the file takes four bits of the option byte");
         for switches in [0_u8, 1, 2, 4] {
             stores.push([&[switches << 4 | index as u8], &file.bytes[..]].concat());
         }
@@ -150,7 +194,7 @@ fn write_files(directory: &Path) -> io::Result<()> {
     )
 }
 
-/// The part of `file` at `begin` that says its length after `length_at` bytes.
+/// The part of `file` at `begin`, whose length is the number at `begin + length_at`.
 fn part(file: &[u8], begin: usize, length_at: usize) -> Option<&[u8]> {
     let length = u32::from_le_bytes(*file.get(begin + length_at..)?.first_chunk()?);
     file.get(begin..begin + length as usize)
@@ -183,7 +227,7 @@ fn main() -> io::Result<()> {
     let index_keys = behind(&[b"\x01"], INDEX_KEYS.iter().copied());
     let definitions = behind(&[b"\0"], DEFINITIONS.iter().copied());
     write(directory, "catalogue", &[definitions, index_keys].concat())?;
-    write(directory, "peer", &behind(&[b"\0", b"\x04"], PEERS.iter().copied()))?;
+    write(directory, "peer", &peer_seeds())?;
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
     write(directory, "import", &with_switches(&[b""], IMPORTS))?;
     write(directory, "json", &with_switches(&[b""], JSON))?;

@@ -1,11 +1,12 @@
-//! A segment of the journal: its records up to a tear, what stands behind it, its footer. The first
-//! byte says whether the checksums are made right first.
+//! A segment of the journal: its records up to a torn one, the bytes after that, and its footer.
+//! The first byte chooses whether the checksums are corrected first.
 
 use pellucid_engine::fuzzing::segment;
 use pellucid_fuzz::checksums::fix_segment;
 
-/// The store and the segment that the target takes the bytes for.
+/// The identity of the store that the segment belongs to in this target.
 const IDENTITY: u64 = 7;
+/// The number of the segment in this target.
 const NUMBER: u64 = 1;
 
 pub(crate) fn fuzz(data: &[u8]) {

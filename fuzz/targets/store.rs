@@ -1,6 +1,6 @@
-//! A whole store, one of whose files is the input: opened, read both ways, looked up, verified,
-//! rebuilt. The first byte chooses the file, whether its checksums are made right first, whether it
-//! is cut short, and whether the ledger is rebuilt.
+//! A whole store, one of whose files is the input. It is verified, opened, scanned in both
+//! directions, and read by key. The first byte chooses the file, whether its checksums are
+//! corrected first, whether it is cut short, and whether the ledger is rebuilt.
 
 use std::ops::Bound;
 
@@ -8,7 +8,8 @@ use pellucid_engine::{Direction, Engine, Result, rebuild_ledger, verify};
 use pellucid_fuzz::checksums::fix_file;
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, TABLE, options, with_file};
 
-/// Keys that a walk takes before it is cut off: more than a file of the longest input holds.
+/// A bound on the keys of one scan, above the number of keys in a file of the longest input. A scan
+/// that exceeds it is a failure.
 const KEYS_MAX: usize = 10_000;
 
 fn use_store(engine: &Engine) -> Result<()> {

@@ -1,6 +1,6 @@
-//! The parts of a table that are read when it is opened. The first byte chooses: the filter, the
-//! index behind the offset at which the blocks end, the closing, or the closing with its checksum
-//! made right. Whole tables are read by the target `store`.
+//! The parts of a table file that are read when it is opened. The first byte chooses the filter,
+//! the index (preceded by the offset at which the blocks end), the closing, or the closing with its
+//! checksum corrected. The target `store` reads whole tables.
 
 use pellucid_engine::fuzzing::{closing, filter, index};
 use pellucid_fuzz::checksums::fix_table;
@@ -14,7 +14,7 @@ pub(crate) fn fuzz(data: &[u8]) {
         _ => {
             let mut bytes = bytes.to_vec();
             if bytes.len() >= 32 {
-                // The target takes the bytes for table 0 of store 0.
+                // The target decodes the bytes as table 0 of store 0.
                 bytes[16..32].fill(0);
             }
             let _ = fix_table(&mut bytes);

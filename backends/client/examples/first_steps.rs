@@ -11,7 +11,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const KEY: &str = "/v0/entity?id=greeting";
 
-/// A server that is asked one question after the other.
+/// A server, for single requests.
 struct Server(Target);
 
 impl Server {
@@ -32,7 +32,7 @@ fn main() -> Outcome<()> {
     let server = Server(Target::parse(&url)?);
     let mut client = Client::connect(&url)?;
 
-    // What is refused is an error: this was a 201.
+    // A refusal would be an error, so the status was 201.
     client.put(b"greeting", b"hello")?;
     println!("put 201");
     let value = client.get(b"greeting")?.unwrap_or_default();

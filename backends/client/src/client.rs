@@ -1,4 +1,4 @@
-//! The client: entities by their keys, each asked of its owner.
+//! The client: reads and writes entities by key, each at the node that owns the key.
 
 use pellucid_topology::NodeList;
 
@@ -8,11 +8,11 @@ use crate::http::{Question, Target, encoded};
 use crate::options::ClientOptions;
 use crate::topology::nodes_known_to;
 
-/// A client of a server or of a cluster; see the crate.
+/// A client of a server or of a cluster. It has one connection to each node.
 pub struct Client {
-    /// The cluster, if the client goes to the owners of keys itself.
+    /// The nodes, if the client sends each request to the owner of the key.
     nodes: Option<NodeList>,
-    /// The servers in the order of the list; without one, that which was connected to.
+    /// The servers, in the order of the nodes; without nodes, the one server of the client.
     targets: Vec<Target>,
     connections: Vec<Option<Connection>>,
     options: ClientOptions,
@@ -28,12 +28,15 @@ impl Client {
     }
 
     /// A client of the server at `url`: `http://host:port`, `https://host:port` or
-    /// `unix:/path/of/socket`. If it is a node of a cluster that is asked at an `http` URL, the
-    /// client goes to the owner of each key. At the others it stays with this server, which
-    /// forwards: nodes list each other without TLS, and credentials are not sent there.
+    /// `unix:/path/of/socket`.
+    ///
+    /// If the URL is an `http` URL of a node of a cluster, the client sends each request to the
+    /// owner of the key. With `https` and `unix` URLs, it sends all requests to this one server,
+    /// which forwards them: the nodes' list has only URLs without TLS, and credentials must not be
+    /// sent to these.
     ///
     /// # Errors
-    /// If the server cannot be asked, or does not answer as Pellucid does.
+    /// If the server cannot be reached, refuses, or does not answer as a Pellucid server does.
     pub fn connect_with(url: &str, options: ClientOptions) -> Result<Client, ClientError> {
         let target = Target::parse(url)?;
         let stays = target.is_tls() || target.socket().is_some();
@@ -50,16 +53,16 @@ impl Client {
         Ok(Client { nodes: Some(nodes), targets, connections, options })
     }
 
-    /// The nodes of the cluster, if the client goes to the owners of keys itself.
+    /// The nodes of the cluster, if the client sends each request to the owner of the key.
     #[must_use]
     pub fn nodes(&self) -> Option<&NodeList> {
         self.nodes.as_ref()
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key; `None` if the key is not there.
     ///
     /// # Errors
-    /// If the key's owner cannot be asked, or refuses.
+    /// If the key's owner cannot be reached, or refuses.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, ClientError> {
         let answer = self.call("GET", key, b"")?;
         match answer.status {
@@ -71,12 +74,12 @@ impl Client {
     /// Puts a value under a key.
     ///
     /// # Errors
-    /// As [`Client::get`]. Where the connection broke, the write may have happened, or twice.
+    /// As [`Client::get`]. If the connection broke, the write may have happened, even twice.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), ClientError> {
         self.call("PUT", key, value)?.accepted(201).map(drop)
     }
 
-    /// Deletes a key, also where there is none.
+    /// Deletes a key. It is no error if the key is not there.
     ///
     /// # Errors
     /// As [`Client::put`].
@@ -84,8 +87,9 @@ impl Client {
         self.call("DELETE", key, b"")?.accepted(202).map(drop)
     }
 
-    /// Asks the key's owner. Every method here may be sent twice without harm, and a connection
-    /// that was kept may have been closed meanwhile as idle: then a new one is tried, once.
+    /// Sends a request to the owner of a key. The server may have closed the kept connection as
+    /// idle; then the request is sent once more, on a new connection. That is safe, because all
+    /// methods here are idempotent.
     fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Answer, ClientError> {
         let owner = self.nodes.as_ref().map_or(0, |nodes| nodes.owner(key));
         let path = path_of(key);
@@ -101,7 +105,7 @@ impl Client {
         self.keep(owner, connection, answer)
     }
 
-    /// Keeps a connection for the next request, if its node does. One that failed is not kept.
+    /// Keeps a connection for the next request, if the server keeps it open.
     fn keep(
         &mut self,
         owner: usize,
@@ -127,8 +131,8 @@ mod tests {
 
     use super::*;
 
-    /// A client of a node that answers so many requests on each connection in turn, then closes it;
-    /// what is left in the channel at the end are the beginnings of requests that it has read.
+    /// A client of a stub that answers this number of requests on each successive connection, then
+    /// closes it. The channel gets the requests that the stub has read.
     fn client_of(answers: &'static [usize]) -> (Client, std::sync::mpsc::Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -155,9 +159,9 @@ mod tests {
         (client, seen)
     }
 
-    /// The caller got the error, though nothing was wrong but the time since its last request.
+    /// Regression: a request after a long pause failed, because its connection was closed as idle.
     #[test]
-    fn a_connection_that_was_closed_as_idle_costs_one_try_on_a_new_one() {
+    fn a_request_on_a_connection_closed_as_idle_is_sent_again() {
         let (mut client, seen) = client_of(&[1, 2]);
         for _ in 0..3 {
             assert_eq!(client.get(b"key").unwrap().as_deref(), Some(&b"x"[..]));
@@ -171,7 +175,7 @@ mod tests {
         assert!(client.get(b"key").is_ok());
         let error = client.get(b"key").unwrap_err();
         assert!(matches!(error, ClientError::Io(..)), "{error}");
-        assert!(client.get(b"key").is_ok(), "the next request begins anew");
+        assert!(client.get(b"key").is_ok(), "the next request opens a new connection");
     }
 
     #[test]

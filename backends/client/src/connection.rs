@@ -1,4 +1,4 @@
-//! One connection to a server: a request, its answer, and the next.
+//! A connection to a server, for one request after the other.
 
 use std::io::{self, Read, Write};
 
@@ -8,21 +8,23 @@ use crate::error::ClientError;
 use crate::http::{Broken, Conversation, HttpError, Question, Target, TlsSetup};
 use crate::options::ClientOptions;
 
+/// A connection to a server.
 pub(crate) struct Connection {
-    /// The server, for messages.
+    /// The address of the server, for messages.
     server: String,
+    /// The value of the `Host` header.
     host: String,
-    /// The header line of the account.
+    /// The `Authorization` header line, with its line end; empty without credentials.
     credentials: String,
     conversation: Conversation<Box<dyn Stream>>,
 }
 
-/// The bytes of a connection, as they are or in TLS.
+/// The byte stream of a connection, with or without TLS.
 trait Stream: Read + Write + Send + Sync {}
 
 impl<S: Read + Write + Send + Sync> Stream for S {}
 
-/// An answer, freed of its framing.
+/// An answer without its framing.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
@@ -31,6 +33,9 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The answer, if it has this status.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if it has another.
     pub(crate) fn accepted(self, status: u16) -> Result<Answer, ClientError> {
         if self.status == status {
             return Ok(self);
@@ -87,7 +92,7 @@ impl Connection {
         Ok(Answer { status: response.status, body: captured.body, keep_alive: response.keep_alive })
     }
 
-    /// True if anything of an answer to the last request has come.
+    /// True if any bytes of an answer to the last request have arrived.
     pub(crate) fn has_answered(&self) -> bool {
         self.conversation.has_answered()
     }

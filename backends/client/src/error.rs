@@ -1,4 +1,4 @@
-//! The failures that a client can fail with.
+//! Errors of the client.
 
 use std::fmt;
 use std::io;
@@ -7,30 +7,30 @@ use pellucid_topology::TopologyError;
 
 use crate::http::HttpError;
 
-/// The reason for which there is no answer, or no good one.
+/// The reason why a request has failed.
 #[derive(Debug)]
 pub enum ClientError {
-    /// The node cannot be reached, or the connection broke.
+    /// The server at this address cannot be reached, or the connection broke.
     Io(String, io::Error),
-    /// The answer that came is no answer of a Pellucid node.
+    /// The answer is not one of a Pellucid server.
     Answer(String),
-    /// A URL, or the setup for TLS, cannot be used.
+    /// The URL or the TLS settings cannot be used.
     Target(HttpError),
-    /// Credentials cannot be sent; the text says why.
+    /// The credentials cannot be sent; the text has the reason.
     Credentials(String),
-    /// A list of nodes cannot be used.
+    /// The list of nodes is invalid.
     Topology(TopologyError),
-    /// The node refuses.
+    /// The server has refused the request.
     Refused {
-        /// The status of its answer.
+        /// The status of the answer.
         status: u16,
-        /// Its body.
+        /// The body of the answer.
         what: String,
     },
 }
 
 impl ClientError {
-    /// True if the node had closed the connection, or closed it in answer.
+    /// True if the server closed the connection, before or after the request arrived.
     pub(crate) fn is_of_closed_connection(&self) -> bool {
         use io::ErrorKind::*;
         let ClientError::Io(_, error) = self else { return false };

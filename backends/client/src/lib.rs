@@ -1,8 +1,9 @@
-//! A client of a Pellucid server, or of a sharded cluster: it learns from any node which there are,
-//! and goes to each key's owner directly, so that nothing is forwarded.
+//! A client of a Pellucid server, or of a sharded cluster. It gets the list of nodes from any node,
+//! and sends each request directly to the owner of the key, so that no node has to forward it.
 //!
-//! It is blocking and small: one connection to each node, one request at a time. A node that was
-//! asked for another's key forwards the request, so an old list costs time and never correctness.
+//! The client is blocking and small: one connection to each node, one request at a time. A node
+//! that receives a request for another node's key forwards it, so an outdated list costs time, but
+//! never correctness.
 //!
 //! ```no_run
 //! let mut client = pellucid_client::Client::connect("http://127.0.0.1:8080")?;

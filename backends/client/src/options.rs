@@ -1,4 +1,4 @@
-//! The terms on which a server is asked: credentials, trust, time.
+//! The settings of a client: credentials, TLS and the time limit.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use base64::engine::general_purpose::STANDARD;
 use crate::error::ClientError;
 use crate::http::TlsOptions;
 
-/// The time that an answer may take, unless asked otherwise.
+/// The default time limit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The terms of a client. Those of [`ClientOptions::default`] are: no credentials, the system's
-/// authorities, 30 seconds.
+/// The settings of a client. [`ClientOptions::default`] has no credentials, trusts the system's
+/// certificate authorities, and waits for 30 seconds.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The account that asks.
+    /// The credentials of the account.
     pub credentials: Credentials,
-    /// The authorities that vouch for a server at an `https` URL.
+    /// The certificate authorities that are trusted for `https` URLs.
     pub tls: TlsOptions,
-    /// The time for which a server may be silent before and while it answers.
+    /// The time limit of connecting, and of each read and write. A long answer may take longer, as
+    /// long as the server is not silent for this time.
     pub patience: Duration,
 }
 
@@ -31,15 +32,15 @@ impl Default for ClientOptions {
     }
 }
 
-/// The proof of an account. Its secret shows in no message.
+/// The credentials of an account. No message and no debug output shows the secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credentials {
-    /// None: of a server without accounts.
+    /// No credentials, for a server without accounts.
     #[default]
     None,
-    /// A token.
+    /// An access token.
     Token(String),
-    /// A name and its password.
+    /// A name and a password.
     Password {
         /// The name, without a colon.
         name: String,
@@ -59,7 +60,10 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// The header line of a request, with its end; empty without credentials.
+    /// The `Authorization` header line, with its line end; empty without credentials.
+    ///
+    /// # Errors
+    /// If the credentials have control characters.
     pub(crate) fn header_line(&self) -> Result<String, ClientError> {
         let value = match self {
             Credentials::None => return Ok(String::new()),

@@ -1,4 +1,4 @@
-//! The nodes of a cluster, as one of them lists them.
+//! Reading the list of a cluster's nodes from one of them.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::error::ClientError;
 use crate::http::{Question, Target};
 use crate::options::ClientOptions;
 
-/// The nodes that the one at `url` knows, itself among them: one alone if it is in no cluster.
+/// The nodes of the cluster of the server at `url`; only this server if it is not in a cluster.
 ///
 /// # Errors
-/// If it cannot be asked, or does not answer as a Pellucid node does.
+/// If the server cannot be reached, refuses, or does not answer as a Pellucid server does.
 pub fn topology(url: &str) -> Result<NodeList, ClientError> {
     topology_within(url, ClientOptions::default().patience)
 }
 
-/// As [`topology`], with the time that an answer may take.
+/// Like [`topology`], with this time limit.
 ///
 /// # Errors
 /// As [`topology`].
@@ -29,7 +29,7 @@ pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, Client
     if nodes.is_empty() { Ok(NodeList::new(vec![node])?) } else { Ok(NodeList::new(nodes)?) }
 }
 
-/// The nodes of the cluster that the server of this connection is in; none if it is in no cluster.
+/// The nodes of the cluster of this connection's server; empty if the server is not in a cluster.
 pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>, ClientError> {
     let answer = connection.call(&Question::get("/v0/cluster"))?.accepted(200)?;
     let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());

@@ -1,13 +1,14 @@
-//! The way of a request to the node that owns its key, for whoever makes requests itself.
+//! Routing of requests to the nodes that own their keys, for programs that make HTTP requests
+//! themselves.
 
 use pellucid_topology::NodeList;
 
-/// The path of the requests that are about one key.
+/// The path of requests for one key.
 const ENTITY_PATH: &[u8] = b"/v0/entity";
 /// The name of the parameter that has the key.
 const KEY_PARAMETER: &[u8] = b"id";
 
-/// Finds the owners of requests; nothing is allocated once it has grown to what is usual.
+/// Finds the owners of requests. It reuses its buffer, so that it rarely allocates.
 #[derive(Clone, Debug)]
 pub struct Way {
     nodes: NodeList,
@@ -15,20 +16,20 @@ pub struct Way {
 }
 
 impl Way {
-    /// Ways to these nodes.
+    /// A router for the cluster of these nodes.
     #[must_use]
     pub fn new(nodes: NodeList) -> Way {
         Way { nodes, key: Vec::new() }
     }
 
-    /// The nodes.
+    /// The nodes of the cluster.
     #[must_use]
     pub fn nodes(&self) -> &NodeList {
         &self.nodes
     }
 
-    /// The place of the node that owns the key which a request's target, path and query, is about;
-    /// nothing if it is about none.
+    /// The index of the node that owns the key of a request. `target` is the request's path and
+    /// query. Returns `None` if the request is not for one key.
     #[must_use]
     pub fn owner_of_target(&mut self, target: &[u8]) -> Option<usize> {
         let query = target.strip_prefix(ENTITY_PATH)?.strip_prefix(b"?")?;
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_client_asks_for_finds_the_owner_of_its_key() {
+    fn requests_for_any_key_find_its_owner() {
         let mut way = way();
         let keys: [&[u8]; 6] = [b"a", b"key0000000001", b"\n&=\xff %", b"+", b"\0", &[0xff; 300]];
         for key in keys {
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_no_key_has_no_owner() {
+    fn a_request_without_a_key_has_no_owner() {
         for target in [
             "/v0/status",
             "/v0/entity",

@@ -1,7 +1,7 @@
-//! Addresses of nodes, from their names.
+//! Address lookup of nodes.
 //!
-//! A resolver of names may block, which an event loop must not; so a thread asks it, again and
-//! again as names may move. Nodes named by their addresses need no thread.
+//! A name lookup may block, and an event loop must not. So a thread looks the names up, repeatedly,
+//! because their addresses may change. Nodes that are given by IP address need no thread.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, PoisonError, Weak};
@@ -10,11 +10,12 @@ use std::time::Duration;
 use pellucid_thread::Mutex;
 use pellucid_topology::NodeUrl;
 
-/// The interval at which names are looked up.
+/// The pause between two lookups of all names.
 const PAUSE: Duration = Duration::from_secs(2);
 
 type Found = Result<SocketAddr, String>;
 
+/// The addresses of all nodes, as far as they are known.
 pub(crate) struct Addresses {
     found: Arc<Mutex<Vec<Found>>>,
 }
@@ -43,12 +44,13 @@ impl Addresses {
         Addresses { found }
     }
 
+    /// The address of the node at this index, or the reason why there is none.
     pub(crate) fn of(&self, node: usize) -> Found {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)[node].clone()
     }
 }
 
-/// Looks names up until nobody wants them any more.
+/// Looks names up until the [`Addresses`] are dropped.
 fn look_up(names: &[String], kept: &Weak<Mutex<Vec<Found>>>) {
     loop {
         for (index, name) in names.iter().enumerate() {
@@ -58,7 +60,7 @@ fn look_up(names: &[String], kept: &Weak<Mutex<Vec<Found>>>) {
             let looked = first.map_err(|what| format!("the name {name} cannot be found: {what}"));
             let Some(found) = kept.upgrade() else { return };
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            // An address that was found serves until another is.
+            // A known address stays in use while lookups fail.
             if looked.is_ok() || found[index].is_err() {
                 found[index] = looked;
             }

@@ -1,4 +1,4 @@
-//! The connections of peers to one event loop, and the asks that come by them.
+//! The connections from peers and guests to one event loop, and the asks that arrive on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,33 +7,33 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::board::add;
 use crate::clipped::clipped_ns;
 use crate::cluster::{Cluster, News};
 use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, finish_answer};
 use crate::handshake::Greeted;
-use crate::outlet::Outlet;
+use crate::peer_status::add;
+use crate::sealed_writer::SealedWriter;
 use crate::session::Opener;
 use crate::socket::{Received, receive, tune};
 
-/// Bytes that are read at a time.
+/// Limit of one read in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// Connections that one event loop serves.
+/// Limit of the connections that one event loop serves.
 const CALLERS_MAX: usize = 4_096;
-/// Callers of one event loop that have greeted and proven nothing. Beyond it, the first of them
-/// goes.
+/// Limit of the callers of one event loop that have not proven themselves. Beyond it, the oldest of
+/// these connections is closed.
 const GREETED_MAX: usize = 64;
 /// The longest time that a caller may take to prove itself.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
-/// Bytes that may wait unsent before no more is read of a caller.
+/// Limit of a caller's unsent bytes. Beyond it, no more is read from the caller.
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// An output buffer that has grown beyond this is given back.
+/// An output buffer with a larger capacity is freed once it is empty.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
-/// Asks of one caller that may wait for the medium; beyond it they are refused as busy.
+/// Limit of a caller's asks that are answered later. Further ones are refused as busy.
 pub const SERVED_LATER_MAX: usize = 4_096;
 
-/// A caller of one event loop; never another one's after it is gone.
+/// The identity of a caller at one event loop. It is not reused by a later caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerId {
     slot: usize,
@@ -42,34 +42,42 @@ pub struct CallerId {
 
 /// The state of a caller.
 enum Standing {
-    /// It has said this, and proven nothing.
+    /// It has sent these names, and has not yet proven itself.
     Greeted { from: String, to: String, since: Ticks },
-    /// It knows the secret, and is the node at this place; a guest, where this node is.
+    /// It has proven that it knows the secret, and is the node at this index; for a guest, the
+    /// index is that of this node.
     Met { node: usize },
 }
 
+/// One connection from a peer or a guest.
 struct Caller<R> {
     socket: TcpStream,
     standing: Standing,
     generation: u32,
-    /// Elsewhere while it is used.
+    /// Decrypts records; `None` while it is in use.
     opener: Option<Box<Opener>>,
-    outlet: Outlet,
+    writer: SealedWriter,
     out: Vec<u8>,
-    /// Bytes of `out` that are sealed.
+    /// Bytes of `out` that are encrypted.
     written: usize,
-    /// Answers in `out` that lack how long they waited: where they are, since when, and what is
-    /// recorded.
+    /// Answers in `out` without their waiting time and checksum: the offset, the start of the wait,
+    /// and the record for the account.
     unfinished: Vec<(usize, Ticks, R)>,
-    /// Asks whose answers come later.
+    /// Number of asks that are answered later.
     later: usize,
+    /// True while the kernel takes no more bytes.
     is_blocked: bool,
+    /// True while nothing is read, because too many bytes are unsent.
     is_paused: bool,
+    /// True if [`Callers::settle`] has answers to send to it.
     is_dirty: bool,
+    /// True if it has closed its sending direction; bytes sent before may still be unread.
+    is_read_closed: bool,
 }
 
 impl<R> Caller<R> {
-    /// The destination of the answer to an ask of it, received now and alone.
+    /// The destination of an answer to this caller. `received` is the time at which the ask was
+    /// read; the ask has not waited behind others.
     fn reply(&mut self, caller: CallerId, received: Ticks) -> Reply<'_, R> {
         Reply {
             caller,
@@ -83,23 +91,23 @@ impl<R> Caller<R> {
         }
     }
 
-    /// Bytes that wait for the kernel.
+    /// Bytes of frames that the kernel has not taken.
     fn waiting_bytes(&self) -> usize {
-        self.out.len() - self.written + self.outlet.held()
+        self.out.len() - self.written + self.writer.held()
     }
 }
 
 /// The destination of the answer to an ask.
 pub struct Reply<'a, R> {
-    /// Of whom it is.
+    /// The caller that has sent the ask.
     pub caller: CallerId,
-    /// The time at which the read that completed it returned.
+    /// The time at which the read that completed the ask returned.
     pub received: Ticks,
-    /// The time until which it waited behind others of the same read.
+    /// The end of the wait behind other asks of the same read; `None` for the first of them.
     pub waited_until: Option<Ticks>,
-    /// Bytes of its frame.
+    /// Length of the ask's frame in bytes.
     pub ask_bytes: usize,
-    /// True if as many asks as may be wait for the medium.
+    /// True if the limit of asks that are answered later is reached.
     pub is_full: bool,
     out: &'a mut Vec<u8>,
     unfinished: &'a mut Vec<(usize, Ticks, R)>,
@@ -107,33 +115,35 @@ pub struct Reply<'a, R> {
 }
 
 impl<R> Reply<'_, R> {
-    /// Answers. The answer was there at `executed`; `record` comes back when it is sent.
+    /// Answers the ask. `executed` is the time at which the store had the result; `record` is
+    /// passed to the `sink` of [`Callers::settle`] when the answer is sent.
     pub fn answer(&mut self, answer: &Answer<'_>, executed: Ticks, record: R) {
         self.unfinished.push((self.out.len(), executed, record));
         answer.encode_unfinished(self.out);
     }
 
-    /// Notes that the answer comes later, by [`Callers::reply`].
+    /// Counts the ask as one that is answered later, by [`Callers::reply`].
     pub fn later(&mut self) {
         *self.later += 1;
     }
 }
 
-/// See the module. `R` is what is recorded of each ask once its answer is sent.
+/// The connections from peers and guests to one event loop. `R` is the record for the account of
+/// each ask, which is kept until the answer is sent.
 pub struct Callers<R> {
     cluster: Arc<Cluster>,
     clock: Clock,
     callers: Vec<Option<Caller<R>>>,
     generations: Vec<u32>,
     dirty: Vec<usize>,
-    /// What is recorded of answers whose callers were gone before they were sent.
+    /// The records of answers whose callers were gone before the answers were sent.
     unsent: Vec<R>,
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
 }
 
 impl<R> Callers<R> {
-    /// No callers yet. `token` gives the token of the caller of a number.
+    /// An instance without callers. `token` gives the token of the caller with a number.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>, clock: Clock, token: fn(usize) -> Token) -> Callers<R> {
         Callers {
@@ -148,7 +158,8 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Takes a connection over whose caller has greeted. Gives its number, if there is room.
+    /// Takes over a connection after the caller's greeting. Returns the caller's number, or `None`
+    /// if there are too many connections.
     pub fn adopt(
         &mut self,
         mut socket: TcpStream,
@@ -174,7 +185,7 @@ impl<R> Callers<R> {
             standing: Standing::Greeted { from, to, since: self.clock.now() },
             generation: self.generations[slot],
             opener: Some(Box::new(session.opener)),
-            outlet: Outlet::new(session.sealer),
+            writer: SealedWriter::new(session.sealer),
             out: Vec::new(),
             written: 0,
             unfinished: Vec::new(),
@@ -182,12 +193,13 @@ impl<R> Callers<R> {
             is_blocked: false,
             is_paused: false,
             is_dirty: false,
+            is_read_closed: false,
         });
         Some(slot)
     }
 
-    /// Ends the connection of the one that greeted first and has proven nothing, if there are as
-    /// many of these as may be: strangers must not keep nodes out.
+    /// Closes the oldest connection that has not proven itself, if their limit is reached:
+    /// strangers must not keep nodes out.
     fn make_room(&mut self, registry: &Registry) {
         let mut greeted = 0;
         let mut first: Option<(Ticks, usize)> = None;
@@ -204,7 +216,7 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Ends the connections of those who have proven nothing for too long.
+    /// Closes the connections that have not proven themselves in time.
     pub fn tick(&mut self, registry: &Registry) {
         let (now, wait) = (self.clock.now(), self.clock.ticks(PROOF_WAIT.as_nanos() as u64));
         for slot in 0..self.callers.len() {
@@ -223,13 +235,21 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Takes out what is recorded of answers that were not sent, as their callers are gone.
+    /// Takes the records of answers that were not sent, because their callers are gone.
     pub fn take_unsent(&mut self) -> impl Iterator<Item = R> + '_ {
         self.unsent.drain(..)
     }
 
-    /// Reads what a caller has sent, behind what was `unread`; `serve` answers each ask, and gives
-    /// a reading of the clock from when it was done.
+    /// Notes that a caller has closed its sending direction. Its connection is closed once all
+    /// bytes are read.
+    pub fn note_read_closed(&mut self, slot: usize) {
+        if let Some(Some(caller)) = self.callers.get_mut(slot) {
+            caller.is_read_closed = true;
+        }
+    }
+
+    /// Reads from a caller, after the bytes `unread` that were read before. `serve` answers each
+    /// ask, and returns the time at which it was done.
     pub fn ready(
         &mut self,
         slot: usize,
@@ -262,7 +282,7 @@ impl<R> Callers<R> {
     ) -> Result<(), String> {
         if !unread.is_empty() {
             let received = self.clock.now();
-            self.take_bundles(slot, caller, &mut unread, received, serve)?;
+            self.take_records(slot, caller, &mut unread, received, serve)?;
         }
         loop {
             caller.is_paused = caller.waiting_bytes() > OUT_BYTES_MAX;
@@ -272,24 +292,24 @@ impl<R> Callers<R> {
             let received = receive(&caller.socket, &mut self.scratch);
             let count = match received.map_err(|error| error.to_string())? {
                 Received::Bytes(count) => count,
-                Received::Nothing => return Ok(()),
-                Received::End => return Err(String::new()),
+                Received::WouldBlock => return Ok(()),
+                Received::Closed => return Err(String::new()),
             };
             let received = self.clock.now();
             let mut scratch = std::mem::take(&mut self.scratch);
             let bytes = &mut scratch[..count];
-            let taken = self.take_bundles(slot, caller, bytes, received, serve);
+            let taken = self.take_records(slot, caller, bytes, received, serve);
             let filled = count == scratch.len();
             self.scratch = scratch;
             taken?;
-            if !filled {
+            if !filled && !caller.is_read_closed {
                 return Ok(());
             }
         }
     }
 
-    /// Opens what a caller has sent: first its proof, and then asks.
-    fn take_bundles(
+    /// Decrypts records of a caller: first its proof, then asks.
+    fn take_records(
         &mut self,
         slot: usize,
         caller: &mut Caller<R>,
@@ -304,7 +324,7 @@ impl<R> Callers<R> {
         });
         caller.opener = Some(opener);
         match (&caller.standing, taken) {
-            // What it is said to be, it has not said itself.
+            // The caller has not proven its name, so the reason is noted as that of a stranger.
             (Standing::Greeted { from, .. }, Err(reason)) if !reason.is_empty() => {
                 self.cluster.note_refused(from, &Cluster::unproven(from));
                 Err(String::new())
@@ -313,22 +333,23 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Takes a caller's proof, and says what comes of it.
+    /// Checks a caller's proof, and sends it the verdict.
     fn prove(&mut self, caller: &mut Caller<R>, list: &[u8]) -> Result<(), String> {
         let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
         match self.cluster.judge(from, to, list) {
             Ok(node) => {
-                // Before it hears of it: whoever asks it knows that this node is to be reached.
-                self.cluster.board(node).note_call();
-                let sent = caller.outlet.send_first(&caller.socket, b"");
+                // This comes before the verdict is sent. Whoever sees that the caller is connected
+                // to this node can then rely on this node trying to reach the caller.
+                self.cluster.status(node).note_inbound_connection();
+                let sent = caller.writer.send_first(&caller.socket, b"");
                 sent.map_err(|_| String::new())?;
                 caller.standing = Standing::Met { node };
                 Ok(())
             }
             Err(what) => {
                 self.cluster.note_why(from, &what);
-                // Whether it hears of it or not, this is the end.
-                let _ = caller.outlet.send_first(&caller.socket, what.as_bytes());
+                // The connection is closed even if the verdict cannot be sent.
+                let _ = caller.writer.send_first(&caller.socket, what.as_bytes());
                 Err(String::new())
             }
         }
@@ -370,12 +391,13 @@ impl<R> Callers<R> {
             }
         };
         if served > 0 {
-            add(&self.cluster.board(node).counters.served, served);
+            add(&self.cluster.status(node).counters.served, served);
         }
         outcome
     }
 
-    /// The destination of the answer to an ask that was put off, if its caller is still there.
+    /// Calls `answer` with the destination of the answer to an ask that is answered later. Returns
+    /// `None` if the caller is gone.
     pub fn reply<T>(
         &mut self,
         id: CallerId,
@@ -407,7 +429,8 @@ impl<R> Callers<R> {
         !self.dirty.is_empty()
     }
 
-    /// Sends the answers that there are; `sink` gets what is recorded of each.
+    /// Sends all answers that are ready. `sink` gets the record of each, and the time at which it
+    /// was sent.
     pub fn settle(&mut self, registry: &Registry, sink: &mut dyn FnMut(R, Ticks)) {
         while let Some(slot) = self.dirty.pop() {
             let Some(mut caller) = self.callers.get_mut(slot).and_then(Option::take) else {
@@ -432,7 +455,7 @@ impl<R> Callers<R> {
             let reply_ns = clipped_ns(self.clock.nanoseconds(now.since(*executed)));
             finish_answer(&mut caller.out[*at..], reply_ns);
         }
-        let sent = caller.outlet.send(&caller.socket, &caller.out, &mut caller.written);
+        let sent = caller.writer.send(&caller.socket, &caller.out, &mut caller.written);
         let written = self.clock.now();
         caller.unfinished.drain(..).for_each(|(_, _, record)| sink(record, written));
         sent.map_err(|error| error.to_string())?;
@@ -453,7 +476,7 @@ impl<R> Callers<R> {
     }
 
     fn discard(&mut self, slot: usize, mut caller: Caller<R>, registry: &Registry, reason: &str) {
-        // A descriptor that is closed is forgotten by the kernel anyway.
+        // A failure does not matter: the kernel removes a closed descriptor from epoll anyway.
         let _ = registry.deregister(&mut caller.socket);
         self.unsent.extend(caller.unfinished.drain(..).map(|(_, _, record)| record));
         self.generations[slot] = self.generations[slot].wrapping_add(1);

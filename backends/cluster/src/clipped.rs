@@ -1,6 +1,6 @@
-//! Durations in the four bytes that a frame has for one.
+//! Durations in the four-byte fields of a frame.
 
-/// Nanoseconds, or the most that four bytes hold (4.3 s).
+/// Nanoseconds in four bytes; longer durations become the largest such value (4.3 s).
 #[must_use]
 pub fn clipped_ns(duration_ns: u64) -> u32 {
     u32::try_from(duration_ns).unwrap_or(u32::MAX)

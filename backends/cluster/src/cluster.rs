@@ -1,4 +1,4 @@
-//! The cluster as a node knows it, the same for all its event loops.
+//! The cluster as one node sees it; all event loops of the node share it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use pellucid_thread::Mutex;
 use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 
 use crate::addresses::Addresses;
-use crate::board::{Board, PeerView};
+use crate::peer_status::{PeerStatus, PeerView};
 
-/// The time for which a request waits for its owner, unless an operator says otherwise.
+/// Default of [`ClusterOptions::wait`].
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(1);
-/// Asks that each event loop may have under way with each peer, unless an operator says otherwise.
+/// Default of [`ClusterOptions::in_flight_max`].
 pub const IN_FLIGHT_DEFAULT: usize = 1_024;
-/// The name of a caller that is no node itself.
+/// The name of a caller that is not a node of the cluster.
 pub const GUEST: &str = "guest";
 
 /// The settings of a cluster.
@@ -23,21 +23,20 @@ pub const GUEST: &str = "guest";
 pub struct ClusterOptions {
     /// All nodes.
     pub nodes: NodeList,
-    /// The one of them that this is; none for a guest, who has no keys.
+    /// The URL of this node in the list; `None` for a guest, which owns no keys.
     pub node: Option<NodeUrl>,
-    /// The secret of the nodes, which they prove to each other.
+    /// The shared secret, by which the nodes authenticate each other.
     pub secret: Option<Vec<u8>>,
-    /// The time for which a request waits for its owner.
+    /// The longest time that a request waits for the answer of the key's owner.
     pub wait: Duration,
-    /// The time for which a peer may be silent, though it was asked something, before it is given
-    /// up.
+    /// The longest time that a peer may leave a ping unanswered before its connection is closed.
     pub silence: Duration,
-    /// Asks that each event loop may have under way with each peer.
+    /// Limit of the asks that each event loop has in flight with each peer.
     pub in_flight_max: usize,
 }
 
 impl ClusterOptions {
-    /// The defaults, for this list.
+    /// The default settings of the node `node` in the list `nodes`.
     #[must_use]
     pub fn new(nodes: NodeList, node: NodeUrl) -> ClusterOptions {
         ClusterOptions {
@@ -50,14 +49,15 @@ impl ClusterOptions {
         }
     }
 
-    /// The same for a guest of these nodes: it asks each of them for what is the node's own.
+    /// The default settings of a guest: a program that is not a node, and that asks each node for
+    /// the node's own keys.
     #[must_use]
     pub fn of_guest(nodes: NodeList) -> ClusterOptions {
         let node = nodes.nodes()[0].clone();
         ClusterOptions { node: None, ..ClusterOptions::new(nodes, node) }
     }
 
-    /// The name by which this node greets.
+    /// The name of this node in the handshake.
     pub(crate) fn own_name(&self) -> &str {
         self.node.as_ref().map_or(GUEST, NodeUrl::as_str)
     }
@@ -74,9 +74,9 @@ impl std::fmt::Debug for ClusterOptions {
 /// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News<'a> {
-    /// Somebody should look at it.
+    /// A problem.
     Bad(&'a str),
-    /// It is well again.
+    /// The end of a problem.
     Good(&'a str),
 }
 
@@ -86,16 +86,16 @@ pub struct Cluster {
     own: usize,
     fingerprint: u64,
     addresses: Addresses,
-    boards: Vec<Board>,
+    statuses: Vec<PeerStatus>,
     needs_secret: AtomicBool,
-    /// The time at which a caller was last logged that had proven nothing.
+    /// The time of the last log line about a caller that had not proven itself.
     pub(crate) refusal_logged: Mutex<Option<Instant>>,
     log: Box<dyn Fn(News<'_>) + Send + Sync>,
 }
 
 impl Cluster {
-    /// A cluster with these options, whose node has `loops` event loops; `log` is told when a peer
-    /// comes, goes, or is refused.
+    /// A cluster with these options, for a node with `loops` event loops. `log` is called when a
+    /// peer connects, is lost, or is refused.
     ///
     /// # Errors
     /// If this node is not on the list.
@@ -111,12 +111,12 @@ impl Cluster {
                 .index_of(node)
                 .ok_or_else(|| TopologyError::of_stranger(node, &options.nodes))?,
         };
-        let boards = options.nodes.nodes().iter().map(|_| Board::new(loops)).collect();
+        let statuses = options.nodes.nodes().iter().map(|_| PeerStatus::new(loops)).collect();
         Ok(Arc::new(Cluster {
             fingerprint: options.nodes.fingerprint(),
             addresses: Addresses::new(options.nodes.nodes()),
             own,
-            boards,
+            statuses,
             needs_secret: AtomicBool::new(false),
             refusal_logged: Mutex::new(None),
             log: Box::new(log),
@@ -130,20 +130,20 @@ impl Cluster {
         &self.options.nodes
     }
 
-    /// The place of this node in the list; for a guest, the one behind it, where no node is.
+    /// The index of this node in the list; for a guest, the length of the list.
     #[must_use]
     pub fn own(&self) -> usize {
         self.own
     }
 
-    /// The place of the node that owns a key.
+    /// The index of the node that owns a key.
     #[inline]
     #[must_use]
     pub fn owner(&self, key: &[u8]) -> usize {
         self.options.nodes.owner(key)
     }
 
-    /// The URL of the node at this place.
+    /// The URL of the node at this index.
     #[must_use]
     pub fn url(&self, node: usize) -> &NodeUrl {
         &self.options.nodes.nodes()[node]
@@ -155,20 +155,20 @@ impl Cluster {
         self.fingerprint
     }
 
-    /// The time for which a request waits for its owner.
+    /// The longest time that a request waits for the answer of the key's owner.
     #[must_use]
     pub fn wait(&self) -> Duration {
         self.options.wait
     }
 
-    /// From now on no node is trusted that has not proven that it knows the cluster's secret. Where
-    /// there is none, connections end, and none are made: the first account shuts
-    /// strangers out.
+    /// Requires a secret from now on. A node without one closes its connections to other nodes and
+    /// makes no new ones. It is called with the first account: without a secret, any stranger could
+    /// act as a node, and no rights would be checked.
     pub fn require_secret(&self) {
         self.needs_secret.store(true, Ordering::Relaxed);
     }
 
-    /// Why no other node is trusted, if that is so.
+    /// The reason why no other node is trusted; `None` if they are.
     pub(crate) fn distrust(&self) -> Option<&'static str> {
         let is_lacking = self.options.secret.is_none() && self.needs_secret.load(Ordering::Relaxed);
         is_lacking.then_some(
@@ -177,24 +177,24 @@ impl Cluster {
         )
     }
 
-    /// The state of the node at this place.
+    /// A snapshot of the node at this index.
     #[must_use]
     pub fn view(&self, node: usize) -> PeerView {
-        self.boards[node].view()
+        self.statuses[node].view()
     }
 
-    pub(crate) fn board(&self, node: usize) -> &Board {
-        &self.boards[node]
+    pub(crate) fn status(&self, node: usize) -> &PeerStatus {
+        &self.statuses[node]
     }
 
-    /// True if this node has connected to every peer, or failed to, since it began.
+    /// True if this node has connected to every peer, or failed to, since it started.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let others = (0..self.nodes().nodes().len()).filter(|node| *node != self.own());
-        others.into_iter().all(|node| self.board(node).is_tried())
+        others.into_iter().all(|node| self.status(node).is_tried())
     }
 
-    /// The address of the node at this place, if its name is known.
+    /// The address of the node at this index, or the reason why it is unknown.
     pub(crate) fn address(&self, node: usize) -> Result<SocketAddr, String> {
         self.addresses.of(node)
     }

@@ -1,4 +1,4 @@
-//! The peer protocol: bytes that others sent as frames. Nothing of them is trusted.
+//! Decoding of frames of the peer protocol. The bytes come from other nodes and are not trusted.
 
 use pellucid_account::PARTS_MAX;
 use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
@@ -10,10 +10,10 @@ use crate::frame::{
 };
 use crate::numbers::{condition_of, u32_at, u64_at};
 
-/// The frame at the beginning of `bytes` and its length in bytes; nothing if it is not complete.
+/// The frame at the beginning of `bytes` and its length in bytes; `None` if it is incomplete.
 ///
 /// # Errors
-/// See [`FrameError`].
+/// If the frame is longer than `frame_bytes_max` or invalid.
 pub fn decode(
     bytes: &[u8],
     frame_bytes_max: usize,
@@ -75,7 +75,7 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
     let is_keyed = match kind {
         AskKind::Get | AskKind::Head | AskKind::Put | AskKind::Delete => Some(true),
         AskKind::Batch | AskKind::Write | AskKind::Ping => Some(false),
-        // A range may begin with the table.
+        // A range from the beginning of the table has no key.
         AskKind::Range => None,
     };
     if key_length > KEY_LENGTH_MAX || is_keyed.is_some_and(|is| is != (key_length > 0)) {
@@ -106,7 +106,7 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
     })
 }
 
-/// The table at the beginning of an ask's content, and what follows it.
+/// The table at the beginning of an ask's variable part, and the bytes behind it.
 fn decode_table(bytes: &[u8]) -> Result<(Option<TableOfAsk<'_>>, &[u8]), FrameError> {
     let wrong = FrameError::Malformed("table");
     let (head, rest) = bytes.split_first_chunk::<3>().ok_or(wrong.clone())?;
@@ -116,7 +116,7 @@ fn decode_table(bytes: &[u8]) -> Result<(Option<TableOfAsk<'_>>, &[u8]), FrameEr
     Ok((Some(TableOfAsk { name, part_length }), rest))
 }
 
-/// The state of the trace at the beginning of what follows the table, and what follows it.
+/// The trace's state at the beginning of `bytes`, and the bytes behind it.
 fn decode_trace_state(bytes: &[u8]) -> Result<(&str, &[u8]), FrameError> {
     let wrong = FrameError::Malformed("trace state");
     let (length, rest) = bytes.split_first_chunk::<2>().ok_or(wrong.clone())?;

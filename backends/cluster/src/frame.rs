@@ -1,9 +1,10 @@
-//! The peer protocol: what nodes of a cluster say to each other, as bytes.
+//! The peer protocol: the frames that nodes of a cluster exchange, and their encoding.
 //!
-//! A frame is a length, a checksum of what follows, and a body of fixed fields with a variable end;
-//! docs/format.md has the tables. Asks and answers meet by a number that the asker chooses, so that
-//! answers may come in any order. All numbers are little-endian. Nothing that is read is trusted:
-//! lengths have bounds, and a frame that cannot be right ends the connection.
+//! A frame is a length, a checksum of the body, and the body: fixed fields and a variable end;
+//! docs/format.md has the tables. An ask is a request to the owner of a key. The asker chooses its
+//! number, and the answer repeats it, so answers may arrive in any order. All integers are
+//! little-endian. Received bytes are not trusted: lengths have limits, and an invalid frame ends
+//! the connection.
 
 use std::fmt;
 
@@ -12,33 +13,34 @@ use pellucid_store::{Acknowledgement, Condition, KEY_LENGTH_MAX};
 
 use crate::numbers::{numbers_of, u32_at};
 
-/// The name of the protocol with its version, as `Upgrade` has it. A node speaks one version, and
-/// refuses connections of others: whoever changes what frames may be gives it another number.
+/// The name of the protocol with its version, as in the `Upgrade` header. A node speaks one version
+/// and refuses all others, so every change of the frames needs a new version number.
 pub const PROTOCOL: &str = "pellucid-peer/3";
 /// The prefix of the names of all versions of the protocol.
 pub const PROTOCOL_OF_ANY_VERSION: &str = "pellucid-peer/";
 
-/// Bytes before a frame's body: its length and its checksum.
+/// Length in bytes of the prefix of a frame: the length of its body, and its checksum.
 pub const PREFIX_BYTES: usize = 8;
-/// Bytes of an ask before its key and value.
+/// Length in bytes of an ask's fixed fields, with the prefix.
 pub const ASK_BYTES: usize = 72;
-/// Bytes of an answer before its payload.
+/// Length in bytes of an answer's fixed fields, with the prefix.
 pub const ANSWER_BYTES: usize = 96;
-/// Bytes that a key and a value, or a payload, may have together: more than any setting allows, as
-/// nodes may be set differently. Memory is taken only for what has come.
+/// Limit in bytes of a key and its value together, or of a payload. It is above what any setting
+/// allows, because nodes may have different settings. Memory is allocated only for bytes that have
+/// arrived.
 pub const CONTENT_BYTES_MAX: usize = 1 << 30;
-/// Bytes that a frame may have: an ask with all that it may have beside key and value, which is
-/// more than an answer has beside its payload.
+/// Limit of a frame in bytes: an ask with all its optional fields, which are longer than the fixed
+/// fields of an answer.
 pub(crate) const FRAME_BYTES_MAX: usize =
     ASK_BYTES + 3 + TABLE_NAME_BYTES_MAX + 2 + TRACE_STATE_BYTES_MAX + CONTENT_BYTES_MAX;
-/// The offset in an answer of the time that it waited to be sent.
+/// Offset of [`OwnerTimes::reply_ns`] in an answer.
 pub(crate) const REPLY_NS_AT: usize = 60;
 
 pub(crate) const ANSWER: u8 = 0x81;
 pub(crate) const PONG: u8 = 0x82;
-/// Bytes that the name of a table may have.
+/// Limit of a table's name in bytes.
 pub const TABLE_NAME_BYTES_MAX: usize = 255;
-/// Bytes that a trace's state may have: what W3C Trace Context asks for at least.
+/// Limit of a trace's state in bytes: the least that W3C Trace Context requires.
 pub const TRACE_STATE_BYTES_MAX: usize = 512;
 
 pub(crate) const HAS_LIFETIME: u8 = 1;
@@ -50,65 +52,65 @@ pub(crate) const HAS_TRACE_STATE: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AskKind {
-    /// The object of the key.
+    /// Reads the object of the key.
     Get = 1,
-    /// The head of the key's object.
+    /// Reads the head of the key's object.
     Head = 2,
-    /// To put the value under the key.
+    /// Puts the value under the key.
     Put = 3,
-    /// To delete the key.
+    /// Deletes the key.
     Delete = 4,
-    /// To write a batch, whose text is the value.
+    /// Writes a batch. The value is its text, as in the API.
     Batch = 5,
-    /// A page of a range; see [`crate::RangeAsk`].
+    /// Reads a page of a range; see [`crate::RangeAsk`].
     Range = 6,
-    /// True if anybody is there.
+    /// Asks for a sign of life, which is a [`Frame::Pong`].
     Ping = 7,
-    /// To write several operations, which are the value; see [`crate::PartOperation`].
+    /// Writes several operations, which are the value; see [`crate::PartOperation`].
     Write = 8,
 }
 
-/// The table that an ask is about, if it is not the one of the entity API.
+/// The table of an ask, if it is not that of the entity API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOfAsk<'a> {
-    /// Its name.
+    /// The name of the table.
     pub name: &'a str,
-    /// Bytes of the key's beginning by which it finds its owner.
+    /// Length in bytes of the key's prefix that determines its owner.
     pub part_length: u16,
 }
 
-/// A trace that a request belongs to, and the span of whoever asks.
+/// The trace of a request, and the span of the asking node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceOfAsk<'a> {
-    /// The trace; not zero.
+    /// The trace's id; not zero.
     pub trace: u128,
-    /// The span that the owner's is a child of; not zero.
+    /// The parent of the owner's span; not zero.
     pub span: u64,
-    /// Notes of other systems on the trace (`tracestate`), in printable ASCII; empty for none.
+    /// The `tracestate` of other systems, in printable ASCII; empty for none.
     pub state: &'a str,
 }
 
-/// One ask.
+/// One ask: a request to the owner of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask<'a> {
-    /// Chosen by the asker; the answer has the same.
+    /// The number of the ask, chosen by the asker; the answer has the same number.
     pub id: u64,
-    /// The kind of ask.
+    /// The kind of the ask.
     pub kind: AskKind,
-    /// Of writes, what the acknowledgement has to mean.
+    /// The durability that a write needs before it is acknowledged.
     pub acknowledgement: Acknowledgement,
-    /// Of writes, what must hold.
+    /// The condition of a write.
     pub condition: Condition,
-    /// Of puts, how long the entry is there, in milliseconds.
+    /// The lifetime of a put's entry in milliseconds; `None` if it has no end.
     pub lifetime_ms: Option<u64>,
-    /// The time for which the asker waits from now on, in milliseconds: later, nobody needs the
-    /// answer.
+    /// The time in milliseconds, from the arrival of the ask at its owner, after which the asker no
+    /// longer needs the answer.
     pub wait_ms: u32,
-    /// The trace that it belongs to.
+    /// The trace of the request.
     pub trace: Option<TraceOfAsk<'a>>,
-    /// The table that it is about; nothing for that of the entity API.
+    /// The table; `None` for that of the entity API.
     pub table: Option<TableOfAsk<'a>>,
-    /// The key; none for batches, writes and pings.
+    /// The key; empty for batches, writes and pings.
     pub key: &'a [u8],
     /// The value; see [`AskKind`].
     pub value: &'a [u8],
@@ -118,52 +120,53 @@ pub struct Ask<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerStatus {
-    /// It was read, and is there.
+    /// The key was found.
     Found = 0,
-    /// It was read, and there is none.
+    /// The key is not there.
     Missing = 1,
-    /// It was written.
+    /// The write is done.
     Written = 2,
-    /// A condition does not hold: `detail` is the index of the entry, `sequence` what it has, or
-    /// zero if it is not there.
+    /// A condition does not hold. `detail` is the index of the operation, `sequence` the current
+    /// sequence number of its key, or zero if the key is not there.
     ConditionFailed = 3,
-    /// It cannot be fulfilled, now or ever; the payload says why, here and in those below.
+    /// The request is invalid, so a retry cannot succeed. The payload has the reason, as in all
+    /// statuses below except `Page`.
     Unacceptable = 4,
-    /// There is no room.
+    /// The store has no space.
     Full = 5,
     /// Stored bytes are damaged.
     Corruption = 6,
-    /// The store takes no writes any more.
+    /// The store has stopped taking writes.
     ReadOnly = 7,
-    /// Too much waits already.
+    /// Too many requests wait already.
     Busy = 8,
-    /// Anything else failed.
+    /// Any other failure.
     Failed = 9,
-    /// The key is not this node's: it is never forwarded twice.
+    /// The key belongs to another node. An ask is never forwarded a second time.
     NotOwner = 10,
-    /// Its time was over before it was begun.
+    /// The time of the ask was over before it was begun.
     Late = 11,
-    /// A page of a range; `detail` is 1 if it is the last.
+    /// A page of a range; `detail` is 1 if it is the last one.
     Page = 12,
 }
 
 /// The times of an ask at its owner, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerTimes {
-    /// From the wake-up to the read that had all of it.
+    /// From the wake-up of the event loop to the end of the read that completed the ask.
     pub receive_ns: u32,
-    /// Behind others of the same read, or until another thread began.
+    /// Waiting behind other asks of the same read, or for another thread.
     pub queue_ns: u32,
     /// In the store.
     pub execute_ns: u32,
-    /// From the store's answer until it was sent.
+    /// From the store's result until the answer was sent.
     pub reply_ns: u32,
-    /// Of `execute_ns`, the parts as `pellucid_embedded::parts` numbers them.
+    /// The parts of `execute_ns`, numbered as in `pellucid_embedded::parts`.
     pub parts_ns: [u32; PARTS_MAX],
 }
 
 impl OwnerTimes {
-    /// All of it.
+    /// The time from the wake-up until the answer was sent.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         [self.receive_ns, self.queue_ns, self.execute_ns, self.reply_ns]
@@ -178,24 +181,24 @@ impl OwnerTimes {
 pub struct Answer<'a> {
     /// The number of the ask.
     pub id: u64,
-    /// The status.
+    /// The status of the ask.
     pub status: AnswerStatus,
-    /// See [`AnswerStatus`].
+    /// A number whose meaning depends on the status; see [`AnswerStatus`].
     pub detail: u32,
-    /// The sequence number of what was found or written.
+    /// The sequence number of the object that was found or written.
     pub sequence: u64,
-    /// The time at which it was written, in milliseconds since the Unix epoch.
+    /// The time at which the object was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u64,
-    /// Times at the owner.
+    /// The times of the ask at its owner.
     pub times: OwnerTimes,
-    /// The value, or why there is none.
+    /// The value, the page, or the reason of a failure.
     pub payload: &'a [u8],
 }
 
 impl Answer<'_> {
-    /// An answer that has nothing to tell but its status.
+    /// An answer with this number and status; all else is zero or empty.
     #[must_use]
     pub fn plain(id: u64, status: AnswerStatus) -> Answer<'static> {
         Answer {
@@ -211,30 +214,31 @@ impl Answer<'_> {
     }
 }
 
-/// Anything that a connection may carry.
+/// One frame of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// See [`Ask`].
+    /// A request to the owner of a key, or a ping.
     Ask(Ask<'a>),
-    /// See [`Answer`].
+    /// An answer to any ask but a ping.
     Answer(Answer<'a>),
-    /// The answer to a ping of this number.
+    /// The answer to the ping with this number.
     Pong(u64),
 }
 
-/// Why bytes are no frame. The connection cannot go on, as nobody knows where the next one begins.
+/// An invalid frame. The connection cannot continue, because the beginning of the next frame is
+/// unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// It would be longer than what is accepted.
+    /// The frame is longer than the limit.
     TooLong {
-        /// Its length.
+        /// Length of the frame in bytes.
         bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         max: u64,
     },
-    /// The checksum is another one.
+    /// The checksum does not match the body.
     Checksum,
-    /// A field has a value that it cannot have.
+    /// The named field is invalid.
     Malformed(&'static str),
 }
 
@@ -253,7 +257,7 @@ impl fmt::Display for FrameError {
 impl std::error::Error for FrameError {}
 
 impl Ask<'_> {
-    /// An ask that has nothing to say but its kind.
+    /// An ask of this kind; all else is zero, empty or none.
     #[must_use]
     pub fn plain(kind: AskKind) -> Ask<'static> {
         Ask {
@@ -273,9 +277,9 @@ impl Ask<'_> {
     /// Appends the ask to `out`.
     ///
     /// # Panics
-    /// If the key is longer than a store takes, the value beyond 4 GiB, a table's name beyond
-    /// [`TABLE_NAME_BYTES_MAX`], or a trace's state beyond [`TRACE_STATE_BYTES_MAX`]: callers have
-    /// checked.
+    /// If the key is longer than [`KEY_LENGTH_MAX`], the value not below 4 GiB, the table's name
+    /// longer than [`TABLE_NAME_BYTES_MAX`], or the trace's state longer than
+    /// [`TRACE_STATE_BYTES_MAX`]. Callers check these limits before.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");
         let begin = begin_frame(out, self.id);
@@ -317,7 +321,8 @@ impl Ask<'_> {
         finish_frame(out, begin);
     }
 
-    /// The bytes by which the key finds its owner; nothing if the ask says what cannot be.
+    /// The prefix of the key that determines its owner; `None` if the key is shorter than the
+    /// table's prefix, so that the ask is invalid.
     #[must_use]
     pub fn owned_by(&self) -> Option<&[u8]> {
         match self.table {
@@ -328,8 +333,8 @@ impl Ask<'_> {
 }
 
 impl Answer<'_> {
-    /// Appends the answer to `out`, without its checksum: `finish_answer` puts it there, once it is
-    /// known for how long the answer waited.
+    /// Appends the answer to `out`, without its checksum. `finish_answer` adds it, once the time is
+    /// known that the answer has waited to be sent.
     pub fn encode_unfinished(&self, out: &mut Vec<u8>) {
         let begin = begin_frame(out, self.id);
         out.extend_from_slice(&[ANSWER, self.status as u8, 0, 0]);
@@ -353,8 +358,8 @@ impl Answer<'_> {
     }
 }
 
-/// Notes in an answer at the beginning of `bytes` for how long it waited, and its checksum.
-/// Returns its length in bytes.
+/// Completes an answer at the beginning of `bytes`: sets the time that it has waited to be sent,
+/// and its checksum. Returns its length in bytes.
 pub(crate) fn finish_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
     let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
     bytes[REPLY_NS_AT..REPLY_NS_AT + 4].copy_from_slice(&reply_ns.to_le_bytes());
@@ -370,6 +375,7 @@ pub fn encode_pong(id: u64, out: &mut Vec<u8>) {
     finish_frame(out, begin);
 }
 
+/// Appends the prefix, yet empty, and the number of a frame. Returns the offset of the frame.
 fn begin_frame(out: &mut Vec<u8>, id: u64) -> usize {
     let begin = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);

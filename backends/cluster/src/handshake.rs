@@ -1,12 +1,15 @@
 //! The handshake of the peer protocol.
 //!
-//! The caller asks for it with an ordinary request, `Upgrade: pellucid-peer/3`, on the peer's
-//! ordinary port. Both say a key share ([`crate::session`]), and nothing else that strangers do not
-//! know. The caller's first bundle is its list of nodes: that it opens is the proof that the caller
-//! knows the cluster's secret, and that it does so now. Only then is it told anything: in a bundle,
-//! which is the other side's proof. Both have to speak the same version of the protocol, and to
-//! have the same list, for else each would take keys for the other's; the caller has to be on it,
-//! and to mean the node that it has reached.
+//! The caller starts with an HTTP request, `Upgrade: pellucid-peer/3`, on the peer's ordinary port.
+//! Both sides send a key share ([`crate::session`]), and nothing else that a stranger does not
+//! know. The first encrypted record of the caller is its list of nodes. If this record decrypts,
+//! the caller knows the cluster's secret, and knows it now, because the peer's key share is new.
+//! Only then does the peer send anything more: a record that accepts or refuses the caller, and
+//! that proves to the caller that the peer knows the secret as well.
+//!
+//! Both sides need the same version of the protocol and the same list; with different lists, each
+//! would expect a key at another node. The caller has to be on the list, and the node that it wants
+//! to reach has to be this one.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -17,11 +20,11 @@ use crate::cluster::{Cluster, GUEST, News};
 use crate::frame::PROTOCOL;
 use crate::session::{KeyShare, Parties, Session, Side};
 
-/// The path of the request.
+/// The path of the HTTP request that starts the handshake.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
-/// The interval at which callers are logged who have proven nothing.
+/// The shortest time between two log lines about callers that have not proven themselves.
 const REFUSALS_LOGGED_EVERY: Duration = Duration::from_secs(10);
-/// Bytes that the answer to the request may have.
+/// Limit of the response to the HTTP request, in bytes.
 pub(crate) const WELCOME_BYTES_MAX: usize = 16 * 1024;
 
 /// The caller's greeting, from the headers of its request.
@@ -29,15 +32,15 @@ pub(crate) const WELCOME_BYTES_MAX: usize = 16 * 1024;
 pub struct Hello<'a> {
     /// `Upgrade`: the protocol with its version.
     pub protocol: &'a str,
-    /// `Pellucid-From`: the caller.
+    /// `Pellucid-From`: the name of the caller.
     pub from: &'a str,
-    /// `Pellucid-To`: whom it means to have reached.
+    /// `Pellucid-To`: the node that the caller wants to reach.
     pub to: &'a str,
-    /// `Pellucid-Key`: its key share.
+    /// `Pellucid-Key`: the caller's key share.
     pub key: &'a str,
 }
 
-/// A caller that has yet to prove itself.
+/// A caller that has sent its key share, and has not yet proven that it knows the secret.
 #[derive(Debug)]
 pub struct Greeted {
     pub(crate) session: Session,
@@ -45,21 +48,22 @@ pub struct Greeted {
     pub(crate) to: String,
 }
 
-/// A caller that is not taken.
+/// The refusal of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The status that it is told.
+    /// The HTTP status of the response.
     pub status: u16,
-    /// Why.
+    /// The reason, for the response's body.
     pub what: String,
 }
 
 impl Cluster {
-    /// Answers a caller's request: gives what `Pellucid-Key` of the answer is, and what
-    /// [`crate::Callers::adopt`] needs to go on.
+    /// Answers a caller's request. Returns the value of the response's `Pellucid-Key` header, and
+    /// the state that [`crate::Callers::adopt`] needs to continue.
     ///
     /// # Errors
-    /// Why it is refused; the log has it too. It says nothing of the cluster.
+    /// The reason for a refusal, which is logged too. It tells the caller nothing about the
+    /// cluster.
     pub fn greet(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
         let greeted = self.agree(hello);
         if let Err(refused) = &greeted {
@@ -70,7 +74,7 @@ impl Cluster {
 
     fn agree(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
         let refused = |status, what| Err(Refused { status, what });
-        // First, as another version may greet in another way.
+        // This check comes first: the other headers of another version may mean something else.
         if hello.protocol != PROTOCOL {
             let what = format!(
                 "{} asks for {}, and this node speaks {PROTOCOL}: run the same version of \
@@ -86,15 +90,15 @@ impl Cluster {
         let own = KeyShare::new().map_err(|what| Refused { status: 503, what })?;
         let key = own.text().to_owned();
         let parties = self.parties(hello.from, hello.to);
-        let Some(session) = Session::agree(own, hello.key, Side::Owner, parties) else {
+        let Some(session) = Session::agree(own, hello.key, Side::Responder, parties) else {
             return refused(400, format!("{} has sent no key share", shown(hello.from)));
         };
         let (from, to) = (hello.from.to_owned(), hello.to.to_owned());
         Ok((key, Greeted { session, from, to }))
     }
 
-    /// Notes why a caller was refused that has proven nothing: in the log, too, if that is new, and
-    /// seldom, as strangers may call as often as they like.
+    /// Notes why a caller was refused that has not proven itself. A new reason is logged, but at
+    /// most one every [`REFUSALS_LOGGED_EVERY`]: strangers could fill the log otherwise.
     pub(crate) fn note_refused(&self, from: &str, what: &str) {
         let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_some_and(|at| at.elapsed() < REFUSALS_LOGGED_EVERY) {
@@ -105,22 +109,23 @@ impl Cluster {
         }
     }
 
-    /// Notes why there is no connection with a caller. True if that was new, and is in the log.
+    /// Notes why a caller was refused. Returns true if the reason was new, and was logged.
     pub(crate) fn note_why(&self, from: &str, what: &str) -> bool {
         let from = NodeUrl::parse(from).ok().and_then(|from| self.nodes().index_of(&from));
-        // A stranger is noted under our own name, so that many of him are one line.
-        let is_news = self.board(from.unwrap_or(self.own())).explain(Some(what));
+        // A stranger is noted under this node's own name, so that many strangers with the same
+        // reason are one line.
+        let is_news = self.status(from.unwrap_or(self.own())).explain(Some(what));
         if is_news {
             self.log(News::Bad(&format!("a peer's connection was refused: {what}")));
         }
         is_news
     }
 
-    /// Decides about a caller that has sent this list, and so proven that it knows the secret.
-    /// Gives its place in the list; of a guest, that of this node.
+    /// Accepts or refuses a caller that has proven itself with this list of nodes. Returns the
+    /// caller's index in the list; for a guest, the index of this node.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for a refusal.
     pub(crate) fn judge(&self, from: &str, to: &str, list: &[u8]) -> Result<usize, String> {
         let own = self.url(self.own());
         let list = String::from_utf8_lossy(list);
@@ -155,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// The message for a caller whose first bundle does not open.
+    /// The log text for a caller whose first record does not decrypt.
     pub(crate) fn unproven(from: &str) -> String {
         format!(
             "{} does not know the cluster's secret: give every node the same \
@@ -168,7 +173,7 @@ impl Cluster {
         Parties { from, to, secret: self.options.secret.as_deref() }
     }
 
-    /// The request with which this node asks the one at place `to`.
+    /// The HTTP request with which this node starts the handshake with the node at index `to`.
     pub(crate) fn hello(&self, to: usize, share: &KeyShare) -> Vec<u8> {
         let to = self.url(to);
         format!(
@@ -181,10 +186,11 @@ impl Cluster {
         .into_bytes()
     }
 
-    /// The session of this node with the one at place `to`, whose key share the answer brought.
+    /// The session of this node with the node at index `to`, whose response had the key share
+    /// `theirs`.
     ///
     /// # Errors
-    /// If it is no key share.
+    /// If `theirs` is not a valid key share.
     pub(crate) fn agree_with(
         &self,
         to: usize,
@@ -192,15 +198,16 @@ impl Cluster {
         theirs: &str,
     ) -> Result<Session, String> {
         let parties = self.parties(self.options.own_name(), self.url(to).as_str());
-        let session = Session::agree(share, theirs, Side::Caller, parties);
+        let session = Session::agree(share, theirs, Side::Initiator, parties);
         session.ok_or_else(|| "it has sent no key share".to_owned())
     }
 }
 
-/// Reads the answer to the request. Returns its length and the key share of it once it is whole.
+/// Reads the response to the HTTP request. Returns its length and its key share, or `None` while it
+/// is incomplete.
 ///
 /// # Errors
-/// Why there is no connection.
+/// The peer's refusal, or the reason why the response is not one of this protocol.
 pub(crate) fn read_welcome(bytes: &[u8]) -> Result<Option<(usize, String)>, String> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
     let Some(end) = end else {
@@ -222,10 +229,10 @@ pub(crate) fn read_welcome(bytes: &[u8]) -> Result<Option<(usize, String)>, Stri
     Ok(Some((end, header(&head, "pellucid-key").unwrap_or("").to_owned())))
 }
 
-/// Reads what the peer says to this node's proof: nothing, if it takes it.
+/// Reads the peer's answer to this node's proof: it is empty if the peer accepts.
 ///
 /// # Errors
-/// Why it does not.
+/// The peer's reason for a refusal.
 pub(crate) fn read_verdict(bytes: &[u8]) -> Result<(), String> {
     if bytes.is_empty() {
         return Ok(());
@@ -233,7 +240,8 @@ pub(crate) fn read_verdict(bytes: &[u8]) -> Result<(), String> {
     Err(format!("it refuses: {}", shown(&String::from_utf8_lossy(bytes))))
 }
 
-/// The reason that a refusal brings in its body, once that is there.
+/// The error for a response that refuses, with the reason from its body. Returns `Ok(None)` while
+/// the body is incomplete.
 fn refusal(status: &str, head: &str, body: &[u8]) -> Result<Option<(usize, String)>, String> {
     let length = header(head, "content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     if body.len() < length && body.len() < WELCOME_BYTES_MAX {
@@ -249,7 +257,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.trim())
 }
 
-/// Text from others, safe and short enough for a log.
+/// Text from another program, without control characters, and short enough for the log.
 fn shown(text: &str) -> String {
     const LENGTH_MAX: usize = 2_000;
     text.chars().filter(|letter| !letter.is_control()).take(LENGTH_MAX).collect()
@@ -295,16 +303,17 @@ mod tests {
         }
     }
 
-    /// What comes of a call of `caller` at the node at place `to` of its list, which is `owner`.
+    /// Runs the handshake of `caller` with `owner`, the node at index `to` of the caller's list.
+    /// Returns the verdict of `owner`.
     fn call(caller: &Cluster, to: usize, owner: &Cluster) -> Result<usize, String> {
         let share = KeyShare::new().unwrap();
         let text = String::from_utf8(caller.hello(to, &share)).unwrap();
         let (key, mut greeted) = owner.greet(parts(&text)).map_err(|refused| refused.what)?;
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {PROTOCOL}\r\n\
-             Pellucid-Key: {key}\r\n\r\nbundles"
+             Pellucid-Key: {key}\r\n\r\nrecords"
         );
-        let length = answer.len() - "bundles".len();
+        let length = answer.len() - "records".len();
         assert_eq!(read_welcome(&answer.as_bytes()[..length - 1]), Ok(None));
         let (end, theirs) = read_welcome(answer.as_bytes()).unwrap().unwrap();
         assert_eq!(end, length);
@@ -332,15 +341,16 @@ mod tests {
         }
     }
 
-    /// The list went over the wire with the greeting, and was told to strangers in refusals.
+    /// Regression: the greeting had the list of nodes, and so had refusals, so strangers could read
+    /// it.
     #[test]
-    fn the_greeting_says_nothing_that_strangers_do_not_know() {
+    fn the_greeting_does_not_reveal_the_list_of_nodes() {
         let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
         let (two, log) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
         let share = KeyShare::new().unwrap();
         let hello = String::from_utf8(one.hello(1, &share)).unwrap();
         assert!(!hello.contains("10.0.0.1:1,"), "{hello}");
-        // With whatever key share, the answer is a key share and nothing else.
+        // The answer to any key share is a key share and nothing else.
         let (key, _) = two.greet(parts(&hello)).unwrap();
         assert_eq!(key.len(), 64);
         for wrong in [
@@ -354,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_prove_nothing() {
+    fn callers_without_the_right_secret_are_refused() {
         let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
         for secret in [Some("another"), None] {
             let (stranger, _) = node(LIST, "http://10.0.0.1:1", secret);
@@ -363,9 +373,9 @@ mod tests {
         }
     }
 
-    /// The same greeting was taken again for five minutes.
+    /// Regression: a recorded greeting was accepted again for five minutes.
     #[test]
-    fn a_greeting_and_its_proof_are_worth_nothing_a_second_time() {
+    fn a_replayed_greeting_and_proof_are_refused() {
         let (one, _) = node(LIST, "http://10.0.0.1:1", Some("one secret"));
         let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
         let share = KeyShare::new().unwrap();
@@ -391,7 +401,7 @@ mod tests {
         assert_eq!(refused.status, 409);
         assert!(names.iter().all(|name| refused.what.contains(name)), "{}", refused.what);
         assert!(log.lock().unwrap()[0].contains(&refused.what));
-        // A node of before says what it speaks.
+        // The refusal of an older node names its version.
         let body = "nodes of a cluster meet here by `Upgrade: pellucid-peer/2`, without TLS";
         let answer =
             format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{body}", body.len());
@@ -411,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_who_it_should_be_is_refused() {
+    fn a_node_other_than_the_wanted_one_is_refused() {
         let list = "http://10.0.0.1:1,http://10.0.0.2:2,http://10.0.0.3:3";
         let (one, _) = node(list, "http://10.0.0.1:1", None);
         let (two, _) = node(list, "http://10.0.0.2:2", None);
@@ -421,9 +431,9 @@ mod tests {
         assert!(twin.contains("two nodes"), "{twin}");
     }
 
-    /// It is no node, and knows the list and the secret as nodes do.
+    /// A guest is not a node, but knows the list and the secret.
     #[test]
-    fn a_guest_is_taken_like_a_node() {
+    fn a_guest_is_accepted_like_a_node() {
         let (two, _) = node(LIST, "http://10.0.0.2:2", Some("one secret"));
         let known = guest(LIST, Some("one secret"));
         assert_eq!((known.own(), known.owner(b"key") < 2), (2, true));
@@ -432,9 +442,9 @@ mod tests {
         assert!(other.contains("lists of nodes differ"), "{other}");
     }
 
-    /// Whoever called was a peer, though the node had accounts by then.
+    /// Regression: a node with accounts and without a secret accepted any caller as a peer.
     #[test]
-    fn a_node_that_has_accounts_trusts_nobody_without_a_secret() {
+    fn a_node_with_accounts_accepts_no_peer_without_a_secret() {
         let (one, _) = node(LIST, "http://10.0.0.1:1", None);
         let (two, log) = node(LIST, "http://10.0.0.2:2", None);
         assert_eq!(call(&one, 1, &two), Ok(0));
@@ -449,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_said_to_be_so() {
+    fn responses_of_other_protocols_are_errors() {
         let garbage = [b'x'; WELCOME_BYTES_MAX + 1];
         for answer in [b"SSH-2.0-x\r\n\r\n".as_slice(), &garbage, b"HTTP/1.1 101 x\r\n\r\n"] {
             assert!(read_welcome(answer).is_err());

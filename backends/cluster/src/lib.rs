@@ -1,18 +1,18 @@
-//! A sharded cluster: every key on one of several nodes, and any node takes any request.
+//! A sharded cluster: each key lives on one of several nodes, and any node accepts any request.
 //!
-//! A node that is asked for a key of another's forwards the request and the other's answer back. In
-//! the study that this comes from, forwarding was everything: a client of HTTP with its own
-//! threads, its allocations and its locks. Here an event loop has one connection to each peer
-//! ([`Peers`]), on which many asks are under way at once; an ask is a frame in that connection's
-//! buffer, sent with others at the end of the wake-up, and its answer completes the request on the
-//! same loop. The owner's loop serves frames as it serves requests ([`Callers`]).
+//! A node that receives a request for another node's key forwards it to that node, the key's owner,
+//! and returns the owner's answer. In the study behind this design, forwarding dominated the cost:
+//! it used an HTTP client with its own threads, allocations and locks. Here each event loop has one
+//! connection to each peer ([`Peers`]), with many asks in flight at once. An ask is a frame in that
+//! connection's buffer. All frames of a wake-up are sent together at its end, and the answer
+//! completes the request on the same loop. The owner's loop serves frames as it serves requests
+//! ([`Callers`]).
 //!
-//! The crate knows neither HTTP nor which APIs there are; `server` brings these.
+//! The crate knows nothing of HTTP or of the APIs; the `server` crate adds both.
 
 #![forbid(unsafe_code)]
 
 mod addresses;
-mod board;
 mod callers;
 mod clipped;
 mod cluster;
@@ -24,16 +24,16 @@ mod merge;
 mod numbers;
 mod operations;
 mod outcome;
-mod outlet;
 mod owner;
+mod peer_status;
 mod peers;
 mod range;
 mod remembered;
+mod sealed_writer;
 mod session;
 mod slab;
 mod socket;
 
-pub use board::{PeerFigures, PeerState, PeerView};
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
 pub use clipped::clipped_ns;
 pub use cluster::{Cluster, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
@@ -51,7 +51,8 @@ pub use owner::{
     FORWARD_PARTS, NETWORK, OWNER_JOURNAL, OWNER_LEDGER, OWNER_OTHER, OWNER_QUEUE, OWNER_RECEIVE,
     OWNER_WAIT, OwnerAnswer, PEER_WAIT,
 };
+pub use peer_status::{PeerFigures, PeerState, PeerView};
 pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
 pub use remembered::{Held, Remembered, RememberedError};
-pub use session::{BUNDLE_BYTES_MAX, KeyShare, Opener, Parties, Sealer, Session, Side};
+pub use session::{KeyShare, Opener, Parties, RECORD_BYTES_MAX, Sealer, Session, Side};

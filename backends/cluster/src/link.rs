@@ -1,4 +1,4 @@
-//! One connection to a peer: what stands between asks and the socket.
+//! The link to one peer: its connection, and the asks that wait for it or are in flight.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,74 +6,79 @@ use std::ops::Range;
 use mio::net::TcpStream;
 use pellucid_clock::Ticks;
 
-use crate::outlet::Outlet;
+use crate::sealed_writer::SealedWriter;
 use crate::session::{KeyShare, Opener};
 
-/// An output buffer that has grown beyond this is given back.
+/// An output buffer with a larger capacity is freed once it is empty.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// A connection, and how far it is.
+/// A connection and its stage.
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) stage: Stage,
-    /// The time by which it has to be ready.
+    /// The deadline of the handshake.
     pub(crate) by: Ticks,
+    /// True if the peer has closed its sending direction; bytes sent before may still be unread.
+    pub(crate) is_read_closed: bool,
 }
 
 /// The stage of a connection.
 pub(crate) enum Stage {
     /// The kernel is connecting.
     Connecting,
-    /// The protocol was asked for.
+    /// The HTTP request is being sent, or its response is awaited.
     Greeting(Box<Greeting>),
-    /// It was proven that this node is one of the cluster; what the peer says to that is to come.
+    /// This node's proof was sent; the peer's verdict is awaited.
     Proving,
-    /// Asks are sent.
+    /// The handshake is complete: asks can be sent.
     Ready,
 }
 
-/// The request for the protocol.
+/// The HTTP request of the handshake, and its response.
 pub(crate) struct Greeting {
+    /// The request.
     pub(crate) hello: Vec<u8>,
-    /// Bytes of it that the kernel has.
+    /// Bytes of the request that the kernel has taken.
     pub(crate) sent: usize,
     pub(crate) share: KeyShare,
-    /// The bytes of the answer so far.
+    /// The bytes of the response so far.
     pub(crate) input: Vec<u8>,
 }
 
-/// Both directions of a connection whose keys are agreed.
+/// The encryption of both directions of a connection.
 pub(crate) struct Channel {
-    pub(crate) outlet: Outlet,
+    pub(crate) writer: SealedWriter,
     pub(crate) opener: Opener,
 }
 
+/// The link of one event loop to one peer.
 pub(crate) struct Link {
     pub(crate) connection: Option<Connection>,
-    /// Where there is none, the time at which one is tried.
+    /// The time of the next attempt, while there is no connection.
     pub(crate) retry_at: Ticks,
-    /// The sealed channel; nothing until keys are agreed.
+    /// The encrypted channel; `None` until the keys are derived.
     pub(crate) channel: Option<Box<Channel>>,
-    /// Why the peer is taken for unreachable; nothing as long as that is not known.
+    /// The reason of the last failure, while the peer counts as unreachable; `None` if it does not.
     pub(crate) down: Option<String>,
-    /// Times that the peer had called when the last attempt began.
-    pub(crate) calls_tried: u64,
-    /// The same of the last attempt that failed.
-    pub(crate) calls_seen: u64,
-    /// Attempts that failed, one after the other.
+    /// The peer's count of inbound connections when the last attempt began.
+    pub(crate) inbound_tried: u64,
+    /// The peer's count of inbound connections when the last failed attempt began.
+    pub(crate) inbound_seen: u64,
+    /// Number of attempts that have failed in a row.
     pub(crate) failures: u32,
-    /// Asks for the socket.
+    /// Encoded frames for the socket.
     pub(crate) out: Vec<u8>,
-    /// Bytes of `out` that are sealed, all of which the kernel gets.
+    /// Bytes of `out` that are encrypted; they can no longer be taken back.
     pub(crate) written: usize,
-    /// Asks in `out` that the kernel does not have all of, and where they lie, in their order.
+    /// The asks in `out` that the kernel has not taken completely, and their ranges, in order.
     pub(crate) unsent: VecDeque<(u64, Range<usize>)>,
-    /// The kernel takes no more for now.
+    /// True while the kernel takes no more bytes.
     pub(crate) is_blocked: bool,
+    /// Number of asks that are neither answered nor given up.
     pub(crate) in_flight: usize,
-    /// The time at which anything last came.
+    /// The time at which bytes last arrived.
     pub(crate) heard: Ticks,
-    /// The time at which a ping was sent that nothing came after.
+    /// The time at which a ping was sent, if no bytes have arrived since.
     pub(crate) pinged: Option<Ticks>,
 }
 
@@ -84,8 +89,8 @@ impl Link {
             retry_at: now,
             channel: None,
             down: None,
-            calls_tried: 0,
-            calls_seen: 0,
+            inbound_tried: 0,
+            inbound_seen: 0,
             failures: 0,
             out: Vec::new(),
             written: 0,
@@ -97,22 +102,22 @@ impl Link {
         }
     }
 
-    /// True if asks are sent.
+    /// True if asks can be sent.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.connection, Some(Connection { stage: Stage::Ready, .. }))
     }
 
-    /// Bytes that wait for the kernel.
+    /// Bytes of frames that the kernel has not taken.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.out.len() - self.written + self.held_bytes()
     }
 
-    /// Bytes that are sealed and wait for the kernel.
+    /// Bytes of frames that are encrypted, and that the kernel has not taken.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.channel.as_ref().map_or(0, |channel| channel.outlet.held())
+        self.channel.as_ref().map_or(0, |channel| channel.writer.held())
     }
 
-    /// Forgets what the kernel has, and gives back memory that is seldom needed.
+    /// Removes frames from `out` that the kernel has taken, and frees memory that is seldom needed.
     pub(crate) fn drain_sent(&mut self) {
         if self.waiting_bytes() == 0 {
             self.out.clear();
@@ -122,7 +127,8 @@ impl Link {
             self.written = 0;
             return;
         }
-        // An ask that the kernel has a part of stays whole, or it could not be told from others.
+        // An ask that the kernel has taken a part of stays whole: `unsent` has its range, and
+        // `withdraw` finds out by its beginning that it must not be taken back.
         let begun = self.unsent.front().map_or(self.written, |(_, place)| place.start);
         let done = begun.min(self.written);
         if done > OUT_KEPT_BYTES {
@@ -134,11 +140,12 @@ impl Link {
         }
     }
 
-    /// Takes back the asks that `is_over` says nobody waits for, as far as the kernel has nothing
-    /// of them. Of those that it has a part of, the rest has to follow.
+    /// Removes the asks from `out` for which `is_over` is true, because nobody waits for their
+    /// answer any more. An ask that is encrypted in part stays: the rest of its frame has to
+    /// follow.
     pub(crate) fn withdraw(&mut self, mut is_over: impl FnMut(u64) -> bool) {
         let Link { out, unsent, written, .. } = self;
-        // Bytes taken out so far, and where what stays behind them begins.
+        // Bytes removed so far, and the offset of the bytes behind the last removed ask.
         let (mut gone, mut from) = (0, 0);
         unsent.retain_mut(|(id, place)| {
             if place.start < *written || !is_over(*id) {
@@ -157,13 +164,14 @@ impl Link {
         }
     }
 
-    /// Forgets a connection that is gone. Asks stay, as after one on which none were sent.
+    /// Resets the state of a lost connection, but keeps the asks: they can still be sent on the
+    /// next connection if this one never became ready.
     pub(crate) fn reset(&mut self) {
         self.channel = None;
         (self.is_blocked, self.pinged) = (false, None);
     }
 
-    /// Forgets the asks of a connection that is gone.
+    /// Removes all asks of a lost connection.
     pub(crate) fn forget_asks(&mut self) {
         self.out.clear();
         self.unsent.clear();
@@ -175,7 +183,7 @@ impl Link {
 mod tests {
     use super::*;
 
-    /// A link whose buffer has these pieces; those with a number are asks.
+    /// A link whose buffer has these pieces; a piece with a number is an ask.
     fn link(pieces: &[(Option<u64>, &[u8])]) -> Link {
         let mut link = Link::new(Ticks(0));
         for (id, bytes) in pieces {
@@ -192,9 +200,10 @@ mod tests {
         link.unsent.iter().map(|(id, place)| (*id, &link.out[place.clone()])).collect()
     }
 
-    /// They stayed in the buffer, and a write went out long after it was answered with 504.
+    /// Regression: such asks stayed in the buffer, so a write was sent long after it was answered
+    /// with 504.
     #[test]
-    fn asks_that_nobody_waits_for_are_taken_back_unless_the_kernel_has_a_part() {
+    fn asks_without_a_waiter_are_taken_back_unless_sent_in_part() {
         let mut link = link(&[
             (Some(1), b"11"),
             (Some(2), b"222"),
@@ -217,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn all_of_them_leave_nothing_that_waits() {
+    fn taking_back_all_asks_empties_the_buffer() {
         let mut link = link(&[(Some(1), b"11"), (Some(2), b"222")]);
         link.withdraw(|_| true);
         assert!(link.out.is_empty() && link.unsent.is_empty() && link.waiting_bytes() == 0);
     }
 
     #[test]
-    fn what_the_kernel_has_is_forgotten_up_to_the_ask_that_it_has_a_part_of() {
+    fn sent_bytes_are_drained_up_to_an_ask_sent_in_part() {
         let long = vec![1; OUT_KEPT_BYTES + 2];
         let mut link = link(&[(Some(1), &long), (Some(2), &long), (Some(3), b"3")]);
         link.unsent.pop_front();
@@ -232,7 +241,7 @@ mod tests {
         link.drain_sent();
         assert_eq!((link.written, link.out.len()), (5, long.len() + 1));
         assert_eq!(asks(&link), [(2, &long[..]), (3, b"3")]);
-        // Nobody waits for it any more, but the peer has its beginning.
+        // Nobody waits for the ask any more, but the peer may have its beginning.
         link.withdraw(|_| true);
         assert_eq!(asks(&link), [(2, &long[..])]);
     }

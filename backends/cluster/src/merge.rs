@@ -1,7 +1,8 @@
-//! The pages of a range over all nodes, merged in the order of keys.
+//! The merge of a range over all nodes, page by page, in the order of keys.
 //!
-//! Every node is asked for one page at a time, so memory holds a page of each, and whoever stops
-//! reading stops the walk. Who asks is somebody else: an event loop, or a store over peers.
+//! Each node is asked for one page at a time, so memory holds one page of each node, and no page is
+//! read ahead of the reader. The code that sends the asks is elsewhere: in an event loop of a node,
+//! or in the store of kind `sharded`.
 
 use pellucid_store::{Head, Object, Value};
 
@@ -9,15 +10,19 @@ use crate::frame::{AnswerStatus, Ask, AskKind, TableOfAsk};
 use crate::outcome::{Asked, Outcome};
 use crate::range::{Page, RangeAsk};
 
-/// The pages of one node.
+/// The state of one node's pages.
 enum Pages {
-    /// The next one is to be asked for.
+    /// The next page has to be asked for.
     Wanted,
-    /// It was.
+    /// The next page was asked for, and has not arrived.
     Asked,
+    /// A page has arrived, and is not the last one.
     Here(Page),
+    /// The last page has arrived.
     Last(Page),
+    /// All entries were taken.
     Over,
+    /// The node has failed for this reason.
     Failed(String),
 }
 
@@ -30,15 +35,15 @@ struct NodePages {
 /// An entry of the range.
 #[derive(Debug)]
 pub struct MergedEntry {
-    /// Its key.
+    /// The key of the entry.
     pub key: Vec<u8>,
-    /// Head and value.
+    /// The head and the value.
     pub object: Object,
-    /// The time at which its time is over, in milliseconds since the Unix epoch.
+    /// The time at which the entry expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
 }
 
-/// See the module.
+/// The pages of a range over all nodes, merged in the order of keys.
 pub struct RangePages {
     nodes: Vec<NodePages>,
     start: Vec<u8>,
@@ -48,8 +53,8 @@ pub struct RangePages {
 }
 
 impl RangePages {
-    /// The range from `start` to `end` over `nodes` nodes. The one at place `own` is not asked:
-    /// its entries come from elsewhere.
+    /// The range from `start` to `end` over `nodes` nodes, in pages of at most `entries_max`
+    /// entries. The node at index `own` is not asked: the caller reads its entries itself.
     #[must_use]
     pub fn new(
         nodes: usize,
@@ -66,7 +71,7 @@ impl RangePages {
         RangePages { nodes: nodes.collect(), start, end, reverse, entries_max }
     }
 
-    /// True if it is walked from its end.
+    /// True if the range is read from its end.
     #[must_use]
     pub fn is_reverse(&self) -> bool {
         self.reverse
@@ -79,8 +84,8 @@ impl RangePages {
         (0..self.nodes.len()).filter(is_wanted).collect()
     }
 
-    /// Makes the ask for the next page of a node. False if it could not be asked; the range then
-    /// fails.
+    /// Builds the ask for the next page of a node, and sends it with `ask`. Returns false if it
+    /// could not be sent; then the range fails.
     pub fn ask(
         &mut self,
         node: usize,
@@ -107,7 +112,7 @@ impl RangePages {
         is_asked
     }
 
-    /// Takes what became of the ask for a page of this node.
+    /// Takes the outcome of the ask for a page of this node.
     pub fn bring(&mut self, node: usize, outcome: Outcome<'_>) {
         self.nodes[node].pages = match outcome {
             Outcome::Failed(failure) => Pages::Failed(failure.to_string()),
@@ -122,10 +127,10 @@ impl RangePages {
         };
     }
 
-    /// True if every node has an entry to show, or none any more.
+    /// True if the next entry of the range is known: each node has an entry here, or has no more.
     ///
     /// # Errors
-    /// What a node has failed with.
+    /// The reason for which a node has failed.
     pub fn are_here(&mut self) -> Result<bool, String> {
         let mut are_here = true;
         for node in &mut self.nodes {
@@ -150,7 +155,7 @@ impl RangePages {
         }
     }
 
-    /// The node whose entry comes next, and its key.
+    /// The node that has the next entry of the range, and the entry's key.
     #[must_use]
     pub fn next(&self) -> Option<(usize, &[u8])> {
         let entries = (0..self.nodes.len()).filter_map(|node| {
@@ -161,7 +166,7 @@ impl RangePages {
         if self.reverse { entries.max_by(by_key) } else { entries.min_by(by_key) }
     }
 
-    /// Takes the entry of a node.
+    /// Takes the current entry of a node.
     pub fn take(&mut self, node: usize) -> Option<MergedEntry> {
         let node = &mut self.nodes[node];
         let (Pages::Here(page) | Pages::Last(page)) = &mut node.pages else { return None };
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_in_order_and_pages_as_they_are_wanted() {
+    fn entries_are_merged_in_order_and_pages_asked_for_on_demand() {
         let mut pages = RangePages::new(3, Some(1), b"a".to_vec(), None, false, 9);
         assert_eq!(pages.wanted(), [0, 2]);
         let mut asked = Vec::new();
@@ -229,7 +234,7 @@ mod tests {
         assert_eq!(take(&mut pages), "");
         bring(&mut pages, 2, &["b", "c", "e"], true);
         assert_eq!(take(&mut pages), "abcd");
-        assert_eq!(pages.wanted(), [0], "what comes behind `d` may come before `e`");
+        assert_eq!(pages.wanted(), [0], "the entry behind `d` may come before `e`");
         pages.ask(0, None, |ask| {
             assert_eq!(ask.key, b"d");
             Ok(())

@@ -1,4 +1,5 @@
-//! The numbers of frames: little-endian, at offsets that are within their bytes.
+//! Integers in frames: little-endian, read at offsets that the caller has checked, and the encoding
+//! of conditions.
 
 use pellucid_store::Condition;
 
@@ -10,7 +11,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight bytes"))
 }
 
-/// The kind of a condition, and its sequence number.
+/// The encoding of a condition: its kind and its sequence number.
 pub(crate) fn numbers_of(condition: Condition) -> (u8, u64) {
     match condition {
         Condition::None => (0, 0),
@@ -20,7 +21,7 @@ pub(crate) fn numbers_of(condition: Condition) -> (u8, u64) {
     }
 }
 
-/// The condition of these numbers; nothing if there is none of this kind.
+/// The condition with this encoding; `None` if the kind is unknown.
 pub(crate) fn condition_of(kind: u8, sequence: u64) -> Option<Condition> {
     match kind {
         0 => Some(Condition::None),

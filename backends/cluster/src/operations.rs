@@ -1,5 +1,5 @@
-//! Several operations of one node as the value of an ask, with whatever each needs to be checked
-//! and carried out: a batch of a store, where that of the API is text.
+//! A batch of operations on one node in binary form, as the value of [`crate::AskKind::Write`]. The
+//! store of kind `sharded` sends it; a batch of the API is text ([`crate::AskKind::Batch`]).
 
 use pellucid_store::{KEY_LENGTH_MAX, Operation};
 
@@ -8,23 +8,24 @@ use crate::numbers::{condition_of, numbers_of};
 
 const HAS_VALUE: u8 = 1;
 const HAS_LIFETIME: u8 = 2;
-/// Bytes of an operation before its key and value.
+/// Length in bytes of an operation's fixed fields.
 const OPERATION_BYTES: usize = 26;
 
-/// One of several operations that are written together.
+/// One operation of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct PartOperation<'a> {
     /// The write.
     pub operation: Operation<'a>,
-    /// Bytes of the key's beginning by which it finds its owner.
+    /// Length in bytes of the key's prefix that determines its owner.
     pub part_length: u16,
 }
 
 impl<'a> PartOperation<'a> {
-    /// Appends it to `out`.
+    /// Appends the encoded operation to `out`.
     ///
     /// # Panics
-    /// If key or value are longer than a store takes: callers have checked.
+    /// If the key has more than 65,535 bytes, or the value 4 GiB or more. Callers check these
+    /// limits before.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let Operation { key, value, condition, lifetime_ms } = self.operation;
         let (condition, sequence) = numbers_of(condition);
@@ -43,10 +44,10 @@ impl<'a> PartOperation<'a> {
         out.extend_from_slice(value);
     }
 
-    /// Reads all operations of a value.
+    /// Decodes all operations of a value.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not a sequence of valid operations.
     pub fn decode_all(mut bytes: &'a [u8]) -> Result<Vec<PartOperation<'a>>, FrameError> {
         let mut operations = Vec::new();
         while !bytes.is_empty() {
@@ -57,14 +58,14 @@ impl<'a> PartOperation<'a> {
         Ok(operations)
     }
 
-    /// The bytes by which its key finds its owner; nothing if it has not so many.
+    /// The prefix of the key that determines its owner; `None` if the key is shorter.
     #[must_use]
     pub fn owned_by(&self) -> Option<&'a [u8]> {
         self.operation.key.get(..usize::from(self.part_length))
     }
 }
 
-/// The operation at the beginning of `bytes`, and what follows it.
+/// The operation at the beginning of `bytes`, and the bytes behind it; `None` if it is invalid.
 fn decode(bytes: &[u8]) -> Option<(PartOperation<'_>, &[u8])> {
     let (head, rest) = bytes.split_first_chunk::<OPERATION_BYTES>()?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn a_batch_of_operations_round_trips() {
         let put = Operation {
             key: b"a:1",
             value: Some(b"".as_slice()),

@@ -1,4 +1,4 @@
-//! Outcomes of asks.
+//! Outcomes of asks: answers and failures.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,48 +9,48 @@ use crate::frame::Answer;
 
 /// The outcome of an ask.
 pub enum Outcome<'a> {
-    /// The owner has answered.
+    /// The owner has answered, at these times.
     Answered(Answer<'a>, Times),
-    /// It has not.
+    /// There is no answer.
     Failed(Failure),
 }
 
-/// The time at which an ask was made, when the kernel had it, and when its answer was read.
+/// The times of an ask at the asking node.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// It was put into the buffer.
+    /// The time at which the ask was put into the buffer.
     pub asked: Ticks,
-    /// The kernel had the last byte of it.
+    /// The time at which the kernel had its last byte.
     pub sent: Ticks,
-    /// The read that brought the answer returned.
+    /// The time at which the read that completed the answer returned.
     pub received: Ticks,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The owner is not to be reached: nothing was asked.
+    /// The owner is unreachable, and cannot have received all of the ask.
     Unreachable {
         /// The owner's URL.
         owner: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The owner has not answered in time.
     Late {
         /// The owner's URL.
         owner: String,
-        /// For how long was waited.
+        /// The limit of the wait.
         waited: Duration,
     },
     /// The connection broke before the answer came.
     Lost {
         /// The owner's URL.
         owner: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Too much is under way with the owner already.
+    /// Too many asks to the owner are in flight already.
     Full {
         /// The owner's URL.
         owner: String,
@@ -81,5 +81,5 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An ask that was taken, or why not.
+/// The result of making an ask: accepted, or the reason why not.
 pub type Asked = Result<(), Failure>;

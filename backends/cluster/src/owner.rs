@@ -1,5 +1,5 @@
-//! An owner's answer once it has come, in the terms of whoever asked: a store's, and the account's.
-//! Event loops that forward requests use it, and the store over peers does.
+//! The owner's answer as seen by the asker: as a store's result, and as times for the account. The
+//! event loops that forward requests and the store of kind `sharded` use it.
 
 use pellucid_account::{PARTS_MAX, Part};
 use pellucid_clock::Clock;
@@ -8,22 +8,22 @@ use pellucid_store::{Head, PartTime, StoreError};
 use crate::frame::{Answer, AnswerStatus, OwnerTimes};
 use crate::outcome::{Failure, Times};
 
-/// Of a forwarded request, until the kernel had it: for the connection to the owner, and for the
-/// others of its wake-up.
+/// The part before the kernel had the ask: the wait for the connection to the owner, and for the
+/// end of the wake-up.
 pub const PEER_WAIT: Part = Part::new(0);
-/// Of its round trip, what the owner does not account for: the way there and back.
+/// The part of the round trip that the owner does not account for: the network, both ways.
 pub const NETWORK: Part = Part::new(1);
-/// At the owner, until the read that had it returned.
+/// At the owner, from the wake-up to the end of the read that completed the ask.
 pub const OWNER_RECEIVE: Part = Part::new(2);
-/// At the owner, behind others, or until another thread began with it.
+/// At the owner, waiting behind other asks of the same read, or for another thread.
 pub const OWNER_QUEUE: Part = Part::new(3);
 /// At the owner, looking the key up.
 pub const OWNER_LEDGER: Part = Part::new(4);
-/// At the owner, reading the record, or writing it.
+/// At the owner, reading or writing the record.
 pub const OWNER_JOURNAL: Part = Part::new(5);
 /// At the owner, waiting: for flushes and merges, other writers, a sync.
 pub const OWNER_WAIT: Part = Part::new(6);
-/// At the owner, the rest: the memtable, and the answer until it was sent.
+/// At the owner, all other time: the memtable, and the answer until it was sent.
 pub const OWNER_OTHER: Part = Part::new(7);
 
 /// The names of the parts of `execute` of a forwarded request.
@@ -38,27 +38,27 @@ pub const FORWARD_PARTS: [&str; PARTS_MAX] = [
     "owner_other",
 ];
 
-/// The fixed part of an owner's answer.
+/// An owner's answer without its payload, and its times here.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerAnswer {
-    /// The status.
+    /// The status of the ask.
     pub status: AnswerStatus,
-    /// See [`AnswerStatus`].
+    /// A number whose meaning depends on the status; see [`AnswerStatus`].
     pub detail: u32,
-    /// The sequence number of what was found or written.
+    /// The sequence number of the object that was found or written.
     pub sequence: u64,
-    /// The time at which it was written, in milliseconds since the Unix epoch.
+    /// The time at which the object was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u64,
-    /// Times at the owner.
+    /// The times of the ask at its owner.
     pub owner: OwnerTimes,
-    /// The time at which it was asked, sent and answered here.
+    /// The times of the ask at this node.
     pub times: Times,
 }
 
 impl OwnerAnswer {
-    /// Of an answer as it came.
+    /// The fixed fields of an answer, with the times of its ask at this node.
     #[must_use]
     pub fn new(answer: &Answer<'_>, times: Times) -> OwnerAnswer {
         let Answer { status, detail, sequence, written_at_ms, value_length, .. } = *answer;
@@ -66,9 +66,9 @@ impl OwnerAnswer {
         OwnerAnswer { status, detail, sequence, written_at_ms, value_length, owner, times }
     }
 
-    /// The parts of `execute`: here until it was sent, on the way, and at the owner. The
-    /// two clocks are compared by their durations alone; if the owner says more than was waited, it
-    /// is cut to that, last parts first.
+    /// The parts of `execute`: the wait at this node, the network, and the parts at the owner. Only
+    /// durations of the owner's clock are used. If they add up to more than the round trip, they
+    /// are cut to it, the last parts first.
     #[must_use]
     pub fn parts(&self, clock: Clock) -> [PartTime; PARTS_MAX] {
         let Times { asked, sent, received } = self.times;
@@ -98,7 +98,7 @@ impl OwnerAnswer {
         [waited, network, receive, queue, ledger, journal, wait, other]
     }
 
-    /// The head of what was found.
+    /// The head of the object that was found; `None` for any other status.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
         (self.status == AnswerStatus::Found).then_some(Head {
@@ -108,7 +108,7 @@ impl OwnerAnswer {
         })
     }
 
-    /// The owner's error; `payload` says why.
+    /// The owner's error, with the reason from `payload`; `None` if the ask succeeded.
     #[must_use]
     pub fn error(&self, payload: &[u8]) -> Option<StoreError> {
         let text = || String::from_utf8_lossy(payload).into_owned();
@@ -176,14 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_says_more_than_was_waited_is_cut() {
+    fn times_of_an_owner_beyond_the_round_trip_are_cut() {
         let owner = OwnerTimes { receive_ns: 5_000, execute_ns: u32::MAX, ..OwnerTimes::default() };
         assert_eq!(parts_of(owner), [1_000, 0, 5_000, 0, 0, 0, 0, 1_000]);
     }
 
-    /// It was taken for busy: a 503, which says that nothing was asked for.
+    /// Regression: such an answer was reported as busy (503), which says that the owner was not
+    /// asked.
     #[test]
-    fn what_an_owner_came_to_too_late_is_a_wait_that_is_over() {
+    fn a_late_answer_is_reported_as_unreachable() {
         let times = Times { asked: Ticks(0), sent: Ticks(0), received: Ticks(1) };
         let late = OwnerAnswer::new(&Answer::plain(1, AnswerStatus::Late), times);
         let error = late.error(b"too late");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_unreachable_and_what_is_full_is_busy() {
+    fn a_lost_peer_is_unreachable_and_a_full_one_is_busy() {
         let owner = || "http://a:1".to_owned();
         let full = StoreError::from(Failure::Full { owner: owner() });
         assert!(matches!(full, StoreError::Busy(_)));

@@ -1,4 +1,4 @@
-//! The connections of one event loop to its node's peers, and the asks under way on them.
+//! The connections of one event loop to its node's peers, and the asks in flight on them.
 
 mod greeting;
 
@@ -12,51 +12,54 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks, Timer};
 
-use crate::board::{PeerState, add};
 use crate::cluster::{Cluster, News};
 use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Connection, Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
+use crate::peer_status::{PeerState, add};
 use crate::slab::Slab;
 use crate::socket::{Received, receive};
 
-/// Bytes that are read at a time.
+/// Limit of one read in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// The interval at which time limits are looked at; so a wait may last this much longer than its
-/// limit.
+/// The interval of the timer that checks all time limits. A wait may exceed its limit by this much.
 const TICK: Duration = Duration::from_millis(50);
-/// Bytes that may wait for a peer; beyond it, requests for its keys are refused.
+/// Limit of the bytes that wait for a peer. Beyond it, requests for its keys are refused.
 const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Pauses before a connection is tried again: the first, doubled each time, and the longest.
+/// The back-off of connection attempts: the first pause, which doubles each time, and the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_millis(500);
-/// The error for a peer that ends the connection at this node's proof.
+/// The error for a peer that closes the connection after this node's proof.
 const UNPROVEN: &str = "it does not take this node's proof: give every node the same \
                         --cluster-secret-file";
-/// The number of pings, which no ask has.
+/// The number of all pings; no ask has it.
 const PING_ID: u64 = u64::MAX;
 
-/// Gets what becomes of each ask, with what the loop remembers of it.
+/// A callback that gets the outcome of each ask, and the context that the loop keeps for it.
 type Sink<'a, C> = dyn FnMut(C, Outcome<'_>) + 'a;
 
+/// An ask in flight.
 struct Waiting<C> {
     context: C,
     node: usize,
     asked: Ticks,
+    /// The time at which the kernel had all of it.
     sent: Option<Ticks>,
+    /// The deadline of the answer.
     until: Ticks,
 }
 
-/// See the module. `C` is what the loop remembers of each ask.
+/// The connections of one event loop to its node's peers. `C` is the context that the loop keeps
+/// for each ask.
 pub struct Peers<C> {
     cluster: Arc<Cluster>,
     clock: Clock,
     index: usize,
-    /// By the node's place in the list; nothing for this node.
+    /// The links, by the node's index in the list; `None` for this node.
     links: Vec<Option<Link>>,
     under_way: Slab<Waiting<C>>,
-    /// Peers for whom asks were put by.
+    /// The peers with asks that [`Peers::settle`] has to send.
     dirty: Vec<usize>,
     scratch: Vec<u8>,
     token: fn(usize) -> Token,
@@ -66,11 +69,11 @@ pub struct Peers<C> {
 }
 
 impl<C> Peers<C> {
-    /// Begins to connect to all peers. `token` gives the token of a link: zero for the timer, `n`
-    /// for the node at place `n - 1`.
+    /// Starts connecting to all peers. `token` gives the token of a link: number zero is the timer,
+    /// number `n` the node at index `n - 1`.
     ///
     /// # Errors
-    /// If the system has no more descriptors.
+    /// If the timer cannot be created.
     pub fn start(
         cluster: Arc<Cluster>,
         clock: Clock,
@@ -101,19 +104,20 @@ impl<C> Peers<C> {
         Ok(peers)
     }
 
-    /// Asks the node at this place; the answer comes to `sink` of a later call.
+    /// Accepts an ask for the node at this index; [`Peers::settle`] sends it. A later call passes
+    /// the outcome to its `sink`.
     ///
     /// # Errors
-    /// If the peer is not to be reached, or too much waits for it.
+    /// If the peer is unreachable, or too many asks wait for it.
     ///
     /// # Panics
-    /// If it is this node.
+    /// If `node` is this node.
     pub fn ask(&mut self, node: usize, ask: Ask<'_>, context: C) -> Asked {
         if let Some(failure) = self.refuses(node) {
             return Err(failure);
         }
         let link = self.links[node].as_mut().expect("a node does not ask itself");
-        let board = self.cluster.board(node);
+        let status = self.cluster.status(node);
         let asked = self.clock.now();
         let until = Ticks(asked.0 + self.wait_ticks);
         let id = self.under_way.insert(Waiting { context, node, asked, sent: None, until });
@@ -125,51 +129,67 @@ impl<C> Peers<C> {
         }
         link.unsent.push_back((id, begin..link.out.len()));
         link.in_flight += 1;
-        add(&board.counters.asked, 1);
-        add(&board.counters.in_flight, 1);
+        add(&status.counters.asked, 1);
+        add(&status.counters.in_flight, 1);
         Ok(())
     }
 
-    /// Why nothing can be asked of the node at this place now; that it was wanted is counted.
+    /// The reason why the node at this index accepts no ask now; `None` if it accepts asks. A
+    /// refusal is counted.
     ///
     /// # Panics
-    /// If it is this node.
+    /// If `node` is this node.
     #[must_use]
     pub fn refuses(&self, node: usize) -> Option<Failure> {
         let link = self.links[node].as_ref().expect("a node does not ask itself");
-        let (board, owner) = (self.cluster.board(node), || self.cluster.url(node).to_string());
+        let (status, owner) = (self.cluster.status(node), || self.cluster.url(node).to_string());
         if let Some(failure) = self.unreachable(node) {
-            add(&board.counters.unreachable, 1);
+            add(&status.counters.unreachable, 1);
             return Some(failure);
         }
         let is_full = link.in_flight >= self.cluster.options.in_flight_max
             || link.waiting_bytes() > OUT_BYTES_MAX;
         is_full.then(|| {
-            add(&board.counters.refused, 1);
+            add(&status.counters.refused, 1);
             Failure::Full { owner: owner() }
         })
     }
 
-    /// Does what an event of this link asks for.
-    pub fn ready(&mut self, link: usize, registry: &Registry, sink: &mut Sink<'_, C>) {
+    /// Handles an event of this link. `is_read_closed` is true if the peer has closed its sending
+    /// direction.
+    pub fn ready(
+        &mut self,
+        link: usize,
+        is_read_closed: bool,
+        registry: &Registry,
+        sink: &mut Sink<'_, C>,
+    ) {
         let now = self.clock.now();
         match link.checked_sub(1) {
             None => {
                 self.timer.take();
                 self.tick(registry, now, sink);
             }
-            Some(node) => self.attend(node, registry, now, sink),
+            Some(node) => {
+                if let (true, Some(Some(link))) = (is_read_closed, self.links.get_mut(node))
+                    && let Some(connection) = &mut link.connection
+                {
+                    connection.is_read_closed = true;
+                }
+                self.attend(node, registry, now, sink);
+            }
         }
     }
 
-    /// True if anything was asked since the last call of [`Peers::settle`].
+    /// True if there are asks that [`Peers::settle`] has to send.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Why the node at this place cannot be asked, if that is known. One that has called since is
-    /// connected to soon, and what is asked of it waits for that within its time.
+    /// The reason why the node at this index is unreachable; `None` if that is not known. A node
+    /// that has connected to this one since the failure does not count as unreachable: a new
+    /// attempt begins soon, and asks wait for it within their time limit.
     #[must_use]
     pub fn unreachable(&self, node: usize) -> Option<Failure> {
         let link = self.links[node].as_ref()?;
@@ -181,13 +201,13 @@ impl<C> Peers<C> {
         Some(Failure::Unreachable { owner, reason })
     }
 
-    /// True if the node has called since the last attempt to connect to it that failed began. One
-    /// that a call began is not over yet, and what failed before says nothing of it.
+    /// True if the node has connected to this one since the last failed attempt began. Then that
+    /// failure is outdated: a new attempt is due, or under way.
     fn has_called(&self, link: &Link, node: usize) -> bool {
-        self.cluster.board(node).calls() != link.calls_seen
+        self.cluster.status(node).inbound_connections() != link.inbound_seen
     }
 
-    /// Sends what was asked since the last call.
+    /// Sends all asks that were accepted since the last call.
     pub fn settle(&mut self, registry: &Registry, sink: &mut Sink<'_, C>) {
         while let Some(node) = self.dirty.pop() {
             self.flush(node, registry, sink);
@@ -203,7 +223,7 @@ impl<C> Peers<C> {
             Some(Stage::Greeting(_)) => self.meet(node, now, sink),
             Some(Stage::Proving) => self.read(node, now, sink),
             Some(Stage::Ready) => {
-                // What was asked in this wake-up goes out at its end, all of it together.
+                // Asks of this wake-up are not sent here, but together at its end.
                 if std::mem::take(&mut link.is_blocked) && link.waiting_bytes() > 0 {
                     self.flush(node, registry, sink);
                 }
@@ -213,45 +233,47 @@ impl<C> Peers<C> {
         if let Err(reason) = went {
             return self.lose(node, registry, now, reason, sink);
         }
-        // What was asked before the peer consented waits for no further event.
+        // Asks that waited for the handshake are sent now: no further event would do it.
         let may_begin = |link: &Link| link.is_ready() && link.waiting_bytes() > 0;
         if !was_ready && self.links[node].as_ref().is_some_and(may_begin) {
             self.flush(node, registry, sink);
         }
     }
 
-    /// Reads what the peer has sent, and brings the answers.
+    /// Reads from the peer, and delivers its answers.
     fn read(&mut self, node: usize, now: Ticks, sink: &mut Sink<'_, C>) -> Result<(), String> {
         loop {
             let Some(link) = &mut self.links[node] else { return Ok(()) };
-            let Some(Connection { socket, stage, .. }) = &link.connection else { return Ok(()) };
+            let Some(connection) = &link.connection else { return Ok(()) };
+            let Connection { socket, stage, is_read_closed, .. } = connection;
+            let is_read_closed = *is_read_closed;
             if !matches!(stage, Stage::Proving | Stage::Ready) {
                 return Ok(());
             }
             let count = match receive(socket, &mut self.scratch).map_err(|e| e.to_string())? {
                 Received::Bytes(count) => count,
-                Received::Nothing => return Ok(()),
-                Received::End if matches!(stage, Stage::Proving) => {
+                Received::WouldBlock => return Ok(()),
+                Received::Closed if matches!(stage, Stage::Proving) => {
                     return Err(UNPROVEN.to_owned());
                 }
-                Received::End => return Err("it closed the connection".to_owned()),
+                Received::Closed => return Err("it closed the connection".to_owned()),
             };
             (link.heard, link.pinged) = (now, None);
             let received = self.clock.now();
-            add(&self.cluster.board(node).counters.received_bytes, count as u64);
+            add(&self.cluster.status(node).counters.received_bytes, count as u64);
             let mut scratch = std::mem::take(&mut self.scratch);
-            let taken = self.take_bundles(node, &mut scratch[..count], received, sink);
+            let taken = self.take_records(node, &mut scratch[..count], received, sink);
             let filled = count == scratch.len();
             self.scratch = scratch;
             taken?;
-            if !filled {
+            if !filled && !is_read_closed {
                 return Ok(());
             }
         }
     }
 
-    /// Opens what the peer has sent.
-    fn take_bundles(
+    /// Decrypts records of the peer, and handles the verdict and the frames in them.
+    fn take_records(
         &mut self,
         node: usize,
         bytes: &mut [u8],
@@ -272,7 +294,7 @@ impl<C> Peers<C> {
         taken
     }
 
-    /// Brings the answers at the beginning of `bytes`. Returns how many bytes they took.
+    /// Delivers the answers in the complete frames of `bytes`. Returns the length of these frames.
     fn take_frames(
         &mut self,
         node: usize,
@@ -296,7 +318,7 @@ impl<C> Peers<C> {
     }
 
     fn bring(&mut self, node: usize, answer: Answer<'_>, received: Ticks, sink: &mut Sink<'_, C>) {
-        // An answer that nobody waits for any more came too late.
+        // The ask of this answer has expired, so the answer is dropped.
         if self.under_way.get_mut(answer.id).is_none_or(|waiting| waiting.node != node) {
             return;
         }
@@ -305,10 +327,10 @@ impl<C> Peers<C> {
             link.in_flight -= 1;
         }
         let sent = waiting.sent.unwrap_or(waiting.asked);
-        let counters = &self.cluster.board(node).counters;
+        let counters = &self.cluster.status(node).counters;
         add(&counters.answered, 1);
         counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        add(&counters.round_trip_ns, self.clock.nanoseconds(received.since(sent)));
+        add(&counters.round_trip_total_ns, self.clock.nanoseconds(received.since(sent)));
         let times = Times { asked: waiting.asked, sent, received };
         sink(waiting.context, Outcome::Answered(answer, times));
     }
@@ -320,11 +342,11 @@ impl<C> Peers<C> {
             return;
         }
         let Some(channel) = &mut link.channel else { return };
-        let sent = channel.outlet.send(socket, &link.out, &mut link.written);
+        let sent = channel.writer.send(socket, &link.out, &mut link.written);
         let now = self.clock.now();
         match sent {
             Ok(count) => {
-                add(&self.cluster.board(node).counters.sent_bytes, count as u64);
+                add(&self.cluster.status(node).counters.sent_bytes, count as u64);
                 let delivered = link.written - link.held_bytes();
                 while let Some((id, place)) = link.unsent.front()
                     && place.end <= delivered
@@ -342,7 +364,8 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Gives up a connection, and everything that is under way on it.
+    /// Drops a connection, and schedules the next attempt. All asks in flight on it fail; but if it
+    /// never became ready, and the peer has connected to this node meanwhile, they wait on.
     fn lose(
         &mut self,
         node: usize,
@@ -352,25 +375,25 @@ impl<C> Peers<C> {
         sink: &mut Sink<'_, C>,
     ) {
         let Some(link) = &mut self.links[node] else { return };
-        link.calls_seen = link.calls_tried;
+        link.inbound_seen = link.inbound_tried;
         let pause = RETRY_MAX.min(RETRY_FIRST * 2_u32.pow(link.failures.min(8)));
         link.failures += 1;
         link.retry_at = Ticks(now.0 + self.clock.ticks(pause.as_nanos() as u64));
-        let board = self.cluster.board(node);
+        let status = self.cluster.status(node);
         let was_ready = link.is_ready();
-        add(&board.counters.broken, u64::from(was_ready));
+        add(&status.counters.broken, u64::from(was_ready));
         if let Some(mut connection) = link.connection.take() {
-            // A descriptor that is closed is forgotten by the kernel anyway.
+            // A failure does not matter: the kernel removes a closed descriptor from epoll anyway.
             let _ = registry.deregister(&mut connection.socket);
         }
         link.reset();
         let url = self.cluster.url(node);
-        if board.set(self.index, PeerState::Down, Some(&reason)) {
+        if status.set(self.index, PeerState::Down, Some(&reason)) {
             let line = format!("the peer {url} cannot be reached: {reason}");
             self.cluster.log(News::Bad(&line));
         }
         link.down = Some(reason.clone());
-        if !was_ready && board.calls() != link.calls_seen {
+        if !was_ready && status.inbound_connections() != link.inbound_seen {
             return;
         }
         link.forget_asks();
@@ -379,12 +402,12 @@ impl<C> Peers<C> {
             |waiting| waiting.node == node,
             |waiting| {
                 let (owner, reason) = (owner.clone(), reason.clone());
-                board.counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                status.counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
                 let failure = if waiting.sent.is_some() {
-                    add(&board.counters.lost, 1);
+                    add(&status.counters.lost, 1);
                     Failure::Lost { owner, reason }
                 } else {
-                    add(&board.counters.unreachable, 1);
+                    add(&status.counters.unreachable, 1);
                     Failure::Unreachable { owner, reason }
                 };
                 sink(waiting.context, Outcome::Failed(failure));
@@ -392,7 +415,7 @@ impl<C> Peers<C> {
         );
     }
 
-    /// Looks at everything that has a time limit.
+    /// Checks everything that has a time limit.
     fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let distrust = self.cluster.distrust();
         for node in 0..self.links.len() {
@@ -412,12 +435,12 @@ impl<C> Peers<C> {
         self.expire(now, sink);
     }
 
-    /// Asks a silent peer whether it is there, and gives it up if it stays silent.
+    /// Sends a ping to a silent peer, and drops its connection if it stays silent.
     fn listen(&mut self, node: usize, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let Some(link) = &self.links[node] else { return };
         let was_pinged = link.pinged.is_some_and(|at| now.since(at) >= self.silence_ticks);
         if was_pinged {
-            // If this loop was held up, the answer may be there.
+            // If this loop was delayed, the answer may be in the socket already.
             if let Err(reason) = self.read(node, now, sink) {
                 return self.lose(node, registry, now, reason, sink);
             }
@@ -438,19 +461,19 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Connects to those whose time has come.
+    /// Starts the connection attempts that are due.
     fn retry(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         for node in 0..self.links.len() {
             let Some(link) = &mut self.links[node] else { continue };
             if link.connection.is_some() {
                 continue;
             }
-            let calls = self.cluster.board(node).calls();
-            // A peer that has called is there, however long the pause would be.
-            if now < link.retry_at && calls == link.calls_seen {
+            let inbound = self.cluster.status(node).inbound_connections();
+            // A peer that has just connected to this node is running, so the pause is skipped.
+            if now < link.retry_at && inbound == link.inbound_seen {
                 continue;
             }
-            link.calls_tried = calls;
+            link.inbound_tried = inbound;
             let address = match self.cluster.distrust() {
                 Some(why) => Err(why.to_owned()),
                 None => self.cluster.address(node),
@@ -467,7 +490,8 @@ impl<C> Peers<C> {
                     match connected {
                         Ok(socket) => {
                             let stage = Stage::Connecting;
-                            link.connection = Some(Connection { socket, stage, by });
+                            link.connection =
+                                Some(Connection { socket, stage, by, is_read_closed: false });
                         }
                         Err(error) => self.lose(node, registry, now, error.to_string(), sink),
                     }
@@ -476,7 +500,7 @@ impl<C> Peers<C> {
         }
     }
 
-    /// Ends the asks whose time is over. Those that were not sent until now never will be.
+    /// Ends the asks whose time is over. Asks that are still unsent are taken back.
     fn expire(&mut self, now: Ticks, sink: &mut Sink<'_, C>) {
         let (links, cluster) = (&mut self.links, &self.cluster);
         let mut is_any_unsent = false;
@@ -487,7 +511,7 @@ impl<C> Peers<C> {
                 if let Some(link) = &mut links[waiting.node] {
                     link.in_flight -= 1;
                 }
-                let counters = &cluster.board(waiting.node).counters;
+                let counters = &cluster.status(waiting.node).counters;
                 add(&counters.late, 1);
                 counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
                 let owner = cluster.url(waiting.node).to_string();
@@ -502,8 +526,8 @@ impl<C> Peers<C> {
     }
 }
 
-/// The time at which an answer is late, so that its asker knows before `wait` is over: time limits
-/// are looked at once a tick, and that may be a little late itself.
+/// The time limit of an ask, somewhat below `wait`. Time limits are checked once a tick, and a tick
+/// may be late; so the failure is still reported before `wait` is over.
 fn looked_at_in_time(wait: Duration) -> Duration {
     wait.saturating_sub(TICK * 2).max(wait / 2)
 }

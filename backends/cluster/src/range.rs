@@ -1,41 +1,41 @@
-//! Pages of a range, as a node asks another for them.
+//! Pages of a range: the ask for a page, and the encoding of its entries.
 //!
-//! A range over the whole cluster is walked page by page, so that nothing is held for it at a peer
-//! between two pages, and what is held here is one page of each.
+//! A range over the whole cluster is read page by page. A peer keeps no state between two pages,
+//! and the reader holds one page of each node.
 
 use pellucid_store::KEY_LENGTH_MAX;
 
 use crate::frame::FrameError;
 
-/// Bytes of entries from which on a page is full. It has one entry at least, however large.
+/// A page is complete once its entries have this many bytes. Its last entry may exceed the limit.
 pub const PAGE_BYTES: usize = 128 * 1024;
 
 const REVERSE: u8 = 1;
 const HAS_END: u8 = 2;
 const BEHIND: u8 = 4;
-/// Bytes of an entry before its key and value.
+/// Length in bytes of an entry's fixed fields.
 const ENTRY_BYTES: usize = 32;
-/// The offset in an entry of its expiry.
+/// Offset of the expiry in an entry.
 const EXPIRES_AT: usize = 16;
 
-/// A page that is asked for: the value of the ask, whose key is where the page begins.
+/// The ask for a page. It is the value of the ask's frame, and the frame's key is the page's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeAsk<'a> {
-    /// True if the range is walked from its end.
+    /// True if the range is read from its end.
     pub reverse: bool,
-    /// True if the entry with the ask's key is not wanted again: it was the last of the page
-    /// before. In reverse, the page ends before that key, whatever `end` says.
+    /// True if the ask's key is that of the previous page's last entry, which must not come again.
+    /// In reverse, the page ends before that key, and `end` is ignored.
     pub behind: bool,
-    /// The first key beyond the range.
+    /// The exclusive end of the range.
     pub end: Option<&'a [u8]>,
-    /// Entries that are wanted at most.
+    /// Limit of the page's entries.
     pub entries_max: u32,
-    /// In reverse and behind: where the range begins.
+    /// The start of the range, where the ask's key is not: in reverse and with `behind`.
     pub first: &'a [u8],
 }
 
 impl<'a> RangeAsk<'a> {
-    /// Appends it to `out`.
+    /// Appends the encoded ask to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         let flags = flag(self.reverse, REVERSE)
@@ -48,10 +48,10 @@ impl<'a> RangeAsk<'a> {
         out.extend_from_slice(self.end.unwrap_or_default());
     }
 
-    /// Reads it.
+    /// Decodes the value of an ask.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the bytes are not a valid ask for a page.
     pub fn decode(bytes: &'a [u8]) -> Result<RangeAsk<'a>, FrameError> {
         let wrong = FrameError::Malformed("range");
         let (head, rest) = bytes.split_first_chunk::<7>().ok_or(wrong.clone())?;
@@ -75,20 +75,20 @@ impl<'a> RangeAsk<'a> {
 /// One entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageEntry<'a> {
-    /// Its sequence number.
+    /// The sequence number of the entry.
     pub sequence: u64,
-    /// The time at which it was written, in milliseconds since the Unix epoch.
+    /// The time at which the entry was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
-    /// The time at which its time is over, likewise; zero for never.
+    /// The time at which the entry expires, in milliseconds since the Unix epoch; zero for never.
     pub expires_at_ms: u64,
-    /// Its key.
+    /// The key of the entry.
     pub key: &'a [u8],
-    /// Its value.
+    /// The value of the entry.
     pub value: &'a [u8],
 }
 
 impl PageEntry<'_> {
-    /// Appends it to a page.
+    /// Appends the encoded entry to a page.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for number in [self.sequence, self.written_at_ms, self.expires_at_ms] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -100,14 +100,14 @@ impl PageEntry<'_> {
         out.extend_from_slice(self.value);
     }
 
-    /// Notes when the time of an encoded entry at the beginning of `bytes` is over: a walk says so
-    /// only once it has let go of the entry.
+    /// Sets the expiry of an encoded entry at the beginning of `bytes`. It is set afterwards
+    /// because a scan gives the expiry of an entry only once the entry is no longer borrowed.
     pub fn set_expires_at_ms(bytes: &mut [u8], expires_at_ms: u64) {
         bytes[EXPIRES_AT..EXPIRES_AT + 8].copy_from_slice(&expires_at_ms.to_le_bytes());
     }
 }
 
-/// A page that came, and how far it was read.
+/// A received page, and the position of its reader.
 #[derive(Debug, Default)]
 pub struct Page {
     bytes: Vec<u8>,
@@ -115,10 +115,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of these bytes.
+    /// A page with these bytes, read from its first entry on.
     ///
     /// # Errors
-    /// If they are none.
+    /// If the bytes are not a sequence of complete entries.
     pub fn new(bytes: Vec<u8>) -> Result<Page, FrameError> {
         let mut at = 0;
         while at < bytes.len() {
@@ -127,20 +127,20 @@ impl Page {
         Ok(Page { bytes, at: 0 })
     }
 
-    /// The entry that is next.
+    /// The current entry; `None` behind the last one.
     #[must_use]
     pub fn entry(&self) -> Option<PageEntry<'_>> {
         Some(entry_at(&self.bytes, self.at)?.0)
     }
 
-    /// Goes on to the one behind it.
+    /// Moves to the next entry.
     pub fn advance(&mut self) {
         if let Some((_, next)) = entry_at(&self.bytes, self.at) {
             self.at = next;
         }
     }
 
-    /// Goes on to the one behind it, and gives its value as a range of [`Page::bytes`].
+    /// Moves to the next entry. Returns the range of the current entry's value in [`Page::bytes`].
     pub fn take_value(&mut self) -> std::ops::Range<usize> {
         let Some((entry, next)) = entry_at(&self.bytes, self.at) else { return 0..0 };
         let length = entry.value.len();
@@ -148,13 +148,14 @@ impl Page {
         next - length..next
     }
 
-    /// All of its bytes.
+    /// All bytes of the page.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
+/// The entry at this offset, and the offset behind it; `None` if it is not complete.
 fn entry_at(bytes: &[u8], at: usize) -> Option<(PageEntry<'_>, usize)> {
     let head = bytes.get(at..at + ENTRY_BYTES)?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_comes_back() {
+    fn an_ask_for_a_page_round_trips() {
         for (reverse, behind, end) in
             [(false, false, None), (true, true, Some(b"z".as_slice())), (false, true, Some(b""))]
         {

@@ -1,9 +1,9 @@
-//! The list of nodes that a node has served, remembered beside its store.
+//! The list of nodes that a node serves, stored in a file beside its store.
 //!
-//! A node that is started with another list would not find keys that it has, and would take keys
-//! that lie elsewhere for missing: nobody would see an error. So it remembers the list, and a start
-//! with another one is refused as long as there is a key that could be stranded. The file has a
-//! number for the list (its epoch), so that keys can be moved from one list to the next.
+//! A node started with another list would not find some of its own keys, and would report keys of
+//! other nodes as missing, without any error. So each node stores its list, and refuses to start
+//! with another one while its store has keys that could become unreachable. The file has a number
+//! for the list (its epoch), so that keys can be moved from one list to the next in the future.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -19,42 +19,43 @@ const FILE: &str = "cluster.list";
 const NEW_FILE: &str = "cluster.list.new";
 const MAGIC: &[u8; 8] = b"PELLNODE";
 const VERSION: u32 = 1;
-/// The offset of the bytes that the checksum covers.
+/// Offset of the first byte that the checksum covers.
 const COVERED_AT: usize = 16;
+/// Offset of the first node.
 const NODES_AT: usize = 32;
-/// Bytes that the file may have.
+/// Limit of the file in bytes.
 const LENGTH_MAX: usize = NODES_AT + NODES_MAX * (2 + URL_BYTES_MAX);
 
-/// A list that a node has served, and which of its nodes it was.
+/// The list that a node has served, and the node's own URL in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// The number of the list: 1 for a cluster's first.
     pub epoch: u64,
     /// All nodes.
     pub nodes: NodeList,
-    /// The one of them that this was.
+    /// The URL under which this node has served.
     pub node: NodeUrl,
 }
 
-/// Why a node cannot be started with this list.
+/// The reason why a node cannot start with its list.
 #[derive(Debug)]
 pub enum RememberedError {
     /// The file cannot be read or written.
     Io(PathBuf, io::Error),
-    /// The file is damaged, or of a later version.
+    /// The named field of the file is damaged, or the file has a later version.
     Malformed(PathBuf, &'static str),
-    /// Keys would be stranded.
+    /// Data would become unreachable; the text says which, and what to do.
     Stranding(String),
 }
 
-/// Data of a store that could be stranded, in words.
+/// Data in a store that could become unreachable, described in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// It has nothing.
+    /// The store is empty.
     Nothing,
-    /// Keys, of which each belongs to one of the nodes.
+    /// Keys, each of which belongs to one of the nodes.
     Keys(String),
-    /// Something of the document API, which no node of a cluster serves.
+    /// Data of the document API, which no node of a cluster serves.
     Documents(String),
 }
 
@@ -78,10 +79,10 @@ impl fmt::Display for RememberedError {
 impl std::error::Error for RememberedError {}
 
 impl Remembered {
-    /// The list in the folder.
+    /// Reads the list from the folder; `None` if it has no such file.
     ///
     /// # Errors
-    /// If there is a file that cannot be read, or is not what it has to be.
+    /// If the file cannot be read, or is invalid.
     pub fn read(folder: &Path) -> Result<Option<Remembered>, RememberedError> {
         let path = folder.join(FILE);
         let file = match File::open(&path) {
@@ -96,10 +97,10 @@ impl Remembered {
         Ok(Some(read.map_err(|what| RememberedError::Malformed(path, what))?))
     }
 
-    /// Writes it to the folder: when this returns, it survives the machine.
+    /// Writes the list to the folder. When this returns, the file survives a crash of the machine.
     ///
     /// # Errors
-    /// If it cannot be brought to the medium.
+    /// If the file cannot be written and synced.
     pub fn write(&self, folder: &Path) -> Result<(), RememberedError> {
         let (path, new) = (folder.join(FILE), folder.join(NEW_FILE));
         let write = || {
@@ -114,7 +115,7 @@ impl Remembered {
         write().map_err(|error| RememberedError::Io(path, error))
     }
 
-    /// The file's bytes (docs/format.md).
+    /// Encodes the list as the file's bytes (docs/format.md).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let own = self.nodes.index_of(&self.node).expect("a node is on its own list");
@@ -133,10 +134,10 @@ impl Remembered {
         bytes
     }
 
-    /// Reads the file's bytes.
+    /// Decodes the file's bytes.
     ///
     /// # Errors
-    /// What of it is wrong.
+    /// The name of the field that is invalid.
     pub fn decode(bytes: &[u8]) -> Result<Remembered, &'static str> {
         if bytes.len() < NODES_AT || bytes.len() > LENGTH_MAX {
             return Err("length");
@@ -166,11 +167,12 @@ impl Remembered {
         if rest.is_empty() { Ok(Remembered { epoch, nodes, node: own }) } else { Err("length") }
     }
 
-    /// True if a node may start with this list, or without one, on a store of which `held` says
-    /// what it has. Gives what is to be written before it serves, if anything.
+    /// Decides if a node may start with the list `given`, or without one, when its folder has the
+    /// list `before`. `held` looks up the data of its store, and is called only if the list has
+    /// changed. Returns the list to write before the node serves, if it has to be written.
     ///
     /// # Errors
-    /// If something would be stranded; the text says how not to. Or what `held` says.
+    /// If data would become unreachable; the text says what to do instead. Or the error of `held`.
     pub fn judge<E: From<RememberedError>>(
         before: Option<Remembered>,
         given: Option<(&NodeList, &NodeUrl)>,
@@ -192,8 +194,8 @@ impl Remembered {
     }
 }
 
-/// The data out of reach if a node that has served as `before` served as `new`, and what to do
-/// instead; nothing if nothing is.
+/// The error text if a node that has served as `before` would lose access to `held` as `new`;
+/// `None` if it would not.
 fn stranding(before: Option<&Remembered>, new: Option<&Remembered>, held: Held) -> Option<String> {
     let (what, is_documents) = match held {
         Held::Nothing => return None,
@@ -222,7 +224,7 @@ fn stranding(before: Option<&Remembered>, new: Option<&Remembered>, held: Held) 
             "this store has {what} from before it was part of a cluster, and documents are not \
              there on a cluster: start it without --cluster, or start the node with an empty folder"
         ),
-        // All keys are its own.
+        // A single node owns all keys.
         (None, Some(new)) if new.nodes.nodes().len() == 1 => return None,
         (None, _) => format!(
             "this store has {what} from before it was part of a cluster, and most of it would \
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_what_it_was() {
+    fn the_encoding_has_not_changed() {
         let bytes = remembered("http://a:1,http://b:2", "http://b:2").encode();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_again() {
+    fn a_written_list_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Remembered::read(folder.path()).unwrap(), None);
         let first = remembered("http://a:1,http://b:2", "http://b:2");
@@ -311,7 +313,8 @@ mod tests {
         assert_eq!(judge(None, Some(&alone), false), Ok(Some(alone)));
     }
 
-    /// They were accepted, and answered with 501 from then on.
+    /// Regression: such a store was accepted, and its documents were answered with 501 from then
+    /// on.
     #[test]
     fn documents_from_before_a_cluster_are_refused_even_by_one_node_alone() {
         let (alone, two) = ("http://a:1", "http://a:1,http://b:2");

@@ -1,10 +1,11 @@
-//! The keys of one connection between nodes, and the bundles that they seal.
+//! The keys of one connection between nodes, and the encrypted records that it carries.
 //!
-//! Both sides say a key share of their own, made for this connection alone (X25519, RFC 7748). From
-//! what the shares have in common, the cluster's secret, and all that was said before come two
-//! keys, one for each direction (HKDF-SHA-256, RFC 5869). Whoever does not know the secret has
-//! other keys, so that a bundle that opens proves that its sender knows it. A bundle (AES-128-GCM)
-//! is sealed under its number: none can be changed, left out, sent again or put elsewhere.
+//! Each side sends a key share that it made for this connection alone (X25519, RFC 7748). The
+//! shared value of both shares, the cluster's secret, and everything sent before give two keys, one
+//! for each direction (HKDF-SHA-256, RFC 5869). A side that does not know the secret derives other
+//! keys, so a record that decrypts proves that its sender knows the secret. A record is encrypted
+//! with AES-128-GCM, and its nonce is its number in its direction: a record that was changed, left
+//! out, repeated or moved does not decrypt.
 
 use std::fmt::Write;
 
@@ -15,34 +16,34 @@ use ring::rand::SystemRandom;
 
 use crate::frame::PROTOCOL;
 
-/// Bytes of a key share.
+/// Length of a key share in bytes.
 const SHARE_BYTES: usize = 32;
-/// Bytes of a key of the cipher.
+/// Length of a key of the cipher in bytes.
 const KEY_BYTES: usize = 16;
-/// Bytes before a bundle: its length.
+/// Length in bytes of the length field in front of a record.
 const LENGTH_BYTES: usize = 4;
-/// Bytes by which a sealed bundle is longer than what it holds.
+/// Length in bytes of the authentication tag at the end of a record.
 const TAG_BYTES: usize = 16;
-/// Bytes that a bundle may hold.
-pub const BUNDLE_BYTES_MAX: usize = 32 * 1024;
+/// Limit of a record's plain text in bytes.
+pub const RECORD_BYTES_MAX: usize = 32 * 1024;
 
-/// The side of a connection.
+/// One of the two sides of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It has asked for the protocol, and asks.
-    Caller,
-    /// It answers.
-    Owner,
+    /// The side that opened the connection and sends asks.
+    Initiator,
+    /// The side that accepted the connection and sends answers.
+    Responder,
 }
 
-/// The names of both ends, said in the clear, which have to be alike.
+/// The inputs of the key derivation that both sides have to agree on.
 #[derive(Clone, Copy, Debug)]
 pub struct Parties<'a> {
-    /// The caller.
+    /// The name of the initiator, as it sent it in clear text.
     pub from: &'a str,
-    /// Whom it means to have reached.
+    /// The name of the node that the initiator wants to reach, sent likewise.
     pub to: &'a str,
-    /// The secret of the cluster, if it has one.
+    /// The secret of the cluster, if it has one. It is never sent.
     pub secret: Option<&'a [u8]>,
 }
 
@@ -53,10 +54,10 @@ pub struct KeyShare {
 }
 
 impl KeyShare {
-    /// A new one.
+    /// A new random key share.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system's random number generator fails.
     pub fn new() -> Result<KeyShare, String> {
         let failed = |_| "the system gives no randomness".to_owned();
         let private =
@@ -65,7 +66,7 @@ impl KeyShare {
         Ok(KeyShare { private, text: hex(public.as_ref()) })
     }
 
-    /// The text for the other end, in hexadecimal.
+    /// The public part, for the other side, in hexadecimal.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -78,22 +79,22 @@ impl std::fmt::Debug for KeyShare {
     }
 }
 
-/// Both directions of one connection.
+/// The keys of both directions of one connection.
 pub struct Session {
-    /// Of what this end sends.
+    /// Encrypts the bytes that this side sends.
     pub sealer: Sealer,
-    /// Of what the other end sends.
+    /// Decrypts the bytes that the other side sends.
     pub opener: Opener,
 }
 
 impl Session {
-    /// The session of `own` and of `theirs`, as the other end has told it; nothing if that is no
-    /// key share.
+    /// Derives the session's keys from the own key share `own` and the other side's `theirs`, in
+    /// hexadecimal. Returns `None` if `theirs` is not a valid key share.
     #[must_use]
     pub fn agree(own: KeyShare, theirs: &str, side: Side, parties: Parties<'_>) -> Option<Session> {
         let shares = match side {
-            Side::Caller => [own.text.as_str(), theirs],
-            Side::Owner => [theirs, own.text.as_str()],
+            Side::Initiator => [own.text.as_str(), theirs],
+            Side::Responder => [theirs, own.text.as_str()],
         };
         let said = [PROTOCOL, parties.from, parties.to, shares[0], shares[1]].join("\n");
         let public = UnparsedPublicKey::new(&X25519, unhex(theirs)?);
@@ -108,8 +109,8 @@ impl Session {
         let of_caller = direction(&agreed, b"caller\x01");
         let of_owner = direction(&agreed, b"owner\x01");
         let (sealed_by, opened_by) = match side {
-            Side::Caller => (of_caller, of_owner),
-            Side::Owner => (of_owner, of_caller),
+            Side::Initiator => (of_caller, of_owner),
+            Side::Responder => (of_owner, of_caller),
         };
         let opener = Opener { key: opened_by, count: 0, sealed: Vec::new(), opened: Vec::new() };
         Some(Session { sealer: Sealer { key: sealed_by, count: 0 }, opener })
@@ -122,13 +123,14 @@ impl std::fmt::Debug for Session {
     }
 }
 
+/// The key of one direction. `name` is that of its sender (docs/format.md).
 fn direction(agreed: &hmac::Key, name: &[u8]) -> LessSafeKey {
     let bytes = hmac::sign(agreed, name);
     let key = UnboundKey::new(&AES_128_GCM, &bytes.as_ref()[..KEY_BYTES]);
     LessSafeKey::new(key.expect("the key has the length of the cipher's keys"))
 }
 
-/// The number of the next bundle, which no other of its key ever has.
+/// The nonce of the next record: its number, so that no two records of a key have the same nonce.
 fn next_nonce(count: &mut u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&count.to_le_bytes());
@@ -136,25 +138,27 @@ fn next_nonce(count: &mut u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Seals what one end sends.
+/// Encrypts the bytes that one side sends.
 pub struct Sealer {
     key: LessSafeKey,
+    /// Number of records so far.
     count: u64,
 }
 
 impl Sealer {
-    /// Appends `bytes` to `out` as bundles; as one that is empty, if there are none.
+    /// Appends `bytes` to `out` as encrypted records. Without any bytes, it appends an empty
+    /// record.
     pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         loop {
-            let (bundle, behind) = rest.split_at(rest.len().min(BUNDLE_BYTES_MAX));
-            let length = (bundle.len() + TAG_BYTES) as u32;
+            let (record, behind) = rest.split_at(rest.len().min(RECORD_BYTES_MAX));
+            let length = (record.len() + TAG_BYTES) as u32;
             out.extend_from_slice(&length.to_le_bytes());
             let begin = out.len();
-            out.extend_from_slice(bundle);
+            out.extend_from_slice(record);
             let nonce = next_nonce(&mut self.count);
             let tag = self.key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut out[begin..]);
-            let tag = tag.expect("a bundle is far below what the cipher seals");
+            let tag = tag.expect("a record is far below what the cipher seals");
             out.extend_from_slice(tag.as_ref());
             rest = behind;
             if rest.is_empty() {
@@ -164,22 +168,24 @@ impl Sealer {
     }
 }
 
-/// Opens what the other end sends.
+/// Decrypts the bytes that the other side sends.
 pub struct Opener {
     key: LessSafeKey,
+    /// Number of records so far.
     count: u64,
-    /// The beginning of a bundle that has not come whole.
+    /// The beginning of a record whose end has not arrived.
     sealed: Vec<u8>,
-    /// Opened bytes that are no whole frame.
+    /// Plain text that is not yet a complete frame.
     opened: Vec<u8>,
 }
 
 impl Opener {
-    /// Opens the bundles that `bytes` complete, and has `take` called with what is known from
-    /// where it has got to; it says how much of that it took.
+    /// Decrypts the records that `bytes` complete. An incomplete record is kept for the next call.
+    /// After each record, calls `take` with all plain text not yet consumed; `take` returns how
+    /// many bytes it has consumed.
     ///
     /// # Errors
-    /// If the other end has not sealed them so, and what `take` says: nothing of the connection can
+    /// If a record is too long or does not decrypt, or the error of `take`. The connection cannot
     /// be used any more.
     pub fn open(
         &mut self,
@@ -199,6 +205,7 @@ impl Opener {
         Ok(())
     }
 
+    /// Decrypts the complete records in `bytes`. Returns their length in bytes.
     fn open_whole(
         &mut self,
         bytes: &mut [u8],
@@ -207,14 +214,14 @@ impl Opener {
         let mut used = 0;
         while let Some((length, rest)) = bytes[used..].split_first_chunk_mut::<LENGTH_BYTES>() {
             let length = u32::from_le_bytes(*length) as usize;
-            if length > BUNDLE_BYTES_MAX + TAG_BYTES {
-                let max = BUNDLE_BYTES_MAX + TAG_BYTES;
-                return Err(format!("a bundle of {length} bytes, where {max} are accepted"));
+            if length > RECORD_BYTES_MAX + TAG_BYTES {
+                let max = RECORD_BYTES_MAX + TAG_BYTES;
+                return Err(format!("a record of {length} bytes, where {max} are accepted"));
             }
-            let Some(bundle) = rest.get_mut(..length) else { break };
+            let Some(record) = rest.get_mut(..length) else { break };
             let nonce = next_nonce(&mut self.count);
-            let opened = self.key.open_in_place(nonce, Aad::empty(), bundle);
-            let opened = opened.map_err(|_| "a bundle that it has not sealed".to_owned())?;
+            let opened = self.key.open_in_place(nonce, Aad::empty(), record);
+            let opened = opened.map_err(|_| "a record that it has not sealed".to_owned())?;
             if self.opened.is_empty() {
                 let taken = take(opened)?;
                 self.opened.extend_from_slice(&opened[taken..]);
@@ -259,11 +266,11 @@ mod tests {
     fn both(of_caller: Parties<'_>, of_owner: Parties<'_>) -> (Session, Session) {
         let (one, two) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
         let (first, second) = (one.text().to_owned(), two.text().to_owned());
-        let caller = Session::agree(one, &second, Side::Caller, of_caller).unwrap();
-        (caller, Session::agree(two, &first, Side::Owner, of_owner).unwrap())
+        let caller = Session::agree(one, &second, Side::Initiator, of_caller).unwrap();
+        (caller, Session::agree(two, &first, Side::Responder, of_owner).unwrap())
     }
 
-    /// What comes of bytes that are read in pieces of this length, all of it taken at once.
+    /// Decrypts `bytes`, which arrive in pieces of this length; all plain text is consumed at once.
     fn opened(opener: &mut Opener, bytes: &[u8], piece: usize) -> Result<Vec<u8>, String> {
         let mut all = Vec::new();
         for piece in bytes.chunks(piece) {
@@ -276,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_seals_the_other_opens_in_pieces_of_any_length() {
-        let long: Vec<u8> = (0..3 * BUNDLE_BYTES_MAX + 7).map(|at| at as u8).collect();
+    fn sealed_bytes_open_in_pieces_of_any_length() {
+        let long: Vec<u8> = (0..3 * RECORD_BYTES_MAX + 7).map(|at| at as u8).collect();
         for piece in [1, 5, 1_000, usize::MAX] {
             let (mut caller, mut owner) = both(PARTIES, PARTIES);
             let mut bytes = Vec::new();
@@ -294,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_comes_again_with_what_follows() {
+    fn plain_text_that_was_not_consumed_is_given_again_with_the_next() {
         let (mut caller, mut owner) = both(PARTIES, PARTIES);
         let mut bytes = Vec::new();
         caller.sealer.seal(b"abc", &mut bytes);
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_differ_in_anything_understand_nothing() {
+    fn sides_that_differ_in_secret_or_names_have_different_keys() {
         for other in [
             Parties { secret: Some(b"another"), ..PARTIES },
             Parties { secret: None, ..PARTIES },
@@ -325,34 +332,34 @@ mod tests {
     }
 
     #[test]
-    fn bundles_that_are_changed_left_out_or_sent_again_end_the_session() {
+    fn records_that_are_changed_left_out_or_repeated_end_the_session() {
         let sealed = |count: usize| {
             let (mut caller, owner) = both(PARTIES, PARTIES);
-            let mut bundles = vec![Vec::new(); count];
-            bundles.iter_mut().for_each(|bundle| caller.sealer.seal(b"ask", bundle));
-            (bundles, owner.opener, caller.opener)
+            let mut records = vec![Vec::new(); count];
+            records.iter_mut().for_each(|record| caller.sealer.seal(b"ask", record));
+            (records, owner.opener, caller.opener)
         };
-        let (bundles, _, _) = sealed(1);
-        for bit in 8 * LENGTH_BYTES..8 * bundles[0].len() {
-            let (mut bundles, mut opener, _) = sealed(1);
-            bundles[0][bit / 8] ^= 1 << (bit % 8);
-            assert!(opened(&mut opener, &bundles[0], usize::MAX).is_err(), "bit {bit}");
+        let (records, _, _) = sealed(1);
+        for bit in 8 * LENGTH_BYTES..8 * records[0].len() {
+            let (mut records, mut opener, _) = sealed(1);
+            records[0][bit / 8] ^= 1 << (bit % 8);
+            assert!(opened(&mut opener, &records[0], usize::MAX).is_err(), "bit {bit}");
         }
         for order in [&[0, 0][..], &[1], &[0, 2], &[1, 0]] {
-            let (bundles, mut opener, _) = sealed(3);
-            let bytes: Vec<u8> = order.iter().flat_map(|at| bundles[*at].clone()).collect();
+            let (records, mut opener, _) = sealed(3);
+            let bytes: Vec<u8> = order.iter().flat_map(|at| records[*at].clone()).collect();
             assert!(opened(&mut opener, &bytes, usize::MAX).is_err(), "{order:?}");
         }
-        // Nor does an end take its own for the other's.
-        let (bundles, _, mut own) = sealed(1);
-        assert!(opened(&mut own, &bundles[0], usize::MAX).is_err());
+        // A side does not accept its own records either.
+        let (records, _, mut own) = sealed(1);
+        assert!(opened(&mut own, &records[0], usize::MAX).is_err());
     }
 
     #[test]
-    fn nonsense_is_no_share_and_no_bundle() {
+    fn invalid_key_shares_and_records_are_refused() {
         for theirs in ["", "00", &"g".repeat(64), &"+1".repeat(32), &"0".repeat(64)] {
             let own = KeyShare::new().unwrap();
-            assert!(Session::agree(own, theirs, Side::Owner, PARTIES).is_none(), "{theirs}");
+            assert!(Session::agree(own, theirs, Side::Responder, PARTIES).is_none(), "{theirs}");
         }
         let (_, mut owner) = both(PARTIES, PARTIES);
         let error = opened(&mut owner.opener, &[0xff; 64], usize::MAX).unwrap_err();

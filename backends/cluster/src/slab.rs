@@ -1,6 +1,6 @@
-//! Asks under way, by numbers that are used again under a new generation.
+//! A slab: values under numbers. An index is reused with a new generation, so a number is not.
 
-/// Values by numbers; nothing is allocated once it has grown to what is usual.
+/// Values under numbers. It allocates only when it grows beyond its largest size so far.
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
@@ -16,7 +16,7 @@ impl<T> Slab<T> {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
-    /// Takes a value in, and gives its number.
+    /// Inserts a value. Returns its number.
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { generation: 0, value: None });
@@ -51,7 +51,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Removes what `is_out` says, and gives it to `taken`.
+    /// Removes all values for which `is_out` is true, and passes them to `taken`.
     pub(crate) fn remove_if(
         &mut self,
         mut is_out: impl FnMut(&T) -> bool,
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_of_old_finds_nothing_new() {
+    fn a_removed_number_does_not_find_a_later_value() {
         let mut slab = Slab::new();
         let first = slab.insert('a');
         assert_eq!(slab.remove(first), Some('a'));

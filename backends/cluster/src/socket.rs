@@ -1,34 +1,38 @@
-//! Reading from and writing to a socket that never blocks.
+//! Reading from and writing to a non-blocking socket.
 
 use std::io::{self, ErrorKind};
 
 use mio::net::TcpStream;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// The pacing of a connection within one machine: there is nothing between its ends
-/// that could be congested.
+/// The congestion control of a connection within one machine. No network lies between its ends, so
+/// the simplest algorithm, which costs the least, is enough.
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
 /// The result of a read.
 pub(crate) enum Received {
+    /// This many bytes were read; more than zero.
     Bytes(usize),
-    Nothing,
-    End,
+    /// The socket has no bytes now.
+    WouldBlock,
+    /// The other end has closed its direction.
+    Closed,
 }
 
+/// Reads once, as much as the buffer holds.
 pub(crate) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<Received> {
     loop {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()).map_err(io::Error::from) {
-            Ok((0, _)) => return Ok(Received::End),
+            Ok((0, _)) => return Ok(Received::Closed),
             Ok((count, _)) => return Ok(Received::Bytes(count)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::Nothing),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::WouldBlock),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Writes as much as the socket takes.
+/// Writes as much as the socket takes. Returns the number of bytes written.
 pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -44,7 +48,8 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(sent)
 }
 
-/// Sets what a connection between nodes needs; one that does not take an option still works.
+/// Sets the socket options of a connection between nodes. Failures are ignored: the connection
+/// works without them, only slower.
 pub(crate) fn tune(socket: &TcpStream) {
     let _ = socket.set_nodelay(true);
     if socket.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {

@@ -1,4 +1,4 @@
-//! The peer protocol as bytes: vectors that must not change, and bytes that are no frames.
+//! The encoding of the peer protocol: fixed test vectors, and invalid bytes.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use pellucid_cluster::{
@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn frames_are_the_bytes_that_docs_format_has() {
+fn the_encoding_has_not_changed() {
     let mut bytes = Vec::new();
     put().encode(&mut bytes);
     assert_eq!(
@@ -80,9 +80,9 @@ fn frames_are_the_bytes_that_docs_format_has() {
     assert_eq!(decode(&bytes, MAX), Ok(Some((Frame::Pong(3), bytes.len()))));
 }
 
-/// It lies between table and key, and costs nothing where there is none.
+/// The state lies between table and key, and takes no bytes where there is none.
 #[test]
-fn a_traces_state_is_a_length_and_its_letters() {
+fn a_trace_state_is_a_length_and_its_bytes() {
     let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
     let (mut without, mut bytes) = (Vec::new(), Vec::new());
     put().encode(&mut without);
@@ -94,7 +94,7 @@ fn a_traces_state_is_a_length_and_its_letters() {
 }
 
 #[test]
-fn a_traces_state_that_cannot_be_ends_the_connection() {
+fn an_invalid_trace_state_is_an_error() {
     let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
     let mut bytes = Vec::new();
     Ask { trace, ..put() }.encode(&mut bytes);
@@ -110,7 +110,7 @@ fn a_traces_state_that_cannot_be_ends_the_connection() {
 }
 
 #[test]
-fn a_frame_that_is_not_whole_is_waited_for() {
+fn an_incomplete_frame_is_no_error() {
     let mut bytes = Vec::new();
     put().encode(&mut bytes);
     for length in 0..bytes.len() {
@@ -130,13 +130,13 @@ fn every_changed_bit_is_noticed() {
 }
 
 #[test]
-fn a_length_is_bounded_before_anything_is_kept() {
+fn a_length_over_the_limit_is_an_error_before_the_body_arrives() {
     let frame = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     let error = decode(&frame, MAX).unwrap_err();
     assert!(matches!(error, FrameError::TooLong { .. }), "{error}");
 }
 
-/// Seals what a stranger made up, so that the checks behind the checksum are reached.
+/// A frame with a valid checksum around any body, so that the checks behind the checksum run.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
@@ -146,7 +146,7 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn any_ask_comes_back(
+    fn any_ask_round_trips(
         id: u64, lifetime_ms: Option<u64>, wait_ms: u32, sequence: u64,
         key in proptest::collection::vec(any::<u8>(), 1..300),
         value in proptest::collection::vec(any::<u8>(), 0..3_000),
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_stranger_makes_up_is_a_frame_or_an_error(
+    fn any_body_is_a_frame_or_an_error(
         mut body in proptest::collection::vec(any::<u8>(), 0..200),
         kind in prop_oneof![0..10_u8, 0x80..0x84_u8],
     ) {

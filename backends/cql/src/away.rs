@@ -1,5 +1,5 @@
-//! The nodes that are not reached, by name, for errors about missing copies, as the ring's own
-//! answer has numbers and no names.
+//! The addresses of unreachable nodes, for errors about missing copies: the ring's own errors have
+//! only numbers.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use scylla::client::session::Session;
 use scylla::cluster::{ClusterState, Node};
 use scylla::statement::bound::BoundStatement;
 
-/// Of the nodes that have copies of what a statement is about, those to which there is no
-/// connection, by their addresses.
+/// The addresses of the nodes that have copies for a statement, and to which there is no
+/// connection.
 pub(crate) fn of_statement(session: &Session, statement: &BoundStatement) -> Vec<String> {
     let state = session.get_cluster_state();
     let prepared = statement.prepared();
@@ -22,8 +22,8 @@ pub(crate) fn of_statement(session: &Session, statement: &BoundStatement) -> Vec
     names(&state, owners)
 }
 
-/// Of the nodes that have copies of a partition, those to which there is no connection, by their
-/// addresses. Of all nodes, where it is about several partitions.
+/// The addresses of the nodes that have copies of a partition, and to which there is no connection.
+/// Without a partition, all nodes without a connection.
 pub(crate) fn of_partition(
     session: &Session,
     (keyspace, table): (&str, &str),
@@ -39,11 +39,12 @@ fn first<T>((node, _): (Arc<Node>, T)) -> Arc<Node> {
     node
 }
 
-/// Those of the owners that are not reached; of all nodes, if no owners are known.
+/// The addresses of those owners to which there is no connection; of all such nodes, if no owners
+/// are known.
 fn names(state: &ClusterState, owners: Vec<Arc<Node>>) -> Vec<String> {
     let nodes = if owners.is_empty() { state.get_nodes_info() } else { &owners[..] };
     let away = nodes.iter().filter(|node| !node.is_connected());
-    // The driver takes all nodes to have one port, which is not theirs where it is a tunnel's.
+    // Only the host: the driver assumes one port for all nodes, and with TLS it is a tunnel's port.
     let mut names: Vec<_> = away.map(|node| node.address.ip().to_string()).collect();
     names.sort_unstable();
     names

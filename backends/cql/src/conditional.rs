@@ -1,15 +1,16 @@
 //! Writes with conditions, and all writes to tables in parts: lightweight transactions of one
 //! partition.
 //!
-//! The entries that matter are read, their conditions judged here, where an entry whose time is
-//! over counts as absent, and then written if they still have the versions that were read. Where
-//! they do not, it is all done again. A table in parts is written only so, because the ring orders
-//! such writes among themselves by agreement, and plain ones by timestamp.
+//! The transaction reads the entries with conditions, and checks the conditions here; an expired
+//! entry counts as absent. It then writes if the entries still have the versions that were read,
+//! and starts again if they do not. All writes to a table in parts are such transactions, because
+//! the ring orders transactions among themselves by agreement, but plain writes by timestamp.
 //!
-//! A transaction whose answer does not come may have happened. To find out, each leaves a note in
-//! its partition that names writer and write. As a writer's transactions of a partition follow one
-//! another, its last note says exactly whether the one in doubt was made, whatever others have
-//! written since, and a serial read of it ends what was under way.
+//! A transaction without an answer may have happened. To find out, each transaction leaves a note
+//! in its partition, with the writer and the write. A writer makes its transactions of a partition
+//! one after another, so its last note says exactly whether the transaction in doubt happened,
+//! whatever others have written since. A serial read of the note first completes transactions under
+//! way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -34,41 +35,45 @@ use crate::rows::{Lifetime, is_over};
 use crate::schema::unexpected;
 use crate::versions::{Drawn, now_us};
 
-/// Times that a write is made again because others were faster.
+/// Limit of the attempts of a write whose entries others change in between.
 const ATTEMPTS_MAX: u32 = 64;
-/// The longest pause before it is made again.
+/// The longest pause between two attempts.
 const PAUSE_MAX_MS: u64 = 64;
-/// Times that the outcome of a write in doubt is asked for, and the pause in between.
+/// Limit of the reads that look for the outcome of a write in doubt, and the pause in between.
 const LOOKS_MAX: u32 = 4;
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
-/// The time during which a write is made again, in longest waits for an answer.
+/// The time after which a write is not attempted again, as a multiple of the request timeout.
 const WAITS_MAX: u32 = 3;
-/// Keys of which the versions are read at once.
+/// Number of keys whose versions one request reads.
 const KEYS_AT_ONCE: usize = 256;
-/// The lead over our own clock that the stamp of a plain write may have for it to be waited out.
+/// The largest lead of an entry's timestamp over the local clock that is waited for; a larger one
+/// is an error.
 const AHEAD_MAX_US: u64 = 1_000_000;
 
-/// An entry that a transaction has read.
+/// The state of an entry that a transaction has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     version: i64,
+    /// True if the entry has expired.
     is_over: bool,
 }
 
+/// The entries that a transaction has read, by key.
 type State = HashMap<Vec<u8>, Found>;
 
-/// A write that is to be made.
+/// A write that is made by a transaction.
 pub(crate) struct Conditional {
     pub(crate) ring: Arc<Ring>,
     pub(crate) table: Table,
     pub(crate) space: Arc<Space>,
     pub(crate) level: Consistency,
     pub(crate) entries: Vec<Entry>,
+    /// Number of operations; the write has as many versions.
     pub(crate) count: usize,
 }
 
 impl Conditional {
-    /// Makes the write, again where others were faster.
+    /// Makes the write, in several attempts if others change its entries in between.
     pub(crate) async fn run(self, mut laps: Laps) -> (Result<Written>, Laps) {
         let result = self.attempts(&mut laps).await;
         (result, laps)
@@ -102,7 +107,7 @@ impl Conditional {
         Err(StoreError::Busy(what.to_owned()))
     }
 
-    /// Has the ring list the part, so that ranges find it, before there is something in it.
+    /// Lists the part in the ring before its first entry is written, so that ranges find it.
     async fn list_part(&self, laps: &mut Laps) -> Result<()> {
         let place = &self.entries[0].place;
         let part = (self.table.number(), place.clone());
@@ -116,22 +121,22 @@ impl Conditional {
         Ok(())
     }
 
-    /// Entries whose versions have to be known.
+    /// The entries whose versions have to be read: the transaction is conditional on them.
     fn watched(&self) -> Vec<&Entry> {
         let with_conditions = self.entries.iter().filter(|entry| !entry.conditions.is_empty());
         let watched: Vec<_> = with_conditions.collect();
         if !watched.is_empty() {
             return watched;
         }
-        // Without any condition it would be a plain write: the first put is made one, or, where
-        // there is none, the deletions.
+        // Without a condition, the batch would be a plain write. So the first put gets a condition
+        // on its version; without a put, the deletions do.
         match self.entries.iter().find(|entry| entry.value.is_some()) {
             Some(put) => vec![put],
             None => self.entries.iter().collect(),
         }
     }
 
-    /// The entries under the keys that matter.
+    /// Reads the current versions of the watched entries.
     async fn state(&self, laps: &mut Laps) -> Result<State> {
         let mut state = State::new();
         for some in self.watched().chunks(KEYS_AT_ONCE) {
@@ -148,13 +153,16 @@ impl Conditional {
                      of all servers and nodes by the same time"
                 )));
             }
-            // The transaction's own timestamp has to be later, or it would be lost to that write.
+            // The transaction's timestamp has to be later, or the earlier write would win over it.
             tokio::time::sleep(Duration::from_micros(ahead_us)).await;
         }
         Ok(state)
     }
 
-    /// True if all conditions hold.
+    /// Checks all conditions.
+    ///
+    /// # Errors
+    /// The first condition that does not hold.
     fn judge(&self, state: &State) -> Result<()> {
         let mut conditions: Vec<_> = self
             .entries
@@ -179,8 +187,8 @@ impl Conditional {
         Ok(())
     }
 
-    /// Writes if what was read is still there, and says whether it was. Where that is unknown,
-    /// looks what became of it.
+    /// Writes if the entries still have the versions in `state`. Returns false if they do not. If
+    /// the outcome is unknown, it reads the outcome.
     async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<bool> {
         let watched: Vec<&[u8]> = self.watched().iter().map(|entry| &entry.key[..]).collect();
         let watched: std::collections::HashSet<&[u8]> = watched.into_iter().collect();
@@ -197,14 +205,14 @@ impl Conditional {
             }
         }
         if !has_condition {
-            // Nothing but deletions of what is not there.
+            // The batch only deletes entries that do not exist.
             return Ok(true);
         }
         let (space, by) = (&self.space.name[..], self.ring.writer);
         let note = Values::Done(space, &self.entries[0], by, drawn.first as i64);
         steps.push((&self.ring.statements.note_done, note));
         let outcome = self.execute(steps, laps).await;
-        // The ring stamps a transaction by its own clock.
+        // The ring gives a transaction a timestamp of its own clock.
         self.ring.versions.see();
         match outcome {
             Ok(answer) => is_applied(answer),
@@ -213,8 +221,8 @@ impl Conditional {
         }
     }
 
-    /// The step of an entry that is written only over what was read; nothing for a deletion of what
-    /// is not there.
+    /// The step that writes an entry only over the version that was read; `None` for the deletion
+    /// of an entry that does not exist.
     fn conditional<'a>(
         &'a self,
         entry: &'a Entry,
@@ -256,7 +264,10 @@ impl Conditional {
         self.ring.ask_batch(batch, values, laps).await
     }
 
-    /// Finds out what became of a write whose answer did not come.
+    /// Finds the outcome of a write without an answer. Returns true if the write happened.
+    ///
+    /// # Errors
+    /// If the outcome cannot be read either.
     async fn look(&self, drawn: Drawn, failed: Failed, laps: &mut Laps) -> Result<bool> {
         let values = (&self.space.name, &self.entries[0].place);
         let mut statement = bound(&self.ring.statements.done, &values)?;
@@ -272,7 +283,7 @@ impl Conditional {
     }
 }
 
-/// The last transaction of a writer that is noted in a partition.
+/// The last transaction of a writer that a partition has a note of.
 fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     type Row = (String, Vec<u8>, Option<HashMap<i64, i64>>);
@@ -280,8 +291,8 @@ fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
     Ok(row.and_then(|(_, _, done)| done?.get(&writer).copied()))
 }
 
-/// Adds the versions in an answer to `state`. Returns by how many microseconds the latest of them
-/// is ahead of our clock.
+/// Adds the versions in an answer to `state`. Returns the lead of the latest timestamp over the
+/// local clock in microseconds, or zero.
 fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();
@@ -297,7 +308,7 @@ fn note(answer: QueryResult, state: &mut State) -> Result<u64> {
     Ok(if latest_us < now_us { 0 } else { latest_us - now_us + 1 })
 }
 
-/// True if a transaction was applied: the first column of its answer.
+/// True if a transaction was applied; the first column of its answer says so.
 fn is_applied(answer: QueryResult) -> Result<bool> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let row = rows.first_row::<Row>().map_err(unexpected)?;

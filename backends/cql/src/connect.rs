@@ -1,4 +1,4 @@
-//! From settings to a session with the ring.
+//! Opening a session with the ring.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::options::CqlOptions;
 use crate::retry::Again;
 use crate::tunnel::Tunnels;
 
-/// Times that a trace is looked for, and how long after one another, in milliseconds.
+/// Limit of the reads that look for a trace, and the pause in between in milliseconds.
 const TRACE_LOOKS: u32 = 20;
 const TRACE_LOOK_MS: u64 = 100;
 
@@ -54,7 +54,7 @@ pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
     })
 }
 
-/// Why there is no session, in words that name the settings that are about it.
+/// The reason why there is no session; it names the settings to change.
 fn refusal(error: &NewSessionError, options: &CqlOptions) -> String {
     let user = options.login.as_ref().map_or("", |(user, _)| user);
     match setup_error(error) {
@@ -73,7 +73,7 @@ fn refusal(error: &NewSessionError, options: &CqlOptions) -> String {
     }
 }
 
-/// The error in the greeting of a node, if it came so far.
+/// The error during the set-up of a connection, if the attempt got that far.
 fn setup_error(error: &NewSessionError) -> Option<&ConnectionSetupRequestErrorKind> {
     let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
         ConnectionPoolError::Broken { last_connection_error, .. },

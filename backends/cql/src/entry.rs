@@ -1,4 +1,4 @@
-//! Entries of a write, and their values as its statements take them.
+//! Entries of a write, and the values that statements bind.
 
 use pellucid_store::Condition;
 use scylla::serialize::SerializationError;
@@ -7,33 +7,37 @@ use scylla::serialize::writers::RowWriter;
 
 use crate::rows::Lifetime;
 
-/// One key of a write, with what stands of it in the end.
+/// One key of a write, and the final effect of all operations on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
+    /// The partition of the key.
     pub(crate) place: Vec<u8>,
     pub(crate) key: Vec<u8>,
+    /// The value of a put; `None` for a deletion.
     pub(crate) value: Option<Vec<u8>>,
     pub(crate) lifetime_ms: Option<u64>,
-    /// The place of its last operation in the write.
+    /// The index of the last operation on the key in the write.
     pub(crate) index: usize,
-    /// Conditions, with the places of their operations, and whether the key is there by what the
-    /// write did before.
+    /// The conditions on the key. Each has the index of its operation, and the presence of the key
+    /// after the write's operations before it; `None` if there are none.
     pub(crate) conditions: Vec<(usize, Condition, Option<bool>)>,
 }
 
-/// The values of a statement that writes, in its order.
+/// The values of a statement that writes. All variants begin with the table and the entry. Of the
+/// numbers, the first is the new version, and the last of `PutOver` and `DeleteThis` the old one.
 pub(crate) enum Values<'a> {
     Put(&'a str, &'a Entry, i64, Lifetime),
     Delete(&'a str, &'a Entry),
-    /// A put over this version.
+    /// A put that replaces the old version.
     PutOver(&'a str, &'a Entry, i64, Lifetime, i64),
+    /// A deletion of the old version.
     DeleteThis(&'a str, &'a Entry, i64),
-    /// The note of which transaction of a writer it is.
+    /// The note of a transaction: the writer, and its transaction's first version.
     Done(&'a str, &'a Entry, i64, i64),
 }
 
 impl<'a> Values<'a> {
-    /// Table and name of the partition that it is about.
+    /// The table and the name of the partition that the statement writes to.
     pub(crate) fn partition(&self) -> (&'a str, &'a [u8]) {
         let (Values::Put(space, entry, ..)
         | Values::Delete(space, entry)

@@ -1,14 +1,16 @@
-//! From the driver's errors to the store's.
+//! Conversion of the driver's errors to those of the store.
 
 use pellucid_store::StoreError;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// A request that failed: how it ended, what a node said of missing copies before, and the
-/// addresses of those nodes with copies that are not reached.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) struct Failed {
+    /// The error of the last attempt.
     pub(crate) error: ExecutionError,
+    /// The last report of a node on missing copies, of any attempt.
     pub(crate) said: Option<RequestAttemptError>,
+    /// The addresses of the nodes with copies to which there is no connection.
     pub(crate) away: Vec<String>,
 }
 
@@ -26,7 +28,7 @@ impl From<Failed> for StoreError {
 }
 
 impl Failed {
-    /// The store's error for its end, and for what was said before.
+    /// The store's error for the last attempt, with the earlier report on missing copies.
     fn told(self) -> StoreError {
         let Failed { error, said: Some(RequestAttemptError::DbError(of_ring, message)), .. } = self
         else {
@@ -34,7 +36,7 @@ impl Failed {
         };
         let (ended, said) = (error_of(&error), error_of_ring(&of_ring, &message));
         match (error, ended, said) {
-            // It is the last thing that was said, and stands in the error already.
+            // The report is that of the last attempt, so the error has it already.
             (ExecutionError::LastAttemptError(RequestAttemptError::DbError(..)), ended, _) => ended,
             (_, StoreError::Unreachable(end), StoreError::Unreachable(said)) => {
                 StoreError::Unreachable(format!("{said}; then {end}"))
@@ -43,8 +45,8 @@ impl Failed {
         }
     }
 
-    /// True if it is unknown what became of the transaction. Its reads come after an earlier try
-    /// of the coordinator's own, so that they leave as much open as its writes.
+    /// True if the outcome of a transaction is unknown. An error of its reads leaves it as open as
+    /// an error of its writes: the coordinator may have made an earlier attempt by itself.
     pub(crate) fn is_uncertain(&self) -> bool {
         match &self.error {
             ExecutionError::RequestTimeout(_)
@@ -65,7 +67,7 @@ impl Failed {
     }
 }
 
-/// The store's error for one of the driver.
+/// The store's error for an error of the driver.
 pub(crate) fn error_of(error: &ExecutionError) -> StoreError {
     match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(of_ring, message)) => {
@@ -119,7 +121,7 @@ mod tests {
     use scylla::statement::Consistency;
 
     #[test]
-    fn the_number_of_missing_copies_is_not_lost_behind_a_dead_node() {
+    fn a_report_on_missing_copies_is_kept_when_a_later_attempt_fails() {
         let unavailable =
             DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
         let said = Some(RequestAttemptError::DbError(unavailable, String::new()));
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_are_not_reached_are_named_where_copies_are_missing_and_nowhere_else() {
+    fn unreachable_nodes_are_named_only_in_errors_about_missing_copies() {
         let failed = |error: DbError| {
             let error = RequestAttemptError::DbError(error, "of the ring".to_owned());
             let away = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();

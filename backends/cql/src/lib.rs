@@ -1,11 +1,11 @@
-//! The store over Cassandra or ScyllaDB: where copies, failover and growth are wanted, Pellucid's
-//! servers stand, without a state of their own, in front of an engine that thousands already run.
+//! The store over Cassandra or ScyllaDB, for replication, failover and growth: Pellucid's servers
+//! have no state of their own, and stand in front of a database that many already run. This crate
+//! calls that database the ring.
 //!
-//! What it promises, and what it does not, is in `docs/stores.md`. In short: a key lies with its
-//! neighbours of one part of its table in one partition of the ring; versions are drawn from a
-//! clock that never goes back, and are the sequence numbers; writes without conditions are plain
-//! ones, and writes with conditions, and all writes to tables in parts, are lightweight
-//! transactions.
+//! `docs/stores.md` has its guarantees and limits. In short: all keys of one part of a table are in
+//! one partition of the ring. Versions are drawn from a clock that never goes back, and serve as
+//! sequence numbers. Writes without conditions are plain writes. Writes with conditions, and all
+//! writes to tables in parts, are lightweight transactions.
 
 #![forbid(unsafe_code)]
 

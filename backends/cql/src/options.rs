@@ -3,36 +3,38 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Settings of the store over a ring.
+/// Settings of the store over Cassandra or ScyllaDB.
 #[derive(Clone, Debug)]
 pub struct CqlOptions {
-    /// Nodes to begin with, as `HOST:PORT`; the others are learnt from them.
+    /// The nodes to contact first, as `HOST:PORT`; the driver learns of the others from them.
     pub nodes: Vec<String>,
-    /// The keyspace; it is made if there is none.
+    /// The keyspace; it is created if it does not exist.
     pub keyspace: String,
-    /// Copies of each entry in a keyspace that is made. Nothing for three, or as many as there are
-    /// nodes. A keyspace that is there keeps its own.
+    /// Number of copies of each entry if the keyspace is created. `None` means three, or the number
+    /// of nodes if there are fewer. An existing keyspace keeps its own number.
     pub replication: Option<u32>,
-    /// The user's name and password, if the ring asks for them.
+    /// The name and the password of the user, if the ring requires them.
     pub login: Option<(String, Password)>,
-    /// The TLS of connections; nothing for plain ones.
+    /// The settings of TLS; `None` for connections without TLS.
     pub tls: Option<CqlTls>,
-    /// Partitions of a table without parts, when it is made. A range asks all of them.
+    /// Number of partitions of a table without parts, when the table is created. A range reads all
+    /// of them.
     pub buckets: u16,
-    /// Threads that talk to the ring.
+    /// Number of threads that talk to the ring.
     pub threads: usize,
-    /// Requests at a time. Beyond it: [`pellucid_store::StoreError::Busy`].
+    /// Limit of the requests in flight. Further ones fail with
+    /// [`pellucid_store::StoreError::Busy`].
     pub in_flight_max: usize,
     /// The longest wait for an answer of the ring.
     pub timeout: Duration,
-    /// The share of requests of which the ring tells where their time went.
+    /// The share of requests that the ring traces, from 0 to 1.
     pub trace_share: f64,
-    /// Bytes that a value may have.
+    /// Limit of a value in bytes.
     pub value_bytes_max: usize,
 }
 
 impl CqlOptions {
-    /// The defaults, for the ring that these nodes belong to.
+    /// The default settings, for the ring of these nodes.
     #[must_use]
     pub fn new(nodes: Vec<String>) -> CqlOptions {
         CqlOptions {
@@ -51,17 +53,17 @@ impl CqlOptions {
     }
 }
 
-/// Connections to the ring in TLS.
+/// The settings of TLS connections to the ring.
 #[derive(Clone, Debug)]
 pub struct CqlTls {
-    /// The certificates of authorities that the nodes' certificates come from, in PEM.
+    /// The certificates of the authorities that have issued the nodes' certificates, in PEM.
     pub authorities_pem: Vec<u8>,
-    /// The name that the certificates of all nodes have. Nothing if each has the address, or the
-    /// name, by which its node is reached.
+    /// The name in the certificates of all nodes. `None` if each certificate has the address or
+    /// name that its node is connected by.
     pub name: Option<String>,
 }
 
-/// A password, which is not shown.
+/// A password; its debug output hides it.
 #[derive(Clone)]
 pub struct Password(pub String);
 

@@ -1,29 +1,29 @@
 //! The parts of `execute` that this store accounts for.
 //!
-//! What the ring does with a request is one part for most of them, the round trips. How it divides
-//! into network, coordinator and replicas only the ring can tell, and does so for a sampled share,
-//! some time after the answer: an answer that waited for its own trace would be slow for being
-//! looked at, so that only the request's record waits. What is told is taken out of `ring`, so that
-//! nothing counts twice.
+//! For most requests, the time in the ring is one part, `ring`: the round trips. Only the ring can
+//! divide it into network, coordinator and replicas, by a trace. It does so for a sampled share of
+//! requests, some time after the answer. An answer that waited for its trace would be slow because
+//! of the measurement, so only the request's record waits. The parts of a trace are subtracted from
+//! `ring`, so that no time counts twice.
 
 use pellucid_account::{PARTS_MAX, Part};
 
-/// Writing the request down.
+/// Encoding the request.
 pub(crate) const ENCODE: Part = Part::new(0);
-/// Until a thread that talks to the ring has it.
+/// Waiting until a thread that talks to the ring takes the request.
 pub(crate) const CONNECTION_WAIT: Part = Part::new(1);
-/// From there until the ring has answered.
+/// The round trips to the ring.
 pub(crate) const RING: Part = Part::new(2);
-/// Reading the answer.
+/// Decoding the answer.
 pub(crate) const DECODE: Part = Part::new(3);
-/// Until this process had made its transactions of the same partition that came before.
+/// Waiting for earlier transactions of this process on the same partition.
 pub(crate) const TURN_WAIT: Part = Part::new(4);
 
-/// Of the round trips, what the ring's coordinators know nothing of.
+/// The time of the round trips outside the coordinators.
 pub(crate) const NETWORK: Part = Part::new(5);
-/// Of the round trips, what the coordinators did themselves.
+/// The time of the round trips that the coordinators themselves worked.
 pub(crate) const COORDINATOR: Part = Part::new(6);
-/// Of the round trips, how long the slowest other node was busy.
+/// The time of the round trips that the slowest other node worked.
 pub(crate) const REPLICAS: Part = Part::new(7);
 
 /// The names of the parts, by slot.

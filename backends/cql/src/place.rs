@@ -1,18 +1,18 @@
-//! The partition of the ring in which a key lies.
+//! The mapping of keys to partitions of the ring.
 //!
-//! A table without parts is spread over a fixed number of buckets by a hash of the key, so that
-//! partitions stay small and a range, which asks all of them, remains possible. A table in parts
-//! has a partition for each, because the ring promises something about several entries only within
-//! one.
+//! A table without parts is spread over a fixed number of buckets by a hash of the key. So
+//! partitions stay small, and a range, which has to read all of them, remains possible. A table in
+//! parts has one partition for each part, because the ring gives guarantees about several entries
+//! only within one partition.
 
 use pellucid_store::PartOf;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// First byte of the name of a bucket, and of a part.
+/// The first byte of a partition's name: that of a bucket, and that of a part.
 const BUCKET: u8 = b'b';
 const PART: u8 = b'p';
 
-/// A table of the store.
+/// A table of the store, and the placement of its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     pub(crate) name: String,
@@ -22,9 +22,9 @@ pub(crate) struct Space {
 /// The placement of a table's keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placing {
-    /// By hash, over so many buckets.
+    /// By a hash of the key, over this number of buckets.
     Buckets(u16),
-    /// By the prefix that this finds.
+    /// By the prefix of the key that this function finds.
     Parts(PartOf),
 }
 
@@ -37,19 +37,19 @@ impl Space {
         }
     }
 
-    /// True if the table is in parts, and its writes therefore are lightweight transactions.
+    /// True if the table is in parts, so that all its writes are lightweight transactions.
     pub(crate) fn is_in_parts(&self) -> bool {
         matches!(self.placing, Placing::Parts(_))
     }
 }
 
-/// The partition of a bucket.
+/// The name of the partition of a bucket.
 pub(crate) fn bucket(number: u16) -> Vec<u8> {
     let [high, low] = number.to_be_bytes();
     vec![BUCKET, high, low]
 }
 
-/// The partition of a part.
+/// The name of the partition of a part.
 pub(crate) fn part(prefix: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(prefix.len() + 1);
     name.push(PART);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_a_range_touches() {
+    fn a_range_touches_the_parts_that_can_hold_its_keys() {
         let holds =
             |prefix: &[u8], start: &[u8], end: Option<&[u8]>| can_hold(&part(prefix), start, end);
         assert!(holds(b"", b"a", Some(b"b")) && holds(b"a", b"abc", Some(b"abd")));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_one_bucket_forever() {
+    fn the_bucket_of_a_key_is_fixed() {
         let space = Space { name: "t".to_owned(), placing: Placing::Buckets(64) };
         assert_eq!(space.place(b"key"), space.place(b"key"));
         assert_eq!(space.place(b"pellucid"), bucket((xxh3_64(b"pellucid") % 64) as u16));

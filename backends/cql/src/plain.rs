@@ -1,5 +1,5 @@
-//! Writes without conditions to tables without parts: plain ones, of which the last by timestamp
-//! stands.
+//! Writes without conditions to tables without parts: plain writes, of which the one with the
+//! latest timestamp wins.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +17,21 @@ use crate::ring::{Laps, Ring};
 use crate::rows::Lifetime;
 use crate::versions::Drawn;
 
-/// Entries that a batch may have: the protocol counts them in 16 bits.
+/// Limit of the entries in a batch: the protocol counts them in 16 bits.
 const BATCH_ENTRIES_MAX: usize = 65_535;
-/// Bytes of keys and values that a batch within a partition may have: half of what a node's commit
-/// log takes at once in its usual setting, with room for the rest of the entries.
+/// Limit in bytes of a batch within one partition. It is below the largest write that a node's
+/// commit log accepts by default, with room for the other columns.
 const BATCH_BYTES_MAX: usize = 12 << 20;
-/// Bytes of keys and values that a batch over several partitions may have. Nodes refuse 50 KiB in
-/// their usual setting, other columns included.
+/// Limit in bytes of a batch over several partitions. By default, nodes refuse batches of 50 KiB,
+/// other columns included.
 const SPREAD_BATCH_BYTES_MAX: usize = 24 << 10;
-/// Bytes that an entry takes beside key and value.
+/// Bytes that an entry takes in addition to its key and value.
 const ENTRY_BYTES: usize = 96;
 
 /// The entries of a write, one for each key.
+///
+/// # Errors
+/// If there are no operations, too many, or too large ones.
 pub(crate) fn entries_of(
     ring: &Ring,
     space: &Space,
@@ -84,7 +87,7 @@ fn check_size(entries: &[Entry]) -> Result<()> {
     )))
 }
 
-/// Statement and values of an entry that is written whatever is there.
+/// The statement and the values that write an entry without a condition.
 pub(crate) fn unconditional<'a>(
     ring: &'a Ring,
     space: &'a Space,
@@ -126,7 +129,8 @@ pub(crate) fn write(
     })
 }
 
-/// All or nothing: within a partition by nature, over several by the ring's log of batches.
+/// Writes all entries or none. A batch within one partition is atomic anyway; over several
+/// partitions it is atomic by the ring's batch log.
 async fn write_batch(
     ring: &Arc<Ring>,
     level: Consistency,

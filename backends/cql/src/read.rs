@@ -12,7 +12,8 @@ use scylla::statement::prepared::PreparedStatement;
 use crate::parts;
 use crate::ring::Ring;
 
-/// What `decode` makes of the newest entry of a key among the copies that answer.
+/// Reads the newest entry of a key among the copies that answer. `decode` makes the result of the
+/// ring's answer.
 pub(crate) fn find<T: Send + 'static>(
     ring: &Arc<Ring>,
     (statement, level): (&PreparedStatement, Consistency),
@@ -32,7 +33,7 @@ pub(crate) fn find<T: Send + 'static>(
     })
 }
 
-/// A statement with its values.
+/// Binds values to a statement.
 pub(crate) fn bound(
     statement: &PreparedStatement,
     values: &impl scylla::serialize::row::SerializeRow,

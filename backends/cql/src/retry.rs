@@ -1,12 +1,13 @@
-//! Retries of requests: where that cannot do harm, to another node, a bounded number of times.
+//! The retry policy: a request is retried at another node, a limited number of times, where a retry
+//! is safe.
 //!
-//! The driver's own policy gives up where copies did not answer in time. When a node has just died,
-//! the others learn of it only after seconds, and until then one of them may wait for the dead
-//! one's answer; another, or the same one later, does without it.
+//! The driver's own policy does not retry if copies do not answer in time. When a node has just
+//! died, the others notice only after seconds. Until then, a coordinator may wait for the dead
+//! node's answer, and another coordinator, or the same one later, does not.
 //!
-//! Each request has a policy of its own, because the driver reports the last thing that went wrong:
-//! that there was no connection to a dead node, where a living one had said how many copies were
-//! missing. The policy keeps what was said.
+//! Each request has a policy of its own, because the driver reports only the last error: for
+//! example that there is no connection to a dead node, although a living node has reported before
+//! how many copies are missing. The policy keeps that report.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,13 +15,13 @@ use pellucid_thread::Mutex;
 use scylla::errors::{DbError, RequestAttemptError};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 
-/// Times that a request is sent again.
+/// Limit of the retries of a request.
 const AGAIN_MAX: u32 = 4;
 
 /// The last report of a node on missing copies.
 type Said = Arc<Mutex<Option<RequestAttemptError>>>;
 
-/// See the module.
+/// The retry policy of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Again {
     said: Said,

@@ -1,4 +1,4 @@
-//! The session that all requests share, the threads that drive it, and the bounds on both.
+//! The session that all requests share, the threads that drive it, and the limits of both.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -33,7 +33,7 @@ use crate::versions::Versions;
 /// The name of the threads that talk to the ring.
 const THREAD: &str = "pellucid-cql";
 
-/// See the module.
+/// The connection of a store to its ring, shared by all requests.
 pub(crate) struct Ring {
     pub(crate) session: Session,
     pub(crate) statements: Statements,
@@ -41,15 +41,17 @@ pub(crate) struct Ring {
     pub(crate) replication: u32,
     pub(crate) value_bytes_max: usize,
     pub(crate) spaces: RwLock<Vec<Arc<Space>>>,
-    /// Partitions of parts that the ring is known to list.
+    /// The parts that the ring is known to list, each with its table's number.
     pub(crate) listed: Mutex<HashSet<(u16, Vec<u8>)>>,
     pub(crate) traces: Traces,
+    /// Number of requests sent to the ring.
     pub(crate) asked: AtomicU64,
+    /// Number of buckets of new tables.
     pub(crate) buckets: u16,
     /// The longest wait for an answer.
     pub(crate) timeout: Duration,
     pub(crate) turns: Turns,
-    /// Whose transactions the ring notes as this process's.
+    /// A random number that identifies this process in the notes of its transactions.
     pub(crate) writer: i64,
     trace_share: f64,
     clock: Clock,
@@ -62,13 +64,13 @@ pub(crate) struct Ring {
 /// The times of a request on the threads that talk to the ring.
 pub(crate) struct Laps {
     clock: Clock,
-    /// By the slot of the part that they are of.
+    /// The time of each part, by slot.
     ticks: [u64; PARTS_MAX],
     last: Ticks,
     sample: Sample,
 }
 
-/// A place among the requests in flight.
+/// A guard that counts as one request in flight.
 struct Place(Arc<Ring>);
 
 impl Drop for Place {
@@ -78,7 +80,7 @@ impl Drop for Place {
 }
 
 impl Ring {
-    /// Connects, and makes what is missing in the ring.
+    /// Connects to the ring, and creates the keyspace and its tables if they are missing.
     pub(crate) fn open(options: &CqlOptions) -> Result<Arc<Ring>> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
@@ -121,7 +123,7 @@ impl Ring {
         found.ok_or_else(|| StoreError::Unacceptable("the store has no such table".to_owned()))
     }
 
-    /// Requests that are on their way.
+    /// Number of requests in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -148,7 +150,8 @@ impl Ring {
         Ok(place)
     }
 
-    /// The answer that `ask` finds, on another thread. What was done so far encoded the request.
+    /// Runs `ask` on the ring's threads, for an answer that comes later. The time until now counts
+    /// as [`parts::ENCODE`].
     pub(crate) fn later<T, F>(
         self: &Arc<Self>,
         timeline: &mut Timeline,
@@ -179,7 +182,7 @@ impl Ring {
         })))
     }
 
-    /// Waits for what `work` comes to. Not for threads that talk to the ring.
+    /// Runs `work` on the ring's threads, and waits for its result. These threads must not call it.
     pub(crate) fn wait<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -189,15 +192,15 @@ impl Ring {
         self.spawn(async move {
             let result = work.await;
             drop(place);
-            // The receiver is below and waits.
+            // The receiver below is waiting, so the send succeeds.
             let _ = sender.send(result);
         });
-        // Every request of the work has a timeout.
+        // This wait ends, because every request of the work has a timeout.
         let ended = |_| StoreError::Failed("the threads that talk to the ring have ended".into());
         receiver.recv().map_err(ended)?
     }
 
-    /// Asks the ring, and has it trace the request if one is due.
+    /// Sends a statement to the ring, and requests a trace if `laps` has a sample.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         mut statement: BoundStatement,
@@ -218,7 +221,7 @@ impl Ring {
         })
     }
 
-    /// As [`Ring::ask`], for several statements at once.
+    /// Like [`Ring::ask`], for a batch.
     pub(crate) async fn ask_batch(
         self: &Arc<Self>,
         mut batch: Batch,
@@ -229,7 +232,7 @@ impl Ring {
         batch.set_retry_policy(Some(Arc::new(again.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         batch.set_tracing(laps.sample.is_traced());
-        // One over several partitions is logged.
+        // A logged batch is one over several partitions.
         let is_spread = batch.get_type() == BatchType::Logged;
         let partition = values.first().filter(|_| !is_spread).map(Values::partition);
         laps.begin();
@@ -242,7 +245,7 @@ impl Ring {
         })
     }
 
-    /// Notes how long the ring took, and where it says what it did meanwhile.
+    /// Adds the time of a round trip to `laps`, and keeps the id of its trace.
     fn note<E>(self: &Arc<Self>, answer: &std::result::Result<QueryResult, E>, laps: &mut Laps) {
         let took_us = self.clock.nanoseconds(laps.end(parts::RING)) / 1_000;
         if let Ok(answer) = answer
@@ -253,21 +256,21 @@ impl Ring {
             let round_trip = RoundTrip::new(trace, took_us);
             match &mut laps.sample {
                 Sample::Request { round_trips, .. } => round_trips.push(round_trip),
-                // It may be one of many requests with the same laps, and has no record.
+                // The round trip has no record, and others may share its laps: look at once.
                 Sample::Sums => self.look(Sample::alone(round_trip)),
                 Sample::None => {}
             }
         }
     }
 
-    /// Looks at the traces of a request that was answered, beside what else goes on.
+    /// Reads the traces of an answered request in the background.
     fn look(self: &Arc<Self>, sample: Sample) {
         let Sample::Request { request, round_trips } = sample else { return };
         let ring = Arc::clone(self);
         self.spawn(async move { ring.traces.look(request, round_trips, ring.clock).await });
     }
 
-    /// As [`Ring::ask`], with the store's errors.
+    /// Like [`Ring::ask`], with the store's errors.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         statement: BoundStatement,
@@ -276,7 +279,7 @@ impl Ring {
         Ok(self.ask(statement, laps).await?)
     }
 
-    /// Laps for work of which nobody keeps an account.
+    /// Laps for work that no request accounts for.
     pub(crate) fn no_laps(&self) -> Laps {
         let mut laps = Laps::begun(self.clock, self.clock.now());
         if self.traces.is_due(self.trace_share) {
@@ -288,7 +291,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The last owner may be one of the runtime's own threads, which must not wait for itself.
+        // The last owner may be a thread of the runtime, which must not wait for its own end.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -300,12 +303,12 @@ impl Laps {
         Laps { clock, ticks: [0; PARTS_MAX], last, sample: Sample::None }
     }
 
-    /// Begins a time that ends with [`Laps::end`].
+    /// Starts a measurement that ends with [`Laps::end`].
     pub(crate) fn begin(&mut self) {
         self.last = self.clock.now();
     }
 
-    /// Ends a time of this part, and says how long it was.
+    /// Adds the time since the last call to a part. Returns that time in ticks.
     pub(crate) fn end(&mut self, part: Part) -> u64 {
         let now = self.clock.now();
         let ticks = now.since(self.last);

@@ -1,4 +1,4 @@
-//! Rows of the ring, and when an entry's time is over.
+//! Decoding of the ring's rows, and the expiry of entries.
 
 use pellucid_store::{Head, Object, Result, Value};
 use scylla::response::query_result::QueryResult;
@@ -6,20 +6,22 @@ use scylla::response::query_result::QueryResult;
 use crate::schema::unexpected;
 use crate::versions::{now_ms, written_at_ms};
 
-/// The longest time to live that the ring takes: twenty years, in seconds. What is to stay longer
-/// stays in the ring for good, and is gone from reads in time.
+/// The longest time to live that the ring accepts: twenty years, in seconds. An entry with a longer
+/// lifetime stays in the ring forever; reads still stop showing it at its expiry.
 const TTL_MAX_S: u64 = 20 * 365 * 24 * 3_600;
 
-/// An entry without its key.
+/// The columns of an object: version, expiry, value.
 type Row<'a> = (Option<i64>, Option<i64>, Option<&'a [u8]>);
+/// The columns of a head: version, expiry, length of the value.
 type HeadRow = (Option<i64>, Option<i64>, Option<i64>);
 
 /// The expiry of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lifetime {
-    /// In milliseconds since the Unix epoch; zero for never. Reads go by it.
+    /// The expiry for reads, in milliseconds since the Unix epoch; zero for never.
     pub(crate) expires_ms: i64,
-    /// Seconds after which the ring may forget it: rounded up, so that it is never early.
+    /// The time to live in the ring, in seconds; zero for ever. It is rounded up, so that the ring
+    /// never removes an entry before its expiry.
     pub(crate) ttl_s: i32,
 }
 
@@ -33,12 +35,12 @@ impl Lifetime {
     }
 }
 
-/// True if an entry's time is over.
+/// True if an entry with this expiry has expired.
 pub(crate) fn is_over(expires_ms: i64) -> bool {
     expires_ms != 0 && expires_ms <= now_ms()
 }
 
-/// The head of a row, if the entry is there.
+/// The head of a row; `None` if the row has no entry, or an expired one.
 pub(crate) fn head_of(version: Option<i64>, expires_ms: Option<i64>, length: i64) -> Option<Head> {
     let version = version?;
     if is_over(expires_ms.unwrap_or(0)) {
@@ -49,7 +51,7 @@ pub(crate) fn head_of(version: Option<i64>, expires_ms: Option<i64>, length: i64
     Some(Head { sequence, written_at_ms, value_length: length as u64 })
 }
 
-/// The object in an answer.
+/// Decodes the object in an answer.
 pub(crate) fn object(answer: QueryResult) -> Result<Option<Object>> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let row = rows.maybe_first_row::<Row<'_>>().map_err(unexpected)?;
@@ -60,7 +62,7 @@ pub(crate) fn object(answer: QueryResult) -> Result<Option<Object>> {
     }))
 }
 
-/// The head in an answer.
+/// Decodes the head in an answer.
 pub(crate) fn head(answer: QueryResult) -> Result<Option<Head>> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let row = rows.maybe_first_row::<HeadRow>().map_err(unexpected)?;
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_forgets_later_than_reads_do() {
+    fn the_ring_removes_an_entry_only_after_its_expiry() {
         for lifetime_ms in [0, 1, 999, 1_000, 1_001, 86_400_500] {
             let lifetime = Lifetime::of(Some(lifetime_ms));
             assert!(i64::from(lifetime.ttl_s) * 1_000 > lifetime_ms as i64);

@@ -1,4 +1,4 @@
-//! Ranges in key order, merged from the partitions that hold them, in bounded pages.
+//! Range scans in key order, merged from all partitions of the range, in pages of limited size.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::ring::Ring;
 use crate::rows::head_of;
 use crate::schema::unexpected;
 
-/// Bytes of values that a page of one partition should have.
+/// The intended size of a page of one partition, in bytes of keys and values.
 const PAGE_BYTES: usize = 128 << 10;
-/// Rows of a partition's first page, while nothing is known of their size.
+/// Number of rows of a partition's first page, while their size is unknown.
 const PAGE_ROWS_FIRST: usize = 8;
-/// Rows that a page may have.
+/// Limit of the rows in a page.
 const PAGE_ROWS_MAX: usize = 512;
-/// Parts of a table that a range may touch.
+/// Limit of the parts that a range may touch.
 const PARTS_MAX: usize = 65_536;
 
 /// A row of a page.
@@ -32,26 +32,32 @@ struct Entry {
 
 /// The rest of the range in one partition.
 struct Cursor {
+    /// The partition.
     place: Vec<u8>,
+    /// The rows that were fetched, and not yet taken.
     rows: VecDeque<Entry>,
+    /// The range of keys that is still to be fetched.
     start: Vec<u8>,
     end: Vec<u8>,
+    /// Number of rows of the next page.
     page_rows: usize,
+    /// True if all rows were fetched.
     is_over: bool,
 }
 
+/// A scan of a range over all its partitions.
 pub(crate) struct CqlScan {
     ring: Arc<Ring>,
     level: Consistency,
     space: Arc<Space>,
     reverse: bool,
     cursors: Vec<Cursor>,
-    /// True if the pages hold values; nothing until it is known what the caller wants.
+    /// True if the fetched rows have values; `None` before the first call of the caller.
     with_values: Option<bool>,
     current: Option<Entry>,
 }
 
-/// Begins a walk.
+/// Begins a scan.
 pub(crate) fn scan(
     ring: &Arc<Ring>,
     level: Consistency,
@@ -63,7 +69,7 @@ pub(crate) fn scan(
         Placing::Buckets(buckets) => (0..buckets).map(bucket).collect(),
         Placing::Parts(_) => places_of_parts(ring, level, &space, range)?,
     };
-    // The ring takes no empty bound, and no key begins below this one, or above that.
+    // The ring accepts no empty bound. No key is below this start, and none is above this end.
     let start = if range.start.is_empty() { vec![0] } else { range.start.to_vec() };
     let end = range.end.map_or_else(|| vec![u8::MAX; KEY_LENGTH_MAX + 1], <[u8]>::to_vec);
     let is_empty = start >= end;
@@ -81,7 +87,7 @@ pub(crate) fn scan(
     Ok(Box::new(CqlScan { ring, level, space, reverse, cursors, with_values, current }))
 }
 
-/// The parts that can hold keys of the range, in the order in which it meets them.
+/// The partitions of the parts that can hold keys of the range, in the order of the range.
 fn places_of_parts(
     ring: &Arc<Ring>,
     level: Consistency,
@@ -122,7 +128,7 @@ fn places_of_parts(
     Ok(places)
 }
 
-/// True if all keys below `end`, from `prefix` on, begin with it.
+/// True if all keys from `prefix` to `end` begin with `prefix`.
 fn is_within(prefix: &[u8], end: &[u8]) -> bool {
     let mut beyond = prefix.to_vec();
     while let Some(last) = beyond.pop() {
@@ -135,10 +141,10 @@ fn is_within(prefix: &[u8], end: &[u8]) -> bool {
 }
 
 impl CqlScan {
-    /// Takes the next entry into `current`.
+    /// Moves the next entry into `current`. Returns false at the end.
     fn advance(&mut self, with_values: bool) -> Result<bool> {
         if self.with_values.is_some_and(|known| !known && with_values) {
-            // Pages without values are given up where their rows begin.
+            // Rows without values are dropped, and will be fetched again from the first of them on.
             for cursor in &mut self.cursors {
                 if let Some(entry) = cursor.rows.front() {
                     if self.reverse {
@@ -158,7 +164,7 @@ impl CqlScan {
         Ok(self.current.is_some())
     }
 
-    /// The cursor whose first row is the next one.
+    /// The index of the cursor that has the next row.
     fn front(&self) -> Option<usize> {
         let fronts = self.cursors.iter().enumerate();
         let fronts = fronts.filter_map(|(place, cursor)| Some((&cursor.rows.front()?.key, place)));
@@ -166,7 +172,8 @@ impl CqlScan {
         found.map(|(_, place)| place)
     }
 
-    /// Fetches pages until each cursor that matters has a row, or is over.
+    /// Fetches pages until the next row is known: each cursor has a row or is over. Of a table in
+    /// parts, only the first cursor that is not over needs one.
     fn fill(&mut self, with_values: bool) -> Result<()> {
         loop {
             let is_empty = |cursor: &Cursor| cursor.rows.is_empty() && !cursor.is_over;
@@ -175,7 +182,7 @@ impl CqlScan {
                     let all = self.cursors.iter().enumerate();
                     all.filter(|(_, cursor)| is_empty(cursor)).map(|(place, _)| place).collect()
                 }
-                // Parts follow one another.
+                // The key ranges of parts do not overlap, so one cursor after another is read.
                 Placing::Parts(_) => {
                     let matters = |cursor: &Cursor| !cursor.rows.is_empty() || !cursor.is_over;
                     let first = self.cursors.iter().position(matters);
@@ -222,7 +229,7 @@ impl CqlScan {
 }
 
 impl Cursor {
-    /// Takes a page.
+    /// Adds the rows of a page, and moves on to the next page.
     fn take(&mut self, page: QueryResult, reverse: bool, with_values: bool) -> Result<()> {
         let page = page.into_rows_result().map_err(unexpected)?;
         let (mut count, mut bytes, mut last) = (0, 0, None);

@@ -1,8 +1,8 @@
-//! The keyspace and the statements on its tables.
+//! The keyspace, its tables, and the statements on them.
 //!
-//! All tables of the store are in one table of the ring, because making tables there is slow and
-//! goes wrong when two servers do it at once. `spaces` says how each is placed, so that all servers
-//! agree, and `parts` which parts there are.
+//! All tables of the store are in one table of the ring, `contents`: creating a table in the ring
+//! is slow, and fails if two servers do it at the same time. The table `spaces` has the placement
+//! of each table of the store, so that all servers agree, and `parts` lists the parts of each.
 
 use std::collections::HashMap;
 
@@ -19,15 +19,15 @@ use crate::error::error_of;
 use crate::options::CqlOptions;
 use crate::tables::{CONTENTS, PARTS, RingTable, SPACES};
 
-/// Copies in a keyspace that is made, where there are nodes for them.
+/// Default number of copies in a keyspace that is created, if there are as many nodes.
 const REPLICATION_USUAL: u32 = 3;
-/// Bytes that the name of a keyspace may have, as the ring has it.
+/// Limit of the name of a keyspace in bytes, set by the ring.
 const KEYSPACE_LENGTH_MAX: usize = 48;
-/// The time for which the ring remembers a writer's last transaction in a partition, in seconds:
-/// far longer than the writer asks for it.
+/// The time to live of the note of a writer's last transaction in a partition, in seconds: far
+/// longer than the writer looks for it.
 const NOTE_TTL_S: u32 = 3_600;
 
-/// All statements, prepared.
+/// All prepared statements.
 pub(crate) struct Statements {
     pub(crate) get: PreparedStatement,
     pub(crate) head: PreparedStatement,
@@ -37,12 +37,13 @@ pub(crate) struct Statements {
     pub(crate) put_over: PreparedStatement,
     pub(crate) delete_this: PreparedStatement,
     pub(crate) versions: PreparedStatement,
-    /// Notes, within a transaction, which one of a writer's it is, and reads such notes.
+    /// Writes the note of a transaction, within the transaction.
     pub(crate) note_done: PreparedStatement,
+    /// Reads the notes of a partition.
     pub(crate) done: PreparedStatement,
-    /// Forward and backward.
+    /// A page of objects: forward, and backward.
     pub(crate) objects: [PreparedStatement; 2],
-    /// Forward and backward.
+    /// A page of heads: forward, and backward.
     pub(crate) heads: [PreparedStatement; 2],
     pub(crate) note_part: PreparedStatement,
     pub(crate) parts: PreparedStatement,
@@ -51,13 +52,14 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// Keyspace and name of the ring's table with the entries.
+    /// The keyspace and the name of the ring's table that has the entries.
     pub(crate) fn contents(&self) -> (&str, &str) {
         (self.get.get_keyspace_name().unwrap_or_default(), CONTENTS.name)
     }
 }
 
-/// Makes what is missing of keyspace and tables. Returns how many copies the keyspace keeps.
+/// Creates the keyspace and its tables if they are missing. Returns the number of copies that the
+/// keyspace keeps.
 pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32> {
     let keyspace = &options.keyspace;
     let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -96,7 +98,7 @@ pub(crate) async fn make(session: &Session, options: &CqlOptions) -> Result<u32>
     Ok(replication)
 }
 
-/// Refuses a table that is not ours.
+/// Refuses an existing table that has not all columns of Pellucid's.
 fn check(keyspace: &str, table: &RingTable, known: &Table) -> Result<()> {
     let missing = table.missing(|column| known.columns.contains_key(column));
     if missing.is_empty() {
@@ -114,8 +116,8 @@ async fn ask(session: &Session, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number of copies that a keyspace keeps, over all data centres; nothing if there is no such
-/// keyspace.
+/// The number of copies that a keyspace keeps, in all data centres together; `None` if there is no
+/// such keyspace.
 async fn replication_of(session: &Session, keyspace: &str) -> Result<Option<u32>> {
     let mut statement =
         Statement::new("SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?");
@@ -133,7 +135,7 @@ async fn replication_of(session: &Session, keyspace: &str) -> Result<Option<u32>
     }
 }
 
-/// An answer that does not look as the schema says.
+/// The error for an answer that does not match the schema.
 pub(crate) fn unexpected(error: impl std::fmt::Display) -> StoreError {
     StoreError::Failed(format!(
         "the ring answers something else than was asked for ({error}): is the keyspace Pellucid's?"
@@ -185,14 +187,14 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
     })
 }
 
-/// Prepares one statement. A safe one can be sent again: what it does twice is what it does once,
-/// because a plain write carries its own timestamp.
+/// Prepares one statement. `is_safe` means idempotent, so that it can be sent again: a plain write
+/// is, because it has its own timestamp.
 async fn one(session: &Session, text: String, is_safe: bool) -> Result<PreparedStatement> {
     let prepared = session.prepare(text).await;
     let mut prepared = prepared.map_err(|error| error_of(&ExecutionError::PrepareError(error)))?;
     prepared.set_is_idempotent(is_safe);
     prepared.set_serial_consistency(Some(SerialConsistency::Serial));
-    // What a transaction answers depends on how it ended.
+    // The columns of a transaction's answer depend on its outcome.
     prepared.set_use_cached_result_metadata(is_safe);
     Ok(prepared)
 }

@@ -1,4 +1,4 @@
-//! The store itself.
+//! The store of kind `cql`: the interface of a store over a ring.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -24,9 +24,9 @@ use crate::rows;
 use crate::scan::scan;
 use crate::schema::unexpected;
 
-/// The value in `spaces` for a table in parts.
+/// The number of buckets in the table `spaces` that means a table in parts.
 const IN_PARTS: i32 = 0;
-/// Threads that wait for pages of ranges in place of event loops.
+/// Number of threads that wait for pages of ranges in place of event loops.
 const WORKERS: usize = 4;
 const WORKER: &str = "pellucid-range";
 
@@ -36,15 +36,15 @@ pub struct CqlStore {
     ring: Arc<Ring>,
     workers: Arc<Workers>,
     level: Consistency,
-    /// Copies that have to answer.
+    /// Number of copies that have to answer.
     ack: u32,
 }
 
 impl CqlStore {
-    /// Connects to the ring, and makes keyspace and tables if they are missing.
+    /// Connects to the ring, and creates the keyspace and its tables if they are missing.
     ///
     /// # Errors
-    /// If no node can be reached, or the keyspace cannot be made or used.
+    /// If no node can be reached, or the keyspace cannot be created or used.
     pub fn open(options: &CqlOptions) -> Result<CqlStore> {
         let ring = Ring::open(options)?;
         let ack = majority(ring.replication);
@@ -53,7 +53,10 @@ impl CqlStore {
         Ok(CqlStore { ring, workers: Arc::new(workers), level, ack })
     }
 
-    /// The table of this name, placed so; it is noted in the ring if there is none.
+    /// Opens the table with this name and placement. A new table is added to the ring's list.
+    ///
+    /// # Errors
+    /// If the table has another placement, or there are too many tables.
     fn space(&self, name: &str, placing: Placing) -> Result<Table> {
         let find = |spaces: &[Arc<Space>]| spaces.iter().position(|space| space.name == name);
         let spaces = &self.ring.spaces;
@@ -110,24 +113,25 @@ impl CqlStore {
             let what = "the ring takes conditions only for keys of one part: divide the batch";
             return Err(StoreError::Unacceptable(what.to_owned()));
         }
-        // What is agreed on by a majority has to be seen by one.
+        // A transaction commits at a majority, so the read before it needs one as well.
         let is_less = self.ack < majority(self.ring.replication);
         let level = if is_less { Consistency::Quorum } else { self.level };
         let ring = Arc::clone(&self.ring);
         let conditional = Conditional { ring, table, space, level, entries, count };
         let answer = self.ring.later(timeline, |_, laps| conditional.run(laps))?;
-        // Who writes to a table in parts makes its write again if it is refused, on a thread that
-        // may block.
+        // Writers to a table in parts retry a refused write themselves, on a thread that may block.
+        // So the wait is here.
         Ok(if is_in_parts { Answer::Now(answer.wait_for(timeline)) } else { answer })
     }
 }
 
-/// The answer to what was asked, or the error for which nothing was.
+/// The answer of a request, or the error because of which it was not sent.
 fn told<T>(asked: Result<Answer<T>>) -> Answer<T> {
     asked.unwrap_or_else(|error| Answer::Now(Err(error)))
 }
 
-/// The placement of a table, by agreement of all servers.
+/// The placement of a table that all servers agree on: the one in the ring, or `wanted` if the ring
+/// has none yet.
 async fn agree(ring: &Arc<Ring>, name: &str, wanted: i32) -> Result<i32> {
     let mut laps = ring.no_laps();
     let mut look = bound(&ring.statements.space, &(name,))?;
@@ -232,8 +236,7 @@ impl ReplicatedStore for CqlStore {
     }
 }
 
-/// A stand-in for a snapshot: the ring has none, so that it sees what is written after it was
-/// taken.
+/// A substitute for a snapshot, which the ring does not have: reads also see later writes.
 struct AsItIs {
     store: CqlStore,
     sequence: u64,

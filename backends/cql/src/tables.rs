@@ -1,13 +1,13 @@
-//! The tables in the ring. What makes one, what checks it and what writes whole rows to it all
-//! come from one list of its columns, so that none of them can lack what another has.
+//! The tables in the ring. The statements that create a table and insert rows, and the check of an
+//! existing table, are all made from one list of its columns, so that they cannot differ.
 
-/// The end of the type of a column that a partition has once.
+/// The end of the type of a static column, which a partition has once.
 const ONCE: &str = " static";
 
 /// A table in the ring.
 pub(crate) struct RingTable {
     pub(crate) name: &'static str,
-    /// Names with types.
+    /// The names and types of the columns.
     columns: &'static [(&'static str, &'static str)],
     key: &'static str,
 }
@@ -37,7 +37,7 @@ pub(crate) const CONTENTS: RingTable = RingTable {
 impl RingTable {
     pub(crate) const ALL: [RingTable; 3] = [SPACES, PARTS, CONTENTS];
 
-    /// Makes the table, if there is none.
+    /// The statement that creates the table if it does not exist.
     pub(crate) fn creation(&self, keyspace: &str) -> String {
         let columns: Vec<_> =
             self.columns.iter().map(|(name, kind)| format!("{name} {kind}, ")).collect();
@@ -45,12 +45,12 @@ impl RingTable {
         format!("CREATE TABLE IF NOT EXISTS {keyspace}.{name} ({columns}PRIMARY KEY ({key}))")
     }
 
-    /// Those columns of which `has` does not know.
+    /// The columns for which `has` is false.
     pub(crate) fn missing(&self, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
         self.columns.iter().map(|(name, _)| *name).filter(|name| !has(name)).collect()
     }
 
-    /// Writes a row; its values are bound in the order of the columns.
+    /// The statement that inserts a row; its values are bound in the order of the columns.
     pub(crate) fn insertion(&self, keyspace: &str) -> String {
         let of_rows = self.columns.iter().filter(|(_, kind)| !kind.ends_with(ONCE));
         let names: Vec<_> = of_rows.map(|(name, _)| *name).collect();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_not_there_are_named() {
+    fn missing_columns_are_named() {
         assert_eq!(CONTENTS.missing(|name| name != "done"), ["done"]);
         assert_eq!(PARTS.missing(|_| false), ["space", "part"]);
     }

@@ -1,4 +1,4 @@
-//! Traces of the ring for a sampled share of requests, looked at after their answers.
+//! Traces of the ring for a sampled share of requests, read after their answers.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,21 +13,23 @@ use scylla::observability::tracing::TracingInfo;
 
 use crate::parts::{COORDINATOR, NETWORK, REPLICAS, RING};
 
-/// Requests of which something came to light and nobody has asked for it; of more, the oldest is
-/// forgotten.
+/// Limit of the requests whose late parts have not been taken yet; beyond it, the oldest are
+/// dropped.
 const LATE_MAX: usize = 4_096;
 
-/// Sums over traced requests, and what is to be told of single ones.
+/// The sums over all traced requests, and the late parts of single ones.
 #[derive(Default)]
 pub(crate) struct Traces {
     asked: AtomicU64,
     seen: Mutex<Seen>,
 }
 
-/// The traces that were looked at.
+/// The results of the traces that were read.
 #[derive(Default)]
 struct Seen {
+    /// Number of round trips with a trace.
     traced: u64,
+    /// Number of round trips whose trace could not be read.
     lost: u64,
     sum: Split,
     late: VecDeque<LateParts>,
@@ -41,27 +43,29 @@ struct Split {
     replicas_us: u64,
 }
 
-/// The trace of a request.
+/// The traces of a request.
 #[derive(Default)]
 pub(crate) enum Sample {
+    /// The request is not traced.
     #[default]
     None,
-    /// All, for the sums alone.
+    /// All round trips are traced, only for the sums.
     Sums,
-    /// All, for the request with this number, or for the sums alone if it is zero.
+    /// All round trips are traced, for the sums and the record of the request with this number;
+    /// only for the sums if it is zero.
     Request { request: u64, round_trips: Vec<RoundTrip> },
 }
 
-/// One question to the ring and its answer.
+/// One traced request to the ring, and its answer.
 pub(crate) struct RoundTrip {
-    /// Asks the ring for its trace.
+    /// Reads the trace from the ring.
     trace: Pin<Box<dyn Future<Output = Option<TracingInfo>> + Send>>,
-    /// The time that it took, seen from here.
+    /// The duration of the round trip, measured here.
     took_us: u64,
 }
 
 impl RoundTrip {
-    /// A round trip that took so long, and what asks the ring for its trace.
+    /// A round trip of this duration, and the future that reads its trace.
     pub(crate) fn new(
         trace: impl Future<Output = Option<TracingInfo>> + Send + 'static,
         took_us: u64,
@@ -90,7 +94,7 @@ impl Sample {
 }
 
 impl Traces {
-    /// True if the next request is to be traced: as many as the share says, evenly.
+    /// True if the next request has to be traced. The traced ones are spread evenly over all.
     pub(crate) fn is_due(&self, share: f64) -> bool {
         if share <= 0.0 {
             return false;
@@ -114,12 +118,12 @@ impl Traces {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Parts of single requests that came to light since this was last called.
+    /// Takes the late parts of single requests that have arrived since the last call.
     pub(crate) fn late_parts(&self) -> Vec<LateParts> {
         self.seen().late.drain(..).collect()
     }
 
-    /// Looks at the traces of a request's round trips: for the sums and, if it has a number, for
+    /// Reads the traces of a request's round trips: for the sums and, if `request` is not zero, for
     /// its record.
     pub(crate) async fn look(&self, request: u64, round_trips: Vec<RoundTrip>, clock: Clock) {
         let (mut all, mut traced, mut lost) = (Split::default(), 0, 0);
@@ -148,8 +152,8 @@ impl Traces {
 }
 
 impl Split {
-    /// A round trip that took so long, of which the coordinator had so much, and in that time
-    /// other nodes so much.
+    /// The split of a round trip of `took_us`, of which `duration_us` were at the coordinator, and
+    /// `replicas_us` of these at other nodes. Larger inner times are cut to the outer ones.
     fn of(took_us: u64, duration_us: u64, replicas_us: u64) -> Split {
         let duration_us = duration_us.min(took_us);
         let replicas_us = replicas_us.min(duration_us);
@@ -166,8 +170,8 @@ impl Split {
     }
 }
 
-/// Time that the coordinator did not spend was the network's; what it did, less the longest that
-/// another node was busy, its own.
+/// Splits a round trip by its trace. The time outside the coordinator is network. The time at the
+/// coordinator, minus the longest time that another node worked, is the coordinator's own.
 fn split(info: &TracingInfo, took_us: u64) -> Option<Split> {
     let (coordinator, duration_us) = (info.coordinator?, info.duration?);
     let elsewhere = info.events.iter().filter(|event| event.source != Some(coordinator));
@@ -188,9 +192,9 @@ mod tests {
         assert!(!Traces::default().is_due(0.0) && Traces::default().is_due(1.0));
     }
 
-    /// Clocks of other machines tell other times.
+    /// The times of a trace come from the clocks of other machines, so they may not fit.
     #[test]
-    fn the_split_of_a_round_trip_is_as_long_as_it_was() {
+    fn the_parts_of_a_split_add_up_to_the_round_trip() {
         for (took, duration, replicas) in [(100, 80, 30), (100, 120, 30), (100, 80, 90), (0, 5, 7)]
         {
             let split = Split::of(took, duration, replicas);

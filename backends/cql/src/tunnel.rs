@@ -1,9 +1,9 @@
-//! TLS to the ring, beside the driver.
+//! TLS to the ring, outside the driver.
 //!
-//! The driver's own TLS brings a second provider of cryptography, which needs a build system of its
-//! own. So it talks to a socket of this machine's loopback instead, one for each node, and what
-//! arrives there is carried to the node in TLS by the library and provider that the server has
-//! anyway. That costs a hop within the machine, and nothing where TLS is off.
+//! The driver's own TLS would add a second cryptography library, which needs a build system of its
+//! own. So the driver connects to a loopback socket, one for each node, and a tunnel forwards the
+//! bytes to the node over TLS, with the library that the server has anyway. This costs a hop within
+//! the machine, and nothing if TLS is off.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,30 +27,30 @@ use tokio_rustls::client::TlsStream;
 
 use crate::options::CqlTls;
 
-/// Connections to one node at a time: many times what the driver opens.
+/// Limit of the connections to one node: many more than the driver opens.
 const CONNECTIONS_MAX: usize = 256;
-/// The port of nodes that do not say theirs.
+/// The port of the nodes if none of their addresses has one.
 const PORT_USUAL: u16 = 9042;
 
-/// See the module.
+/// The tunnels to the nodes of a ring.
 pub(crate) struct Tunnels {
     way: Arc<Way>,
     /// The port on which all nodes speak TLS.
     port: u16,
-    /// The address of each node on this machine.
+    /// The loopback address of each node's tunnel.
     local: Mutex<HashMap<String, SocketAddr>>,
 }
 
-/// The way to the nodes.
+/// The TLS settings that all tunnels share.
 struct Way {
     connector: TlsConnector,
-    /// The name in all certificates, if it is not where a node is.
+    /// The name in all certificates, if it is not the address or name of each node.
     name: Option<ServerName<'static>>,
     timeout: Duration,
 }
 
 impl Tunnels {
-    /// Tunnels to the ring that has these nodes.
+    /// Tunnels to the ring of these nodes.
     pub(crate) fn new(tls: &CqlTls, nodes: &[String], timeout: Duration) -> Result<Tunnels> {
         let name = tls.name.as_ref().map(|name| {
             ServerName::try_from(name.clone()).map_err(|_| {
@@ -63,8 +63,10 @@ impl Tunnels {
         Ok(Tunnels { way: Arc::new(way), port, local })
     }
 
-    /// The addresses of these nodes on this machine. One of them has to be there, and be
-    /// what it says.
+    /// Opens tunnels to these nodes. Returns their loopback addresses.
+    ///
+    /// # Errors
+    /// If none of the nodes can be reached with a valid certificate.
     pub(crate) async fn begin(&self, nodes: &[String]) -> Result<Vec<SocketAddr>> {
         let mut wrong = String::new();
         for node in nodes {
@@ -83,7 +85,7 @@ impl Tunnels {
         Err(StoreError::Unreachable(format!("no node of the ring is reached by TLS: {wrong}")))
     }
 
-    /// The address of a node on this machine, from now on if it was not before.
+    /// The loopback address of a node's tunnel; a new tunnel is opened if there is none.
     async fn local(&self, node: &str) -> io::Result<SocketAddr> {
         let mut local = self.local.lock().await;
         if let Some(address) = local.get(node) {
@@ -107,7 +109,7 @@ impl AddressTranslator for Tunnels {
         'b: 'c,
         Self: 'c,
     {
-        // The driver takes all nodes to have the port of the first that it met, which is ours.
+        // The driver assumes the port of its first contact for all nodes, and that is a tunnel's.
         let address = SocketAddr::new(peer.untranslated_address().ip(), self.port);
         Box::pin(async move {
             let local = self.local(&address.to_string()).await;
@@ -117,7 +119,7 @@ impl AddressTranslator for Tunnels {
 }
 
 impl Way {
-    /// A connection to a node that has proved to be one.
+    /// Connects to a node by TLS, which checks its certificate.
     async fn reach(&self, node: &str) -> io::Result<TlsStream<TcpStream>> {
         let host = node.rsplit_once(':').map_or(node, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -135,20 +137,20 @@ impl Way {
     }
 }
 
-/// Carries all connections that arrive at `listener` to a node.
+/// Accepts connections at `listener`, and forwards each to a node.
 async fn carry_all(way: Arc<Way>, node: String, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         // The semaphore is never closed.
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let Ok((near, _)) = listener.accept().await else {
-            // There may be no descriptor left for now.
+            // The process may have no free descriptor for now.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (way, node) = (Arc::clone(&way), node.clone());
         tokio::spawn(async move {
-            // Whatever goes wrong ends the connection, which is what the driver then sees.
+            // Any error closes the connection, and the driver sees that.
             if let (Ok(()), Ok(mut far)) = (near.set_nodelay(true), way.reach(&node).await) {
                 let mut near = near;
                 let _ = copy_bidirectional(&mut near, &mut far).await;

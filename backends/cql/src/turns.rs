@@ -1,9 +1,9 @@
-//! Transactions of one partition follow one another within a process.
+//! Mutual exclusion: a process runs its transactions on the same partition one after another.
 //!
-//! The ring agrees on a partition's transactions one at a time, and two that meet there make each
-//! other begin anew; on a ring with much to do, several writers of one key get in each other's way
-//! until none ends in time. Those of other servers still meet in the ring; our own wait for their
-//! turn here, where waiting costs nothing.
+//! The ring runs one transaction of a partition at a time. Two that meet in the ring make each
+//! other start again, and on a busy ring, several writers of a key can disturb each other until
+//! none finishes in time. Transactions of other servers can still meet in the ring, but those of
+//! this process wait here, where waiting costs nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use pellucid_store::{Result, StoreError};
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Turns at a time; partitions that fall on the same one wait for one another too.
+/// Number of locks. Partitions with the same lock also wait for each other.
 const STRIPES: usize = 1_024;
 
-/// See the module.
+/// The locks of all partitions.
 pub(crate) struct Turns {
     stripes: Vec<Mutex<()>>,
     hasher: RandomState,
@@ -26,7 +26,11 @@ impl Turns {
         Turns { stripes, hasher: RandomState::new() }
     }
 
-    /// Waits until nobody else of this process writes to the partition, in the order of asking.
+    /// Waits until no other transaction of this process holds the partition, first come, first
+    /// served.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] if that takes longer than `wait_max`.
     pub(crate) async fn take(
         &self,
         space: &str,

@@ -1,10 +1,10 @@
-//! Versions of entries: the sequence numbers of a store whose servers know nothing of each other.
+//! Versions of entries: the sequence numbers of a store whose servers do not know each other.
 //!
-//! A version is a time in microseconds, shifted by eight bits, which fits the 60 bits of a
-//! document's revision until the year 2112. Times are drawn so that none comes twice from one
-//! process and none goes back, whichever of its stores draws them and however the clock is set; the
-//! lower bits tell processes apart that draw the same one. The time is also the timestamp by which
-//! the ring decides which of two plain writes came later.
+//! A version is a time in microseconds, shifted left by eight bits. It fits the 60 bits of a
+//! document's revision until the year 2112. A process never draws the same time twice, nor an
+//! earlier one, whichever of its stores draws it and however the clock is set. The lower bits
+//! distinguish processes that draw the same time. The time is also the timestamp by which the ring
+//! orders two plain writes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,21 +15,22 @@ use pellucid_clock::WallTime;
 /// Bits of a version below its time.
 const LOW_BITS: u32 = 8;
 
-/// The last time that a store of this process drew.
+/// The last time that any store of this process has drawn, in microseconds.
 static LAST_US: AtomicU64 = AtomicU64::new(0);
 
-/// Draws versions.
+/// The source of versions.
 pub(crate) struct Versions {
     last_us: &'static AtomicU64,
+    /// The lower bits of this source's versions: a random number.
     process: u64,
 }
 
 /// The versions of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawn {
-    /// The version of its first entry; those of the others follow.
+    /// The version of the first operation; the versions of the others follow.
     pub(crate) first: u64,
-    /// Its time, in microseconds since the Unix epoch.
+    /// The time of the write, in microseconds since the Unix epoch.
     pub(crate) time_us: i64,
 }
 
@@ -39,7 +40,7 @@ impl Versions {
         Versions { last_us: &LAST_US, process }
     }
 
-    /// `count` versions, higher than all that were drawn before.
+    /// Draws `count` successive versions, higher than all that this process has drawn before.
     pub(crate) fn draw(&self, count: usize) -> Drawn {
         self.draw_at(now_us(), count)
     }
@@ -54,13 +55,14 @@ impl Versions {
         Drawn { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
     }
 
-    /// Raises the last time to the present one: later versions come after a write that the ring has
-    /// just stamped by its own clock, also if ours is set back.
+    /// Raises the last time to the current time. So later versions are higher than the timestamp
+    /// that the ring has just given to a transaction, even if the local clock is set back
+    /// afterwards.
     pub(crate) fn see(&self) {
         self.last_us.fetch_max(now_us(), Ordering::AcqRel);
     }
 
-    /// A version above all that were drawn, here or anywhere whose clock is not ahead.
+    /// A version above all drawn so far: here, and at any server whose clock is not ahead.
     pub(crate) fn now(&self) -> u64 {
         (now_us().max(self.last_us.load(Ordering::Acquire)) + 1) << LOW_BITS
     }
@@ -76,7 +78,7 @@ pub(crate) fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
 
-/// Milliseconds since the Unix epoch, which never become fewer.
+/// Milliseconds since the Unix epoch, which never go back.
 pub(crate) fn now_ms() -> i64 {
     WallTime::now().rising().unix_ms() as i64
 }
@@ -85,14 +87,15 @@ pub(crate) fn now_ms() -> i64 {
 mod tests {
     use super::*;
 
-    /// Versions of a process of their own, whose clock says other times than that of the tests.
+    /// Versions as of another process, so that tests can draw any time.
     fn apart() -> Versions {
         Versions { last_us: Box::leak(Box::default()), ..Versions::new() }
     }
 
-    /// A write was lost to an earlier one of another store, as the clock was set back between them.
+    /// Regression: the clock was set back, and a write of one store was lost to an earlier write of
+    /// another store of the same process.
     #[test]
-    fn versions_of_all_stores_of_a_process_are_in_one_line() {
+    fn all_stores_of_a_process_share_one_sequence_of_versions() {
         let (first, second) = (Versions::new(), Versions::new());
         let drawn = first.draw(1);
         let later = second.draw_at(drawn.time_us as u64 - 900, 1);
@@ -112,7 +115,7 @@ mod tests {
         assert_eq!(written_at_ms(versions.draw_at(7_000_000, 1).first), 7_000);
     }
 
-    /// Documents' revisions are versions, and have 60 bits; versions had 61.
+    /// Regression: versions had 61 bits, but documents' revisions are versions and have 60.
     #[test]
     fn versions_have_at_most_60_bits() {
         let year_2100_us = 4_102_444_800_000_000;

@@ -1,5 +1,6 @@
-//! What a ring is told before it lets anybody in: in TLS, and to nobody but a node that has proved
-//! to be one. Stands in for a node: the first words of the protocol, and a refusal.
+//! The login to a ring: the password is sent only over TLS, and only to a node with a valid
+//! certificate. A stub takes the place of a node: it speaks the first messages of the protocol, and
+//! refuses every login.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::io::{Read, Write};
@@ -14,12 +15,12 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 const NAME: &str = "ring.example";
 
-/// A node that knows who it is and lets nobody in.
+/// A stub of a node, with a certificate, that refuses every login.
 struct Node {
     address: SocketAddr,
-    /// Its certificate, which is its own authority.
+    /// The self-signed certificate of the node.
     pem: String,
-    /// What it was told for a login.
+    /// The logins that the node has received.
     told: Receiver<Vec<u8>>,
 }
 
@@ -42,7 +43,7 @@ impl Node {
             for stream in listener.incoming() {
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
                 let mut stream = StreamOwned::new(connection, stream.unwrap());
-                // Whoever does not like the node hangs up.
+                // A client that does not trust the node closes the connection.
                 if let Ok(login) = greet(&mut stream) {
                     let _ = sender.send(login);
                 }
@@ -59,7 +60,8 @@ impl Node {
     }
 }
 
-/// The native protocol, version 4: frames of nine bytes and a body.
+/// Speaks the native protocol, version 4: frames with a head of nine bytes and a body. Returns the
+/// login that it refuses.
 fn greet(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> std::io::Result<Vec<u8>> {
     loop {
         let mut head = [0; 9];
@@ -96,7 +98,7 @@ fn refused(options: &CqlOptions) -> String {
 }
 
 #[test]
-fn a_node_that_proves_to_be_one_is_told_name_and_password() {
+fn a_node_with_a_valid_certificate_receives_the_login() {
     let node = Node::start();
     let text = refused(&node.options(&node.pem, NAME));
     assert!(text.contains("nobody gets in") && text.contains("`user`"), "{text}");
@@ -107,7 +109,7 @@ fn a_node_that_proves_to_be_one_is_told_name_and_password() {
 }
 
 #[test]
-fn who_gives_no_name_is_told_which_settings_to_give() {
+fn an_error_without_a_login_names_the_settings() {
     let node = Node::start();
     let text = refused(&CqlOptions { login: None, ..node.options(&node.pem, NAME) });
     assert!(text.contains("asks for a name and a password"), "{text}");
@@ -117,7 +119,7 @@ fn who_gives_no_name_is_told_which_settings_to_give() {
 }
 
 #[test]
-fn others_are_told_nothing() {
+fn a_node_without_a_valid_certificate_receives_nothing() {
     let (node, other) = (Node::start(), Node::start());
     for options in [node.options(&other.pem, NAME), node.options(&node.pem, "other.example")] {
         let text = refused(&options);

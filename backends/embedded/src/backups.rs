@@ -1,7 +1,7 @@
-//! Backups beside the data: a folder each, in `backups` of the store's folder.
+//! Backups beside the data: one folder for each backup, in the folder `backups` of the store.
 //!
-//! A backup is made under a name of its own and renamed when it is whole, so that a folder with the
-//! name of a backup is one, whenever the machine stops.
+//! A backup is made in a folder with a temporary name, and renamed when it is complete. So a folder
+//! with the name of a backup is a complete backup, also after a crash.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -23,32 +23,33 @@ use serde_json::{Value, json};
 
 use crate::convert::failure;
 
-/// Backups that there may be.
+/// Limit of the number of backups.
 const BACKUPS_MAX: usize = 1_000;
 
-/// The folder of all of them within the store's folder.
+/// The folder of all backups within the store's folder.
 const FOLDER: &str = "backups";
-/// The folder of one that is not whole yet. No name of a backup begins with a dot.
+/// The folder of a backup that is being made. No name of a backup begins with a dot.
 const MAKING: &str = ".making";
-/// The folder of one that is being removed.
+/// The folder of a backup that is being removed.
 const REMOVING: &str = ".removing";
-/// The file with the figures of a backup in its folder, JSON.
+/// The JSON file with the figures of a backup, in the backup's folder.
 const FIGURES: &str = "backup.json";
 
-/// See the module.
+/// The backups of one store.
 pub(crate) struct BackupFolder {
     engine: Engine,
     folder: PathBuf,
     clock: Clock,
-    /// Held by who makes or removes one.
+    /// Held while a backup is made or removed.
     turn: Mutex<()>,
+    /// The backup that is being made, if there is one.
     making: Mutex<Option<Making>>,
 }
 
 /// A backup that is being made.
 struct Making {
     progress: BackupProgress,
-    /// Somebody has removed it.
+    /// True once the backup was deleted while it is being made.
     is_removed: bool,
 }
 
@@ -63,7 +64,8 @@ impl BackupFolder {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the engine make a backup in `target`; returns the last write that it holds.
+    /// Makes a backup in `target` with the engine. Returns the sequence number of the last write in
+    /// the backup.
     fn copy(&self, target: &Path, copying: BackupCopying<'_>) -> std::result::Result<u64, Error> {
         let note = |CopyProgress { done_bytes, total_bytes }| {
             let is_stopped = (copying.is_stopped)();
@@ -92,7 +94,7 @@ impl BackupFolder {
         }
     }
 
-    /// Removes parts of backups that a stop of the machine left.
+    /// Removes incomplete backups that a crash has left.
     fn remove_remains(&self) -> Result<()> {
         for name in [MAKING, REMOVING] {
             let path = self.folder.join(name);
@@ -128,7 +130,7 @@ impl BackupFolder {
             added_bytes: files.iter().filter(is_added).map(Metadata::len).sum(),
         };
         write_figures(&making, &figures)?;
-        // At one moment it is made, and no longer in the making.
+        // The lock makes the rename and the end of the making one step for `delete`.
         let mut in_making = self.making();
         if in_making.as_ref().is_some_and(|making| making.is_removed) {
             return Ok(BackupOutcome::Ended);
@@ -142,7 +144,7 @@ impl BackupFolder {
     }
 }
 
-/// The time in which a backup is being made.
+/// A guard: while it lives, the folder has a backup in the making.
 struct BeingMade<'a>(&'a BackupFolder);
 
 impl BeingMade<'_> {
@@ -204,7 +206,7 @@ impl Backups for BackupFolder {
                     let what = "is not the description of a backup";
                     StoreError::Corruption(format!("{} {what}", path.display()))
                 })?),
-                // A file or folder of somebody else.
+                // A file or folder that is not a backup.
                 Err(error) if is_no_file(&error) => {}
                 Err(error) => return Err(failed("read", &path, &error)),
             }
@@ -244,7 +246,7 @@ fn is_no_file(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The names of what is in `folder`; none if there is no such folder.
+/// The names of the entries of `folder`; none if there is no such folder.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -256,7 +258,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     names.map_err(|error| failed("list", folder, &error))
 }
 
-/// The metadata of the files in a backup that hold anything.
+/// The metadata of the files in a backup that are not empty.
 fn files_in(backup: &Path) -> Result<Vec<Metadata>> {
     let mut files = Vec::new();
     for name in names(backup)? {
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_holds_what_was_written_before_it_and_nothing_after() {
+    fn a_backup_has_the_writes_before_it_and_none_after() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         put(&store, "before", b"1");
@@ -380,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_used_once_until_the_backup_is_removed() {
+    fn a_name_can_be_used_again_after_its_backup_is_removed() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         assert!(backups(&store).list().unwrap().is_empty());
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn remains_of_a_stop_are_no_backup_and_go_with_the_next() {
+    fn remains_of_a_crash_are_not_listed_and_are_removed_by_the_next_backup() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         for name in [MAKING, REMOVING, "of_somebody_else"] {
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_in_the_making_is_stopped_and_removed() {
+    fn a_backup_can_be_stopped_and_removed_while_it_is_made() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         let backups = backups(&store);
@@ -439,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_description_is_named() {
+    fn an_error_names_a_damaged_description() {
         let folder = TempDir::new().unwrap();
         let store = open(folder.path());
         backups(&store).create(&id("x"), QUICKLY).unwrap();

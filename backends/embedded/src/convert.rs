@@ -1,4 +1,4 @@
-//! The engine's terms in those of the store.
+//! Conversions between the types of the engine and those of the store interface.
 
 use pellucid_engine::{Error, parts};
 use pellucid_store::{

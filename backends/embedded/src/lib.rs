@@ -1,6 +1,6 @@
-//! The store over the engine of this process. It answers at once, on the calling thread, without a
-//! task or an allocation in between; requests that would wait for the medium are offloaded to
-//! threads of its own.
+//! The store over the engine embedded in this process. It answers on the calling thread, without a
+//! task or an allocation in between. Requests that would wait for the disk are handed over to
+//! worker threads.
 #![forbid(unsafe_code)]
 
 mod backups;

@@ -1,4 +1,4 @@
-//! The embedded kind: the engine of this process.
+//! The store of kind `embedded`: the interface of a store over the engine in this process.
 
 use std::any::Any;
 use std::ops::{Bound, Deref};
@@ -21,28 +21,28 @@ use pellucid_store::{
 use crate::backups::BackupFolder;
 use crate::convert::{self, failure};
 
-/// Threads that wait for the medium in place of event loops. A disk of today answers several reads
-/// at once in the time of one.
+/// Number of threads that wait for the disk in place of event loops. A modern disk serves several
+/// reads at once in about the time of one.
 const WORKERS: usize = 8;
-/// Their names, with a number.
+/// The name of these threads; each adds its number.
 const WORKER: &str = "pellucid-worker";
 
 /// The settings of the embedded store.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedOptions {
-    /// Memory for what is written and not yet in tables.
+    /// Memory for writes that are not yet in tables, in bytes.
     pub memory_bytes: u64,
-    /// Bytes that a value may have.
+    /// Limit of a value in bytes.
     pub value_bytes_max: usize,
-    /// Bytes of the newest journal segments that are not collected by themselves, for those who
-    /// follow the changes.
+    /// Bytes of the newest journal segments that are not collected automatically, so that readers
+    /// of the change feed can follow.
     pub kept_changes_bytes: u64,
-    /// The share of a journal segment that is dead from which on it is collected, in
+    /// The share of dead bytes at which a journal segment is collected, within
     /// [`pellucid_engine::DEAD_SHARES`].
     pub dead_share: f64,
-    /// The requests that are offloaded from their event loop.
+    /// The choice of requests that are handed over from their event loop to a worker thread.
     pub hand_over: HandOver,
-    /// Requests that may wait for a thread that waits for the medium. Beyond it:
+    /// Limit of the requests that wait for a worker thread. Further ones fail with
     /// [`StoreError::Busy`](pellucid_store::StoreError::Busy).
     pub handed_over_max: usize,
 }
@@ -61,7 +61,7 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// A store in a folder of this machine, open in this process alone.
+/// A store in a local folder, which only this process has open.
 pub struct EmbeddedStore {
     engine: Engine,
     clock: Clock,
@@ -72,15 +72,16 @@ pub struct EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in `directory`, or makes one there.
+    /// Opens the store in `directory`, or creates one there.
     ///
     /// # Errors
-    /// Errors of the engine: among others, that the store is open elsewhere or damaged.
+    /// Any error of the engine; for example, the store is open elsewhere, or damaged.
     pub fn open(directory: &Path, options: EmbeddedOptions) -> Result<EmbeddedStore> {
         EmbeddedStore::open_with(directory, options, EngineOptions::default())
     }
 
-    /// As [`EmbeddedStore::open`], on an engine whose other settings are `engine_options`.
+    /// Opens the store as [`EmbeddedStore::open`] does. Settings of the engine that are not in
+    /// `options` are those of `engine_options`.
     ///
     /// # Errors
     /// As [`EmbeddedStore::open`].
@@ -111,7 +112,7 @@ impl EmbeddedStore {
         Ok(EmbeddedStore { engine, clock, value_bytes_max, hand_over, workers, backups })
     }
 
-    /// The mode of a read on the calling thread; nothing if every read is handed over.
+    /// The mode of a read on the calling thread; `None` if every read is handed over.
     fn mode(&self) -> Option<pellucid_engine::ReadMode> {
         match self.hand_over {
             HandOver::Never => Some(pellucid_engine::ReadMode::MayBlock),
@@ -258,7 +259,7 @@ impl NotingStore for EmbeddedStore {
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Answer<Option<(Head, Note)>> {
-        // A longer one is not ours.
+        // Metadata that is too long for a note was not written through this interface.
         let noted = |head: pellucid_engine::Head| {
             (convert::head(&head), Note::new(&head.metadata).unwrap_or_default())
         };
@@ -346,7 +347,7 @@ impl ChangeFeed for EmbeddedStore {
     }
 }
 
-/// A walk over changes of the engine.
+/// An iterator over the engine's changes.
 struct EmbeddedChanges {
     changes: pellucid_engine::Changes,
 }
@@ -367,7 +368,7 @@ impl Changes for EmbeddedChanges {
     }
 }
 
-/// A write as it is, on whichever thread.
+/// Writes on the calling thread.
 fn write(
     engine: &Engine,
     clock: Clock,
@@ -418,7 +419,7 @@ fn engine_operation<'a>(
     }
 }
 
-/// The answer to a write that is visible but not on the medium yet.
+/// The answer to a write that is visible, but not yet synced to the disk.
 fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written> {
     let (engine, since) = (engine.clone(), clock.now());
     Answer::Later(Pending::new(move |callback| {
@@ -432,7 +433,8 @@ fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written>
     }))
 }
 
-/// A sync that had begun before the write was handed over counts from the hand-over.
+/// The parts of a wait for a sync that began at `since`. A sync that had started before counts from
+/// `since` on.
 fn sync_parts(since: Ticks, times: SyncTimes) -> [PartTime; 2] {
     let begun = times.begun.max(since);
     let waited = begun.since(since);
@@ -490,7 +492,7 @@ fn scan(
 
 struct EmbeddedScan {
     scan: pellucid_engine::Scan,
-    /// Of the entry that was returned last; zero for never.
+    /// The expiry of the entry that was returned last; zero for never.
     expires_at_ms: u64,
 }
 

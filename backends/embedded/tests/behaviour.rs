@@ -1,4 +1,4 @@
-//! The embedded kind behaves as every kind does.
+//! Runs the common suite of all stores on the embedded store.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::Path;
@@ -28,14 +28,14 @@ fn the_embedded_store_behaves() {
     embedded_behaves(EmbeddedOptions::default().memory_bytes);
 }
 
-/// So little memory that tables are written and merged all the while.
+/// The memory is so small that tables are written and merged all the time.
 #[test]
 fn the_embedded_store_behaves_with_little_memory() {
     embedded_behaves(256 << 10);
 }
 
 #[test]
-fn a_folder_is_open_once() {
+fn a_folder_cannot_be_opened_twice() {
     let folder = TempDir::new().unwrap();
     let first = embedded(folder.path(), 1 << 20);
     let options = EmbeddedOptions::default();

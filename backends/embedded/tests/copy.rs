@@ -1,5 +1,5 @@
-//! Copies between stores: whole, resumed, of one source alone, and found out where they are not
-//! whole.
+//! Copies between stores: a complete copy, a resumed one, a resume from another source, and the
+//! comparison that finds differences.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn store(folder: &TempDir) -> EmbeddedStore {
     EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap()
 }
 
-/// Two empty stores, with the folders that they lie in.
+/// Two empty stores and their folders.
 fn two() -> ([TempDir; 2], [EmbeddedStore; 2]) {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
     let stores = folders.each_ref().map(store);
@@ -40,7 +40,7 @@ fn named<'a>(store: &'a dyn Store, identity: &'a str) -> Source<'a> {
     Source { store, identity }
 }
 
-/// Fills a store, and copies it in part.
+/// Fills a store, and copies a part of it.
 fn cut_short(from: &Source<'_>, to: &dyn Store) {
     for index in 0..ENTRIES {
         put(from.store, &format!("{index:06}"), &format!("value {index}"), None);
@@ -56,7 +56,7 @@ fn compared(from: &dyn Store, to: &dyn Store) -> Result<Copied> {
     compare(from, to, TABLE, &mut |_| {})
 }
 
-/// The report of the comparison on a difference.
+/// The difference that a comparison reports.
 fn difference(from: &dyn Store, to: &dyn Store) -> String {
     match compared(from, to) {
         Err(StoreError::Corruption(what)) => what,
@@ -65,7 +65,7 @@ fn difference(from: &dyn Store, to: &dyn Store) -> String {
 }
 
 #[test]
-fn a_copy_is_whole_goes_on_where_it_was_and_differences_are_found() {
+fn a_copy_resumes_is_complete_and_differences_are_found() {
     let (_folders, [from, to]) = two();
     let source = named(&from, "one");
     cut_short(&source, &to);
@@ -76,10 +76,10 @@ fn a_copy_is_whole_goes_on_where_it_was_and_differences_are_found() {
     assert!(copied.resumed && copied.entries < ENTRIES && reports > 10, "{copied:?}");
     assert_eq!(compared(&from, &to).unwrap().entries, ENTRIES + 1);
     let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
-    assert_eq!(again, Copied { resumed: true, ..Copied::default() }, "nothing is left of it");
+    assert_eq!(again, Copied { resumed: true, ..Copied::default() }, "nothing is left to copy");
     end_copy(&to, &[TABLE]).unwrap();
     let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
-    assert!(!again.resumed && again.entries == ENTRIES + 1, "a copy that ended begins anew");
+    assert!(!again.resumed && again.entries == ENTRIES + 1, "an ended copy starts again");
     let table = to.table("t").unwrap();
     let range = Range { start: b"with", end: None, reverse: false };
     let mut scan = to.scan(table, range).unwrap();
@@ -90,15 +90,16 @@ fn a_copy_is_whole_goes_on_where_it_was_and_differences_are_found() {
     assert!(what.contains("\"000100\" has two values"), "{what}");
 }
 
-/// A copy went on from the note of another source, and what lay before was never copied.
+/// Regression: a copy resumed from the position of another source, and never copied the entries
+/// before it.
 #[test]
-fn a_copy_that_was_cut_short_goes_on_from_its_own_source_alone() {
+fn an_interrupted_copy_resumes_only_from_its_own_source() {
     let (_folders, [from, to]) = two();
     let (_other_folders, [other, _]) = two();
     cut_short(&named(&from, "one"), &to);
     put(&other, "000000", "of the other", None);
     let stranger = named(&other, "other");
-    // Of no table anything is written or noted, not of those that nobody has begun either.
+    // The refusal writes nothing to any table, also not to one that no copy has begun.
     for refused in [
         begin_copy(&stranger, &to, &[OTHER_TABLE, TABLE]),
         copy(&stranger, &to, TABLE, &mut |_| {}).map(|_| ()),
@@ -109,7 +110,7 @@ fn a_copy_that_was_cut_short_goes_on_from_its_own_source_alone() {
     begin_copy(&named(&from, "one"), &to, &[OTHER_TABLE, TABLE]).unwrap();
     assert!(copy(&named(&from, "one"), &to, TABLE, &mut |_| {}).unwrap().resumed);
     compared(&from, &to).unwrap();
-    // It is not over as long as nobody says so.
+    // The copy is not over until `end_copy`.
     assert!(begin_copy(&stranger, &to, &[TABLE]).is_err());
     end_copy(&to, &[OTHER_TABLE, TABLE]).unwrap();
     begin_copy(&stranger, &to, &[TABLE]).unwrap();
@@ -119,7 +120,7 @@ fn a_copy_that_was_cut_short_goes_on_from_its_own_source_alone() {
 }
 
 #[test]
-fn a_source_is_not_given_tables_that_it_has_not() {
+fn a_copy_does_not_create_tables_in_its_source() {
     let (_folders, [from, to]) = two();
     let source = named(&from, "one");
     begin_copy(&source, &to, &[TABLE]).unwrap();
@@ -128,21 +129,22 @@ fn a_source_is_not_given_tables_that_it_has_not() {
     assert_eq!(from.table_names().unwrap(), Vec::<String>::new());
 }
 
-/// An entry expires a little earlier in one of the two. Comparisons took that for a difference.
+/// Regression: an entry expires a little earlier in one of the two stores, and the comparison
+/// reported that as a difference.
 #[test]
-fn what_is_nearly_over_is_no_difference_and_what_lasts_is() {
+fn an_entry_about_to_expire_is_no_difference_and_a_lasting_one_is() {
     let (_folders, [from, to]) = two();
     put(&from, "b", "", None);
     put(&to, "b", "", None);
-    // Over in the copy already, by its clock.
+    // An entry that has expired in the copy already, by the copy's clock.
     put(&from, "a", "", Some(2_000));
-    // Of each, what was left of its time was counted when it was written.
+    // Entries whose lifetime was counted from the moment they were written to the copy.
     put(&to, "c", "", Some(20_000));
     put(&to, "d", "", Some(20_000));
     put(&from, "e", "", Some(1));
     std::thread::sleep(Duration::from_millis(5));
     let found = compared(&from, &to).unwrap();
-    // On a machine that stood still they are over in both.
+    // After a pause of the machine, all of them have expired in both stores.
     assert!(found.entries == 1 && found.expired <= 3, "{found:?}");
     put(&to, "f", "", Some(HOUR_MS));
     let what = difference(&from, &to);

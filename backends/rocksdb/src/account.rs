@@ -1,13 +1,13 @@
-//! RocksDB's own account of a request as parts of `execute`.
+//! RocksDB's own measurements of a request, as parts of `execute`.
 //!
-//! RocksDB keeps a `PerfContext` for each thread: nanoseconds of what it did since the last reset.
-//! Its figures overlap (the time in files holds that of reading their blocks), so each part is what
-//! the figures inside it do not have. The time for locks is left out: it lies within the order of
-//! writers, and elsewhere, so that counting it would count twice. What is not named here is
-//! `unaccounted`.
+//! RocksDB has a `PerfContext` for each thread, with nanoseconds since the last reset. Its metrics
+//! overlap: for example, the time in files includes the time of reading their blocks. So the time
+//! of an inner metric is subtracted from the outer one. Times for locks are left out, because they
+//! are part of other metrics, such as the order of writers, and would count twice. All other time
+//! is `unaccounted`.
 //!
-//! Not in the C interface: its `IOStatsContext`, whose times lie in those of the log and of blocks,
-//! and figures by level, so that filters and blocks are counted for all levels together.
+//! The C interface does not offer the `IOStatsContext`, whose times are part of those of the log
+//! and of blocks, nor metrics by level. So filters and blocks are counted for all levels together.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -31,14 +31,14 @@ thread_local! {
     static CONTEXT: RefCell<Option<PerfContext>> = const { RefCell::new(None) };
 }
 
-/// Runs a request on this thread with RocksDB's clocks on, if the request keeps an account.
+/// Runs a request on this thread, and measures it with RocksDB's metrics if its timeline is on.
 pub(crate) fn accounted<T>(timeline: &mut Timeline, work: impl FnOnce() -> T) -> T {
     let Ok(result) = tried(timeline, || Ok::<T, Infallible>(work()));
     result
 }
 
-/// As [`accounted`], for work that says by its error that another thread has to do it: the time
-/// until then is no part of anything.
+/// Like [`accounted`], for work whose error means that another thread has to do it. In that case,
+/// nothing is added to the timeline.
 pub(crate) fn tried<T, E>(
     timeline: &mut Timeline,
     work: impl FnOnce() -> Result<T, E>,
@@ -64,7 +64,7 @@ pub(crate) fn tried<T, E>(
     })
 }
 
-/// Nanoseconds by slot.
+/// The nanoseconds of each part, by slot.
 fn parts_ns(metric: impl Fn(PerfMetric) -> u64) -> [u64; 7] {
     use PerfMetric as M;
     let blocks =
@@ -81,7 +81,7 @@ fn parts_ns(metric: impl Fn(PerfMetric) -> u64) -> [u64; 7] {
     ]
 }
 
-/// Adds what reads counted. In which level a key was found is not known.
+/// Adds the counts of a read. RocksDB does not tell in which level a key was found.
 fn add_counts(counts: &mut EngineCounts, metric: impl Fn(PerfMetric) -> u64) {
     use PerfMetric as M;
     let add = |sum: &mut u8, more: u64| {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_add_up_and_end_at_the_most_that_is_told() {
+    fn counts_add_up_to_the_largest_value_of_their_type() {
         let mut counts = EngineCounts { blocks: 7, ..EngineCounts::default() };
         add_counts(&mut counts, |metric| match metric {
             PerfMetric::BloomSstHitCount => 1,

@@ -1,4 +1,4 @@
-//! The open database with what has to live as long as it.
+//! The open database, and everything that lives as long as it.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -19,30 +19,30 @@ use crate::sequences::Sequences;
 use crate::stripes::Stripes;
 
 const FILTER_BITS_PER_KEY: f64 = 10.0;
-/// The share of the memory setting that goes to memtables; the rest is the block cache's.
+/// The divisor of the memory setting that gives the size of all memtables; the rest is block cache.
 const MEMTABLE_SHARE: usize = 2;
-/// RocksDB's number for reads that stay within memtables and block cache.
+/// RocksDB's read tier for reads that use only memtables and block cache.
 const TIER_MEMORY: i32 = 1;
-/// The prefix of the name of a table's column family.
+/// The prefix of the column family names of tables.
 const TABLE: &str = "table ";
-/// Memtables at a time.
+/// Number of memtables that a table may have at a time.
 const MEMTABLES: usize = 4;
 
-/// See the module.
+/// An open database.
 pub(crate) struct Database {
-    // Before `db`: fields are dropped in their order, and handles must not outlive it.
+    // Stands before `db`: fields are dropped in order, and handles must not outlive the database.
     families: Families,
     pub(crate) stripes: Stripes,
     pub(crate) sequences: Sequences,
     is_closed: AtomicBool,
     options: Options,
     pub(crate) reading: ReadOptions,
-    /// As `reading`, for threads that must not wait for the disk.
+    /// Like `reading`, for threads that must not wait for the disk.
     pub(crate) reading_at_once: ReadOptions,
     pub(crate) db: Db,
 }
 
-/// The options of the database and of each table; all have one block cache.
+/// The options of the database and of each table; all share one block cache.
 fn options_for(memory_bytes: usize) -> Options {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_bloom_filter(FILTER_BITS_PER_KEY, false);
@@ -56,8 +56,7 @@ fn options_for(memory_bytes: usize) -> Options {
     options.set_db_write_buffer_size(memory_bytes / MEMTABLE_SHARE);
     options.set_write_buffer_size((memory_bytes / MEMTABLE_SHARE / MEMTABLES).max(64 << 10));
     options.set_max_write_buffer_number(MEMTABLES as i32);
-    // What has expired is dropped when it is compacted: its space comes back, and reads have not
-    // shown it for long.
+    // Compaction drops expired entries to free their space; reads skip them before that.
     options.set_compaction_filter("pellucid-expiry", |_, _, value| match Stored::of(value) {
         Ok((stored, _)) if !stored.is_live() => Decision::Remove,
         _ => Decision::Keep,
@@ -67,13 +66,13 @@ fn options_for(memory_bytes: usize) -> Options {
 
 impl Database {
     pub(crate) fn open(directory: &Path, memory_bytes: usize) -> Result<Database> {
-        // RocksDB makes files that others may read; into the folder they cannot get.
+        // RocksDB creates files that other users may read, so the folder keeps these users out.
         let mut folder = std::fs::DirBuilder::new();
         folder.recursive(true).mode(0o700).create(directory).map_err(|error| {
             StoreError::Failed(format!("cannot make {}: {error}", directory.display()))
         })?;
         let options = options_for(memory_bytes);
-        // An error means that there is no database yet; other reasons show when it is opened.
+        // An error here means that there is no database yet. Any other reason fails the open below.
         let names = Db::list_cf(&options, directory).unwrap_or_else(|_| vec!["default".to_owned()]);
         let with_options =
             names.iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
@@ -103,7 +102,7 @@ impl Database {
         self.families.table(name, || self.find_or_make(&format!("{TABLE}{name}")))
     }
 
-    /// The names of all tables that were ever made.
+    /// The names of all tables that exist.
     pub(crate) fn table_names(&self) -> Result<Vec<String>> {
         let families = Db::list_cf(&self.options, self.db.path()).map_err(error_of)?;
         Ok(families.iter().filter_map(|name| name.strip_prefix(TABLE)).map(str::to_owned).collect())
@@ -129,9 +128,9 @@ impl Database {
         }
         let missing = || StoreError::Failed(format!("the {family_name} was made and is not there"));
         let handle = self.db.cf_handle(family_name).ok_or_else(missing)?;
-        // SAFETY: the handle is valid for as long as the database is open and the family is not
-        // dropped. No family ever is, and the handle is dropped before the database, with which it
-        // is in one struct, or held beside an `Arc` of it.
+        // SAFETY: a handle is valid while the database is open and the family is not dropped. No
+        // family is ever dropped. The handle is dropped before the database: it is in the same
+        // struct, before `db`, or its holder also holds an `Arc` of the database.
         Ok(unsafe { std::mem::transmute::<Arc<BoundColumnFamily<'_>>, Handle>(handle) })
     }
 
@@ -140,8 +139,8 @@ impl Database {
         self.families.get(table).ok_or_else(unknown)
     }
 
-    /// The last sequence number of which it is certain that whatever was written with it and with
-    /// those before can be read from now on. Some after it may be readable as well.
+    /// The largest sequence number up to which every write is finished, so that it can be read from
+    /// now on. Some later writes may be readable as well.
     pub(crate) fn last_sequence(&self) -> u64 {
         let next = self.sequences.next();
         self.stripes.least_under_way().min(next) - 1
@@ -160,8 +159,8 @@ impl Database {
     }
 }
 
-/// The options of a write: synced, or refused where it would have to wait for flushes and
-/// merges.
+/// The options of a write. If it must not wait, RocksDB refuses it where it would have to wait for
+/// flushes and compactions.
 pub(crate) fn write_options(is_synced: bool, may_wait: bool) -> WriteOptions {
     let mut options = WriteOptions::default();
     options.set_sync(is_synced);

@@ -1,4 +1,4 @@
-//! RocksDB as it is used here.
+//! The type of the database, and the conversion of RocksDB's errors.
 
 use pellucid_store::StoreError;
 use rocksdb::{DBWithThreadMode, MultiThreaded};

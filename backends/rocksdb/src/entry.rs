@@ -1,13 +1,13 @@
-//! The form of an entry in RocksDB: a head before the value.
+//! The encoding of an entry in RocksDB: a head, followed by the value.
 //!
-//! | bytes | what |
+//! | bytes | field |
 //! |---|---|
-//! | 7 | sequence number, which tells when the entry was written |
-//! | 1 | 3 if the entry is there until it is removed, 4 if its time ends |
-//! | 6, after a 4 alone | when its time is over, in milliseconds since the Unix epoch |
+//! | 7 | sequence number, which contains the time of the write |
+//! | 1 | kind: 3 if the entry does not expire, 4 if it does |
+//! | 6, only for kind 4 | expiry in milliseconds since the Unix epoch |
 //!
-//! Each byte is one more in the log, its checksum and the memtable, so none is spent on what is
-//! zero in nearly all entries, or known.
+//! Every byte is written to the log and the memtable, and covered by a checksum. So the head has no
+//! field that is zero in nearly all entries, or that is known otherwise.
 
 use std::cell::RefCell;
 
@@ -16,19 +16,19 @@ use pellucid_store::{Head, Object, StoreError, Value};
 
 use crate::sequences::written_at_ms;
 
-/// Room that each thread keeps for entries.
+/// Capacity of the entry buffer that each thread keeps, in bytes.
 const ENTRY_BYTES_KEPT: usize = 64 << 10;
-/// The offset at which the number behind the sequence number begins that says what kind of head it
-/// is.
+/// The bit at which the kind begins, in the number that holds sequence number and kind.
 const KIND_SHIFT: u32 = 56;
 const SEQUENCE_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const KIND_LASTING: u64 = 3;
 const KIND_EXPIRING: u64 = 4;
 const TIME_BYTES: usize = 6;
-/// The last time that has room: in the year 10889.
+/// The largest expiry that six bytes can hold: in the year 10889.
 const TIME_MAX_MS: u64 = (1 << (8 * TIME_BYTES)) - 1;
-/// The bytes of a head before its times, and of all kinds of heads.
+/// Length of sequence number and kind in bytes.
 const NUMBER_BYTES: usize = 8;
+/// Length of a head with an expiry in bytes.
 const EXPIRING_LENGTH: usize = NUMBER_BYTES + TIME_BYTES;
 
 thread_local! {
@@ -44,10 +44,10 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Hands the entry's bytes to `write`. They lie where those of the entry before did, because
-    /// RocksDB copies them, and the room for them would cost more than the copy.
+    /// Calls `write` with the encoded entry. The bytes are in a buffer that the thread reuses:
+    /// RocksDB copies them, and allocating a new buffer would cost more than the copy.
     pub(crate) fn with<T>(self, value: &[u8], write: impl FnOnce(&[u8]) -> T) -> T {
-        assert!(self.sequence <= SEQUENCE_MAX, "the numbers last for a century");
+        assert!(self.sequence <= SEQUENCE_MAX, "sequence numbers fit until the year 2109");
         let number = |kind: u64| (self.sequence | (kind << KIND_SHIFT)).to_le_bytes();
         ENTRY.with_borrow_mut(|bytes| {
             bytes.clear();
@@ -66,7 +66,7 @@ impl Stored {
         })
     }
 
-    /// The head of an entry's bytes, and the value behind it.
+    /// Decodes an entry into its head and its value.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Result<(Stored, &[u8]), StoreError> {
         Stored::split(bytes).ok_or_else(|| unknown_head(bytes.len()))
@@ -78,7 +78,7 @@ impl Stored {
             let bytes = bytes.get(at..at + NUMBER_BYTES)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        // A time, by the eight bytes that end where it ends.
+        // The six bytes of a time, read as the upper bytes of the eight that end at the same place.
         let time =
             |end: usize| Some(number(end - NUMBER_BYTES)? >> (8 * (NUMBER_BYTES - TIME_BYTES)));
         let first = number(0)?;
@@ -91,13 +91,13 @@ impl Stored {
         Some((stored, &bytes[length..]))
     }
 
-    /// True if its time is not over.
+    /// True if the entry has not expired.
     #[inline]
     pub(crate) fn is_live(self) -> bool {
         self.expires_at_ms == 0 || self.expires_at_ms > Clock::system().wall().rising().unix_ms()
     }
 
-    /// The part of an entry that is wanted, if it is there and its time is not over.
+    /// Applies `shown` to an entry; `None` if there is none, or if it has expired.
     #[inline]
     pub(crate) fn shown<T>(
         bytes: Option<&[u8]>,
@@ -115,7 +115,7 @@ impl Stored {
         Head { sequence, written_at_ms, value_length: value.len() as u64 }
     }
 
-    /// The same with a copy of the value.
+    /// The object with this head and a copy of the value.
     #[inline]
     pub(crate) fn object(self, value: &[u8]) -> Object {
         Object { head: self.head(value), value: Value::Owned(value.to_vec()) }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_come_back_and_short_entries_are_refused() {
+    fn heads_round_trip_and_short_entries_are_refused() {
         let expiring = Stored { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
         let lasting = Stored { expires_at_ms: 0, ..expiring };
         for (stored, length) in [(expiring, 14), (lasting, 8)] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn times_without_room_end_last() {
+    fn an_expiry_beyond_the_largest_becomes_the_largest() {
         let bytes = Stored { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
         let ends = Stored { sequence: 1, expires_at_ms: TIME_MAX_MS };
         assert_eq!(Stored::of(&bytes), Ok((ends, &b""[..])));

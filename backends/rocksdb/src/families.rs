@@ -1,5 +1,5 @@
-//! The tables of a database as column families. Every request looks one up by its number, without
-//! a lock or a count of who uses it: those of all threads would be on one line of the cache.
+//! The tables of a database, each a column family. Every request looks one up by its number. The
+//! lookup needs no lock and no reference count, whose cache line all threads would share.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -10,29 +10,30 @@ use rocksdb::BoundColumnFamily;
 /// The handle of a table.
 pub(crate) type Handle = Arc<BoundColumnFamily<'static>>;
 
-/// Tables whose handles lie at hand, as those of all requests of most servers do: a request is so
-/// quick that each place of memory it has to go by tells.
+/// Number of tables whose handles are in the struct itself. Most servers have no more tables, and a
+/// request is so short that every further memory access is noticeable.
 const AT_HAND: usize = 8;
-/// Tables whose places are made at once, when the first of them is.
+/// Number of tables whose slots are allocated together, with the first of them.
 const CHUNK: usize = 256;
 const CHUNKS: usize = (u16::MAX as usize + 1) / CHUNK;
 
 struct Family(Handle);
 
-// SAFETY: a handle is a pointer to what RocksDB itself guards for use by any thread, and is never
-// changed by who holds it. The binding says so of handles without a lifetime alone.
+// SAFETY: a handle is a pointer to an object that RocksDB protects for use by any thread, and no
+// holder changes it. The binding declares this only for handles without a lifetime.
 unsafe impl Send for Family {}
 // SAFETY: as above.
 unsafe impl Sync for Family {}
 
 type Chunk = Box<[OnceLock<Family>]>;
 
-/// See the module. Tables are never taken away.
+/// The open tables of a database. Tables are never removed.
 pub(crate) struct Families {
-    /// By number.
+    /// The names of the tables, by number.
     names: Mutex<Vec<String>>,
+    /// The handles of the first tables, by number.
     at_hand: [OnceLock<Family>; AT_HAND],
-    /// By number, those at hand left empty.
+    /// The handles of all other tables, by number; the slots of the first tables stay empty.
     chunks: Box<[OnceLock<Chunk>]>,
 }
 
@@ -42,7 +43,7 @@ impl Families {
         Families { names: Mutex::default(), at_hand, chunks: empty(CHUNKS) }
     }
 
-    /// The table of this name; one that was not asked for before gets the handle that `find` finds.
+    /// The table of this name. If it is not open yet, `find` gives its handle.
     pub(crate) fn table(&self, name: &str, find: impl FnOnce() -> Result<Handle>) -> Result<Table> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = names.iter().position(|known| known == name) {

@@ -1,8 +1,8 @@
-//! The store over RocksDB: the engine that one of the studies was made on, behind the same
-//! interface as ours, so that the two can be compared side by side, each with its own account.
+//! The store over RocksDB, behind the same interface as the embedded engine, so that the two can be
+//! compared side by side, each with its own account. One of the studies used RocksDB.
 //!
-//! It is there with the feature `rocksdb` alone, linked with the system's library
-//! (`ROCKSDB_LIB_DIR`), because compiling RocksDB takes longer than all the rest together.
+//! The crate is empty without the feature `rocksdb`. It links to the system's library
+//! (`ROCKSDB_LIB_DIR`), because compiling RocksDB takes longer than compiling everything else.
 
 #![cfg(feature = "rocksdb")]
 

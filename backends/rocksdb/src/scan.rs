@@ -1,4 +1,4 @@
-//! Walks and snapshots.
+//! Range scans and snapshots.
 
 use std::sync::Arc;
 
@@ -14,42 +14,42 @@ use crate::entry::Stored;
 /// RocksDB's snapshot of a database.
 type Taken<'a> = SnapshotWithThreadMode<'a, Db>;
 
-/// A walk over a range, of the moment at which it began.
+/// A scan of a range, as of the moment at which it began.
 pub(crate) struct RocksScan {
-    // Before `_database`: fields are dropped in their order.
+    // Stands before `_snapshot` and `_database`: fields are dropped in order.
     iterator: DBRawIteratorWithThreadMode<'static, Db>,
     _snapshot: Option<Arc<Moment>>,
     _database: Arc<Database>,
     reverse: bool,
     has_begun: bool,
     key: Vec<u8>,
-    /// Of the entry that was returned last; zero for never.
+    /// The expiry of the entry that was returned last; zero for never.
     expires_at_ms: u64,
 }
 
-/// A snapshot with the database that it is of.
+/// A snapshot of RocksDB, and its database.
 pub(crate) struct Moment {
-    // Before `database`, likewise.
+    // Stands before `database`: fields are dropped in order.
     snapshot: Taken<'static>,
     database: Arc<Database>,
     sequence: u64,
 }
 
-/// The snapshot of the store.
+/// A snapshot of the store.
 pub(crate) struct RocksSnapshot(pub(crate) Arc<Moment>);
 
 impl Moment {
     pub(crate) fn now(database: &Arc<Database>) -> Moment {
         let sequence = database.last_sequence();
         let snapshot = database.db.snapshot();
-        // SAFETY: the snapshot borrows the database, which lives on the heap for as long as the
-        // `Arc` beside it, and is dropped after the snapshot.
+        // SAFETY: the snapshot borrows the database. The database is on the heap, its `Arc` is in
+        // the same struct, and it is dropped after the snapshot.
         let snapshot = unsafe { std::mem::transmute::<Taken<'_>, Taken<'static>>(snapshot) };
         Moment { snapshot, database: Arc::clone(database), sequence }
     }
 }
 
-/// Begins a walk, at a snapshot's moment if one is given.
+/// Begins a scan; of a snapshot, if one is given.
 pub(crate) fn scan(
     database: &Arc<Database>,
     moment: Option<&Arc<Moment>>,
@@ -67,8 +67,8 @@ pub(crate) fn scan(
         Some(moment) => moment.snapshot.raw_iterator_cf_opt(family, options),
         None => database.db.raw_iterator_cf_opt(family, options),
     };
-    // SAFETY: the iterator borrows the database and the snapshot, both of which are on the heap for
-    // as long as the `Arc`s beside it, and are dropped after it.
+    // SAFETY: the iterator borrows the database and the snapshot. Both are on the heap, their
+    // `Arc`s are in the same struct, and they are dropped after the iterator.
     let iterator = unsafe {
         std::mem::transmute::<
             DBRawIteratorWithThreadMode<'_, Db>,
@@ -87,7 +87,7 @@ pub(crate) fn scan(
 }
 
 impl RocksScan {
-    /// Goes to the next entry whose time is not over, and takes what is wanted of it.
+    /// Moves to the next entry that has not expired, and applies `shown` to it; `None` at the end.
     fn advance<T>(&mut self, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
         loop {
             match (self.has_begun, self.reverse) {

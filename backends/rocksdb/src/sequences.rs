@@ -1,5 +1,5 @@
-//! Sequence numbers: each greater than all that were drawn before, also by those that had the
-//! database open earlier, and each telling the time.
+//! Sequence numbers. Each is greater than all drawn before, also in earlier runs on the same
+//! database, and each contains the time at which it was drawn.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,23 +12,25 @@ use rocksdb::WriteOptions;
 use crate::db::{Db, error_of};
 use crate::stripes::Locks;
 
-/// The least that a sequence number is counted on by in a millisecond, as a power of two: a number
-/// tells when it was drawn, so that an entry need not. Its 56 bits last until the year 2109.
+/// The number of bits below the milliseconds in a sequence number. A number contains the time at
+/// which it was drawn, so an entry needs no field for it. Its 56 bits last until the year 2109.
 const NUMBERS_A_MS_SHIFT: u32 = 14;
-/// The last time that a number tells, in milliseconds since the Unix epoch: a day before there are
-/// no more numbers. A clock that is beyond it is wrong, and must not use them up.
+/// The largest time that a new number takes from the clock, in milliseconds since the Unix epoch: a
+/// day before the end of all numbers. A clock beyond it is wrong, and must not use the rest up.
 const LAST_MS: u64 = (1 << 42) - 86_400_000;
-/// Under this key of the family that has no table stands the number below which all lie that were
-/// drawn: those of writes that RocksDB refused, too, of which it has no trace.
+/// The key, in the default column family, of the reserved number: all numbers drawn so far are
+/// below it. RocksDB has no trace of a number whose write it refused, so the largest stored one is
+/// not enough.
 const RESERVED_KEY: &[u8] = b"sequence numbers below";
-/// The lead of that: a minute of numbers.
+/// The distance of the reserved number from the largest drawn one: the numbers of a minute.
 const RESERVED_AHEAD: u64 = 60_000 << NUMBERS_A_MS_SHIFT;
 
-/// See the module.
+/// The source of a database's sequence numbers.
 pub(crate) struct Sequences {
     next: AtomicU64,
-    /// Numbers below it may be drawn.
+    /// Numbers below this one may be drawn without a new reservation.
     reserved: AtomicU64,
+    /// Held while a reservation is written.
     reserving: Mutex<()>,
 }
 
@@ -38,13 +40,13 @@ impl Sequences {
         Ok(Sequences { next, reserved: AtomicU64::new(0), reserving: Mutex::new(()) })
     }
 
-    /// The next number, unless the time has gone on.
+    /// The next number; a later time makes it larger.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// The first of so many sequence numbers for the write that holds `locks`. Each is greater than
-    /// all that were drawn before, and tells the time, [`written_at_ms`].
+    /// Draws `count` successive sequence numbers for the write that holds `locks`. Returns the
+    /// first. Each is greater than all drawn before, and contains the time ([`written_at_ms`]).
     pub(crate) fn draw(
         &self,
         db: &Db,
@@ -55,7 +57,8 @@ impl Sequences {
     ) -> std::result::Result<u64, rocksdb::Error> {
         let of_now = now.unix_ms().min(LAST_MS) << NUMBERS_A_MS_SHIFT;
         let mut last = self.next.load(Ordering::Relaxed);
-        // Before the number is drawn: whoever sees that it was, sees what is written under it, too.
+        // This comes before the number is drawn: a thread that sees `next` beyond the number must
+        // also see that the write is under way.
         locks.begin(last);
         loop {
             let (first, count) = (last.max(of_now), count as u64);
@@ -70,8 +73,8 @@ impl Sequences {
         }
     }
 
-    /// Notes that numbers up to `next` and some more may have been drawn. What is written with them
-    /// comes later in RocksDB's log, so that no crash keeps that and loses this.
+    /// Stores a reservation of all numbers up to `next` and some more. Writes with these numbers
+    /// come later in RocksDB's log, so no crash can keep such a write and lose the reservation.
     #[cold]
     fn reserve(
         &self,
@@ -89,13 +92,12 @@ impl Sequences {
     }
 }
 
-/// The time at which the write was made that drew this number, in milliseconds since the Unix
-/// epoch.
+/// The time at which this number was drawn for a write, in milliseconds since the Unix epoch.
 pub(crate) fn written_at_ms(sequence: u64) -> u64 {
     sequence >> NUMBERS_A_MS_SHIFT
 }
 
-/// A number that none is above that was ever drawn.
+/// The first number that certainly was never drawn.
 fn first_free(db: &Db) -> Result<u64> {
     let Some(bytes) = db.get_pinned(RESERVED_KEY).map_err(error_of)? else { return Ok(1) };
     let damaged = |_| {
@@ -124,13 +126,13 @@ mod tests {
         database.sequences.draw(&database.db, &locks, 1, now, &write_options(false, true)).unwrap()
     }
 
-    /// RocksDB had no trace of a number whose write it refused, so it was drawn again after the
-    /// store was opened anew.
+    /// Regression: RocksDB had no trace of a number whose write it refused, so the number was drawn
+    /// again after the store was reopened.
     #[test]
     fn a_number_is_drawn_once() {
         let folder = TempDir::new().unwrap();
         let mut last = 0;
-        // Nothing is ever written, and in the end the clock is set back.
+        // No entry is written, and at the end the clock is set back.
         for now_ms in [1_000_000, 1_000_001, 5_000_000, 7] {
             let database = Database::open(folder.path(), MEMORY_BYTES).unwrap();
             for _ in 0..3 {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_tells_when_it_was_drawn() {
+    fn a_number_contains_the_time_at_which_it_was_drawn() {
         let folder = TempDir::new().unwrap();
         let database = Database::open(folder.path(), MEMORY_BYTES).unwrap();
         assert_eq!(written_at_ms(draw(&database, 1_000_000)), 1_000_000);
@@ -150,8 +152,8 @@ mod tests {
         assert_eq!(written_at_ms(draw(&database, u64::MAX)), LAST_MS);
     }
 
-    /// A snapshot took the last number that was drawn for its own, and so a write for seen that was
-    /// still under way: a query could overwrite it unnoticed.
+    /// Regression: a snapshot took the last drawn number as its own, so it counted a write as seen
+    /// that was still under way; a transaction could overwrite that write unnoticed.
     #[test]
     fn a_write_under_way_counts_as_unseen() {
         let folder = TempDir::new().unwrap();

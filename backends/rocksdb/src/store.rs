@@ -1,4 +1,4 @@
-//! The store itself.
+//! The store of kind `rocksdb`: the interface of a store over a RocksDB database.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ use crate::entry::Stored;
 use crate::families::Handle;
 use crate::scan::{Moment, RocksSnapshot, scan};
 
-/// Threads that wait for the medium in place of event loops.
+/// Number of threads that wait for the disk in place of event loops.
 const WORKERS: usize = 4;
 const WORKER: &str = "pellucid-rocks";
-/// Properties of RocksDB that are shown, with the names of their figures.
+/// Properties of RocksDB, and the names of the figures that show them.
 const FIGURES: [(&str, &str); 5] = [
     ("rocksdb.num-running-flushes", "rocksdb_running_flushes"),
     ("rocksdb.num-running-compactions", "rocksdb_running_compactions"),
@@ -35,11 +35,12 @@ const FIGURES: [(&str, &str); 5] = [
 /// The settings of a store over RocksDB.
 #[derive(Clone, Copy, Debug)]
 pub struct RocksOptions {
-    /// Memory for memtables and the block cache, half each.
+    /// Memory for memtables and the block cache in bytes, half for each.
     pub memory_bytes: usize,
-    /// Bytes that a value may have.
+    /// Limit of a value in bytes.
     pub value_bytes_max: usize,
-    /// Writes that may wait for the medium. Beyond it: [`StoreError::Busy`].
+    /// Limit of the requests that wait for a worker thread. Further ones fail with
+    /// [`StoreError::Busy`].
     pub handed_over_max: usize,
 }
 
@@ -49,20 +50,20 @@ impl Default for RocksOptions {
     }
 }
 
-/// A store in a folder of this machine, kept by RocksDB.
+/// A store in a local folder, over RocksDB.
 pub struct RocksStore {
     database: Arc<Database>,
     workers: Workers,
-    /// The options of writes that must not wait.
+    /// Options of writes that must not wait.
     at_once: WriteOptions,
     value_bytes_max: usize,
 }
 
 impl RocksStore {
-    /// Opens the store in `directory`, or makes one there.
+    /// Opens the store in `directory`, or creates one there.
     ///
     /// # Errors
-    /// Errors of RocksDB: among others, that it is open elsewhere or damaged.
+    /// Any error of RocksDB; for example, the database is open elsewhere, or damaged.
     pub fn open(directory: &Path, options: RocksOptions) -> Result<RocksStore> {
         let database = Arc::new(Database::open(directory, options.memory_bytes)?);
         let workers = Workers::start(WORKER, WORKERS, options.handed_over_max)?;
@@ -70,7 +71,7 @@ impl RocksStore {
         Ok(RocksStore { database, workers, at_once, value_bytes_max: options.value_bytes_max })
     }
 
-    /// RocksDB's own interface to a table, for comparison with the store's.
+    /// RocksDB's own interface to a table, to compare its cost with that of the store's interface.
     ///
     /// # Errors
     /// If the store has no such table.
@@ -81,7 +82,8 @@ impl RocksStore {
         Ok(Bare { family, writing: WriteOptions::default(), database })
     }
 
-    /// Reads on this thread what is in memory; a worker reads what is on the disk alone.
+    /// Reads a key: on this thread if all needed bytes are in memory, else on a worker thread.
+    /// `shown` makes the result of an entry.
     #[inline]
     fn read<T: Send + 'static>(
         &self,
@@ -112,17 +114,17 @@ impl RocksStore {
     }
 }
 
-/// See [`RocksStore::bare`].
+/// RocksDB's own interface to a table ([`RocksStore::bare`]).
 #[doc(hidden)]
 pub struct Bare {
-    // Before `database`: the handle must not outlive it.
+    // Stands before `database`: the handle must not outlive it.
     family: Handle,
     writing: WriteOptions,
     database: Arc<Database>,
 }
 
 impl Bare {
-    /// Writes without sync.
+    /// Writes an entry, without a sync.
     ///
     /// # Errors
     /// Errors of RocksDB.
@@ -130,7 +132,7 @@ impl Bare {
         self.database.db.put_cf_opt(&self.family, key, value, &self.writing).map_err(error_of)
     }
 
-    /// A copy of the value.
+    /// Reads a copy of a value.
     ///
     /// # Errors
     /// Errors of RocksDB.
@@ -141,7 +143,7 @@ impl Bare {
     }
 }
 
-/// The entry of a key, if its time is not over; `shown` is what is wanted of it.
+/// Applies `shown` to the entry of a key; `None` if there is none, or if it has expired.
 fn find<T>(
     database: &Database,
     table: Table,
@@ -153,7 +155,10 @@ fn find<T>(
     found.map_err(error_of).and_then(|found| Stored::shown(found.as_deref(), shown))
 }
 
-/// As [`find`], without ever waiting for the disk.
+/// Like [`find`], but never waits for the disk.
+///
+/// # Errors
+/// [`WouldWait`] if it would have to.
 #[inline]
 fn find_at_once<T>(
     database: &Database,
@@ -172,11 +177,14 @@ fn find_at_once<T>(
     }
 }
 
-/// A stand-in for a request that would have to wait, on a thread that must not.
+/// The error of a request that would have to wait on a thread that must not wait.
 struct WouldWait;
 
-/// Writes all or nothing. The locks of the keys are held from before the conditions are judged
-/// until it is done, so that sequence numbers of a key rise with its writes.
+/// Writes all operations or none. The locks of the keys are held from before the conditions are
+/// checked until the write is done, so that the sequence numbers of a key rise with each write.
+///
+/// # Errors
+/// [`WouldWait`] if the write would have to wait for a lock or for RocksDB, and must not.
 fn write(
     database: &Database,
     table: Table,
@@ -230,7 +238,10 @@ fn write(
     }
 }
 
-/// True if all conditions hold, each with what the operations before it leave.
+/// Checks all conditions, each on the state that the operations before it leave.
+///
+/// # Errors
+/// The first condition that does not hold.
 fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Result<()> {
     if operations.iter().all(|operation| operation.condition == Condition::None) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Locks over keys: writers of a key follow one another, and a snapshot knows which writes are
-//! under way.
+//! Lock striping over keys: writers of the same key run one after another, and a snapshot knows
+//! which writes are under way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, TryLockError};
@@ -8,31 +8,31 @@ use pellucid_store::Table;
 use pellucid_thread::{Mutex, MutexGuard};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Writers of keys with the same lock follow one another.
+/// Number of locks. Writers of different keys with the same lock also wait for each other.
 const STRIPES: usize = 256;
-/// A stand-in for a write that is under way where there is none.
+/// The value of [`Stripe::under_way`] without a write.
 const NOBODY: u64 = u64::MAX;
 
-/// See the module.
+/// The locks of all keys of a database.
 pub(crate) struct Stripes(Vec<Stripe>);
 
-/// A lock over keys, and what is being written under it.
+/// A lock for the keys of one stripe, and the write under way that holds it.
 struct Stripe {
     lock: Mutex<()>,
-    /// No write under way has a number below; [`NOBODY`] while there is none. A write of many keys
-    /// stands at one of its locks.
+    /// A lower bound of the sequence numbers of the write under way; [`NOBODY`] without one. A
+    /// write with several locks is noted at one of them.
     under_way: AtomicU64,
 }
 
-/// Locks that hold off writers of some keys until they are dropped.
+/// A guard of the locks of a write; dropping it releases them.
 pub(crate) struct Locks<'a> {
-    /// The stripe of the write that is under way.
+    /// The stripe at which the write is noted.
     stripe: &'a Stripe,
     _held: Held<'a>,
 }
 
 enum Held<'a> {
-    /// As most writes have it, without a list of one.
+    /// One lock, without the allocation of a list: the most frequent case.
     One(#[allow(dead_code, reason = "it is held")] MutexGuard<'a, ()>),
     Many(#[allow(dead_code, reason = "they are held")] Vec<MutexGuard<'a, ()>>),
 }
@@ -49,14 +49,14 @@ impl Stripes {
         Stripes((0..STRIPES).map(stripe).collect())
     }
 
-    /// No write under way has a sequence number below.
+    /// A lower bound of the sequence numbers of all writes under way.
     pub(crate) fn least_under_way(&self) -> u64 {
         let under_way = self.0.iter().map(|stripe| stripe.under_way.load(Ordering::Acquire));
         under_way.fold(NOBODY, u64::min)
     }
 
-    /// Holds off others that write any of these keys. Nothing if somebody does, and this thread
-    /// must not wait.
+    /// Locks these keys against other writers. Returns `None` if another writer holds one of the
+    /// locks and `may_wait` is false, or if there are no keys.
     pub(crate) fn lock<'a>(
         &self,
         table: Table,
@@ -73,7 +73,7 @@ impl Stripes {
             return Some(Locks { stripe, _held: Held::One(held) });
         }
         let mut wanted: Vec<usize> = keys.map(stripe).collect();
-        // In one order, so that nobody waits for anybody who waits for him.
+        // All writers take the locks in the same order, which prevents deadlocks.
         wanted.sort_unstable();
         wanted.dedup();
         let stripe = &self.0[*wanted.first()?];
@@ -84,9 +84,8 @@ impl Stripes {
 }
 
 impl Locks<'_> {
-    /// Notes that the write that holds these locks will have no sequence number below `least`.
-    /// A thread that sees a number that was drawn after this has to see this, too: drawing
-    /// releases it.
+    /// Notes that the write with these locks will have no sequence number below `least`. A thread
+    /// that sees the number drawn afterwards sees this note as well: drawing has release ordering.
     pub(crate) fn begin(&self, least: u64) {
         self.stripe.under_way.store(least, Ordering::Release);
     }

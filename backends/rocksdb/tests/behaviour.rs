@@ -1,4 +1,4 @@
-//! The kind over RocksDB behaves as every kind does.
+//! Runs the common suite of all stores on the store over RocksDB, and tests its account.
 #![cfg(feature = "rocksdb")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -27,7 +27,7 @@ fn the_store_over_rocksdb_behaves() {
     suite(RocksOptions::default().memory_bytes);
 }
 
-/// So little memory that files are written and compacted all the while.
+/// The memory is so small that files are written and compacted all the time.
 #[test]
 fn it_behaves_with_little_memory() {
     suite(512 << 10);
@@ -38,7 +38,7 @@ fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
     Operation { key, value: Some(value), condition: Condition::None, lifetime_ms: None }
 }
 
-/// The handles of the first few lie elsewhere than those of others.
+/// The first few tables store their handles elsewhere than all others.
 #[test]
 fn many_tables_have_their_own_entries() {
     let folder = TempDir::new().unwrap();
@@ -56,9 +56,9 @@ fn many_tables_have_their_own_entries() {
     }
 }
 
-/// RocksDB's own account becomes the request's, and never takes more than the request had.
+/// RocksDB's metrics become parts of the request, and their sum is at most the request's duration.
 #[test]
-fn a_write_names_its_parts() {
+fn a_write_accounts_for_its_parts() {
     let folder = TempDir::new().unwrap();
     let store = RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
     let table = store.table("t").unwrap();
@@ -77,9 +77,9 @@ fn a_write_names_its_parts() {
     assert!(all <= taken, "{all} of {taken}");
 }
 
-/// An entry that is on the disk alone is read by a worker, and in memory from then on.
+/// An entry that is only on the disk is read by a worker, and is in the block cache from then on.
 #[test]
-fn a_read_from_the_disk_leaves_its_thread() {
+fn a_read_from_the_disk_runs_on_a_worker() {
     let folder = TempDir::new().unwrap();
     let open = || RocksStore::open(folder.path(), RocksOptions::default()).unwrap();
     let (key, value) = (b"key", [7; 10_000]);
@@ -104,7 +104,7 @@ fn a_read_from_the_disk_leaves_its_thread() {
     assert!((0..100).any(is_here), "what was read stays in memory");
 }
 
-/// A key between two that are in a file, and not in it itself, is told from them by its filter.
+/// The filter excludes a key that is not in the file, but within its range of keys.
 #[test]
 fn filters_and_blocks_are_counted() {
     let folder = TempDir::new().unwrap();
@@ -119,7 +119,7 @@ fn filters_and_blocks_are_counted() {
     let store = open();
     let table = store.table("t").unwrap();
     let counted = |key: &[u8]| {
-        // From memory, where a worker brings it.
+        // The first reads bring the blocks into memory.
         let is_read = |_| store.get(table, key, &mut Timeline::off()).wait().is_ok();
         assert!((0..2).all(is_read));
         let clock = Clock::monotonic();

@@ -1,4 +1,4 @@
-//! The thread that has the connections to the nodes, and its mailbox.
+//! The thread that owns the connections to the nodes, and its mailbox.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -10,14 +10,14 @@ use pellucid_cluster::{Ask, AskKind, Cluster, Failure, Outcome, OwnerAnswer, Pee
 use pellucid_store::{Acknowledgement, Condition};
 use pellucid_thread::Mutex;
 
-/// The token of the mailbox; those of links follow it.
+/// The token of the mailbox; the tokens of the links follow.
 const WAKE: Token = Token(0);
-/// Events of one wake-up.
+/// Limit of the events that one wake-up takes.
 const EVENTS: usize = 256;
-/// Asks that may wait in the mailbox; beyond it they are refused.
+/// Limit of the asks in the mailbox; further ones are refused.
 const MAILBOX_MAX: usize = 16_384;
 
-/// An answer, and the value or the reason that came with it.
+/// An answer with its payload: the value, or the reason of a failure.
 pub(crate) struct Brought {
     pub(crate) answer: OwnerAnswer,
     pub(crate) payload: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Brought {
 
 type Brings = Box<dyn FnOnce(Result<Brought, Failure>) + Send>;
 
-/// The receiver of an answer: called once, also if the thread ends before one comes.
+/// A callback for an answer. It is called exactly once, also if the thread ends before an answer.
 pub(crate) struct Waiting(Option<Brings>);
 
 impl Waiting {
@@ -49,13 +49,13 @@ impl Drop for Waiting {
     }
 }
 
-/// An ask with its bytes.
+/// An ask that owns its key and value.
 pub(crate) struct OwnedAsk {
     pub(crate) kind: AskKind,
     pub(crate) acknowledgement: Acknowledgement,
     pub(crate) condition: Condition,
     pub(crate) lifetime_ms: Option<u64>,
-    /// The table's name, and how much of the key says whose it is.
+    /// The table's name, and the length of the key's prefix that determines its owner.
     pub(crate) table: (Arc<str>, u16),
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
@@ -75,6 +75,7 @@ impl OwnedAsk {
     }
 }
 
+/// An ask in the mailbox, with its destination and its callback.
 struct Order {
     node: usize,
     ask: OwnedAsk,
@@ -93,7 +94,7 @@ impl Mailbox {
     }
 }
 
-/// See the module. Dropped, it ends the thread.
+/// A handle of the thread. Dropping it ends the thread.
 pub(crate) struct Driver {
     cluster: Arc<Cluster>,
     mailbox: Arc<Mutex<Mailbox>>,
@@ -115,8 +116,8 @@ impl Driver {
         Ok(Driver { cluster, mailbox, waker, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Asks the node at this place; `waiting` is called with what becomes of it, on another thread
-    /// or at once.
+    /// Asks the node at this index. `waiting` is called with the outcome: on the connections'
+    /// thread, or at once on this one if the ask is refused.
     pub(crate) fn ask(&self, node: usize, ask: OwnedAsk, waiting: Waiting) {
         let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = || self.cluster.url(node).to_string();
@@ -141,21 +142,21 @@ impl Driver {
     }
 
     fn wake(&self) {
-        // It fails only if the system has lost the descriptor; the next tick of the links wakes
-        // the thread then.
+        // A failure means that the system has lost the descriptor. Then the links' timer wakes the
+        // thread a little later.
         let _ = self.waker.wake();
     }
 
-    /// Ends the thread. Whoever still waits is told so.
+    /// Ends the thread. Asks without an answer fail.
     pub(crate) fn close(&self) {
         self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
         self.wake();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
-            // One that panicked has said so on standard error.
+            // The message of a panic is on standard error already.
             let _ = thread.join();
         }
-        // Dropped beside the lock: whoever waits may ask again.
+        // Dropped without the lock, because a callback may ask again.
         drop(self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
@@ -175,7 +176,7 @@ fn run(mut poll: Poll, mut peers: Peers<Waiting>, mailbox: &Mutex<Mailbox>) {
     loop {
         match poll.poll(&mut events, None) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Nothing can be waited for any more: whoever waits is told as it is dropped.
+            // No event can arrive any more. Dropping the orders and the links calls all callbacks.
             Err(_) => {
                 let orders = {
                     let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +190,7 @@ fn run(mut poll: Poll, mut peers: Peers<Waiting>, mailbox: &Mutex<Mailbox>) {
         let registry = poll.registry();
         for event in &events {
             if let Some(link) = event.token().0.checked_sub(1) {
-                peers.ready(link, registry, &mut bring);
+                peers.ready(link, event.is_read_closed(), registry, &mut bring);
             }
         }
         let orders = {
@@ -208,7 +209,7 @@ fn begin(peers: &mut Peers<Waiting>, order: Order) {
     let Order { node, ask, waiting } = order;
     match peers.refuses(node) {
         Some(failure) => waiting.bring(Err(failure)),
-        // It was just looked at whether it is taken.
+        // `refuses` has just said that the ask is accepted.
         None => drop(peers.ask(node, ask.ask(), waiting)),
     }
 }

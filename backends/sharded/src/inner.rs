@@ -1,4 +1,4 @@
-//! The part of the store that scans share with it: tables by their names, and asks of owners.
+//! The state that the store shares with its scans: open tables, and the making of asks.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,9 +10,10 @@ use pellucid_thread::Mutex;
 
 use crate::driver::{Driver, OwnedAsk};
 
-/// Tables that can be open at once.
+/// Limit of the open tables.
 const TABLES_MAX: usize = 1_024;
 
+/// The state that the store shares with its scans.
 pub(crate) struct Inner {
     pub(crate) driver: Driver,
     pub(crate) cluster: Arc<Cluster>,
@@ -20,7 +21,7 @@ pub(crate) struct Inner {
     pub(crate) value_bytes_max: usize,
 }
 
-/// A table by its name: nodes find it by that, and make it when they are first asked for it.
+/// An open table. The nodes know it by its name, and create it with the first ask for it.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) name: Arc<str>,
@@ -28,7 +29,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The length of the part of a key that says whose it is.
+    /// Length in bytes of the key's prefix that determines its owner.
     fn part_length(&self, key: &[u8]) -> usize {
         self.part_of.map_or(key.len(), |part_of| part_of(key).min(key.len()))
     }
@@ -69,7 +70,7 @@ impl Inner {
         named.ok_or_else(|| StoreError::Failed("this table is of another store".to_owned()))
     }
 
-    /// The node that owns a key, and what it is asked.
+    /// The index of the node that owns a key, and the ask for it.
     fn ask_for(&self, kind: AskKind, table: &Named, key: &[u8]) -> Result<(usize, OwnedAsk)> {
         check_key(key)?;
         let part_length = table.part_length(key);
@@ -86,7 +87,10 @@ impl Inner {
         Ok((owner, ask))
     }
 
-    /// The node that takes a write, and what it is asked.
+    /// The index of the node that owns the keys of a write, and the ask for it.
+    ///
+    /// # Errors
+    /// If an operation is invalid, there is none, or the keys belong to several nodes.
     pub(crate) fn write_ask(
         &self,
         table: &Named,

@@ -1,4 +1,4 @@
-//! A walk over the ranges of all nodes, for threads that may wait.
+//! A scan over the ranges of all nodes, for threads that may wait.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,6 +11,7 @@ use crate::inner::{Inner, Named};
 
 type Page = (usize, std::result::Result<Brought, Failure>);
 
+/// A scan over the ranges of all nodes, merged in the order of keys.
 pub(crate) struct ShardedScan {
     inner: Arc<Inner>,
     table: Named,
@@ -18,7 +19,7 @@ pub(crate) struct ShardedScan {
     sender: Sender<Page>,
     came: Receiver<Page>,
     entry: Option<MergedEntry>,
-    /// The reason for which the walk has ended early.
+    /// The error that has ended the scan.
     failed: Option<StoreError>,
 }
 
@@ -32,7 +33,7 @@ impl ShardedScan {
         ShardedScan { inner, table, pages, sender, came, entry: None, failed: None }
     }
 
-    /// Goes on to the next entry; false at the end.
+    /// Moves to the next entry. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -49,7 +50,7 @@ impl ShardedScan {
             for node in self.pages.wanted() {
                 self.ask(node);
             }
-            let (node, result) = self.came.recv().expect("this walk has a sender itself");
+            let (node, result) = self.came.recv().expect("the scan holds a sender itself");
             match result {
                 Err(failure) => self.pages.bring(node, Outcome::Failed(failure)),
                 Ok(Brought { answer, payload }) => {
@@ -78,7 +79,7 @@ impl ShardedScan {
             };
             let sender = sender.clone();
             let waiting = Waiting::new(move |result| {
-                // A walk that was given up needs no page.
+                // The send fails if the scan was dropped, which needs no page.
                 let _ = sender.send((node, result));
             });
             inner.driver.ask(node, ask, waiting);

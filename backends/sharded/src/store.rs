@@ -1,4 +1,4 @@
-//! The store itself: every key is asked for at the node that owns it.
+//! The store of kind `sharded`: each request goes directly to the node that owns the key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::driver::{Brought, Driver, OwnedAsk, Waiting};
 use crate::inner::{Inner, unacceptable};
 use crate::scan::ShardedScan;
 
-/// Bytes that a value may have, unless an operator says otherwise: the embedded engine's default,
-/// which is the nodes'.
+/// Default of [`ShardedOptions::value_bytes_max`]: the same as of the nodes, whose store is the
+/// embedded one by default.
 const VALUE_BYTES_DEFAULT: usize = 64 << 20;
 
 /// The settings of a sharded store.
 #[derive(Clone)]
 pub struct ShardedOptions {
-    /// The nodes, as every one of them was told.
+    /// The same list of nodes that every node has.
     pub nodes: NodeList,
-    /// The secret of nodes and guests, which they prove to each other.
+    /// The shared secret, by which nodes and guests authenticate each other.
     pub secret: Option<Vec<u8>>,
     /// The longest wait for an answer, and the longest silence of a node.
     pub wait: Duration,
-    /// Bytes that a value may have: no more than the nodes take.
+    /// Limit of a value in bytes; not above the limit of the nodes.
     pub value_bytes_max: usize,
 }
 
 impl ShardedOptions {
-    /// The defaults, for these nodes.
+    /// The default settings for these nodes.
     #[must_use]
     pub fn new(nodes: NodeList) -> ShardedOptions {
         let wait = pellucid_cluster::WAIT_DEFAULT;
@@ -42,20 +42,21 @@ impl ShardedOptions {
     }
 }
 
-/// See the crate.
+/// A sharded cluster as a store.
 ///
-/// Its limits: a batch belongs to one node, as all or nothing holds on one alone;
-/// snapshots and ranges are of no one moment; and sequence numbers are those of each key's owner,
-/// in one line for each node.
+/// It has these limits. All keys of a batch belong to one node, because a batch is atomic on one
+/// node only. Snapshots and ranges do not show the state of one moment. Sequence numbers are those
+/// of each key's owner, and numbers of different nodes cannot be compared.
 pub struct ShardedStore {
     inner: Arc<Inner>,
 }
 
 impl ShardedStore {
-    /// The store over these nodes. Connections are made beside; until then requests wait for them.
+    /// Opens a store over these nodes. It connects to them in the background, and requests wait for
+    /// that.
     ///
     /// # Errors
-    /// If the system has no room for a thread or its descriptors.
+    /// If the system cannot start a thread or open descriptors.
     pub fn open(options: ShardedOptions) -> Result<ShardedStore> {
         let failed = |error: &dyn std::fmt::Display| StoreError::Failed(error.to_string());
         let mut guest = ClusterOptions::of_guest(options.nodes);
@@ -68,7 +69,7 @@ impl ShardedStore {
     }
 }
 
-/// The answer to an ask, as `shown` makes it of what the owner brings.
+/// Sends an ask. `shown` makes the result of the owner's answer.
 fn answer<T: Send + 'static>(
     inner: &Arc<Inner>,
     asked: Result<(usize, OwnedAsk)>,
@@ -167,19 +168,19 @@ impl Store for ShardedStore {
         ]
     }
 
-    /// Ends the connections. The nodes go on; what they acknowledged is as durable as it was asked
-    /// to be.
+    /// Closes the connections. The nodes keep running, and acknowledged writes keep the durability
+    /// that they were written with.
     fn close(&self) -> Result<()> {
         self.inner.driver.close();
         Ok(())
     }
 }
 
-/// A stand-in for a snapshot: the store as it is whenever it is read.
+/// A substitute for a snapshot: each read sees the current state of the store.
 struct AsItIs(ShardedStore);
 
 impl Snapshot for AsItIs {
-    /// There is no one line of sequence numbers; whatever has one is seen.
+    /// The largest number: the nodes number their writes separately, and every write is visible.
     fn sequence(&self) -> u64 {
         u64::MAX
     }

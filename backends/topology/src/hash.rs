@@ -1,8 +1,8 @@
-//! The hash by which keys find their owner (rendezvous hashing, Thaler and Ravishankar, 1996).
+//! The hash that assigns a key to its owner (rendezvous hashing, Thaler and Ravishankar, 1996).
 //!
-//! Of all nodes, the one whose score for the key is highest owns it. So a node that is added takes
-//! only keys that become its own, in equal shares from all others, and one that leaves gives only
-//! its own away.
+//! The node with the highest score for a key owns the key. So if a node is added, only the keys
+//! that it now owns move, in equal shares from all others. If a node is removed, only its own keys
+//! move.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -13,14 +13,14 @@ pub fn key_hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// A stand-in for a node in scores: XXH3, 64 bits, seed 0, of its URL in canonical form.
+/// The hash of a node, for its scores: XXH3, 64 bits, seed 0, of its URL in canonical form.
 #[must_use]
 pub fn node_seed(url: &str) -> u64 {
     xxh3_64(url.as_bytes())
 }
 
-/// The score of a node for a key: both are mixed by the finaliser of SplitMix64 (Steele, Lea and
-/// Flood, 2014), in which every bit of the result depends on every bit of both.
+/// The score of a node for a key: the XOR of both hashes, mixed by the finaliser of SplitMix64
+/// (Steele, Lea and Flood, 2014), so that each bit of the score depends on each bit of both hashes.
 #[inline]
 #[must_use]
 pub fn score(key_hash: u64, node_seed: u64) -> u64 {
@@ -34,9 +34,10 @@ pub fn score(key_hash: u64, node_seed: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The examples of docs/cluster.md: they must never change, as data lies where they say.
+    /// The examples of docs/cluster.md. They must never change: stored keys would have other
+    /// owners.
     #[test]
-    fn the_hash_is_what_it_was() {
+    fn the_hash_has_not_changed() {
         let seed = node_seed("http://127.0.0.1:8081");
         let found = [b"".as_slice(), b"a", b"key0000000001", &[0xff; 300]].map(|key| {
             let hash = key_hash(key);

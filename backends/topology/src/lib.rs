@@ -1,8 +1,8 @@
-//! The node of a cluster that a key belongs to.
+//! The mapping of keys to the nodes of a cluster.
 //!
-//! Servers and clients have to agree on it without asking each other, for as long as there is data.
-//! So the rule stands alone here, without a store or a transport around it, and its definition and
-//! examples in docs/cluster.md are for those who write it in another language.
+//! Servers and clients have to agree on the owner of a key without asking each other, for as long
+//! as the data exists. So the rule has a crate of its own, without a store or a transport. Its
+//! definition and examples are in docs/cluster.md, for implementations in other languages.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! The list of nodes that a cluster is made of.
+//! The list of a cluster's nodes.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::hash::{key_hash, node_seed, score};
 use crate::url::{NodeUrl, TopologyError};
 
-/// Nodes that a list may have.
+/// Limit of the nodes in a list.
 pub const NODES_MAX: usize = 64;
 
-/// The nodes of a cluster in the order of their URLs, whichever order they were given in: lists
-/// with the same nodes are the same list.
+/// The nodes of a cluster, sorted by their URLs: lists with the same nodes are equal, in whatever
+/// order the nodes were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeList {
     nodes: Vec<NodeUrl>,
@@ -20,7 +20,7 @@ impl NodeList {
     /// A list of these nodes.
     ///
     /// # Errors
-    /// If there is none, one twice, or more than [`NODES_MAX`].
+    /// If there is no node, the same node twice, or more than [`NODES_MAX`].
     pub fn new(mut nodes: Vec<NodeUrl>) -> Result<NodeList, TopologyError> {
         nodes.sort();
         if nodes.is_empty() {
@@ -38,7 +38,7 @@ impl NodeList {
         Ok(NodeList { nodes, seeds })
     }
 
-    /// Reads a list whose nodes are separated by commas.
+    /// Parses a list of URLs separated by commas.
     ///
     /// # Errors
     /// As [`NodeUrl::parse`] and [`NodeList::new`].
@@ -47,19 +47,19 @@ impl NodeList {
         NodeList::new(urls.collect::<Result<_, _>>()?)
     }
 
-    /// The nodes, in order.
+    /// The nodes, sorted by their URLs.
     #[must_use]
     pub fn nodes(&self) -> &[NodeUrl] {
         &self.nodes
     }
 
-    /// The place of a node in the list.
+    /// The index of a node in the list.
     #[must_use]
     pub fn index_of(&self, node: &NodeUrl) -> Option<usize> {
         self.nodes.binary_search(node).ok()
     }
 
-    /// The place of the node that the key belongs to. Of two with the same score it is the first.
+    /// The index of the node that owns the key. Of nodes with the same score, it is the first.
     #[inline]
     #[must_use]
     pub fn owner(&self, key: &[u8]) -> usize {
@@ -74,15 +74,15 @@ impl NodeList {
         owner
     }
 
-    /// The fingerprint of the list: XXH3, 64 bits, seed 0, of the URLs in order, each ended by a
-    /// line feed.
+    /// The fingerprint of the list: XXH3, 64 bits, seed 0, of the sorted URLs, each with a line
+    /// feed at its end.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let lines: String = self.nodes.iter().map(|node| format!("{node}\n")).collect();
         xxh3_64(lines.as_bytes())
     }
 
-    /// The nodes separated by commas, as [`NodeList::parse`] takes them.
+    /// The URLs of the nodes, separated by commas, as [`NodeList::parse`] reads them.
     #[must_use]
     pub fn text(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(NodeUrl::as_str).collect();
@@ -91,7 +91,7 @@ impl NodeList {
 }
 
 impl TopologyError {
-    /// Says that a node is not on the list that it is to be a part of.
+    /// The error for a node that is not on the list of its own cluster.
     #[must_use]
     pub fn of_stranger(node: &NodeUrl, list: &NodeList) -> TopologyError {
         TopologyError::new(format!(
@@ -110,7 +110,7 @@ mod tests {
         NodeList::new(nodes.collect::<Result<_, _>>().unwrap()).unwrap()
     }
 
-    /// The bar of the issue: within 5 % of a third, over the keys that the studies use.
+    /// Each share is within 5 % of a third, for keys in the form that the studies use.
     #[test]
     fn three_nodes_share_five_million_keys_evenly() {
         let three = list(3);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_comes_takes_only_what_becomes_its_own() {
+    fn an_added_node_takes_only_the_keys_that_it_owns() {
         let (four, three) = (list(4), list(3));
         for number in 0..20_000_u32 {
             let key = number.to_le_bytes();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_in_which_nodes_are_named_says_nothing() {
+    fn the_order_of_the_nodes_does_not_matter() {
         let one = NodeList::parse("http://b:1, http://a:1,http://c:1").unwrap();
         let other = NodeList::parse("http://c:1,http://A:1/,http://b:1").unwrap();
         assert_eq!((&one, one.fingerprint()), (&other, other.fingerprint()));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_is_refused() {
+    fn invalid_lists_are_refused() {
         for (text, what) in [
             ("", "http://host:port"),
             ("http://a:1,http://a:1", "twice"),

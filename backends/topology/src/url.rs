@@ -1,20 +1,20 @@
-//! The address of a node.
+//! URLs of nodes.
 
 use std::fmt;
 
-/// Bytes that a node's URL may have.
+/// Limit of a node's URL in bytes.
 pub const URL_BYTES_MAX: usize = 200;
 
-/// The beginning of all of them.
+/// The scheme of all URLs of nodes.
 const SCHEME: &str = "http://";
 
-/// The address of a node, `http://host:port`, in canonical form: letters in lower case, the
-/// port written out, nothing behind it. Two URLs in this form are the same node only if they are
-/// equal.
+/// The URL of a node, `http://host:port`, in canonical form: letters in lower case, the port
+/// written out, nothing behind it. Nodes are compared by these texts: different texts are different
+/// nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeUrl(String);
 
-/// A fault of a list of nodes; the text says what to do.
+/// An error in a list of nodes; the text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyError(String);
 
@@ -33,7 +33,7 @@ impl fmt::Display for TopologyError {
 impl std::error::Error for TopologyError {}
 
 impl NodeUrl {
-    /// Reads a URL of a node.
+    /// Parses a URL of a node, and brings it into canonical form.
     ///
     /// # Errors
     /// If it is not of the form `http://host:port`, or longer than [`URL_BYTES_MAX`].
@@ -66,7 +66,7 @@ impl NodeUrl {
         if !is_host {
             return wrong("has no host that can be read");
         }
-        // As it is written, so that `+80` or `080` is no port.
+        // The comparison with the text refuses `+80` and `080`.
         let is_port = |number: u16| number > 0 && number.to_string() == port;
         if !port.parse().is_ok_and(is_port) {
             return wrong("has no port that can be read");
@@ -80,7 +80,7 @@ impl NodeUrl {
         &self.0
     }
 
-    /// Host and port, as a resolver of names takes them.
+    /// The host and the port, in the form `host:port` for name lookup.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.0[SCHEME.len()..]
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_node_has_one_form() {
+    fn urls_are_brought_into_canonical_form() {
         for (given, canonical) in [
             ("http://a:1", "http://a:1"),
             ("HTTP://Node-1.Example:8081/", "http://node-1.example:8081"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_node_is_refused_with_the_form() {
+    fn invalid_urls_are_refused_with_the_expected_form() {
         let long = format!("http://{}:1", "a".repeat(URL_BYTES_MAX));
         for given in [
             "",

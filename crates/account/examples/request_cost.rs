@@ -1,6 +1,6 @@
-//! The cost of the account to a request on its own thread, and to the thread that drains the rings:
-//! nanoseconds of each, over a loop of requests in memory.
-#![allow(clippy::print_stdout, reason = "an example tells what it has measured")]
+//! Measures the cost of the account: nanoseconds per request on the request's own thread, and on
+//! the draining thread, over a loop of requests in memory.
+#![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 use pellucid_account::{Account, Accounting, Names, Part, RequestFacts, Stamp};
 use pellucid_clock::Clock;

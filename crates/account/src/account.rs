@@ -1,4 +1,4 @@
-//! The account itself: it hands out recorders, drains their rings, and answers for what it saw.
+//! The account itself: hands out recorders, drains their rings, and makes snapshots.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,7 @@ use crate::snapshot::{ClockFacts, SCHEMA, Snapshot, operation_account};
 use crate::state::{ACCOUNT, Accounting, Names, Shared, State};
 use crate::timeline::PARTS_MAX;
 
-/// Pause between two drains of the rings.
+/// The pause between two drains of the rings.
 const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// The account of a server; one for the process, shared by its threads.
@@ -37,13 +37,13 @@ impl Account {
         Account { shared: Arc::new(Shared::new(accounting, clock, names)) }
     }
 
-    /// Has the flight recorder keep so many records (at least one) instead of
-    /// [`crate::HISTORY_RECORDS`]; what it has is forgotten.
+    /// Sets how many records the flight recorder keeps (at least one), instead of
+    /// [`crate::HISTORY_RECORDS`]. Forgets the records that it has.
     pub fn keep_records(&self, records: usize) {
         self.state().watch.history = History::new(records.max(1));
     }
 
-    /// The extent of the account.
+    /// The extent of accounting.
     #[must_use]
     pub fn accounting(&self) -> Accounting {
         self.shared.accounting
@@ -61,13 +61,13 @@ impl Account {
         Recorder::new(&self.shared)
     }
 
-    /// Has the account know of the background jobs that are noted in `activity`.
+    /// Makes the account use the background jobs that are noted in `activity`.
     pub fn watch(&self, activity: Activity) {
         self.state().watch.activity = activity;
     }
 
-    /// Counts every 10 ms what the recorders have recorded, until [`Account::stop`]. To be run on a
-    /// thread of its own where accounting is `full`.
+    /// Drains the recorders every 10 ms until [`Account::stop`]. Run it on a thread of its own if
+    /// accounting is `full`.
     pub fn drain_until_stopped(&self) {
         let _job = start_job(&ACCOUNT);
         let mut guard = self.shared.stop_lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,14 +87,15 @@ impl Account {
         self.shared.stop_signal.notify_all();
     }
 
-    /// Has `listener` called with each record that is counted from now on, and its total in ticks.
-    /// It is called by whoever drains, and must not wait: records would be lost meanwhile.
+    /// Registers `listener`, which is called with each record that is counted from now on, and its
+    /// total in ticks. The draining thread calls it under the account's lock. It must not block,
+    /// because records would be lost meanwhile.
     pub fn listen(&self, listener: impl FnMut(&Record, u64) + Send + 'static) {
         self.state().listener = Some(Box::new(listener));
     }
 
-    /// Has `source` asked what has come to light of requests after their answers, as often as the
-    /// recorders are looked at. It must not wait.
+    /// Registers `source`, which each drain asks for facts of requests that became known after
+    /// their answers. It must not block.
     pub fn tell_later(&self, source: impl FnMut() -> Vec<LateParts> + Send + 'static) {
         self.state().late.source = Some(Box::new(source));
     }
@@ -102,11 +103,11 @@ impl Account {
     /// Ends [`Account::listen`].
     pub fn unlisten(&self) {
         let listener = self.state().listener.take();
-        // Not under the lock: the listener may hold an account itself.
+        // Dropped without the lock, because the listener may hold an account itself.
         drop(listener);
     }
 
-    /// Counts what the recorders have recorded until now.
+    /// Counts the records that the recorders have recorded until now.
     pub fn drain(&self) {
         if self.shared.accounting == Accounting::Full {
             self.shared.drain_locked(&mut self.state());
@@ -117,8 +118,8 @@ impl Account {
         self.shared.state()
     }
 
-    /// The records of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the
-    /// window begins on a whole second), or since the start.
+    /// A snapshot of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the window begins
+    /// at a whole second), or, with none, since the start.
     #[must_use]
     pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {
         let mut state = self.state();

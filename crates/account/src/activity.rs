@@ -1,10 +1,10 @@
 //! Background jobs that run beside the requests, each with a number, a beginning and an end.
 //!
-//! Requests read nothing of it. Whoever runs a job notes its beginning and its end here, both under
-//! a lock that nobody else takes often, and which requests it overlapped follows afterwards from
-//! the stamps that they have taken anyway: so the hot path pays nothing to know its neighbours.
-//! What a request *waited for* is another matter, and only those who waited can say it
-//! ([`crate::Timeline::waited_for`]).
+//! Requests do not read it. The thread that runs a job notes its beginning and its end here, under
+//! a lock that others rarely take. Afterwards, the requests that it overlapped follow from the
+//! stamps that they have taken anyway, so that this costs the hot path nothing. A job that a
+//! request *waited for* is something else: the waiting code notes it
+//! ([`crate::Timeline::wait_for`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
@@ -12,12 +12,12 @@ use std::sync::{Arc, PoisonError};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Mutex, MutexGuard};
 
-/// The largest number of kinds of jobs.
+/// The most kinds of jobs.
 pub const JOB_KINDS_MAX: usize = 16;
-/// Jobs that are remembered after their end.
+/// The number of ended jobs that are remembered.
 pub const JOBS_KEPT: usize = 4_096;
 
-/// A kind of background job: a slot below [`JOB_KINDS_MAX`], whose name the [`Activity`] has.
+/// A kind of background job: a slot below [`JOB_KINDS_MAX`], whose name is in the [`Activity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobKind(u8);
 
@@ -42,23 +42,23 @@ impl JobKind {
 /// A background job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its number: later jobs have higher ones, and the first has 1.
+    /// The number of the job: the first has 1, and later ones have higher numbers.
     pub id: u64,
-    /// Its kind.
+    /// The kind of the job.
     pub kind: JobKind,
-    /// Its beginning.
+    /// The time at which it began.
     pub began: Ticks,
-    /// Its end; nothing while it runs.
+    /// The time at which it ended; none while it runs.
     pub ended: Option<Ticks>,
 }
 
 impl Job {
-    /// True if it ran at some moment from `from` to `to`.
+    /// True if it ran at any moment from `from` to `to`.
     fn overlaps(&self, from: Ticks, to: Ticks) -> bool {
         self.began <= to && self.ended.is_none_or(|ended| ended >= from)
     }
 
-    /// Ticks of it between `from` and `to`.
+    /// Ticks for which it ran between `from` and `to`.
     fn ticks_within(&self, from: Ticks, to: Ticks) -> u64 {
         self.ended.unwrap_or(to).min(to).since(self.began.max(from))
     }
@@ -69,13 +69,13 @@ impl Job {
 pub struct JobTotals {
     /// Jobs that have ended.
     pub ended: u64,
-    /// Time that they took together.
+    /// The sum of their run times.
     pub ticks: u64,
     /// Jobs that run now.
     pub running: u64,
 }
 
-/// The background jobs of a process or of one engine; clones are the same.
+/// The background jobs of a process or of one engine. Clones share the same jobs.
 #[derive(Clone)]
 pub struct Activity {
     shared: Arc<Shared>,
@@ -89,7 +89,7 @@ struct Shared {
 struct Jobs {
     next_id: u64,
     running: Vec<Job>,
-    /// By their ends.
+    /// The ended jobs, in the order of their ends.
     ended: VecDeque<Job>,
     totals: [JobTotals; JOB_KINDS_MAX],
 }
@@ -133,7 +133,7 @@ impl Activity {
     #[must_use]
     pub fn begin(&self, kind: JobKind, clock: Clock) -> JobGuard {
         let mut jobs = self.jobs();
-        // Read under the lock, as the end is: so the jobs are in the order of the clock.
+        // The clock is read under the lock, here and at the end, so that jobs are in its order.
         let job = Job { id: jobs.next_id, kind, began: clock.now(), ended: None };
         jobs.next_id += 1;
         jobs.running.push(job);
@@ -158,8 +158,9 @@ impl Activity {
         jobs.ended.push_back(job);
     }
 
-    /// The jobs that ran at some moment from `from` to `to`, as far as they are remembered, by
-    /// their numbers; at most `limit` of them, the latest.
+    /// The remembered jobs that ran at any moment from `from` to `to`, in the order of their
+    /// numbers. If there are more than `limit`, running jobs are preferred, and then those that
+    /// ended last.
     #[must_use]
     pub fn overlapping(&self, from: Ticks, to: Ticks, limit: usize) -> Vec<Job> {
         let jobs = self.jobs();
@@ -172,8 +173,8 @@ impl Activity {
         found
     }
 
-    /// Of the jobs of these kinds, the one that ran longest between `from` and `to`: what somebody
-    /// has waited for who waited for jobs of these kinds.
+    /// The job of one of these kinds that ran longest between `from` and `to`: a request that
+    /// waited for jobs of these kinds waited for this one.
     #[must_use]
     pub fn longest(&self, kinds: &[JobKind], from: Ticks, to: Ticks) -> Option<Job> {
         let overlapping = self.overlapping(from, to, JOBS_KEPT);
@@ -188,7 +189,7 @@ impl Activity {
         jobs.running.iter().chain(jobs.ended.iter().rev()).find(|job| job.id == id).copied()
     }
 
-    /// Sums by kind, in the order of [`Activity::names`].
+    /// The totals by kind, in the order of [`Activity::names`].
     #[must_use]
     pub fn totals(&self) -> Vec<JobTotals> {
         self.jobs().totals[..self.shared.names.len()].to_vec()
@@ -227,17 +228,17 @@ impl Drop for JobGuard {
     }
 }
 
-/// The runs of each kind of job within a stretch of time, for many questions at once.
+/// The intervals in which each kind of job ran, for many queries at once.
 #[derive(Default)]
 pub(crate) struct Spans {
-    /// Before this, nothing is known here.
+    /// The time before which nothing is known here.
     pub(crate) since: Ticks,
-    /// By kind: stretches that do not touch, in order. Only kinds that ran.
+    /// The kinds that ran, each with its disjoint intervals in order.
     kinds: Vec<(usize, Vec<(Ticks, Ticks)>)>,
 }
 
 impl Spans {
-    /// The stretches from `since` until `now`.
+    /// The intervals from `since` until `now`.
     pub(crate) fn of(activity: &Activity, since: Ticks, now: Ticks) -> Spans {
         let mut kinds: Vec<(usize, Vec<(Ticks, Ticks)>)> = Vec::new();
         let mut jobs = activity.overlapping(since, now, JOBS_KEPT);
@@ -255,7 +256,7 @@ impl Spans {
         Spans { since, kinds }
     }
 
-    /// Bit n is set if a job of kind n ran at some moment from `from` to `to`.
+    /// The kinds that ran at any moment from `from` to `to`: bit n is set for kind n.
     #[inline]
     pub(crate) fn mask(&self, from: Ticks, to: Ticks) -> u32 {
         let mut mask = 0;
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_what_runs_is_not_forgotten() {
+    fn ended_jobs_are_bounded_and_running_ones_are_not_forgotten() {
         let (time, activity) = (SimulatedClock::leaked(0), Activity::new(NAMES));
         let clock = Clock::simulated(time);
         let long = activity.begin(FLUSH, clock);
@@ -319,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_say_what_the_jobs_say(
+        fn spans_agree_with_the_jobs(
             jobs in proptest::collection::vec((0_u8..2, 0_u64..100, 0_u64..20), 0..30),
             from in 0_u64..120,
             length in 0_u64..30,

@@ -1,29 +1,30 @@
 //! A duration in 16 bits.
 //!
-//! The record of a request has no room for all parts of its phases at full width, and a part need
-//! not be known more closely than its histogram tells it.
+//! The record of a request has no room for all parts of its phases at full width, and a part needs
+//! no more precision than its histogram has.
 
-/// Bits that the fraction of a 32-bit float has beyond ten.
+/// The bits cut off the fraction of a 32-bit float, so that ten are left.
 const CUT_BITS: u32 = 13;
-/// Subtracted from such a float's upper bits, so that one tick is the least above zero.
+/// The bias subtracted from the upper bits of such a float, so that one tick is the smallest value
+/// above zero.
 const BIAS: u32 = 126 << 10;
-/// The longest duration: 48 years at 3 GHz. Longer ones are taken for it.
+/// The longest duration: 48 years at 3 GHz. Longer ones are clamped to it.
 const TICKS_MAX: u64 = 1 << 62;
 
 /// A duration in ticks as a floating-point number of 16 bits: six bits of exponent above ten of
 /// fraction, without sign. Below 2,048 ticks it is exact, and beyond within 1/2,048 (0.05 %).
 ///
-/// It is made of a 32-bit float, since the processor converts faster than a few shifts do.
+/// It is made from a 32-bit float, because the processor's conversion is faster than a few shifts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compact(u16);
 
 impl Compact {
-    /// The one next to `ticks`.
+    /// The value nearest to `ticks`.
     #[inline]
     pub(crate) fn of(ticks: u64) -> Compact {
         let bits = (ticks.min(TICKS_MAX) as i64 as f32).to_bits();
-        // Half a unit is added, and what is cut off thereby rounds to the nearest. A fraction that
-        // was rounded up to one carries into the exponent, as it should.
+        // Half a unit is added, so that cutting off rounds to the nearest. A fraction that is
+        // rounded up to one carries into the exponent, which is correct.
         let upper = (bits + (1 << (CUT_BITS - 1))) >> CUT_BITS;
         Compact(upper.saturating_sub(BIAS) as u16)
     }
@@ -49,19 +50,19 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_ends_of_the_range_are_kept() {
+    fn the_ends_of_the_range_are_exact() {
         for ticks in (0..2_048).chain([1 << 20, TICKS_MAX]) {
             assert_eq!(Compact::of(ticks).ticks(), ticks);
         }
         assert_eq!((Compact::of(0).bits(), Compact::of(1).bits()), (0, 1 << 10));
-        // 2,047.5 units are as near to the next power of two.
+        // 4,095 lies halfway between two values, and is rounded up to the next power of two.
         assert_eq!(Compact::of(4_095).ticks(), 4_096);
         assert_eq!(Compact::of(u64::MAX).ticks(), TICKS_MAX);
     }
 
     proptest! {
         #[test]
-        fn it_is_within_one_in_2048(ticks in any::<u64>(), shift in 2_u32..64) {
+        fn the_error_is_within_one_in_2048(ticks in any::<u64>(), shift in 2_u32..64) {
             let ticks = ticks >> shift;
             let error = Compact::of(ticks).ticks().abs_diff(ticks);
             prop_assert!(error <= ticks / 2_048 + 1 && (ticks >= 2_048 || error == 0), "{error}");
@@ -75,7 +76,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_read_back_is_the_same_again(bits in any::<u16>()) {
+        fn conversion_of_a_converted_value_is_exact(bits in any::<u16>()) {
             let compact = Compact::from_bits(bits);
             let ticks = compact.ticks().min(TICKS_MAX);
             prop_assert_eq!(Compact::of(ticks).ticks(), ticks);

@@ -1,7 +1,8 @@
-//! The second that is being filled: the one place where requests are counted one by one, and
-//! therefore laid out for that alone. Zeros are not counted but follow from the number of
-//! requests, sums follow from the shapes, durations stay ticks until the second is over, and the
-//! buckets of short ones are looked up rather than computed.
+//! The counts of the current second, optimised for adding requests one by one.
+//!
+//! Zeros are not counted, because they follow from the number of requests. Sums follow from the
+//! shapes. Durations stay in ticks until the second is over. The buckets of short durations are
+//! looked up in a table rather than computed.
 
 use pellucid_clock::Clock;
 
@@ -13,16 +14,16 @@ use crate::shape::{LOOP_WAIT, MEASURES, PARTS, Shape, TOTAL, TRANSPORT, shape_nu
 use crate::transport::TRANSPORT_PARTS;
 use crate::work::WorkSums;
 
-/// Counts per bucket of one measure.
+/// The counts per bucket of one measure.
 type Buckets = Box<[u32]>;
 
-/// Durations below so many of the shortest units find their bucket in a table: some 65 µs at 2 GHz.
+/// The size of the table of buckets, in the smallest units of durations: some 65 µs at 2 GHz.
 const TABLE_UNITS: usize = 1 << 14;
 
-/// From a duration in ticks to its bucket.
+/// The mapping from a duration in ticks to its bucket, with a table for short ones.
 pub(crate) struct BucketTable {
     clock: Clock,
-    /// By units of `1 << SHIFT_MIN` ticks.
+    /// The buckets, by units of `1 << SHIFT_MIN` ticks.
     buckets: Box<[u16; TABLE_UNITS]>,
 }
 
@@ -60,7 +61,7 @@ impl Counted {
     #[inline]
     fn add(&mut self, ticks: u64, table: &BucketTable) {
         self.buckets[table.of(ticks)] += 1;
-        // Both are seldom taken, and a branch that is foreseen costs less than a store.
+        // Both branches are rarely taken, and a predicted branch costs less than a store.
         if ticks < self.min_ticks {
             self.min_ticks = ticks;
         }
@@ -70,7 +71,7 @@ impl Counted {
     }
 }
 
-/// The records of one second, in little space.
+/// The counts of one past second, in compact form.
 #[derive(Debug)]
 pub(crate) struct Second {
     pub(crate) measures: Vec<Sparse>,
@@ -78,9 +79,10 @@ pub(crate) struct Second {
     pub(crate) work: Box<WorkSums>,
 }
 
+/// The counts of the current second.
 pub(crate) struct Filling {
     measures: [Counted; MEASURES],
-    /// Sums in ticks, by number; grown on demand, as most are never met.
+    /// The shapes by number, with sums in ticks; grown on demand, because most numbers never occur.
     shapes: Vec<Option<Box<Shape>>>,
     count: u64,
     /// The store's counts, with sums in ticks.
@@ -112,7 +114,7 @@ impl Filling {
         shape.count += 1;
         let used = (PARTS + parts_used).min(TRANSPORT);
         for (measure, ticks) in measures[..used].iter().enumerate() {
-            // Many are zero, and in most requests the same ones.
+            // Many are zero, mostly the same ones, so that the branch is predicted.
             if *ticks > 0 {
                 self.measures[measure].add(*ticks, table);
                 shape.sums[measure] += ticks;
@@ -124,7 +126,7 @@ impl Filling {
         measures[TOTAL]
     }
 
-    /// Counts what the transport measured of a request: apart, as most have nothing of it.
+    /// Counts the transport's parts of a request. A function of its own, because most have none.
     #[inline(never)]
     fn add_transport(&mut self, record: &Record, measures: &[u64; TRANSPORT], table: &BucketTable) {
         let shape = shape_of(&mut self.shapes, shape_number(table.of(measures[TOTAL])));
@@ -138,7 +140,7 @@ impl Filling {
         }
     }
 
-    /// The contents as a second's worth; nothing is left afterwards.
+    /// Takes out the contents as a past second, and leaves nothing behind.
     pub(crate) fn take(&mut self, clock: &Clock) -> Second {
         let second = self.peek(clock);
         for counted in &mut self.measures {
@@ -153,7 +155,7 @@ impl Filling {
         second
     }
 
-    /// The contents as a second's worth.
+    /// The contents so far, in the form of a past second.
     pub(crate) fn peek(&self, clock: &Clock) -> Second {
         let shapes = self.shapes.iter().enumerate();
         let shapes =
@@ -180,7 +182,7 @@ impl Filling {
             }
         }
         let mut min_ns = if count > 0 { clock.nanoseconds(min_ticks) } else { u64::MAX };
-        // A part that did not occur says nothing about how long it takes.
+        // Phases count zeros; a part that did not occur is not counted at all.
         let zeros = self.count - count;
         if measure < PARTS && zeros > 0 {
             buckets.insert(0, (0, u32::try_from(zeros).unwrap_or(u32::MAX)));
@@ -199,12 +201,12 @@ fn shape_of(shapes: &mut Vec<Option<Box<Shape>>>, number: usize) -> &mut Shape {
     shapes[number].get_or_insert_with(|| Box::new(Shape::EMPTY))
 }
 
-/// All measures of a request but those of the transport, in ticks.
+/// All measures of a request except those of the transport, in ticks.
 #[inline]
 fn measures_of(record: &Record) -> [u64; TRANSPORT] {
     let shift = record.shift();
     let mut measures = [0; TRANSPORT];
-    // The phases are followed by the total.
+    // Both begin with the phases and the total.
     for (ticks, units) in measures.iter_mut().zip(record.phase_units()) {
         *ticks = u64::from(units) << shift;
     }
@@ -221,7 +223,7 @@ mod tests {
     use pellucid_clock::SimulatedClock;
 
     #[test]
-    fn the_table_and_the_sum_agree_about_buckets() {
+    fn the_table_has_the_computed_buckets() {
         for clock in [Clock::system(), Clock::simulated(SimulatedClock::leaked(0))] {
             let table = BucketTable::new(clock);
             let border = (TABLE_UNITS as u64) << SHIFT_MIN;

@@ -1,14 +1,15 @@
-//! Log-linear histograms of durations, exact to merge and cheap to add to.
+//! Log-linear histograms of durations: merging them is exact, and adding is cheap.
 
-/// Sub-buckets per power of two, as a power of two: a bucket is at most 1/128 of its value wide.
+/// The binary logarithm of the sub-buckets per power of two: a bucket's width is at most 1/128 of
+/// its value.
 pub(crate) const PRECISION_BITS: u32 = 7;
 /// Durations from 2^43 ns (2.4 hours) on share the last bucket.
 const MAGNITUDE_MAX: u32 = 43;
-/// Buckets of a histogram.
+/// The number of buckets of a histogram.
 pub(crate) const BUCKETS: usize =
     (((MAGNITUDE_MAX - PRECISION_BITS) as usize) + 1) << PRECISION_BITS;
 
-/// The bucket of a duration. Below 2^(precision + 1) each nanosecond has its own.
+/// The bucket of a duration. Below 2^(precision + 1) each nanosecond has its own bucket.
 #[inline]
 pub(crate) fn bucket_of(value_ns: u64) -> usize {
     if value_ns < 1 << PRECISION_BITS {
@@ -34,7 +35,7 @@ pub(crate) fn bucket_ceiling_ns(bucket: usize) -> u64 {
     if bucket + 1 >= BUCKETS { u64::MAX } else { bucket_floor_ns(bucket + 1) - 1 }
 }
 
-/// Counts per bucket with the exact least and greatest value, count and sum.
+/// Counts per bucket, with the exact minimum, maximum, count and sum.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
@@ -59,8 +60,8 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The value that `quantile` of the requests do not exceed: the middle of its bucket, within
-    /// the exact bounds.
+    /// The value that a share of `quantile` of the requests does not exceed: the middle of its
+    /// bucket, clamped to the exact minimum and maximum.
     pub(crate) fn quantile_ns(&self, quantile: f64) -> u64 {
         let Some(bucket) = self.bucket_at(quantile) else { return 0 };
         let middle = bucket_floor_ns(bucket).midpoint(bucket_ceiling_ns(bucket));
@@ -76,20 +77,20 @@ impl Histogram {
         })
     }
 
-    /// Non-empty buckets: lowest and highest value, and count.
+    /// The non-empty buckets: lowest value, highest value, and count of each.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(bucket, count)| (bucket_floor_ns(bucket), bucket_ceiling_ns(bucket), *count))
     }
 }
 
-/// A histogram's contents as pairs of bucket and count.
+/// The contents of a histogram as pairs of bucket and count.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse {
     pub(crate) buckets: Vec<(u16, u32)>,
     pub(crate) count: u64,
     pub(crate) sum_ns: u64,
-    /// The greatest there is where nothing was counted.
+    /// The minimum; `u64::MAX` if nothing was counted.
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
 }
@@ -100,7 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn borders_join_without_gap_or_overlap() {
+    fn buckets_have_no_gaps_and_do_not_overlap() {
         for bucket in 0..BUCKETS - 1 {
             let (floor, ceiling) = (bucket_floor_ns(bucket), bucket_ceiling_ns(bucket));
             assert_eq!(bucket_of(floor), bucket);

@@ -1,34 +1,33 @@
-//! The flight recorder: the records of the last seconds, whole, for when somebody asks what was
-//! going on just now.
+//! The flight recorder: the complete records of the last seconds, for questions about the recent
+//! past.
 //!
-//! The rings of the event loops stay small so that they stay in a core's cache; the draining thread
-//! copies what it reads to here, one write after another, which costs it some ten nanoseconds a
-//! request.
+//! The rings of the event loops are small so that they stay in a core's cache. The draining thread
+//! appends the records that it reads to this history, which costs some ten nanoseconds a request.
 
 use pellucid_clock::Ticks;
 
 use crate::record::{RECORD_WORDS, Record};
 
-/// Records that are kept: 16 MiB, and 1.3 seconds at 100,000 requests a second. The room is taken
-/// as requests come.
+/// The default number of kept records: 16 MiB, or 1.3 seconds at 100,000 requests a second. The
+/// memory is allocated as requests come.
 pub const HISTORY_RECORDS: usize = 1 << 17;
 
 /// The newest records, in the order in which they were drained.
 pub(crate) struct History {
     records: Vec<[u64; RECORD_WORDS]>,
     capacity: usize,
-    /// The index of the oldest, once all room is taken.
+    /// The index of the oldest record, once the history is full.
     oldest: usize,
 }
 
 impl History {
     pub(crate) fn new(capacity: usize) -> History {
-        assert!(capacity > 0, "a history of nothing cannot be asked");
+        assert!(capacity > 0, "a history keeps at least one record");
         History { records: Vec::new(), capacity, oldest: 0 }
     }
 
-    /// True if there is room for so many more. Otherwise those that are there may have to move to a
-    /// larger place, all 16 MiB of them.
+    /// True if `records` more can be added without growing the buffer. Growing may have to move all
+    /// of its 16 MiB.
     pub(crate) fn has_room_for(&self, records: usize) -> bool {
         let held = self.records.len();
         held == self.capacity || held + records <= self.records.capacity()
@@ -47,9 +46,10 @@ impl History {
         }
     }
 
-    /// Those that ended at `since` or later, the newest last; at most `limit`, the newest. Those of
-    /// several threads are not quite in the order of their ends: the search goes on until one ended
-    /// `slack` ticks earlier, not counting those that were held back.
+    /// The records that ended at `since` or later, the newest last; if there are more than `limit`,
+    /// the newest ones. Records of several threads are not exactly in the order of their ends, so
+    /// the search continues until a record ended `slack` ticks before `since`. Records that were
+    /// held back ([`Record::is_told_later`]) do not end the search.
     pub(crate) fn since(&self, since: Ticks, slack: u64, limit: usize) -> Vec<Record> {
         let horizon = Ticks(since.0.saturating_sub(slack));
         let (newer, older) = self.records.split_at(self.oldest);
@@ -70,7 +70,7 @@ mod tests {
     use crate::record::RequestFacts;
 
     #[test]
-    fn the_newest_are_kept_in_order() {
+    fn the_newest_records_are_kept_in_order() {
         let mut history = History::new(4);
         let numbers = |history: &History, since, limit| -> Vec<u64> {
             let found = history.since(Ticks(since), 30, limit);

@@ -1,8 +1,8 @@
-//! Interference: how much likelier a request is slow while a background job runs.
+//! Interference: the ratio by which a request is more often slow while a background job runs.
 //!
-//! Counted is, for each operation and kind of job, how many requests overlapped such a job and how
-//! many of them were slow. From that follows a ratio of two shares, the lift. It is coincidence and
-//! not cause, and is shown as such: with its counts, and not at all where they are too few.
+//! For each operation and kind of job, the requests that overlapped such a job are counted, and how
+//! many of them were slow. From that follows a ratio of two shares, the lift. It is a correlation
+//! and not a cause, and is shown as such: with its counts, and not at all if they are too few.
 
 use std::collections::VecDeque;
 
@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::activity::JOB_KINDS_MAX;
 
-/// Requests on either side, and slow ones among all, below which nothing is said of a kind of job.
+/// The requests with the job, and without it, below which no lift is shown.
 pub const INTERFERENCE_REQUESTS_MIN: u64 = 1_000;
-/// Slow requests of an operation below which nothing is said.
+/// The slow requests of an operation below which no lift is shown.
 pub const INTERFERENCE_SLOW_MIN: u64 = 30;
-/// Length of a slot in seconds, and how many are kept: the page looks back ten minutes.
+/// The length of a time slot.
 const SLOT_SECONDS: u64 = 60;
+/// The number of kept slots: the page looks back ten minutes.
 const SLOTS_KEPT: usize = 10;
 
 /// The counts of one operation.
@@ -23,8 +24,9 @@ const SLOTS_KEPT: usize = 10;
 pub(crate) struct Counts {
     pub(crate) requests: u64,
     pub(crate) slow: u64,
-    /// Of them, those that overlapped a job, by its kind.
+    /// The requests that overlapped a job, by its kind.
     pub(crate) beside: [u64; JOB_KINDS_MAX],
+    /// The slow requests that overlapped a job, by its kind.
     pub(crate) slow_beside: [u64; JOB_KINDS_MAX],
 }
 
@@ -53,7 +55,7 @@ impl Counts {
 
 /// The counts of all operations: since the start, and of the last minutes.
 pub(crate) struct Interference {
-    /// Since the start, without the present slot.
+    /// The counts since the start, without the present slot.
     before: Vec<Counts>,
     present: Vec<Counts>,
     slots: VecDeque<Vec<Counts>>,
@@ -86,14 +88,14 @@ impl Interference {
         self.slots.push_back(slot);
     }
 
-    /// By operation, since the start.
+    /// The counts by operation, since the start.
     pub(crate) fn since_start(&self) -> Vec<Counts> {
         let mut all = self.before.clone();
         merge(&mut all, &self.present);
         all
     }
 
-    /// By operation, of the last ten minutes or so.
+    /// The counts by operation, of the last ten to eleven minutes.
     pub(crate) fn lately(&self) -> Vec<Counts> {
         let mut all = self.present.clone();
         self.slots.iter().for_each(|slot| merge(&mut all, slot));
@@ -110,18 +112,18 @@ fn merge(into: &mut [Counts], from: &[Counts]) {
 pub struct Lift {
     /// The kind of job.
     pub job: String,
-    /// Requests during which such a job ran.
+    /// The requests during which such a job ran.
     pub requests_beside: u64,
-    /// Of them, those that were slow.
+    /// The slow requests among `requests_beside`.
     pub slow_beside: u64,
-    /// Requests during which none ran.
+    /// The requests during which no such job ran.
     pub requests_without: u64,
-    /// Of them, those that were slow.
+    /// The slow requests among `requests_without`.
     pub slow_without: u64,
-    /// The share of slow ones beside the job over the share without it; nothing if counts are too
-    /// few, or if no request without the job was slow.
+    /// The share of slow requests beside the job, divided by that without it; none if the counts
+    /// are too few, or if no request without the job was slow.
     pub lift: Option<f64>,
-    /// The reason for which there is no lift, if there is none.
+    /// The reason why there is no lift; none if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
 }
@@ -162,9 +164,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lift_is_a_ratio_of_shares_and_hidden_where_counts_are_few() {
+    fn lift_is_a_ratio_of_shares_and_hidden_if_counts_are_few() {
         let mut interference = Interference::new(1);
-        // 2,000 beside a job of kind 3, 100 of them slow; 10,000 without, 50 of them slow.
+        // 2,000 requests beside a job of kind 3, 100 of them slow; 10,000 without, 50 of them slow.
         for index in 0..2_000 {
             interference.add(0, index < 100, 1 << 3 | u32::from(index < 10) << 5);
         }
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_minutes_are_forgotten_and_the_start_is_not() {
+    fn recent_counts_expire_and_counts_since_the_start_do_not() {
         let mut interference = Interference::new(1);
         interference.add(0, true, 0);
         for second in 0..=SLOT_SECONDS * SLOTS_KEPT as u64 {

@@ -1,9 +1,9 @@
-//! Facts of a request that come to light only after its answer.
+//! Facts of a request that become known only after its answer.
 //!
-//! A store beyond the process may tell where it spent a request's time, but later than it answers,
-//! and a request that waited for that would be slow for being looked at. So its record waits: the
-//! drain holds it back, for a bounded time, until the store has told, and only then counts it. All
-//! views have it once, with all that is known of it.
+//! A store in another process may report how it spent a request's time, but only after its answer.
+//! A request that waited for the report would be slow because it is measured. So only its record
+//! waits: the drain holds it back, for a limited time, until the store has reported, and then
+//! counts it. So all views have the record once, with all its facts.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,25 +12,26 @@ use pellucid_clock::{Clock, Ticks};
 use crate::phase::Part;
 use crate::record::Record;
 
-/// Records that are held back at a time; further ones are counted as they are.
+/// The most records that are held back at a time; further ones are counted without late facts.
 const HELD_MAX: usize = 1_024;
-/// Facts of requests whose records have not been drained; of more, the oldest is forgotten.
+/// The most reports kept of requests whose records are not drained yet. If there are more, those
+/// older than [`WAIT_NS`] are dropped, and if that is not enough, all of them.
 const TOLD_MAX: usize = 1_024;
 /// The time for which a record is held back, and late facts are kept for one.
 const WAIT_NS: u64 = 5_000_000_000;
 
-/// The time of one part of a request.
+/// The report of a store: how the time of one part of a request divides into other parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateParts {
     /// The number of the request ([`crate::Timeline::request`]).
     pub request: u64,
-    /// The part that was measured while the request ran; what is said of it is taken from it.
+    /// The part that was measured while the request ran; the ticks of `parts` are taken from it.
     pub of: Part,
-    /// The parts that it turned out to consist of, with their ticks.
+    /// The parts of which it consists, with their ticks.
     pub parts: Vec<(Part, u64)>,
 }
 
-/// Tells what has come to light since it was last asked. It must not wait.
+/// A function that returns the reports since its last call. It must not block.
 pub(crate) type Source = Box<dyn FnMut() -> Vec<LateParts> + Send>;
 
 #[derive(Default)]
@@ -41,7 +42,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Asks the source. Returns the records that wait no longer, all of them if `is_over`.
+    /// Calls the source. Returns the records that wait no longer; all of them if `is_over`.
     pub(crate) fn release(&mut self, clock: &Clock, is_over: bool) -> Vec<Record> {
         let Some(source) = &mut self.source else { return Vec::new() };
         let (now, wait) = (clock.now(), clock.ticks(WAIT_NS));
@@ -69,7 +70,7 @@ impl Late {
         released
     }
 
-    /// Holds a record back if more is to be told of it; false if it is to be counted as it is.
+    /// Holds a record back if a report is expected; false if it must be counted as it is.
     pub(crate) fn hold(&mut self, record: &Record, clock: &Clock) -> bool {
         let is_held = record.is_told_later && self.source.is_some() && self.held.len() < HELD_MAX;
         if is_held {
@@ -109,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_waits_until_it_is_told_and_its_parts_stay_as_much_together() {
+    fn a_record_waits_for_its_report_and_the_sum_of_its_parts_stays() {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let (mut late, tells) = late();
         let (first, second) = (record(clock, 1, 8_000), record(clock, 2, 800));
         assert!(late.hold(&first, &clock) && late.hold(&second, &clock));
         assert!(late.release(&clock, false).is_empty());
-        // What is told of more than the part had is cut.
+        // A report of more ticks than the part had is cut.
         for (request, near, far) in [(1, 1_600, 4_800), (2, 400, 8_000)] {
             let parts = vec![(NEAR, near), (FAR, far)];
             tells.lock().unwrap().push(LateParts { request, of: WHOLE, parts });
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_which_nothing_is_told_waits_for_so_long_and_not_beyond_the_end() {
+    fn a_record_without_a_report_waits_until_the_limit_or_the_end() {
         let simulated = SimulatedClock::leaked(0);
         let clock = Clock::simulated(simulated);
         let (mut late, _) = late();
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn told_first_and_drained_afterwards_is_as_good() {
+    fn a_report_may_come_before_its_record_is_drained() {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let (mut late, tells) = late();
         let parts = vec![(NEAR, 800)];

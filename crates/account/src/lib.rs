@@ -1,13 +1,13 @@
-//! The account of a request: where every microsecond of it went.
+//! The account of a request: the time of each of its phases and parts.
 //!
-//! One [`Timeline`] travels with a request from the socket through the store and back. Whoever it
-//! passes writes a stamp or closes a lap there, and nothing else on the hot path measures time.
+//! One [`Timeline`] travels with a request from the socket through the store and back. Each layer
+//! that it passes takes a stamp or closes a lap, and nothing else on the hot path measures time.
 //! When the request is done, the timeline becomes one fixed-size record in a ring that belongs to
-//! its thread. Everything that people look at (histograms, quantiles, phase shares, metrics) is
-//! derived from those records off the hot path, so that no two views can disagree.
+//! its thread. All views (histograms, quantiles, phase shares, metrics) are derived from those
+//! records off the hot path, so that no two views can disagree.
 //!
 //! The crate knows neither HTTP nor storage: operations, outcomes and the parts of `execute` are
-//! names that the owner of the [`Account`] brings along.
+//! names that the owner of the [`Account`] passes in.
 
 mod account;
 mod activity;

@@ -1,11 +1,11 @@
-//! Shapes of past seconds, packed. There are six hundred seconds of every operation, with
-//! dozens of shapes each, whose sums are small or zero mostly: a byte for every seven bits of them
-//! takes a quarter of the room.
+//! Shapes of past seconds, packed as variable-length integers. Six hundred seconds are kept of
+//! every operation, with dozens of shapes each, whose sums are mostly small or zero: packed, they
+//! take a quarter of the memory.
 
 use crate::shape::Shape;
 
-/// Shapes by their number, in ascending order, as a byte string: the distance to the number before,
-/// the count, and each sum, all as little-endian groups of seven bits with a bit for "more".
+/// Shapes in ascending order of their numbers, as a byte string: for each the distance to the
+/// previous number, the count, and each sum, all as LEB128 integers.
 #[derive(Debug, Default)]
 pub(crate) struct PackedShapes {
     bytes: Box<[u8]>,
@@ -46,7 +46,7 @@ fn write(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// The next number; what is written above is all that is ever read.
+/// Reads the next integer. The input is always the output of `write`, so it is not checked.
 fn read(rest: &mut &[u8]) -> u64 {
     let (mut value, mut shift) = (0, 0);
     while let Some((byte, after)) = rest.split_first() {
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_packed_comes_back(
+        fn packed_shapes_round_trip(
             buckets in proptest::collection::btree_map(
                 0_usize..5_000,
                 (any::<u64>(), proptest::collection::vec(any::<u64>(), MEASURES)),

@@ -1,22 +1,22 @@
 //! The stamps that a request collects, and the phases between them.
 
-/// A point in the life of a request. Their order is the order in time.
+/// A point in the life of a request. The variants are in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stamp {
     /// The event loop woke up and found the first byte readable.
     Arrived = 0,
-    /// The whole request has been read.
+    /// The complete request has been read.
     Received = 1,
-    /// Its head and body are understood.
+    /// The head and body are parsed.
     Parsed = 2,
-    /// The handler is found, the request authorised and admitted.
+    /// The handler is found, and the request authorised and admitted.
     Routed = 3,
     /// The handler runs: later than routed only after a queue or a hand-over to another thread.
     Started = 4,
     /// The store has answered.
     Executed = 5,
-    /// The response stands in the connection's buffer.
+    /// The response is in the connection's buffer.
     Encoded = 6,
     /// The kernel has taken the last byte of the response.
     Written = 7,
@@ -51,26 +51,26 @@ impl Stamp {
     }
 }
 
-/// A stretch of a request's life. [`Phase::Receive`] stands before the total, as in the study of
-/// ArangoDB that the model comes from; the others partition the total, received to written.
+/// A stretch of a request's life. [`Phase::Receive`] precedes the total, as in the study of
+/// ArangoDB that the model comes from. The others partition the total, from received to written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
-    /// Arrived to received: waiting for the event loop's attention, and reading.
+    /// From arrived to received: waiting for the event loop, and reading.
     Receive = 0,
-    /// Received to parsed.
+    /// From received to parsed, without the wait behind earlier requests of the same connection.
     Parse = 1,
-    /// Parsed to routed.
+    /// From parsed to routed.
     Route = 2,
-    /// Routed to started, and the wait behind earlier requests of the same connection.
+    /// From routed to started, and the wait behind earlier requests of the same connection.
     Queue = 3,
-    /// Started to executed: the store's time.
+    /// From started to executed: the store's time.
     Execute = 4,
-    /// Executed to encoded.
+    /// From executed to encoded.
     Encode = 5,
-    /// Encoded to written: the batch of the wake-up is completed and handed to the kernel.
+    /// From encoded to written: the batch of the wake-up is completed and given to the kernel.
     Write = 6,
-    /// The rest of the total, which no phase holds.
+    /// The rest of the total, which belongs to no phase.
     Unaccounted = 7,
 }
 
@@ -87,13 +87,13 @@ pub const PHASES: [Phase; 8] = [
 ];
 
 impl Phase {
-    /// The label of a thread in this phase: [`pellucid_thread::set_phase`] takes it.
+    /// The label of this phase for [`pellucid_thread::set_phase`].
     #[must_use]
     pub const fn label(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The name in headers, metrics and reports.
+    /// The name, as in headers, metrics and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -109,8 +109,8 @@ impl Phase {
     }
 }
 
-/// A part of `execute`, in the terms of the store that owns it: a slot below
-/// [`crate::PARTS_MAX`], whose name the [`crate::Account`] is told.
+/// A part of `execute`, defined by the store: a slot below [`crate::PARTS_MAX`], whose name is in
+/// [`crate::Names::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part(u8);
 

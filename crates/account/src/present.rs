@@ -1,8 +1,8 @@
-//! Requests under way: the one that each event loop is at, and those that left their loop.
+//! Requests under way: the one at which each event loop works, and those that left their loop.
 //!
-//! A loop publishes each stamp of the request at hand by one store to a line that only it writes;
-//! whoever asks reads it from aside. A request that is handed over or streamed is put down in a
-//! list of its loop instead, under a lock: that happens before waits far longer than a lock takes.
+//! A loop publishes each stamp of its current request by one store to a cache line that only it
+//! writes; other threads read that line. A request that is handed over or streamed is put into a
+//! list of its loop instead, under a lock: the wait that follows is far longer than the lock takes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,26 +13,26 @@ use pellucid_thread::{Mutex, MutexGuard};
 
 use crate::phase::{Phase, Stamp};
 
-/// The slot of an operation while it is not known yet.
+/// The slot of an operation that is not known yet.
 pub(crate) const OPERATION_UNKNOWN: u8 = u8::MAX;
-/// Attempts of a reader that is overtaken by the loop.
+/// Attempts of a reader that the loop overtakes.
 const LOOKS_MAX: usize = 8;
 
-/// The request that one event loop is at.
+/// The request at which one event loop works.
 #[repr(align(64))]
 pub(crate) struct Present {
     /// The number of the request; zero while there is none.
     request: AtomicU64,
     received: AtomicU64,
-    /// Slots of operation and last stamp.
+    /// The slots of the operation and of the last stamp.
     doing: AtomicU64,
 }
 
-/// For timelines that no loop owns.
+/// The place for timelines that belong to no loop.
 pub(crate) static NOBODY: Present = Present::new();
 
-/// Those whose recorder is gone, to be used again. Timelines hold one by a plain reference, so none
-/// is ever freed; there are as many as there have been recorders at a time.
+/// Places whose recorders are gone, for reuse. Timelines hold a place by a `'static` reference, so
+/// none is ever freed; there are as many as there were recorders at the same time.
 static UNUSED: Mutex<Vec<&'static Present>> = Mutex::new(Vec::new());
 
 impl std::fmt::Debug for Present {
@@ -60,11 +60,11 @@ impl Present {
         lock(&UNUSED).push(self);
     }
 
-    /// The loop turns to a request.
+    /// Notes that the loop begins to work at a request.
     #[inline(always)]
     pub(crate) fn begin(&self, request: u64, received: Ticks) {
         self.request.store(0, Ordering::Release);
-        // Release: whoever sees the new time sees that the old request is over.
+        // Release: a reader that sees the new time also sees that the old request is over.
         self.received.store(received.0, Ordering::Release);
         self.request.store(request, Ordering::Release);
     }
@@ -74,14 +74,14 @@ impl Present {
         self.doing.store(u64::from(operation) << 8 | stamp as u64, Ordering::Relaxed);
     }
 
-    /// The loop is done with what it was at.
+    /// Notes that the loop works at no request.
     #[inline(always)]
     pub(crate) fn rest(&self) {
         self.request.store(0, Ordering::Release);
     }
 
-    /// The request of the loop. A reader that is overtaken eight times in a row is told nothing:
-    /// the answer would be out of date.
+    /// The request at which the loop works. None if there is none, or if the loop overtakes the
+    /// reader [`LOOKS_MAX`] times in a row: the answer would be out of date.
     pub(crate) fn look(&self) -> Option<InFlight> {
         for _ in 0..LOOKS_MAX {
             let request = self.request.load(Ordering::Acquire);
@@ -109,7 +109,7 @@ pub(crate) struct InFlight {
     pub(crate) operation: u8,
     pub(crate) received: Ticks,
     pub(crate) phase: Phase,
-    /// True if its event loop is at it now; if not, it was handed over or is being streamed.
+    /// True if its event loop works at it now; else it was handed over or is being streamed.
     pub(crate) is_on_loop: bool,
 }
 
@@ -144,7 +144,7 @@ impl Away {
     }
 }
 
-/// A request that left its event loop, for as long as it is away.
+/// The mark of a request that left its event loop. Dropping it says that the request is back.
 #[derive(Default)]
 #[must_use = "dropping it says that the request is back"]
 pub struct Flight {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_shows_the_request_that_it_is_at() {
+    fn a_loop_shows_its_current_request() {
         let present = Present::take();
         assert_eq!(present.look(), None);
         present.begin(7, Ticks(50));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_away_shows_until_it_is_back() {
+    fn a_request_that_is_away_is_shown_until_it_is_back() {
         let away = Arc::new(Away::default());
         let request = InFlight {
             request: 9,

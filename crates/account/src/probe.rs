@@ -1,49 +1,50 @@
-//! The stamps as USDT probes, for whoever looks from outside: `bpftrace`, `perf`, SystemTap.
+//! The stamps as USDT probes, for external tools: `bpftrace`, `perf`, SystemTap.
 //!
-//! A probe is one `nop` and a note in the ELF file that says where it stands, where its arguments
-//! are and which counter, its semaphore, tools raise while they look (the format of
-//! `<sys/sdt.h>`, version 3). The hot path reads the semaphore and goes on: nothing is computed for
-//! a probe that nobody looks at. All stamps fire at one place, a function that is never inlined, so
-//! that one breakpoint serves all of them.
+//! A probe is one `nop`, and a note in the ELF file with its address, the locations of its
+//! arguments, and its semaphore: a counter that tools increment while they trace (the format of
+//! `<sys/sdt.h>`, version 3). The hot path only reads the semaphore: nothing is computed for a
+//! probe that no tool traces. All stamps fire in one function that is never inlined, so that one
+//! breakpoint serves all of them.
 //!
-//! `pellucid:stamp` has the arguments: number of the request, slot of the operation (255 while it
-//! is not known yet), slot of the stamp, its time in nanoseconds of the server's clock, and the
-//! wait behind earlier requests of the connection, in nanoseconds, which the stamp `parsed` has and
-//! which counts as `queue`. The time is an argument because some stamps share an earlier reading.
+//! `pellucid:stamp` has the arguments: the number of the request, the slot of the operation (255
+//! while it is not known), the slot of the stamp, its time in nanoseconds of the server's clock,
+//! and the wait behind earlier requests of the connection in nanoseconds. Only the stamp `parsed`
+//! has that wait, which counts as `queue`. The time is an argument because some stamps share an
+//! earlier reading.
 //!
-//! `pellucid:done` fires once for each request that was recorded, with the figures of the built-in
-//! account: number of the request, slots of operation and outcome, the total and the phase
-//! `execute` in nanoseconds. So a script can compare what it saw with what the account says.
+//! `pellucid:done` fires once for each recorded request, with the figures of the built-in account:
+//! the number of the request, the slots of operation and outcome, and the total and the phase
+//! `execute` in nanoseconds. So a script can compare its own measurements with the account.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Raised by tools while somebody looks at `pellucid:stamp`.
+/// The semaphore of `pellucid:stamp`, which tools increment while they trace it.
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
 static STAMP_SEMAPHORE: AtomicU16 = AtomicU16::new(0);
-/// Raised by tools while somebody looks at `pellucid:done`.
+/// The semaphore of `pellucid:done`, which tools increment while they trace it.
 #[cfg_attr(target_os = "linux", unsafe(link_section = ".probes"))]
 static DONE_SEMAPHORE: AtomicU16 = AtomicU16::new(0);
 
-/// True if somebody looks at the stamps.
+/// True if a tool traces the stamps.
 #[inline(always)]
 pub(crate) fn wants_stamps() -> bool {
     STAMP_SEMAPHORE.load(Ordering::Relaxed) != 0
 }
 
-/// True if somebody looks at the ends of requests.
+/// True if a tool traces the ends of requests.
 #[inline(always)]
 pub(crate) fn wants_ends() -> bool {
     DONE_SEMAPHORE.load(Ordering::Relaxed) != 0
 }
 
-/// The note of a probe with five 64-bit arguments, and the place that it speaks of.
+/// A probe with five 64-bit arguments: its `nop` and its note.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! note {
     ($name:literal, $semaphore:ident, [$a:expr, $b:expr, $c:expr, $d:expr, $e:expr],
      $($option:ident),+) => {
-        // SAFETY: the only instruction is a `nop`; all else describes it in sections that are not
-        // loaded, apart from one byte by which tools find out where the file was loaded to. The
-        // semaphore is named and not touched.
+        // SAFETY: the only instruction is a `nop`. The rest describes it in sections that are not
+        // loaded, except one byte by which tools find the load address. The semaphore is only
+        // named, not accessed.
         unsafe {
             std::arch::asm!(
                 "990: nop",
@@ -94,7 +95,7 @@ macro_rules! probe {
     };
 }
 
-/// Elsewhere there are no such probes.
+/// A substitute that does nothing, for other platforms.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 macro_rules! probe {
     ($name:literal, $semaphore:ident, [$($value:expr),+]) => {
@@ -124,16 +125,17 @@ mod tests {
         file.windows(wanted.len()).filter(|window| *window == wanted).count()
     }
 
-    /// Programs that link this have the notes in their file; a linker that drops them fails here.
+    /// Programs that link this crate have the notes in their file. The test fails if the linker
+    /// drops them.
     #[test]
-    fn this_file_says_where_its_probes_are() {
+    fn the_executable_has_the_notes_of_its_probes() {
         stamp(1, 2, 3, 4, 5);
         done(1, 2, 3, 4, 5);
         assert!(!wants_stamps() && !wants_ends());
         let file = std::fs::read("/proc/self/exe").unwrap();
         for name in ["stamp", "done"] {
             let note = format!("pellucid\0{name}\08@");
-            // Once in the note; the text of this test is put together and so not found.
+            // Found once, in the note: this test only composes the text at run time.
             assert_eq!(count(&file, note.as_bytes()), 1, "{name}");
         }
     }

@@ -1,4 +1,4 @@
-//! The fixed-size record that a finished timeline leaves behind.
+//! The fixed-size record of a finished request, made from its timeline.
 
 use crate::compact::Compact;
 use crate::phase::{PHASES, Part, Phase, STAMPS, Stamp};
@@ -6,66 +6,68 @@ use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
 use crate::transport::{TransportPart, TransportTicks};
 use pellucid_clock::Ticks;
 
-/// 64-bit words in a record: two cache lines.
+/// The number of 64-bit words of a record: two cache lines.
 pub(crate) const RECORD_WORDS: usize = 16;
 
-/// Durations are kept in units of at least 2^3 ticks: a few nanoseconds, less than a reading costs.
+/// The smallest unit of durations is 2^3 ticks: a few nanoseconds, less than a reading costs.
 pub(crate) const SHIFT_MIN: u32 = 3;
 
-/// Bits of the number of a job: at a million jobs a second they last for nine years.
+/// The bits of a job's number: at a million jobs a second they last for nine years.
 const JOB_BITS: u32 = 48;
 const JOB_MASK: u64 = (1 << JOB_BITS) - 1;
 
-/// The facts that transport and API add to a timeline when the request is done.
+/// The facts that the transport and the API add to the timeline when the request is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
-    /// Number of the request on this server: its event loop's index in the upper 16 bits.
+    /// The number of the request on this server, with its event loop's index in the upper 16 bits.
     pub request: u64,
-    /// Slot of the operation's name in [`crate::Names::operations`].
+    /// The slot of the operation's name in [`crate::Names::operations`].
     pub operation: u8,
-    /// Slot of the outcome's name in [`crate::Names::outcomes`].
+    /// The slot of the outcome's name in [`crate::Names::outcomes`].
     pub outcome: u8,
-    /// Status code of the response.
+    /// The status code of the response.
     pub status: u16,
     /// Bytes of the request, head and body.
     pub request_bytes: u32,
     /// Bytes of the response, head and body.
     pub response_bytes: u32,
-    /// Number of the connection on this server.
+    /// The number of the connection on this server.
     pub connection: u32,
-    /// A hash of the key that was asked for, under a seed of this process; zero for none.
+    /// The hash of the key that was asked for, with a seed of this process; zero without a key.
     pub key_hash: u64,
 }
 
-/// A finished request. Durations are multiples of `1 << shift` ticks, the shift being chosen so
-/// that the longest fits: no request is too long to be recorded truly.
+/// The record of a finished request. Durations are multiples of `1 << shift` ticks; the shift is
+/// chosen so that the longest duration fits, however long the request took.
 ///
-/// In the ring it has 128 bytes, of which a few bits are left over. Stamps, the parts of `execute`
-/// and the wait behind earlier requests have 32 bits each, since the phases have to add up. The
-/// parts of the other phases (`loop_wait`, and those of the transport) only have to lie within
-/// theirs, and so have 16 bits each, within 0.05 % of what was measured. The number of the job has
-/// 48.
+/// In the ring it has 128 bytes, of which only a few bits are unused. Stamps, the parts of
+/// `execute` and the wait behind earlier requests have 32 bits each, because the phases have to add
+/// up. The parts of the other phases (`loop_wait`, and those of the transport) only have to lie
+/// within their phases, so they have 16 bits each, within 0.05 % of the measured value. The number
+/// of the job has 48 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Ticks at which the request arrived.
+    /// The reading of the stamp `arrived`, in ticks.
     pub arrived_ticks: u64,
-    /// The request and its answer.
+    /// The facts of the request and its answer.
     pub facts: RequestFacts,
     /// The store's counts.
     pub counts: EngineCounts,
-    /// True if more comes to light after the answer.
+    /// True if more facts follow after the answer ([`Timeline::tell_later`]).
     pub(crate) is_told_later: bool,
     pub(crate) shift: u8,
+    /// The stamps that were taken: bit n for stamp n.
     pub(crate) taken: u8,
-    /// Offsets of the stamps after `arrived`.
+    /// The distances of the other stamps from `arrived`.
     pub(crate) offsets: [u32; STAMPS.len() - 1],
     pub(crate) waited: u32,
     pub(crate) parts: [u32; PARTS_MAX],
     pub(crate) loop_wait: Compact,
-    /// The lower half of what the transport measured.
+    /// The lower 32 bits of the transport's times.
     pub(crate) transport_low: u32,
-    /// The upper half, above the number of the job that the request waited for. In memory, too, a
-    /// record has 128 bytes: it is moved some times before it is in the ring.
+    /// The upper 16 bits of the transport's times, above the number of the job that the request
+    /// waited for. They share a word, so that a record has 128 bytes in memory too: it is moved
+    /// several times before it is in the ring.
     pub(crate) job_word: u64,
 }
 
@@ -80,7 +82,7 @@ impl Record {
             std::array::from_fn(|index| stamps[index + 1].since(arrived));
         let waited = timeline.waited_ticks();
         let parts = timeline.parts();
-        // It has as many bits as the longest of them.
+        // `all` has as many bits as the longest duration.
         let all = offsets.iter().chain(parts).fold(waited, |all, ticks| all | ticks);
         let shift = (u64::BITS - all.leading_zeros()).saturating_sub(u32::BITS).max(SHIFT_MIN);
         let scale = |ticks: u64| (ticks >> shift) as u32;
@@ -101,7 +103,7 @@ impl Record {
         }
     }
 
-    /// Takes the last stamp, `written`, of a request whose record was made before.
+    /// Adds the last stamp, `written`, to a record that was made before it.
     #[inline]
     pub(crate) fn stamp_written(&mut self, at: Ticks) {
         let ticks = at.since(Ticks(self.arrived_ticks));
@@ -112,7 +114,7 @@ impl Record {
         self.taken |= 1 << Stamp::Written as u8;
     }
 
-    /// Notes what the transport measured of `part`.
+    /// Sets the time that the transport measured for `part`.
     #[inline]
     pub(crate) fn set_transport_part(&mut self, part: TransportPart, ticks: u64) {
         let mut transport = self.transport();
@@ -122,7 +124,7 @@ impl Record {
         self.job_word = (bits >> 32) << JOB_BITS | self.waited_for();
     }
 
-    /// Takes ticks of other parts out of a part, no more than there are in it.
+    /// Moves ticks from the part `of` to `parts`, at most as many as it has.
     pub(crate) fn divide(&mut self, of: Part, parts: &[(Part, u64)]) {
         for (part, ticks) in parts {
             let left = &mut self.parts[of.slot()];
@@ -144,7 +146,7 @@ impl Record {
         self.shift = shift;
     }
 
-    /// The reading of `stamp`, as exact as the record's unit is, if it was taken.
+    /// The reading of `stamp`, rounded to the record's unit; none if it was not taken.
     #[must_use]
     pub fn stamp(&self, stamp: Stamp) -> Option<Ticks> {
         let is_taken = self.taken & (1 << stamp as u8) != 0;
@@ -155,7 +157,7 @@ impl Record {
         is_taken.then(|| Ticks(self.arrived_ticks.saturating_add(offset)))
     }
 
-    /// From when until when the request was ours: received until its last stamp.
+    /// The interval of the total: from `received` to the last stamp.
     #[inline]
     #[must_use]
     pub fn span(&self) -> (Ticks, Ticks) {
@@ -200,7 +202,8 @@ impl Record {
         [receive, parse, route, queue, execute, encode, write, unaccounted, total]
     }
 
-    /// From the first stamp after `arrived` (which is `received` in any whole request) to the last.
+    /// The units from the first stamp after `arrived` (`received` in any complete request) to the
+    /// last stamp.
     fn total_units(&self) -> u32 {
         let after_arrival = self.taken >> 1;
         if after_arrival == 0 {
@@ -222,7 +225,7 @@ impl Record {
         self.loop_wait.ticks().min(self.phase_ticks(Phase::Receive))
     }
 
-    /// Ticks of a part that the transport measured, within 0.05 %, and never more than its phase.
+    /// Ticks that the transport measured for a part, within 0.05 %, and never more than its phase.
     #[must_use]
     pub fn transport_ticks(&self, part: TransportPart) -> u64 {
         let transport = self.transport();
@@ -232,7 +235,7 @@ impl Record {
         transport.get(part).min(self.phase_ticks(part.phase()))
     }
 
-    /// The transport's times, not yet held against the phases.
+    /// The transport's times, not yet limited to their phases.
     #[inline]
     pub(crate) fn transport(&self) -> TransportTicks {
         let high = self.job_word >> JOB_BITS;
@@ -351,7 +354,7 @@ mod tests {
     use pellucid_clock::{Clock, SimulatedClock, Ticks};
     use proptest::prelude::*;
 
-    /// Builds a timeline out of steps; a step of `None` leaves the stamp out.
+    /// Makes a timeline from the steps between its stamps; `None` leaves the stamp out.
     fn timeline(steps: &[Option<u64>; 7], waited: u64, parts: [u64; 8]) -> Timeline {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let mut now = 1_000;
@@ -421,8 +424,8 @@ mod tests {
             prop_assert_eq!(late, Record::of(&timeline, RequestFacts::default()));
         }
 
-        /// A measurement within a phase is recorded as closely as 16 bits and the rounding of
-        /// the phase's ends allow, and never as more than the phase.
+        /// The error of a recorded part is that of 16 bits and of the rounding of its phase's ends;
+        /// a part is never longer than its phase.
         #[test]
         fn parts_of_the_transport_lie_within_their_phases(
             steps in steps(),
@@ -445,7 +448,7 @@ mod tests {
         }
 
         #[test]
-        fn words_bring_the_record_back(
+        fn a_record_round_trips_through_words(
             steps in steps(),
             parts in proptest::array::uniform8(0_u64..1 << 36),
             request in any::<u64>(),

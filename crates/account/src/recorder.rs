@@ -1,4 +1,4 @@
-//! The recorder of one thread: where timelines come from, and where they go.
+//! The recorder of one thread: begins timelines and records finished ones.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Recorder {
         self.ring.is_some()
     }
 
-    /// The clock, or ticks of zero where accounting is off.
+    /// A reading of the clock; zero ticks if accounting is off.
     #[inline]
     #[must_use]
     pub fn now(&self) -> Ticks {
@@ -61,14 +61,15 @@ impl Recorder {
         timeline
     }
 
-    /// Says that this thread is at no request: before it waits for the next.
+    /// Notes that this thread works at no request. Call it before the thread waits for the next
+    /// one.
     #[inline]
     pub fn rest(&self) {
         self.present.rest();
     }
 
-    /// Shows a request as away from this thread, handed over or streamed, until the flight that is
-    /// returned is dropped.
+    /// Shows a request as away from this thread (handed over or streamed) until the returned flight
+    /// is dropped.
     pub fn send_away(&self, timeline: &Timeline) -> Flight {
         if !timeline.is_on() {
             return Flight::default();
@@ -84,7 +85,7 @@ impl Recorder {
         })
     }
 
-    /// Shows a request that was away as the one that this thread is at.
+    /// Shows a request that was away as the one at which this thread works.
     pub fn take_back(&self, timeline: &Timeline, flight: Flight) {
         drop(flight);
         if timeline.is_on() {
@@ -103,24 +104,24 @@ impl Recorder {
         }
     }
 
-    /// The record of a request that only lacks its last stamp: it is half as large as the timeline
-    /// that it replaces. None where accounting is off.
+    /// Makes the record of a request that lacks only its last stamp; it is half as large as the
+    /// timeline that it replaces. None if accounting is off.
     #[inline]
     #[must_use]
     pub fn seal(&self, timeline: &Timeline, facts: RequestFacts) -> Option<Record> {
         (self.ring.is_some() && timeline.is_on()).then(|| Record::of(timeline, facts))
     }
 
-    /// As [`Recorder::record_sealed`], for a request during whose `write` so many ticks went into
-    /// encryption.
+    /// Records like [`Recorder::record_sealed`]; `encrypt_ticks` of the request's `write` were
+    /// spent on encryption.
     #[inline]
     pub fn record_encrypted(&self, record: &mut Record, written: Ticks, encrypt_ticks: u64) {
         record.set_transport_part(TransportPart::Encrypt, encrypt_ticks);
         self.record_sealed(record, written);
     }
 
-    /// Records a request that was sealed before, and whose last byte was written at `written`, or
-    /// which ended then.
+    /// Records a request that was sealed before. Its last byte was written at `written`, or it
+    /// ended then without a complete response.
     #[inline]
     pub fn record_sealed(&self, record: &mut Record, written: Ticks) {
         record.stamp_written(written);
@@ -132,9 +133,9 @@ impl Recorder {
         self.push(record);
     }
 
-    /// Has some of what this thread recorded counted now, if accounting is full: for a thread that
-    /// has a moment, some ten microseconds. Otherwise the thread that drains has to do it, on the
-    /// same processor if there is no other.
+    /// Counts some of this thread's records now, if accounting is full. This takes some ten
+    /// microseconds, and is for a thread that pauses. Otherwise the draining thread does it later,
+    /// on the same processor if there is no other.
     pub fn count_some(&self) {
         if let Some(ring) = &self.ring {
             self.shared.count_some(ring);

@@ -1,24 +1,24 @@
-//! The ring of records that belongs to one thread: one writer, read from aside.
+//! The ring of records of one thread: a lock-free buffer with one writer, which other threads read.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::record::{RECORD_WORDS, Record};
 
-/// Records that a ring holds. It is small enough to stay in a core's own cache, where a record
-/// costs a few nanoseconds; at 200,000 requests a second on one thread it reaches back 80 ms, eight
-/// times as far as the drain's pause.
+/// The number of records in a ring. The ring is small enough to stay in a core's own cache, where
+/// writing a record costs a few nanoseconds. At 200,000 requests a second on one thread it reaches
+/// back 80 ms, eight times the pause between drains.
 pub const RING_RECORDS: usize = 1 << 14;
 
-/// Records that a reader copies before it looks at them: 4 KiB.
+/// Records that a reader copies before it processes them: 4 KiB.
 const COPIED_TOGETHER: usize = 32;
 
-/// The slots are atomics only so that a reader that is overtaken reads rubbish and not undefined
-/// behaviour; it then notices by the head, and throws the rubbish away.
+/// A ring of records. The slots are atomics so that a reader which the writer overtakes reads
+/// garbage, and not undefined behaviour. It detects this by `claimed`, and discards the garbage.
 pub(crate) struct Ring {
     slots: Box<[[AtomicU64; RECORD_WORDS]]>,
-    /// Records ever written.
+    /// The number of records ever written.
     head: AtomicU64,
-    /// Records whose slots the writer may have begun to overwrite: `head` of the write under way.
+    /// The number of records ever begun: one more than `head` while a write is under way.
     claimed: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Ring {
     pub(crate) fn push(&self, record: &Record) {
         let head = self.head.load(Ordering::Relaxed);
         self.claimed.store(head + 1, Ordering::Relaxed);
-        // Whoever sees a word of the new record also sees that its slot was claimed.
+        // A reader that sees a word of the new record also sees that its slot was claimed.
         fence(Ordering::Release);
         let slot = &self.slots[head as usize & (self.slots.len() - 1)];
         for (place, word) in slot.iter().zip(record.to_words()) {
@@ -43,17 +43,17 @@ impl Ring {
         self.head.store(head + 1, Ordering::Release);
     }
 
-    /// The number of the oldest record that may still be there.
+    /// The number of the oldest record that may still be in the ring.
     pub(crate) fn oldest(&self) -> u64 {
         self.head.load(Ordering::Acquire).saturating_sub(self.slots.len() as u64)
     }
 
-    /// Hands records from number `from` on to `visit`, oldest first, `limit` at most. Returns the
-    /// number to go on from, and how many records were overwritten before they could be read.
+    /// Calls `visit` with the records from number `from` on, oldest first, at most `limit` of them.
+    /// Returns the number to continue from, and how many records were overwritten before they could
+    /// be read.
     ///
-    /// They are copied some at a time, and looked at afterwards: what was stored word by word a
-    /// moment ago, and is then read in larger pieces, has to wait until everything stored before it
-    /// is in the cache.
+    /// Records are copied in groups before they are processed: memory that was just stored word by
+    /// word and is then loaded in larger pieces stalls until all earlier stores are in the cache.
     pub(crate) fn read_from(
         &self,
         from: u64,
@@ -80,7 +80,7 @@ impl Ring {
         (head, lost)
     }
 
-    /// Copies a record, unless it was overwritten.
+    /// Copies a record; false if it was overwritten.
     #[inline]
     fn copy(&self, number: u64, words: &mut [u64; RECORD_WORDS]) -> bool {
         let slot = &self.slots[number as usize & (self.slots.len() - 1)];
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_counted_as_lost() {
+    fn overwritten_records_are_counted_as_lost() {
         let ring = Ring::new(4);
         for request in 0..6 {
             ring.push(&numbered(request));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_beside_the_writer_sees_whole_records_in_order() {
+    fn a_concurrent_reader_sees_intact_records_in_order() {
         const RECORDS: u64 = if cfg!(miri) { 300 } else { 200_000 };
         let ring = Ring::new(if cfg!(miri) { 8 } else { 64 });
         std::thread::scope(|scope| {

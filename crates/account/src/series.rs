@@ -1,4 +1,4 @@
-//! The histograms of one operation and outcome, for now and for each of the last seconds.
+//! The histograms of one operation and outcome: since the start, and of each of the last seconds.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,11 @@ use crate::work::WorkSums;
 /// The longest window, in seconds.
 pub const WINDOW_SECONDS_MAX: usize = 600;
 
-/// The records of a stretch of time.
+/// The counts of the records of a stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) measures: Vec<Histogram>,
-    /// By number; grown on demand, as most are never met.
+    /// The shapes by number; grown on demand, because most numbers never occur.
     shapes: Vec<Option<Box<Shape>>>,
     /// The store's counts.
     pub(crate) work: Box<WorkSums>,
@@ -45,7 +45,8 @@ impl Tally {
         self.work.merge(&second.work);
     }
 
-    /// The requests whose rank by total lies between the two quantiles, taken shape by shape.
+    /// The sum of the shapes of requests whose totals lie between two quantiles. A shape counts as
+    /// a whole if any of its requests does.
     pub(crate) fn shape_between(&self, low: f64, high: f64) -> Shape {
         let count = self.measures[TOTAL].count as f64;
         let mut shape = Shape::EMPTY;
@@ -61,14 +62,14 @@ impl Tally {
     }
 }
 
-/// All that is known of one operation and outcome.
+/// The counts of one operation and outcome.
 pub(crate) struct Series {
     pub(crate) operation: u8,
     pub(crate) outcome: u8,
-    /// Since the start, without the current second.
+    /// The counts since the start, without the current second.
     before: Tally,
     current: Filling,
-    /// The number of each past second that had requests, and what it had.
+    /// The number and the counts of each past second that had requests.
     seconds: VecDeque<(u64, Second)>,
 }
 
@@ -89,8 +90,8 @@ impl Series {
         self.current.add(record, table, parts_used)
     }
 
-    /// Closes the second with this number, and hands the counts of its totals by bucket on to
-    /// `totals`.
+    /// Closes the second with this number, and calls `totals` with the counts of its totals by
+    /// bucket, if it had requests.
     pub(crate) fn close_second(
         &mut self,
         second: u64,
@@ -109,7 +110,7 @@ impl Series {
         }
     }
 
-    /// The records since second number `from`, or since the start.
+    /// The counts since second number `from`, or, with none, since the start.
     pub(crate) fn tally(&self, from: Option<u64>, clock: &Clock) -> Tally {
         let mut tally = match from {
             None => self.before.clone(),

@@ -1,4 +1,4 @@
-//! Shapes: sums of all measures over requests whose totals are about the same.
+//! Shapes: sums of all measures over requests with similar totals.
 
 use pellucid_clock::Clock;
 
@@ -6,27 +6,30 @@ use crate::phase::PHASES;
 use crate::timeline::PARTS_MAX;
 use crate::transport::TRANSPORT_PARTS;
 
-/// Slots of a request's measures: the phases, then these.
+/// The index of the total among a request's measures; the phases precede it.
 pub(crate) const TOTAL: usize = PHASES.len();
+/// The index of `loop_wait` among the measures.
 pub(crate) const LOOP_WAIT: usize = TOTAL + 1;
+/// The index of the first part of `execute` among the measures.
 pub(crate) const PARTS: usize = LOOP_WAIT + 1;
+/// The index of the first part of the transport among the measures.
 pub(crate) const TRANSPORT: usize = PARTS + PARTS_MAX;
+/// The number of measures.
 pub(crate) const MEASURES: usize = TRANSPORT + TRANSPORT_PARTS.len();
 
-/// So many buckets of the total share a shape, as a power of two: a shape then stands for totals
-/// within 1/32 of each other, and those of a drain stay in a core's own cache. With one for each
-/// bucket, to wait for them was a seventh of the time that it takes to count a request.
+/// The binary logarithm of the number of buckets of the total that share a shape. So the totals of
+/// a shape differ by at most 1/32, and the shapes of a drain stay in a core's own cache. With a
+/// shape for each bucket, cache misses took a seventh of the time of counting a request.
 const SHAPE_SHARED_BITS: u32 = 2;
 
-/// The number of the shape that requests whose total is in `bucket` belong to.
+/// The number of the shape of requests whose total is in `bucket`.
 #[inline]
 pub(crate) fn shape_number(bucket: usize) -> usize {
     bucket >> SHAPE_SHARED_BITS
 }
 
-/// Sums of all measures, in nanoseconds, over the requests whose totals are about the same
-/// ([`shape_number`]): the shape of the requests around a quantile can be told from them, and from
-/// nothing that keeps phases apart.
+/// The sums of all measures over the requests with similar totals ([`shape_number`]). They give the
+/// mean phases of the requests around a quantile, which separate histograms of the phases cannot.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) count: u64,
@@ -36,7 +39,7 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) const EMPTY: Shape = Shape { count: 0, sums: [0; MEASURES] };
 
-    /// The same with sums in nanoseconds, where they were in ticks.
+    /// Converts the sums from ticks to nanoseconds.
     pub(crate) fn in_ns(&self, clock: &Clock) -> Shape {
         Shape { count: self.count, sums: self.sums.map(|ticks| clock.nanoseconds(ticks)) }
     }

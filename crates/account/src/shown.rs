@@ -1,4 +1,4 @@
-//! Answers of the account about single requests rather than their sums.
+//! Queries of the account about single requests, slow requests, and interference.
 
 use pellucid_clock::Ticks;
 
@@ -9,40 +9,40 @@ use crate::record::Record;
 use crate::state::{Accounting, Names};
 use crate::views::{InFlightView, InterferenceView, SlowOperation, Viewer};
 
-/// A record that ended so much earlier than another was drained before it: drains are 10 ms apart,
-/// unless the draining thread has to wait for a core. In nanoseconds.
+/// The largest distance of drained records from the order of their ends, in nanoseconds. Drains are
+/// 10 ms apart, but the draining thread may have to wait for a core.
 const ORDER_SLACK_NS: u64 = 500_000_000;
 
-/// The requests of the last seconds, and what ran beside them.
+/// The requests of the last seconds, and the jobs that ran beside them.
 #[derive(Clone, Debug)]
 pub struct Recent {
-    /// Those that ended since then, the newest last.
+    /// The requests that ended in that time, the newest last.
     pub records: Vec<Record>,
-    /// Background jobs of that time, by their numbers.
+    /// The background jobs of that time, in the order of their numbers.
     pub jobs: Vec<Job>,
     /// The names of the jobs' kinds.
     pub activity: Activity,
-    /// The beginning of the account, for times that begin at zero.
+    /// The beginning of the account, as the origin of times.
     pub began: Ticks,
-    /// The time of the question.
+    /// The time of the query.
     pub now: Ticks,
 }
 
 impl Account {
-    /// The names behind slots.
+    /// The names of operations, outcomes and parts, by slot.
     #[must_use]
     pub fn names(&self) -> Names {
         self.shared.names
     }
 
-    /// The background jobs that the account knows of.
+    /// The background jobs, as set by [`Account::watch`].
     #[must_use]
     pub fn activity(&self) -> Activity {
         self.state().watch.activity.clone()
     }
 
     /// The requests that ended in the last `seconds`, as far as they are kept
-    /// ([`crate::HISTORY_RECORDS`]); at most `limit`, the newest.
+    /// ([`crate::HISTORY_RECORDS`]); if there are more than `limit`, the newest ones.
     #[must_use]
     pub fn recent(&self, seconds: u64, limit: usize) -> Recent {
         let mut state = self.state();
@@ -53,7 +53,7 @@ impl Account {
             self.shared.drain_locked(&mut state);
             state.watch.history.since(since, self.slack(), limit)
         } else {
-            // Nobody drains the rings: what they hold is all there is.
+            // No thread drains the rings, so that they hold all that is known.
             let mut records = Vec::new();
             for reading in &state.rings {
                 reading.ring.read_from(reading.ring.oldest(), u64::MAX, |record, _| {
@@ -71,7 +71,7 @@ impl Account {
         Recent { records, jobs, activity, began: self.shared.began, now }
     }
 
-    /// The requests that ended after `moment`, as far as they are kept, by their ends.
+    /// The requests that ended after `moment`, as far as they are kept, in the order of their ends.
     #[must_use]
     pub fn ended_after(&self, moment: Ticks) -> Vec<Record> {
         let mut state = self.state();
@@ -84,8 +84,8 @@ impl Account {
         records
     }
 
-    /// The slow requests, by operation, at most `limit` of each sort; only operations that
-    /// occurred. Nothing is known of them unless accounting is `full`.
+    /// The slow requests of each operation that occurred: at most `limit` of the slowest, and of
+    /// the newest. Empty unless accounting is `full`.
     #[must_use]
     pub fn slow(&self, limit: usize) -> Vec<SlowOperation> {
         let mut state = self.state();
@@ -99,8 +99,8 @@ impl Account {
         occurred.map(|(slot, operation)| viewer.slow(slot, operation, limit)).collect()
     }
 
-    /// The requests under way: those that event loops are at, and those that left them. The oldest
-    /// come first.
+    /// The requests under way, the oldest first: those at which event loops work, and those that
+    /// left their loops.
     #[must_use]
     pub fn in_flight(&self) -> Vec<InFlightView> {
         let state = self.state();
@@ -117,8 +117,8 @@ impl Account {
         all.iter().map(|request| viewer.in_flight(request, &waits)).collect()
     }
 
-    /// The interference of each kind of background job with requests: in the last ten
-    /// minutes, or since the start.
+    /// The interference of each kind of background job with requests: since the start, or in the
+    /// last ten minutes.
     #[must_use]
     pub fn interference(&self, since_start: bool) -> Vec<InterferenceView> {
         let mut state = self.state();
@@ -135,7 +135,7 @@ impl Account {
         operations.map(|(slot, counts)| view(&viewer, slot, counts)).collect()
     }
 
-    /// Largest distance of records of different threads from the order of their ends, in ticks.
+    /// The value of [`ORDER_SLACK_NS`] in ticks.
     fn slack(&self) -> u64 {
         self.shared.clock.ticks(ORDER_SLACK_NS)
     }

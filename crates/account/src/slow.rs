@@ -1,9 +1,9 @@
 //! Slow requests, and the facts that are kept of them.
 //!
-//! Slow is what the others are not: a request is if its total is above a high quantile of the last
-//! seconds' totals of its operation. A fixed threshold would be silent on a fast machine and shout
-//! on a slow one. Of slow requests the newest are kept, and of all requests the slowest of the last
-//! minutes, each with the background jobs that overlapped it, while these are still remembered.
+//! A request is slow if its total is above a high quantile of the recent totals of its operation. A
+//! fixed threshold would find nothing on a fast machine and too much on a slow one. The newest slow
+//! requests are kept, and the slowest of all requests of the last minutes, each with the background
+//! jobs that overlapped it, as far as these are still remembered.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,29 +15,29 @@ use crate::record::Record;
 
 /// The quantile of an operation's totals above which a request is slow.
 pub const SLOW_QUANTILE: f64 = 0.99;
-/// Requests of an operation that have to be known before one of them can be slow.
+/// The number of requests of an operation from which on one of them can be slow.
 pub const SLOW_REQUESTS_MIN: u64 = 100;
-/// The weight of requests a second later: the threshold looks back some ten seconds.
+/// The decay of the counts per second: the threshold looks back some ten seconds.
 const FADING: f64 = 0.9;
-/// A bucket that counts less than this is forgotten.
+/// The count below which a bucket is removed.
 const FADED: f64 = 0.01;
-/// Slow requests kept of each operation, the newest.
+/// The number of slow requests kept of each operation: the newest.
 pub const CROSSED_KEPT: usize = 128;
-/// Requests kept of each operation and stretch of time, the slowest.
+/// The number of requests kept of each operation and stretch of time: the slowest.
 pub const SLOWEST_KEPT: usize = 16;
-/// The length of such a stretch; the one before the present is kept, too.
+/// The length of such a stretch; the previous stretch is kept as well.
 const SLOWEST_SECONDS: u64 = 300;
-/// Jobs that are noted with a request; of more, the last to begin.
+/// The most jobs kept with a request.
 pub(crate) const OVERLAPS_KEPT: usize = 16;
-/// Slow requests kept of one drain of the rings: when everything is slow, keeping it must not make
-/// it slower. All are counted.
+/// The most slow requests kept of one drain, so that keeping them costs little when all requests
+/// are slow. All are counted.
 const CROSSED_PER_DRAIN: usize = 64;
 
-/// A request that is kept, with its surroundings.
+/// A request that is kept, with the jobs beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowRequest {
     pub(crate) record: Record,
-    /// The threshold of its operation then, in nanoseconds, if it was above one.
+    /// The threshold that it exceeded; none if it was not slow.
     pub(crate) threshold_ns: Option<u64>,
     pub(crate) overlapped: Vec<Job>,
     pub(crate) waited_for: Option<Job>,
@@ -45,18 +45,19 @@ pub(crate) struct SlowRequest {
 
 /// The figures of one operation.
 pub(crate) struct Operation {
-    /// In ticks; none is above it until there are enough requests.
+    /// The threshold; the maximum until there are enough requests.
     threshold_ticks: u64,
     pub(crate) threshold_ns: Option<u64>,
-    /// Faded counts by bucket of the total.
+    /// The decayed counts by bucket of the total.
     recent: BTreeMap<u16, f64>,
-    /// Requests, and of them those that were slow.
+    /// The number of requests.
     pub(crate) requests: u64,
+    /// The number of slow requests.
     pub(crate) slow: u64,
     pub(crate) crossed: VecDeque<SlowRequest>,
     pub(crate) slowest: Vec<SlowRequest>,
     pub(crate) slowest_before: Vec<SlowRequest>,
-    /// The least total in `slowest`, once it is full.
+    /// The smallest total in `slowest` once that is full; zero before.
     slowest_floor_ticks: u64,
 }
 
@@ -83,7 +84,7 @@ impl Operation {
 
     fn fade(&mut self, clock: &Clock) {
         let all: f64 = self.recent.values().sum();
-        // What an idle operation once took stays its threshold.
+        // With too few recent requests, the last threshold stays.
         if all >= SLOW_REQUESTS_MIN as f64 {
             let mut below = 0.0;
             let bucket = self.recent.iter().find(|(_, count)| {
@@ -132,7 +133,7 @@ impl Slow {
         self.crossed_in_drain = 0;
     }
 
-    /// Counts a request, keeps it if it is worth it, and says whether it was slow.
+    /// Counts a request, and keeps it if it is slow or among the slowest. True if it was slow.
     #[inline]
     pub(crate) fn see(&mut self, record: &Record, total_ticks: u64, activity: &Activity) -> bool {
         let Some(operation) = self.operations.get_mut(usize::from(record.facts.operation)) else {
@@ -158,14 +159,14 @@ impl Slow {
         is_slow
     }
 
-    /// Counts what a second had of an operation, by bucket of the total.
+    /// Adds the counts of one operation in a past second, by bucket of the total.
     pub(crate) fn count_second(&mut self, operation: u8, buckets: &[(u16, u32)]) {
         if let Some(operation) = self.operations.get_mut(usize::from(operation)) {
             operation.count(buckets);
         }
     }
 
-    /// Moves the thresholds, once all of the second that ended is counted.
+    /// Updates the thresholds, after all counts of the past second were added.
     pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
         for operation in &mut self.operations {
             operation.fade(clock);
@@ -218,7 +219,7 @@ mod tests {
         slow.close_second(1, &clock);
         assert!(see(&mut slow, 0, 2_000) && !see(&mut slow, 0, 900));
         assert!(!see(&mut slow, 1, 1 << 40), "there are too few of the other");
-        // Half of them are slower from now on, and soon that is what is normal.
+        // From now on half of them are slower, so that the threshold rises.
         for second in 2..20 {
             slow.count_second(0, &[(bucket(1_000), 50), (bucket(50_000), 50)]);
             slow.close_second(second, &clock);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_are_kept_for_their_minutes_and_no_more_than_there_is_room_for() {
+    fn a_limited_number_of_slowest_requests_is_kept_for_two_stretches() {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let activity = Activity::new(&[]);
         let mut slow = Slow::new(1);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_slow_a_drain_keeps_few_and_counts_all() {
+    fn if_all_are_slow_a_drain_keeps_few_and_counts_all() {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let activity = Activity::new(&[]);
         let mut slow = Slow::new(1);

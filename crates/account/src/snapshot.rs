@@ -12,19 +12,19 @@ use crate::work::EngineWork;
 /// The name of the schema of [`Snapshot`] as JSON.
 pub const SCHEMA: &str = "pellucid.account.v1";
 
-/// The quantiles around which the shape of requests is shown.
+/// The quantiles around which the mean phases of requests are shown.
 pub const AROUND_QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 /// The account of all requests within a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// [`SCHEMA`].
+    /// The name of the schema: [`SCHEMA`].
     pub schema: String,
     /// `off`, `ring` or `full`; the histograms are empty unless it is `full`.
     pub accounting: String,
-    /// Length of the window in seconds: what was asked for, or the time since the start.
+    /// The length of the window: the requested one, or the time since the start if that is shorter.
     pub window_seconds: f64,
-    /// The source of the readings.
+    /// The clock of the readings.
     pub clock: ClockFacts,
     /// Records that were overwritten before they could be counted.
     pub records_lost: u64,
@@ -32,12 +32,12 @@ pub struct Snapshot {
     pub operations: Vec<OperationAccount>,
 }
 
-/// The clock behind the figures.
+/// The clock from which the figures come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockFacts {
-    /// `tsc`, `monotonic` or `simulated`.
+    /// The source: `tsc`, `monotonic` or `simulated`.
     pub source: String,
-    /// Its calibrated rate.
+    /// The calibrated rate of the clock.
     pub ticks_per_second: u64,
 }
 
@@ -48,9 +48,9 @@ pub struct OperationAccount {
     pub operation: String,
     /// The outcome's name, such as `ok` or `missing`.
     pub outcome: String,
-    /// Requests.
+    /// The number of requests.
     pub count: u64,
-    /// Received to written.
+    /// The time from received to written.
     pub total: Distribution,
     /// The phases, `receive` first, `unaccounted` last. All but `receive` add up to the total.
     pub phases: Vec<Named>,
@@ -71,68 +71,68 @@ pub struct OperationAccount {
     pub engine: EngineWork,
 }
 
-/// A distribution and what it is of.
+/// The distribution of a named phase or part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Named {
-    /// Name of the phase or part.
+    /// The name of the phase or part.
     pub name: String,
-    /// Its durations.
+    /// The distribution of its durations.
     #[serde(flatten)]
     pub distribution: Distribution,
 }
 
-/// A distribution of durations in nanoseconds. Count, mean, least and greatest are exact, quantiles
-/// within 0.8 %; of `loop_wait` and the parts of the transport, all but the count within 0.05 %
-/// more.
+/// A distribution of durations in nanoseconds. Count, mean, minimum and maximum are exact, and
+/// quantiles are within 0.8 %. For `loop_wait` and the parts of the transport, all except the count
+/// have an additional error of 0.05 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Their number.
+    /// The number of durations.
     pub count: u64,
-    /// The least.
+    /// The minimum.
     pub min_ns: u64,
-    /// First quartile.
+    /// The first quartile.
     pub q1_ns: u64,
-    /// Mean.
+    /// The mean.
     pub mean_ns: f64,
-    /// Third quartile.
+    /// The third quartile.
     pub q3_ns: u64,
-    /// The greatest.
+    /// The maximum.
     pub max_ns: u64,
-    /// Median.
+    /// The median.
     pub p50_ns: u64,
-    /// 90 % are not above.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 % are not above.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % are not above.
+    /// The 99.9th percentile.
     #[serde(rename = "p99.9_ns")]
     pub p99_9_ns: u64,
-    /// 99.99 % are not above.
+    /// The 99.99th percentile.
     #[serde(rename = "p99.99_ns")]
     pub p99_99_ns: u64,
-    /// Logarithmic histogram: lowest value of each power of two that occurred, and its count.
+    /// A logarithmic histogram: the lowest value of each power of two that occurred, and its count.
     pub log2: Vec<(u64, u64)>,
-    /// The fine buckets of the total: lowest value, highest value, count. Empty for others.
+    /// The fine buckets: lowest value, highest value, count. Only the total has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<(u64, u64, u64)>,
 }
 
-/// The mean shape of the requests around one quantile of the total. Means add up where quantiles do
-/// not, so this is what may be stacked.
+/// The mean phases and parts of the requests around one quantile of the total. Means add up and
+/// quantiles do not, so these may be stacked in a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Around {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Requests that were looked at.
+    /// The number of these requests.
     pub count: u64,
-    /// Mean of their totals.
+    /// The mean of their totals.
     pub total_mean_ns: f64,
     /// The phases within the total, with their shares of it.
     pub phases: Vec<Share>,
-    /// Mean of what preceded the total: `receive`.
+    /// The mean of `receive`, which precedes the total.
     pub receive_mean_ns: f64,
-    /// The transport's parts of other phases, with their shares of the total; of `decrypt`, which
-    /// precedes it, that is a ratio.
+    /// The transport's parts of other phases, with their shares of the total. `decrypt` precedes
+    /// the total, so its share is only a ratio.
     #[serde(default)]
     pub transport_parts: Vec<Share>,
     /// The parts of `execute`, with their shares of the total.
@@ -142,11 +142,11 @@ pub struct Around {
 /// A share of the total.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Name of the phase or part.
+    /// The name of the phase or part.
     pub name: String,
-    /// Mean duration.
+    /// The mean duration.
     pub mean_ns: f64,
-    /// Of the total, 0 to 1.
+    /// The share of the total, 0 to 1.
     pub share: f64,
 }
 
@@ -237,8 +237,8 @@ pub(crate) fn operation_account(
     }
 }
 
-/// Looks at the requests within half the distance from the quantile to 1, and at most 1 % of them
-/// to either side.
+/// The mean phases of the requests around `quantile`: on either side those within half the distance
+/// from the quantile to 1, and at most 1 % of all.
 fn around(quantile: f64, part_names: &[&str], tally: &Tally) -> Around {
     let reach = ((1.0 - quantile) / 2.0).min(0.01);
     let shape = tally.shape_between(quantile - reach, quantile + reach);

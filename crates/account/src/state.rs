@@ -15,25 +15,25 @@ use crate::ring::Ring;
 use crate::series::{Series, WINDOW_SECONDS_MAX};
 use crate::watch::Watch;
 
-/// Records that a thread counts when it has a moment: some 10 µs.
+/// Records that [`Shared::count_some`] counts at most: some 10 µs.
 const COUNTED_IN_A_MOMENT: usize = 160;
-/// The work of the threads that count.
+/// The name of the counting, for profiles.
 pub(crate) static ACCOUNT: Job = Job::new("account");
 
-/// The extent of the account.
+/// The extent of accounting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
     /// No readings are taken.
     Off,
     /// Requests are recorded in the rings, for the flight recorder; nothing is derived from them.
     Ring,
-    /// Requests are recorded, and counted in histograms aside.
+    /// Requests are recorded, and counted in histograms by another thread.
     #[default]
     Full,
 }
 
 impl Accounting {
-    /// The name on the command line and in JSON.
+    /// The name, as on the command line and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl FromStr for Accounting {
             "off" => Ok(Accounting::Off),
             "ring" => Ok(Accounting::Ring),
             "full" => Ok(Accounting::Full),
-            _ => Err(format!("`{text}` is none of off, ring and full")),
+            _ => Err(format!("`{text}` is not one of off, ring and full")),
         }
     }
 }
@@ -60,13 +60,13 @@ impl FromStr for Accounting {
 /// The names behind the slots in records.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
-    /// Operations of the API.
+    /// The operations of the API.
     pub operations: &'static [&'static str],
     /// The outcomes of requests.
     pub outcomes: &'static [&'static str],
-    /// Parts of `execute`, at most [`PARTS_MAX`](crate::PARTS_MAX).
+    /// The parts of `execute`, at most [`PARTS_MAX`](crate::PARTS_MAX).
     pub parts: &'static [&'static str],
-    /// Operations, by slot, whose parts have other names, as many as there are `parts`.
+    /// The operations, by slot, whose parts have other names; as many names as in `parts`.
     pub other_parts: &'static [(u8, &'static [&'static str])],
 }
 
@@ -79,7 +79,7 @@ impl Names {
     }
 }
 
-/// The receiver of each record, with its total in ticks.
+/// A function that is called with each record and its total in ticks.
 type Listener = Box<dyn FnMut(&Record, u64) + Send>;
 
 /// The part of an account that its recorders share.
@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     pub(crate) stop_signal: Condvar,
 }
 
-/// The records that were drained, and the rings that are.
+/// The counts of the drained records, and the rings to drain.
 pub(crate) struct State {
     pub(crate) rings: Vec<Reading>,
     pub(crate) watch: Watch,
@@ -103,11 +103,11 @@ pub(crate) struct State {
     pub(crate) records_lost: u64,
     pub(crate) listener: Option<Listener>,
     pub(crate) late: Late,
-    /// Number of the second, since the account began, that is being filled.
+    /// The number of the current second, since the account began.
     pub(crate) second: u64,
 }
 
-/// The readings of one recorder.
+/// The state of one recorder that the account reads, and the position in its ring.
 pub(crate) struct Reading {
     pub(crate) ring: Arc<Ring>,
     next: u64,
@@ -154,7 +154,7 @@ impl Shared {
                 let totals = |buckets: &[_]| watch.slow.count_second(operation, buckets);
                 series.close_second(closed, &clock, totals);
             }
-            // Seconds without a drain count as well, as far as anything reaches back.
+            // Seconds without a drain are closed as well, as far as any window reaches back.
             let from = closed.max(now_second.saturating_sub(WINDOW_SECONDS_MAX as u64));
             (from..now_second).for_each(|second| watch.close_second(second, &clock));
             state.second = now_second;
@@ -163,13 +163,13 @@ impl Shared {
         state.count(self, None, u64::MAX);
     }
 
-    /// The number of the second, since the account began, that it is.
+    /// The number of the present second, since the account began.
     fn now_second(&self) -> u64 {
         self.clock.nanoseconds(self.clock.now().since(self.began)) / 1_000_000_000
     }
 
-    /// Counts some records of one ring, unless somebody else is at the account. What takes longer
-    /// than a few microseconds is left to the thread that drains.
+    /// Counts some records of one ring, unless another thread holds the account. Work that takes
+    /// longer than a few microseconds is left to the draining thread.
     pub(crate) fn count_some(&self, ring: &Arc<Ring>) {
         if self.accounting != Accounting::Full {
             return;
@@ -185,7 +185,7 @@ impl Shared {
 }
 
 impl State {
-    /// Reads the ring of a further recorder.
+    /// Adds the ring of another recorder to those that are read.
     pub(crate) fn read_also(
         &mut self,
         ring: Arc<Ring>,
@@ -195,7 +195,7 @@ impl State {
         self.rings.push(Reading { ring, next: 0, present, away });
     }
 
-    /// Counts what the rings hold, or what `only` holds: so many records of each at most.
+    /// Counts the records of all rings, or of the ring `only`; at most `limit` records of each.
     fn count(&mut self, shared: &Shared, only: Option<&Arc<Ring>>, limit: u64) {
         let (clock, names) = (shared.clock, shared.names);
         let State { rings, series, table, records_lost, watch, listener, late, .. } = self;

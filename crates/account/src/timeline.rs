@@ -1,4 +1,4 @@
-//! The timeline: what one request carries to be accounted for.
+//! The timeline: the stamps and laps that one request collects on its way.
 
 use pellucid_clock::{Clock, Ticks};
 
@@ -10,19 +10,19 @@ use crate::transport::{TransportPart, TransportTicks};
 /// The largest number of parts of `execute` that a store may name.
 pub const PARTS_MAX: usize = 8;
 
-/// The store's work for a request, counted rather than timed: a stamp costs more than a step
-/// through a level that is in memory.
+/// The store's work for a request, counted rather than timed, because a stamp costs more than the
+/// search of a level in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EngineCounts {
-    /// Look-ups in the ledger; without one, `found_in` says nothing.
+    /// Look-ups in the ledger; if there are none, `found_in` has no meaning.
     pub look_ups: u8,
-    /// The place of the key: 0 nowhere, 1 memtable, 2 + n in level n.
+    /// The place where the key was found: 0 nowhere, 1 memtable, 2 + n level n.
     pub found_in: u8,
     /// Ledger tables whose key range held the key.
     pub tables: u8,
     /// Filters that ruled the key out.
     pub filters_excluded: u8,
-    /// Filters that let a key pass which the table does not hold.
+    /// Filters that let a key pass which the table does not hold (false positives).
     pub filters_false: u8,
     /// Ledger blocks searched.
     pub blocks: u8,
@@ -30,11 +30,11 @@ pub struct EngineCounts {
     pub records: u8,
 }
 
-/// The stamps and laps of one request, carried along by `&mut`.
+/// The stamps and laps of one request, passed along by `&mut`.
 ///
-/// A stamp marks the border of two phases. A lap gives the time since the last stamp or lap to one
-/// part of `execute`, so that parts, like phases, never overlap. A timeline that is off takes no
-/// readings and costs a branch.
+/// A stamp marks the border between two phases. A lap adds the time since the last stamp or lap to
+/// one part of `execute`, so that parts, like phases, never overlap. A timeline that is off takes
+/// no readings and costs a branch.
 ///
 /// ```
 /// use pellucid_account::{Part, Phase, Stamp, Timeline};
@@ -60,9 +60,9 @@ pub struct Timeline {
     lap_began: Ticks,
     /// True if a lap was closed since the last stamp.
     lapped: bool,
-    /// The turn of the event loop to the connection, between arrived and received.
+    /// The moment at which the event loop turned to the connection, between arrived and received.
     attended: Ticks,
-    /// Ticks that the whole request waited, received, behind its predecessors on the connection.
+    /// Ticks that the received request waited behind its predecessors on the connection.
     waited_ticks: u64,
     parts_ticks: [u64; PARTS_MAX],
     /// The transport's times within its phases.
@@ -71,23 +71,24 @@ pub struct Timeline {
     request: u64,
     /// The slot of its operation, once it is known.
     operation: u8,
-    /// The place where others see the request under way.
+    /// The place in which other threads see the request under way.
     present: &'static Present,
-    /// The background job that the request waited for longest, and how long.
+    /// The number of the background job that the request waited for longest; zero for none.
     waited_for: u64,
+    /// The ticks of that wait.
     waited_for_ticks: u64,
     /// The store's counts.
     pub counts: EngineCounts,
-    /// True if the client asked to be shown the timeline with the response.
+    /// True if the client asked for the timeline with the response.
     pub is_wanted: bool,
-    /// True if more comes to light after the answer.
+    /// True if more facts follow after the answer.
     is_told_later: bool,
     /// The names of the parts in this account.
     part_names: &'static [&'static str],
 }
 
 impl Timeline {
-    /// A timeline that is off: embedders and tests that want no account pass it.
+    /// A timeline that is off, for callers without an account.
     #[must_use]
     pub fn off() -> Timeline {
         Timeline::new(Clock::monotonic(), Ticks(0), false)
@@ -138,7 +139,8 @@ impl Timeline {
         self.clock
     }
 
-    /// Takes `stamp` now, and begins a lap. Returns the reading (zero ticks where it is off).
+    /// Takes `stamp` now, and begins a lap. Returns the reading (zero ticks if the timeline is
+    /// off).
     #[inline]
     pub fn stamp(&mut self, stamp: Stamp) -> Ticks {
         if !self.on {
@@ -150,7 +152,7 @@ impl Timeline {
         now
     }
 
-    /// Takes `stamp` with a reading that was taken elsewhere, and begins a lap there.
+    /// Takes `stamp` with a reading from elsewhere, and begins a lap at that reading.
     #[inline]
     pub fn stamp_at(&mut self, stamp: Stamp, at: Ticks) {
         pellucid_thread::set_phase(stamp.label());
@@ -176,8 +178,8 @@ impl Timeline {
         probe::stamp(request, operation, stamp as u64, self.clock.nanoseconds(at.0), waited_ns);
     }
 
-    /// Gives the request its number, under which others see it from now on, with the moment at
-    /// which it was received.
+    /// Sets the number of the request, and the moment at which it was received. From now on, other
+    /// threads see it under that number.
     #[inline]
     pub fn identify(&mut self, request: u64, received: Ticks) {
         pellucid_thread::set_request(request);
@@ -191,14 +193,14 @@ impl Timeline {
         }
     }
 
-    /// Says which operation the request turned out to be: a slot of [`crate::Names::operations`].
+    /// Sets the operation of the request: a slot of [`crate::Names::operations`].
     #[inline]
     pub fn set_operation(&mut self, operation: u8) {
         self.operation = operation;
     }
 
-    /// Notes that the request waited `ticks` for the background job with this number, which is not
-    /// the same as that the job ran meanwhile. Of several, the longest wait counts.
+    /// Notes that the request waited `ticks` for the background job with this number. It is not
+    /// enough that the job ran at the same time. Of several waits, the longest is kept.
     #[inline]
     pub fn wait_for(&mut self, job: u64, ticks: u64) {
         if self.on && job != 0 && ticks >= self.waited_for_ticks {
@@ -212,30 +214,30 @@ impl Timeline {
         self.waited_for
     }
 
-    /// As which number others see it; zero as long as it has none.
+    /// The number of the request; zero while it has none.
     #[must_use]
     pub fn request(&self) -> u64 {
         self.request
     }
 
-    /// Says that more will be told of the request after its answer ([`crate::LateParts`]): its
-    /// record waits for that, for a while.
+    /// Notes that more facts of the request will follow after its answer ([`crate::LateParts`]).
+    /// Its record waits for them, for a limited time.
     pub fn tell_later(&mut self) {
         self.is_told_later = true;
     }
 
-    /// True if more will be told of it.
+    /// True if more facts will follow after the answer.
     pub(crate) fn is_told_later(&self) -> bool {
         self.is_told_later
     }
 
-    /// The slot of its operation; one that no operation has if it is not known.
+    /// The slot of its operation; a slot that no operation has while that is unknown.
     #[must_use]
     pub fn operation(&self) -> u8 {
         self.operation
     }
 
-    /// The names of the parts, by slot, in the account that the timeline is of.
+    /// The names of the parts, by slot, of the account to which the timeline belongs.
     #[must_use]
     pub fn part_names(&self) -> &'static [&'static str] {
         self.part_names
@@ -245,14 +247,14 @@ impl Timeline {
         self.part_names = names;
     }
 
-    /// Has `present` show what becomes of the request.
+    /// Makes `present` show the progress of the request.
     #[inline]
     pub(crate) fn show_in(&mut self, present: &'static Present) {
         self.present = present;
     }
 
-    /// Takes `stamp` at the end of the lap that was just closed, or now if none was: a reading
-    /// costs more than the few instructions between a store's last lap and its caller's next stamp.
+    /// Takes `stamp` at the end of the last lap, or now if there was none since the last stamp.
+    /// This saves a reading, which costs more than the few instructions since that lap.
     #[inline]
     pub fn stamp_after_lap(&mut self, stamp: Stamp) {
         if self.lapped {
@@ -262,9 +264,9 @@ impl Timeline {
         }
     }
 
-    /// Ends the phase under way at `at`, where the request ends before it is written. It takes the
-    /// stamp that comes next; one that was handed over takes `executed`, and shows the time since
-    /// as unaccounted if nobody knows when it was started.
+    /// Ends the current phase at `at`, for a request that ends before it is written. Takes the next
+    /// of the stamps `executed`, `encoded` and `written`. If a handed-over request has no stamp
+    /// `started`, the time before is unaccounted.
     pub fn close(&mut self, at: Ticks) {
         let ends = [Stamp::Executed, Stamp::Encoded, Stamp::Written];
         if let Some(next) = ends.into_iter().find(|stamp| self.taken(*stamp).is_none()) {
@@ -278,8 +280,8 @@ impl Timeline {
         self.attended = at;
     }
 
-    /// Notes that the request, wholly received, waited for its predecessors on the connection until
-    /// `until`: the wait counts as `queue`, not as `parse`.
+    /// Notes that the received request waited for its predecessors on the connection until `until`.
+    /// The wait counts as `queue`, not as `parse`.
     #[inline]
     pub fn wait_until(&mut self, until: Ticks) {
         if self.on {
@@ -287,7 +289,7 @@ impl Timeline {
         }
     }
 
-    /// Gives the time since the last stamp or lap to `part`, and begins the next lap.
+    /// Adds the time since the last stamp or lap to `part`, and begins the next lap.
     #[inline]
     pub fn lap(&mut self, part: Part) {
         if !self.on {
@@ -298,8 +300,8 @@ impl Timeline {
         (self.lap_began, self.lapped) = (now, true);
     }
 
-    /// Gives `ticks` that were measured elsewhere (by the thread that syncs, say) to `part`, and
-    /// begins the next lap at `until`.
+    /// Adds `ticks` that were measured elsewhere (for example by the thread that syncs) to `part`,
+    /// and begins the next lap at `until`.
     #[inline]
     pub fn add_part(&mut self, part: Part, ticks: u64, until: Ticks) {
         if self.on {
@@ -308,8 +310,8 @@ impl Timeline {
         }
     }
 
-    /// Notes that the transport spent `ticks` of the part's phase on `part`, within 0.05 %; laps do
-    /// not change.
+    /// Notes that the transport spent `ticks` of the part's phase on `part`; kept within 0.05 %.
+    /// Laps do not change.
     #[inline]
     pub fn set_transport_part(&mut self, part: TransportPart, ticks: u64) {
         if ticks > 0 && self.on {
@@ -317,25 +319,25 @@ impl Timeline {
         }
     }
 
-    /// Ticks of a part of the transport, as far as they were noted.
+    /// The noted ticks of a part of the transport; zero if there are none.
     #[must_use]
     pub fn transport_ticks(&self, part: TransportPart) -> u64 {
         self.transport.get(part)
     }
 
-    /// The notes of all of them.
+    /// The times of all parts of the transport.
     pub(crate) fn transport(&self) -> TransportTicks {
         self.transport
     }
 
-    /// The beginning of the current lap: the last reading that was taken.
+    /// The beginning of the current lap: the reading of the last stamp or lap.
     #[inline]
     #[must_use]
     pub fn since(&self) -> Ticks {
         self.lap_began
     }
 
-    /// The reading of `stamp`, if it was taken.
+    /// The reading of `stamp`; none if it was not taken.
     #[inline]
     #[must_use]
     pub fn taken(&self, stamp: Stamp) -> Option<Ticks> {
@@ -343,7 +345,7 @@ impl Timeline {
         is_taken.then(|| self.stamps[stamp as usize])
     }
 
-    /// Ticks between two stamps; zero where one of them is missing.
+    /// Ticks between two stamps; zero if one of them is missing.
     #[must_use]
     pub fn between(&self, from: Stamp, to: Stamp) -> u64 {
         match (self.taken(from), self.taken(to)) {
@@ -392,27 +394,27 @@ impl Timeline {
         self.attended.since(self.stamps[Stamp::Arrived as usize])
     }
 
-    /// Ticks that the request, wholly received, waited behind its predecessors.
+    /// Ticks that the received request waited behind its predecessors.
     pub(crate) fn waited_ticks(&self) -> u64 {
         self.waited_ticks
     }
 
-    /// All stamps; zero where one was not taken.
+    /// The readings of all stamps; zero for those that were not taken.
     pub(crate) fn stamps(&self) -> &[Ticks; STAMPS.len()] {
         &self.stamps
     }
 
-    /// Bit n is set if stamp n was taken.
+    /// The stamps that were taken: bit n is set for stamp n.
     pub(crate) fn taken_bits(&self) -> u8 {
         self.taken
     }
 
-    /// Ticks given to each part, by slot.
+    /// Ticks of each part, by slot.
     pub(crate) fn parts(&self) -> &[u64; PARTS_MAX] {
         &self.parts_ticks
     }
 
-    /// Ticks given to `part` so far.
+    /// Ticks of `part` so far.
     #[must_use]
     pub fn part_ticks(&self, part: Part) -> u64 {
         self.parts_ticks[part.slot()]

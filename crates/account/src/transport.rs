@@ -1,4 +1,4 @@
-//! The parts of phases that the transport measures.
+//! The parts of phases that the transport measures: cryptography and compression.
 
 use crate::compact::Compact;
 use crate::phase::Phase;
@@ -8,20 +8,20 @@ use crate::phase::Phase;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TransportPart {
-    /// Decrypting what was read while the request came in: part of `receive`.
+    /// Decrypting the input while the request came in: part of `receive`.
     Decrypt = 0,
     /// Compressing the response: part of `encode`.
     Compress = 1,
-    /// Encrypting what was written until the response was out: part of `write`.
+    /// Encrypting the output until the response was sent: part of `write`.
     Encrypt = 2,
 }
 
-/// All of them, in the order of a request.
+/// All parts, in the order in which they occur in a request.
 pub const TRANSPORT_PARTS: [TransportPart; 3] =
     [TransportPart::Decrypt, TransportPart::Compress, TransportPart::Encrypt];
 
 impl TransportPart {
-    /// The name in headers, metrics and reports.
+    /// The name, as in headers, metrics and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl TransportPart {
         }
     }
 
-    /// The phase that it is a part of.
+    /// The phase to which it belongs.
     #[must_use]
     pub const fn phase(self) -> Phase {
         match self {
@@ -54,17 +54,18 @@ impl TransportPart {
     }
 }
 
-/// The transport's times of one request, in one word: 16 bits for each part. Requests of
-/// which it measured nothing, which are most, have zero.
+/// The transport's times of one request, in one word: 16 bits for each part. Most requests have no
+/// such parts, and the word is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransportTicks(u64);
 
 impl TransportTicks {
-    /// Bits of each part, and of all.
+    /// The bits of each part.
     pub(crate) const PART_BITS: u32 = 16;
+    /// The bits of all parts.
     const BITS: u32 = Self::PART_BITS * TRANSPORT_PARTS.len() as u32;
 
-    /// The lower bits of `bits`.
+    /// The times in the lower bits of `bits`; the other bits are ignored.
     #[inline]
     pub(crate) fn from_bits(bits: u64) -> TransportTicks {
         TransportTicks(bits & ((1 << Self::BITS) - 1))

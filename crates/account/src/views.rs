@@ -1,5 +1,5 @@
-//! Views of single requests, of slow ones, and of the jobs that interfere with them:
-//! plain data, with names for slots and nanoseconds for ticks.
+//! Views of single requests, of slow ones, and of the jobs that interfere with them: plain data for
+//! JSON, with names instead of slots and nanoseconds instead of ticks.
 
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Wait, WaitKind};
@@ -17,22 +17,22 @@ use crate::transport::TRANSPORT_PARTS;
 /// A named stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// The phase or part.
+    /// The name of the phase or part.
     pub name: String,
-    /// Its length.
+    /// The duration.
     pub duration_ns: u64,
 }
 
-/// A background job, as it stood beside a request.
+/// A background job that ran beside a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobView {
-    /// Its number.
+    /// The number of the job.
     pub id: u64,
-    /// Its kind.
+    /// The kind of the job.
     pub job: String,
-    /// Its run time; nothing if it still ran when this was noted.
+    /// The run time; none if the job is not known to have ended.
     pub duration_ns: Option<u64>,
-    /// The share of it within the request's total.
+    /// The time for which it ran within the request's total.
     pub overlap_ns: u64,
 }
 
@@ -41,13 +41,13 @@ pub struct JobView {
 pub struct EngineView {
     /// Look-ups in the ledger.
     pub look_ups: u8,
-    /// The end of the last of them; nothing without one.
+    /// The place where the last look-up ended; none without a look-up.
     pub found_in: Option<String>,
-    /// Tables that were asked.
+    /// Tables in which the key was looked up.
     pub tables: u8,
-    /// Of them, those that filter or directory ruled out.
+    /// Tables that their filter or directory ruled out.
     pub filters_excluded: u8,
-    /// Of them, those that were let pass in vain.
+    /// Tables whose filter or directory let the key pass although it is not there.
     pub filters_false: u8,
     /// Blocks searched.
     pub blocks: u8,
@@ -55,32 +55,32 @@ pub struct EngineView {
     pub records: u8,
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestView {
-    /// Number of the event loop and of the request on it.
+    /// The name of the request: its event loop and its number there ([`request_name`]).
     pub request: String,
     /// The operation.
     pub operation: String,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: String,
-    /// Status code of the response.
+    /// The status code of the response.
     pub status: u16,
-    /// Number of the connection.
+    /// The number of the connection.
     pub connection: u32,
-    /// The hash of the key, under a seed of this process; nothing if there was none.
+    /// The hash of the key, with a seed of this process; none without a key.
     pub key_hash: Option<String>,
     /// Bytes of the request.
     pub request_bytes: u32,
     /// Bytes of the response.
     pub response_bytes: u32,
-    /// The time since its end.
+    /// The time since the end of the request.
     pub ended_ago_ns: u64,
-    /// Received to written.
+    /// The time from received to written.
     pub total_ns: u64,
-    /// The threshold that it exceeded, if it was slow.
+    /// The threshold that it exceeded; none if it was not slow.
     pub threshold_ns: Option<u64>,
-    /// All phases; `receive` precedes the total, the others fill it.
+    /// All phases; `receive` precedes the total, and the others add up to it.
     pub phases: Vec<Stretch>,
     /// The parts of other phases that occurred: `decrypt` of `receive`, `compress` of `encode`,
     /// `encrypt` of `write`.
@@ -90,9 +90,9 @@ pub struct RequestView {
     pub parts: Vec<Stretch>,
     /// The store's counts.
     pub engine: EngineView,
-    /// Background jobs that ran meanwhile. That says nothing of a cause.
+    /// The background jobs that ran at the same time; they need not be a cause.
     pub overlapped: Vec<JobView>,
-    /// The background job that it waited for.
+    /// The background job that it waited for; none if it waited for none.
     pub waited_for: Option<JobView>,
 }
 
@@ -101,44 +101,45 @@ pub struct RequestView {
 pub struct SlowOperation {
     /// The operation.
     pub operation: String,
-    /// Requests since the start.
+    /// The number of requests since the start.
     pub requests: u64,
-    /// Of them, those that were slow when they ended.
+    /// The number of requests that were slow when they ended.
     pub slow: u64,
-    /// The present threshold of slow requests; nothing until enough are known.
+    /// The present threshold of slow requests; none until there were enough requests.
     pub threshold_ns: Option<u64>,
-    /// The slowest of the last five to ten minutes, the slowest first.
+    /// The slowest requests of the last five to ten minutes, the slowest first.
     pub slowest: Vec<RequestView>,
-    /// The newest that crossed the threshold, the newest first.
+    /// The newest requests that exceeded the threshold, the newest first.
     pub crossed: Vec<RequestView>,
 }
 
 /// A request that is under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InFlightView {
-    /// Number of the event loop and of the request on it.
+    /// The name of the request: its event loop and its number there ([`request_name`]).
     pub request: String,
-    /// The operation; nothing while it is not known.
+    /// The operation; none while it is not known.
     pub operation: Option<String>,
-    /// The phase that it is in.
+    /// The present phase.
     pub phase: String,
-    /// Time since it was received.
+    /// The time since it was received.
     pub age_ns: u64,
-    /// `loop` if its event loop is at it now, `away` if it was handed over or is being streamed.
+    /// The place: `loop` if its event loop works at it now, `away` if it was handed over or is
+    /// being streamed.
     pub place: String,
-    /// The cause of its wait; nothing while a thread works at it.
+    /// The cause of its wait; none while a thread works at it.
     pub waits_for: Option<WaitView>,
 }
 
 /// The cause of a request's wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
-    /// `lock`, `condition`, `thread` (one that takes the request up), `sync`, or `client`, which
-    /// has yet to take in what was streamed.
+    /// The kind: `client` for one that has to take in a streamed response, or one of
+    /// [`pellucid_thread::WaitKind`] (`lock`, `condition`, `thread`, `sync` and so on).
     pub kind: String,
-    /// The place in the program, as file and line; nothing for `client`.
+    /// The place in the program, as file and line; none for `client`.
     pub place: Option<String>,
-    /// For how long, in nanoseconds; of a client it is not known.
+    /// The duration of the wait so far; none for `client`, where it is not known.
     pub duration_ns: Option<u64>,
 }
 
@@ -147,15 +148,15 @@ pub struct WaitView {
 pub struct InterferenceView {
     /// The operation.
     pub operation: String,
-    /// Its requests.
+    /// The number of requests.
     pub requests: u64,
-    /// Of them, those that were slow.
+    /// The number of slow requests.
     pub slow: u64,
-    /// By kind of job; kinds that never ran beside a request are left out.
+    /// The figures by kind of job; kinds that never ran beside a request are left out.
     pub jobs: Vec<Lift>,
 }
 
-/// From slots and ticks to names and nanoseconds.
+/// Makes views: turns slots into names and ticks into nanoseconds.
 pub(crate) struct Viewer<'a> {
     pub(crate) clock: Clock,
     pub(crate) names: Names,
@@ -170,7 +171,7 @@ impl Viewer<'_> {
     }
 
     fn job(&self, job: &Job, from: Ticks, to: Ticks) -> JobView {
-        // What ran when the request was noted may have ended since.
+        // A job that ran when the request was kept may have ended since.
         let job = match job.ended {
             Some(_) => *job,
             None => self.activity.find(job.id).unwrap_or(*job),
@@ -249,9 +250,10 @@ impl Viewer<'_> {
     }
 }
 
-/// The newest wait of the request: one that it is in while it is in another is what it waits for.
+/// The newest wait of the request: of nested waits, the innermost is the cause.
 fn wait_of(request: &InFlight, waits: &[Wait]) -> Option<WaitView> {
-    // Nobody is at a request that waits to be taken up, or for a node.
+    // No loop works at a request that waits for another thread or node, so that such a wait belongs
+    // to a request of another server in this process with the same number.
     let is_away = |kind| matches!(kind, WaitKind::Thread | WaitKind::Node);
     let of_request = waits
         .iter()
@@ -299,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_under_way_says_what_it_waits_for() {
+    fn a_request_under_way_shows_the_cause_of_its_wait() {
         let request = |number, phase, is_on_loop| InFlight {
             request: number,
             operation: 0,
@@ -319,7 +321,7 @@ mod tests {
         assert_eq!(wait.kind, "condition");
         drop(outer);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
-        // Two servers in one process may count alike.
+        // Two servers in one process may have requests with the same number.
         let elsewhere = Waiting::begin(WaitKind::Node);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
         let away = request(4_242, Phase::Execute, false);

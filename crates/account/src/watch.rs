@@ -1,5 +1,5 @@
-//! The derivations of the draining thread beside the histograms of requests: the flight recorder,
-//! the slow requests, and what ran beside them.
+//! The further views that a drain updates beside the histograms: the flight recorder, the slow
+//! requests, and the interference of background jobs.
 
 use pellucid_clock::{Clock, Ticks};
 
@@ -9,10 +9,11 @@ use crate::interference::Interference;
 use crate::record::{RECORD_WORDS, Record};
 use crate::slow::Slow;
 
-/// The stretch before the last drain whose jobs are known at once; of requests that were
-/// received earlier, each is looked up by itself. In nanoseconds.
+/// The time before the last drain, in nanoseconds, whose jobs are collected once for all requests.
+/// For a request that was received earlier, the jobs are looked up separately.
 const SPANS_REACH_NS: u64 = 100_000_000;
 
+/// The further views of an account.
 pub(crate) struct Watch {
     pub(crate) activity: Activity,
     pub(crate) history: History,
@@ -34,13 +35,13 @@ impl Watch {
         }
     }
 
-    /// Prepares for all records that ended until now.
+    /// Prepares for a drain of all records that ended until now.
     pub(crate) fn begin_drain(&mut self, clock: &Clock) {
         self.begin_part(clock);
         self.slow.begin_drain();
     }
 
-    /// Prepares for some of them.
+    /// Prepares for the counting of some records.
     pub(crate) fn begin_part(&mut self, clock: &Clock) {
         let reach = clock.ticks(SPANS_REACH_NS);
         let since = Ticks(self.drained_at.0.saturating_sub(reach));
@@ -60,7 +61,7 @@ impl Watch {
         self.interference.add(record.facts.operation, is_slow, kinds);
     }
 
-    /// Ends the second with this number, all of whose totals have been counted.
+    /// Closes the second with this number, after all of its totals were counted.
     pub(crate) fn close_second(&mut self, second: u64, clock: &Clock) {
         self.slow.close_second(second, clock);
         self.interference.close_second(second);

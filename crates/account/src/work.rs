@@ -1,4 +1,4 @@
-//! The store's counts for requests, in sum: the numbers behind `execute`.
+//! Sums of the store's counts for requests, which explain the times of `execute`.
 
 use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::phase::Phase;
 use crate::shape::{TOTAL, TRANSPORT};
 use crate::timeline::EngineCounts;
 
-/// Places where a key can be found: nowhere, in a memtable, in one of 14 levels.
+/// The places where a key can be found: nowhere, in a memtable, in one of 14 levels.
 const PLACES_MAX: usize = 16;
 
 /// The store's counts for the requests of one operation and outcome.
@@ -15,34 +15,34 @@ const PLACES_MAX: usize = 16;
 pub struct EngineWork {
     /// Look-ups in the ledger.
     pub look_ups: u64,
-    /// Tables that were asked for the key.
+    /// Tables in which the key was looked up.
     pub tables: u64,
-    /// Of them, those that filter or directory ruled out.
+    /// Tables that their filter or directory ruled out.
     pub filters_excluded: u64,
-    /// Of them, those that filter or directory let pass although the key is not there.
+    /// Tables whose filter or directory let the key pass although it is not there.
     pub filters_false: u64,
     /// Blocks searched.
     pub blocks: u64,
     /// Records read from the journal.
     pub records: u64,
-    /// The requests that looked something up, by where their last look-up ended.
+    /// The requests that looked something up, by the place where their last look-up ended.
     pub found: Vec<FoundIn>,
 }
 
-/// Requests whose key was found in one place.
+/// The requests whose key was found in one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoundIn {
-    /// `missing`, `memtable`, `level_0` and so on.
+    /// The name of the place: `missing`, `memtable`, `level_0` and so on.
     pub place: String,
-    /// Requests.
+    /// The number of requests.
     pub count: u64,
-    /// Mean of their `execute`.
+    /// The mean of their `execute`.
     pub execute_mean_ns: f64,
-    /// Mean of their totals.
+    /// The mean of their totals.
     pub total_mean_ns: f64,
 }
 
-/// Requests and the sums of their times.
+/// The number of requests for one place, and the sums of their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct PlaceSums {
     count: u64,
@@ -50,16 +50,16 @@ struct PlaceSums {
     total: u64,
 }
 
-/// The sums behind [`EngineWork`]: of ticks while a second is being filled, else of nanoseconds.
+/// The sums for [`EngineWork`]: in ticks while a second is being filled, later in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkSums {
-    /// In the order of the fields of [`EngineWork`].
+    /// The counts, in the order of the fields of [`EngineWork`].
     counts: [u64; 6],
     places: [PlaceSums; PLACES_MAX],
 }
 
 impl WorkSums {
-    /// The same with sums in nanoseconds, where they were in ticks.
+    /// Converts the sums from ticks to nanoseconds.
     pub(crate) fn in_ns(&self, clock: &Clock) -> WorkSums {
         let places = self.places.map(|place| PlaceSums {
             execute: clock.nanoseconds(place.execute),

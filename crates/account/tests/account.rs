@@ -1,4 +1,4 @@
-//! The account as its users see it: recorded timelines in, a snapshot out.
+//! Tests of the account by its public interface: recorded timelines in, snapshots out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ fn account(simulated: &'static SimulatedClock) -> Account {
     Account::new(Accounting::Full, Clock::simulated(simulated), NAMES)
 }
 
-/// A timeline whose phases last what `phases_ns` says, from `receive` to `write`.
+/// A timeline whose phases, from `receive` to `write`, have the durations `phases_ns`.
 fn timeline(begun: Timeline, arrived: Ticks, phases_ns: [u64; 7]) -> Timeline {
     let mut timeline = begun;
     let mut now = arrived.0;
@@ -37,7 +37,7 @@ fn read_facts() -> RequestFacts {
 }
 
 #[test]
-fn a_snapshot_names_what_was_recorded() {
+fn a_snapshot_has_names_and_distributions() {
     let account = account(SimulatedClock::leaked(0));
     let recorder = account.recorder();
     for _ in 0..100 {
@@ -66,9 +66,10 @@ fn a_snapshot_names_what_was_recorded() {
     assert_eq!(back.operations[0].phases, snapshot.operations[0].phases);
 }
 
-/// They count where they occurred, cost their phases nothing, and are no more than these.
+/// The parts count only where they occurred, do not shorten their phases, and are not longer than
+/// these.
 #[test]
-fn the_transports_parts_stand_beside_their_phases() {
+fn the_transports_parts_lie_within_their_phases() {
     let account = account(SimulatedClock::leaked(0));
     let recorder = account.recorder();
     for number in 0..100 {
@@ -79,7 +80,7 @@ fn the_transports_parts_stand_beside_their_phases() {
             timeline.set_transport_part(TransportPart::Decrypt, 1_600);
             timeline.set_transport_part(TransportPart::Compress, 12_000);
             let mut record = recorder.seal(&timeline, read_facts()).unwrap();
-            // More than all of `write`, which therefore is all of it.
+            // A longer time than `write` has is cut to that of `write`.
             let written = timeline.taken(Stamp::Written).unwrap();
             recorder.record_encrypted(&mut record, written, 1 << 40);
         } else {
@@ -104,14 +105,14 @@ fn the_transports_parts_stand_beside_their_phases() {
     let json = serde_json::to_string(&snapshot).unwrap();
     let back: Snapshot = serde_json::from_str(&json).unwrap();
     assert_eq!(back.operations[0].transport_parts, read.transport_parts);
-    // An account of a server that does not tell of them is one, too.
+    // A snapshot of a server that does not have them is valid as well.
     let older = json.replace("\"transport_parts\"", "\"unknown\"");
     let older: Snapshot = serde_json::from_str(&older).unwrap();
     assert!(older.operations[0].transport_parts.is_empty());
 }
 
 #[test]
-fn what_the_store_counted_is_summed_by_where_keys_were_found() {
+fn the_stores_counts_are_summed_by_the_place_of_keys() {
     let simulated = SimulatedClock::leaked(0);
     let account = account(simulated);
     let recorder = account.recorder();
@@ -128,7 +129,7 @@ fn what_the_store_counted_is_summed_by_where_keys_were_found() {
     account.drain();
     simulated.advance_ns(1_000_000_000);
     record(4, 1, 24_000);
-    // Without a look-up, where the key was found means nothing.
+    // Without a look-up, `found_in` has no meaning.
     record(0, 0, 8_000);
     let snapshot = account.snapshot(None);
     let engine = &snapshot.operations[0].engine;
@@ -157,7 +158,7 @@ fn a_stamp_that_is_missing_shows_as_unaccounted() {
 }
 
 #[test]
-fn a_window_forgets_what_lies_before_it() {
+fn a_window_has_only_its_own_seconds() {
     let simulated = SimulatedClock::leaked(0);
     let account = account(simulated);
     let recorder = account.recorder();
@@ -189,10 +190,10 @@ fn accounting_that_is_off_takes_no_readings() {
     assert!(account.snapshot(None).operations.is_empty());
 }
 
-/// Under full load a loop that looks away for a moment counts meanwhile; the thread that drains
-/// would take the processor from it for a quarter of a millisecond.
+/// Under full load, a loop counts records during its pauses. Otherwise the draining thread would
+/// take the processor from it for a quarter of a millisecond.
 #[test]
-fn a_thread_that_has_a_moment_counts_some_of_its_own_records() {
+fn a_thread_that_pauses_counts_some_of_its_own_records() {
     let time = SimulatedClock::leaked(0);
     let account = account(time);
     let (recorder, other) = (account.recorder(), account.recorder());
@@ -243,8 +244,8 @@ fn the_drain_thread_stops_when_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The bar of the model: around each quantile the phases add up to the total within 2 %, and
-    /// what no phase holds is shown.
+    /// The requirement of the model: around each quantile the phases add up to the total within 2
+    /// %, and the rest is shown as unaccounted.
     #[test]
     fn phases_add_up_around_every_quantile(
         requests in proptest::collection::vec(proptest::array::uniform7(0_u64..2_000_000), 1..200),

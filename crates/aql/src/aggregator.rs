@@ -1,6 +1,6 @@
-//! Aggregators: `SUM` and its like.
+//! Aggregate functions, such as `SUM`.
 
-/// A function of many values that gives one.
+/// An aggregate function: it makes one value of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aggregator {
     Count,

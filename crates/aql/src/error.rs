@@ -1,17 +1,17 @@
-//! Errors of queries, by the numbers that drivers know.
+//! Errors of queries, with the numbers that drivers know.
 
 use std::fmt;
 
 use pellucid_budget::OverBudget;
 use pellucid_value::OverLimit;
 
-/// The numbers of errors and warnings, as ArangoDB has them.
+/// ArangoDB's numbers of errors and warnings.
 pub mod number {
-    /// A mistake of the program.
+    /// An internal error.
     pub const INTERNAL: u16 = 4;
-    /// Something that this version does not do.
+    /// A feature that this version does not implement.
     pub const NOT_IMPLEMENTED: u16 = 9;
-    /// A parameter that makes no sense.
+    /// An invalid parameter.
     pub const BAD_PARAMETER: u16 = 10;
     /// The caller may not do this.
     pub const FORBIDDEN: u16 = 11;
@@ -25,9 +25,9 @@ pub mod number {
     pub const COLLECTION_NOT_FOUND: u16 = 1203;
     /// Another document has this value already.
     pub const UNIQUE_CONSTRAINT: u16 = 1210;
-    /// This cannot be the key of a document.
+    /// The key of a document is invalid.
     pub const DOCUMENT_KEY_BAD: u16 = 1221;
-    /// This cannot be a document.
+    /// A document is not an object.
     pub const DOCUMENT_TYPE_INVALID: u16 = 1227;
     /// The query was killed, or took too long.
     pub const KILLED: u16 = 1500;
@@ -35,29 +35,29 @@ pub mod number {
     pub const PARSE: u16 = 1501;
     /// The text is empty.
     pub const EMPTY: u16 = 1502;
-    /// A number beyond the range.
+    /// A number is out of range.
     pub const NUMBER_OUT_OF_RANGE: u16 = 1504;
-    /// A variable of this name is there already.
+    /// A variable of this name is already declared.
     pub const VARIABLE_REDECLARED: u16 = 1511;
     /// There is no variable of this name.
     pub const VARIABLE_NAME_UNKNOWN: u16 = 1512;
-    /// Expressions or loops lie too deep in each other.
+    /// Expressions, loops or values are nested too deep.
     pub const TOO_MUCH_NESTING: u16 = 1524;
-    /// An option that is not known.
+    /// An option is unknown.
     pub const INVALID_OPTIONS_ATTRIBUTE: u16 = 1539;
     /// There is no such function.
     pub const FUNCTION_NAME_UNKNOWN: u16 = 1540;
-    /// A function takes another number of arguments.
+    /// A function has a wrong number of arguments.
     pub const FUNCTION_ARGUMENT_NUMBER: u16 = 1541;
-    /// A function takes arguments of another type.
+    /// An argument of a function has a wrong type.
     pub const FUNCTION_ARGUMENT_TYPE: u16 = 1542;
-    /// Text that is no regular expression.
+    /// A regular expression is invalid.
     pub const INVALID_REGEX: u16 = 1543;
-    /// Bind variables that are no object.
+    /// The bind variables are not an object.
     pub const BIND_PARAMETERS_INVALID: u16 = 1550;
     /// A bind variable has no value.
     pub const BIND_PARAMETER_MISSING: u16 = 1551;
-    /// A value is for no bind variable.
+    /// A value is given for an undeclared bind variable.
     pub const BIND_PARAMETER_UNDECLARED: u16 = 1552;
     /// A bind variable has a value of the wrong type.
     pub const BIND_PARAMETER_TYPE: u16 = 1553;
@@ -65,33 +65,33 @@ pub mod number {
     pub const DIVISION_BY_ZERO: u16 = 1562;
     /// An array was expected.
     pub const ARRAY_EXPECTED: u16 = 1563;
-    /// A collection stands where a value should.
+    /// A collection is used as a value.
     pub const COLLECTION_USED_IN_EXPRESSION: u16 = 1568;
     /// `FAIL` was called.
     pub const FAIL_CALLED: u16 = 1569;
-    /// A date that is none.
+    /// A date is invalid.
     pub const INVALID_DATE_VALUE: u16 = 1572;
-    /// An aggregate that is none.
+    /// An aggregate expression is invalid.
     pub const INVALID_AGGREGATE_EXPRESSION: u16 = 1574;
-    /// Options, or another operand, must be known before the query runs.
+    /// Options must be constants that are known before the query runs.
     pub const COMPILE_TIME_OPTIONS: u16 = 1575;
     /// A collection is read after it was written to.
     pub const ACCESS_AFTER_MODIFICATION: u16 = 1579;
 }
 
-/// The reason for a result that is missing or not whole.
+/// The error that ended a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryError {
-    /// An error that its user is told.
+    /// An error that is reported to the user.
     Failed {
-        /// The error that it is: one of [`number`], or what the source reports.
+        /// One of [`number`], or a number of the source.
         number: u16,
-        /// The message for the user, without the `AQL: ` in front.
+        /// The message for the user, without the prefix `AQL: `.
         message: String,
     },
-    /// A query that was to be light is not, and has to be run elsewhere.
+    /// A query was run as a light one but is not light. It has to be run on another thread.
     NotLight,
-    /// The data of a query that must not wait is not in memory: it has to be run elsewhere.
+    /// A query must not wait, but its data is not in memory. It has to be run on another thread.
     NotInMemory,
 }
 
@@ -99,13 +99,13 @@ pub enum QueryError {
 pub type Result<T, E = QueryError> = std::result::Result<T, E>;
 
 impl QueryError {
-    /// An error.
+    /// Makes an error that is reported to the user.
     #[must_use]
     pub fn new(number: u16, message: impl Into<String>) -> Self {
         Self::Failed { number, message: message.into() }
     }
 
-    /// The number for the user. Who runs a query that must not wait never tells that it would.
+    /// The number for the user. `NotLight` and `NotInMemory` are never reported to users.
     #[must_use]
     pub fn number(&self) -> u16 {
         match self {
@@ -114,14 +114,14 @@ impl QueryError {
         }
     }
 
-    /// Something that the language has and this version refuses.
+    /// Makes the error for a part of the language that this version does not implement.
     #[must_use]
     pub fn unsupported(what: &str) -> Self {
         Self::new(number::NOT_IMPLEMENTED, format!("{what} is not supported by this version"))
     }
 }
 
-/// 1524 for values that are too deep, 32 for those that are too large.
+/// The error is 1524 for a value that is too deep, and 32 for one that is too large.
 impl From<OverLimit> for QueryError {
     fn from(over: OverLimit) -> Self {
         let number = match over {
@@ -132,7 +132,7 @@ impl From<OverLimit> for QueryError {
     }
 }
 
-/// 32, of the query itself or of all queries.
+/// The error is 32, for the limit of the query or of the server.
 impl From<OverBudget> for QueryError {
     fn from(over: OverBudget) -> Self {
         let message = match over {

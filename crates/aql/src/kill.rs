@@ -1,41 +1,41 @@
-//! The switch that ends a query, and its state as others see it.
+//! The switch by which other threads end a query and observe its state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Ends a query from elsewhere, and tells elsewhere how it is doing.
+/// A switch by which other threads end a query and observe its state. Clones are the same switch.
 #[derive(Clone, Debug, Default)]
 pub struct KillSwitch(Arc<Watched>);
 
-/// The state of a query that is seen from elsewhere.
+/// The state of a query that other threads can observe.
 #[derive(Debug, Default)]
 struct Watched {
     is_killed: AtomicBool,
     peak_memory_bytes: AtomicUsize,
     warnings: AtomicUsize,
-    /// Nanoseconds for which it was planned.
+    /// The time of its planning, in nanoseconds.
     planning_ns: AtomicU64,
 }
 
 impl KillSwitch {
-    /// Ends the query soon.
+    /// Kills the query: it ends soon after.
     pub fn kill(&self) {
         self.0.is_killed.store(true, Ordering::Relaxed);
     }
 
-    /// The most memory that its rows took so far, in bytes.
+    /// The most memory that the query took so far, in bytes.
     #[must_use]
     pub fn peak_memory_bytes(&self) -> usize {
         self.0.peak_memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of warnings that there are so far.
+    /// The number of warnings so far.
     #[must_use]
     pub fn warnings(&self) -> usize {
         self.0.warnings.load(Ordering::Relaxed)
     }
 
-    /// True if the query should end.
+    /// True if the query was killed.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.0.is_killed.load(Ordering::Relaxed)

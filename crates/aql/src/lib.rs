@@ -1,7 +1,7 @@
-//! The query language AQL: text to rows.
+//! The query language AQL: parsing, planning and execution of queries.
 //!
-//! This crate knows its data through [`Source`] alone, so that a query means
-//! the same on every kind of store, and is tested on one that lives in memory.
+//! This crate accesses data only through [`Source`], so that a query has the same meaning on every
+//! kind of store, and tests can use a source in memory.
 
 #![forbid(unsafe_code)]
 

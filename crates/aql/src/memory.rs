@@ -1,29 +1,29 @@
-//! The memory of a query.
+//! The accounting of a query's memory.
 
 use pellucid_budget::Share;
 
 use crate::{KillSwitch, Result};
 
-/// From how many bytes on a batch of rows is not added to: this, or a share of the query's memory.
+/// The bytes at which a batch of rows ends, if the query's memory does not make it end earlier.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// The number of batches, one for each loop, that should fit into the memory of a query.
+/// The number of batches, one for each loop, that have to fit in the memory of a query.
 const BATCHES_USUAL: usize = 16;
 
 /// The memory that a query takes.
 pub(crate) struct QueryMemory {
     share: Share,
     kill: KillSwitch,
-    /// The part of the share that goes back only when the query ends.
+    /// The part of the share that is freed only at the end of the query.
     lasting_bytes: usize,
-    /// The part of the share for the rows that a node is about to give.
+    /// The part of the share for the current batch of rows.
     batch_bytes: usize,
-    /// From how many of them on no row is added.
+    /// The bytes at which a batch is full.
     batch_bytes_max: usize,
     peak_bytes: usize,
 }
 
 impl QueryMemory {
-    /// Memory of this share, of which `kill` tells others.
+    /// Makes the account of this share. The peak is reported by `kill`.
     pub(crate) fn new(share: Share, kill: KillSwitch) -> Self {
         let batch_bytes_max = (share.bytes_max() / BATCHES_USUAL).min(BATCH_BYTES_MAX);
         Self { share, kill, lasting_bytes: 0, batch_bytes: 0, batch_bytes_max, peak_bytes: 0 }
@@ -33,7 +33,10 @@ impl QueryMemory {
         self.share
     }
 
-    /// Takes memory, before it is allocated.
+    /// Takes memory. It is called before the memory is allocated.
+    ///
+    /// # Errors
+    /// 32 if there is not enough.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.share.take(bytes)?;
         let peak_bytes = self.share.peak_bytes();
@@ -44,20 +47,20 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// As [`Self::take`], for what stays until the query ends.
+    /// As [`Self::take`], for memory that is kept until the query ends.
     pub(crate) fn take_lasting(&mut self, bytes: usize) -> Result<()> {
         self.take(bytes)?;
         self.lasting_bytes += bytes;
         Ok(())
     }
 
-    /// Begins a batch of rows of a node; gives the bytes of the one around it.
+    /// Begins a batch of rows of a node. Returns the bytes of the enclosing batch.
     pub(crate) fn begin_batch(&mut self) -> usize {
         std::mem::take(&mut self.batch_bytes)
     }
 
-    /// Ends a batch, goes on with the one around it, and gives the bytes of the one that ended:
-    /// they count until they are freed.
+    /// Ends a batch and continues the enclosing one. Returns the bytes of the batch that ended,
+    /// which count until they are freed.
     pub(crate) fn end_batch(&mut self, outer_bytes: usize) -> usize {
         std::mem::replace(&mut self.batch_bytes, outer_bytes)
     }
@@ -69,23 +72,23 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Takes note of a row that is not given after all.
+    /// Frees a row that was removed from the batch.
     pub(crate) fn free_of_batch(&mut self, bytes: usize) {
         self.batch_bytes = self.batch_bytes.saturating_sub(bytes);
         self.free(bytes);
     }
 
-    /// True if the batch should not be added to: large rows come in smaller batches.
+    /// True if the batch is full, so that batches of large rows have fewer rows.
     pub(crate) fn is_batch_full(&self) -> bool {
         self.batch_bytes >= self.batch_bytes_max
     }
 
-    /// Bytes that are taken now.
+    /// The bytes that are taken at present.
     pub(crate) fn taken_bytes(&self) -> usize {
         self.share.held_bytes()
     }
 
-    /// Bytes that are taken now and may be free again before the query ends.
+    /// The bytes that are taken at present and can be freed before the query ends.
     pub(crate) fn passing_bytes(&self) -> usize {
         self.share.held_bytes() - self.lasting_bytes
     }
@@ -95,12 +98,12 @@ impl QueryMemory {
         self.peak_bytes
     }
 
-    /// Takes note that all is free again that was taken since there were so many passing bytes.
+    /// Frees all memory that was taken since [`Self::passing_bytes`] returned `bytes`.
     pub(crate) fn free_down_to(&mut self, bytes: usize) {
         self.share.give_back(self.passing_bytes().saturating_sub(bytes));
     }
 
-    /// Takes note of memory that is free again.
+    /// Frees memory.
     pub(crate) fn free(&mut self, bytes: usize) {
         self.share.give_back(bytes.min(self.passing_bytes()));
     }

@@ -1,19 +1,19 @@
-//! Compiled regular expressions, and those that a query keeps.
+//! Compiled regular expressions, and the cache of them that a query keeps.
 
 use std::sync::Arc;
 
 use regex_automata::meta::{self, Regex};
 use regex_automata::util::syntax;
 
-/// The greatest length of the text of an expression, in bytes: longer ones are beyond the next
-/// bound.
+/// The most bytes of the text of an expression. A longer one would exceed [`REGEX_BYTES_MAX`].
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// The greatest size of a compiled expression, in bytes.
+/// The most bytes of a compiled expression.
 pub(crate) const REGEX_BYTES_MAX: usize = 1 << 20;
-/// The number of compiled expressions that are kept, and of the bytes that they may have together.
+/// The most compiled expressions in the cache.
 const KEPT_MAX: usize = 64;
+/// The most bytes of all expressions in the cache.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// The memory that a state of an expression takes, in bytes.
+/// The approximate bytes of a state of an expression.
 const STATE_BYTES: usize = 32;
 
 /// A compiled expression.
@@ -22,16 +22,16 @@ pub(crate) struct Expression {
     pattern: String,
     syntax: syntax::Config,
     regex: Regex,
-    /// About how many states it has.
+    /// The approximate number of its states.
     states: usize,
 }
 
-/// Compiled expressions that were used lately, the newest last.
+/// The cache of compiled expressions, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Regexes(Vec<(String, bool, Option<Arc<Expression>>)>);
 
 impl Regexes {
-    /// The compiled expression; nothing if the text is none.
+    /// The compiled expression of `text`; `None` if it is invalid or too large.
     pub(crate) fn get(&mut self, text: &str, ignores_case: bool) -> Option<Arc<Expression>> {
         let is_it = |kept: &&(String, bool, _)| kept.0 == text && kept.1 == ignores_case;
         if let Some((.., expression)) = self.0.iter().find(is_it) {
@@ -68,7 +68,7 @@ impl Expression {
         self.pattern.len() + self.regex.memory_usage()
     }
 
-    /// The number of groups that it has, the whole match among them.
+    /// The number of its groups, including the whole match.
     pub(crate) fn groups(&self) -> usize {
         self.regex.captures_len()
     }
@@ -83,7 +83,7 @@ impl Expression {
         &self.regex
     }
 
-    /// The text that it was compiled from.
+    /// The text from which it was compiled.
     pub(crate) fn pattern(&self) -> &str {
         &self.pattern
     }
@@ -92,12 +92,12 @@ impl Expression {
         self.syntax
     }
 
-    /// About how many states it has.
+    /// The approximate number of its states.
     pub(crate) fn states(&self) -> usize {
         self.states
     }
 
-    /// The work of a search of so many bytes of text: bytes times states.
+    /// The work of a search in `bytes` bytes of text: bytes times states.
     pub(crate) fn steps(&self, bytes: usize) -> usize {
         bytes.saturating_mul(self.states)
     }

@@ -1,4 +1,4 @@
-//! The state of a query that runs: its data, its limits, its warnings, and its counts.
+//! The state of a running query: its data, limits, warnings and counts.
 
 use std::sync::Arc;
 
@@ -14,16 +14,16 @@ use crate::{
     KillSwitch, QueryError, QueryOptions, Result, Source, WARNINGS_MAX, WriteBatch, number,
 };
 
-/// The number of rows that are computed between two looks at whether the query should end.
+/// The number of rows between two checks of whether the query has to end.
 const CHECK_ROWS: u32 = 256;
-/// The number of documents that a light query may read.
+/// The most documents that a light query may read.
 pub(crate) const LIGHT_DOCUMENTS_MAX: u64 = 256;
-/// The number of bytes of documents that a light query may read.
+/// The most bytes of documents that a light query may read.
 pub(crate) const LIGHT_BYTES_MAX: usize = 256 << 10;
-/// The number of documents that one query may write.
+/// The most documents that one query may write.
 pub const WRITES_MAX: u64 = 4_000_000;
 
-/// Something odd that did not end the query.
+/// A warning of a query, which does not end it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// One of [`number`].
@@ -41,7 +41,7 @@ pub struct Stats {
     pub writes_ignored: u64,
     /// Documents looked up by key.
     pub document_lookups: u64,
-    /// Ranges of indexes looked at.
+    /// Ranges of indexes looked up.
     pub seeks: u64,
     /// Documents read by scans of collections.
     pub scanned_full: u64,
@@ -51,13 +51,13 @@ pub struct Stats {
     pub cursors_created: u64,
     /// Rows that filters left out.
     pub filtered: u64,
-    /// Rows before the last `LIMIT`, if they were asked for.
+    /// Rows before the last `LIMIT`, if the options ask for it.
     pub full_count: Option<u64>,
-    /// The most memory that rows took.
+    /// The most memory that the query took, in bytes.
     pub peak_memory_bytes: usize,
 }
 
-/// A query that runs.
+/// The state of a running query.
 pub(crate) struct Run {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) options: QueryOptions,
@@ -68,16 +68,16 @@ pub(crate) struct Run {
     pub(crate) warnings: Vec<Warning>,
     /// The values of `CURRENT`, the innermost last.
     pub(crate) locals: Vec<Value>,
-    /// Begun by the first write.
+    /// The batch of writes, which the first write begins.
     pub(crate) writes: Option<Box<dyn WriteBatch>>,
-    /// Milliseconds since 1970, the same for the whole query.
+    /// The time of the query, the same for its whole run, in milliseconds since the Unix epoch.
     pub(crate) now_ms: i64,
     random: SeededRandom,
     pub(crate) regexes: Regexes,
-    /// Bytes of documents that it has read.
+    /// The bytes of documents that it has read.
     pub(crate) bytes_seen: usize,
     until_check: u32,
-    /// Subqueries that lie in each other.
+    /// The number of nested subqueries that are running.
     pub(crate) depth: usize,
 }
 
@@ -105,13 +105,16 @@ impl Run {
         }
     }
 
-    /// The warnings of planning, and the memory that it took.
+    /// Ends the planning; returns its warnings, and the memory of the plan.
     pub(crate) fn into_parts(self) -> (Vec<Warning>, Share) {
         self.kill.note_planning(self.timing.elapsed_ns());
         (self.warnings, self.memory.into_share())
     }
 
-    /// Takes note of something odd.
+    /// Adds a warning.
+    ///
+    /// # Errors
+    /// The warning itself, if the options make it an error; 32 without memory for it.
     pub(crate) fn warn(&mut self, number: u16, message: impl Into<String>) -> Result<()> {
         let message = message.into();
         if self.options.fail_on_warning {
@@ -125,12 +128,16 @@ impl Run {
         Ok(())
     }
 
-    /// Takes note of something odd, of which null is the result.
+    /// As [`warn`](Self::warn); returns null as the result of the expression.
     pub(crate) fn warn_null(&mut self, number: u16, message: impl Into<String>) -> Result<Value> {
         self.warn(number, message).map(|()| Value::Null)
     }
 
-    /// Ends the query if it was killed or takes too long; to be called for each row.
+    /// Checks, once in a while, that the query was not killed and does not take too long. It is
+    /// called for each row.
+    ///
+    /// # Errors
+    /// 1500 if it was killed or takes too long, and `NotLight` if a light query reads too much.
     pub(crate) fn tick(&mut self) -> Result<()> {
         self.until_check -= 1;
         if self.until_check == 0 {
@@ -140,7 +147,7 @@ impl Run {
         Ok(())
     }
 
-    /// As [`tick`](Self::tick), for so many steps.
+    /// As [`tick`](Self::tick), for `steps` steps at once.
     pub(crate) fn tick_by(&mut self, steps: usize) -> Result<()> {
         match u32::try_from(steps) {
             Ok(steps) if steps < self.until_check => {
@@ -154,7 +161,7 @@ impl Run {
         }
     }
 
-    /// As [`tick`](Self::tick), at once.
+    /// As [`tick`](Self::tick), but checks immediately.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_killed()?;
         let is_long =
@@ -169,7 +176,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the query if it was killed.
+    /// Checks that the query was not killed.
     pub(crate) fn check_killed(&self) -> Result<()> {
         if self.kill.is_killed() {
             return Err(QueryError::new(number::KILLED, "query killed"));
@@ -177,7 +184,7 @@ impl Run {
         Ok(())
     }
 
-    /// A stopwatch for a node of the plan, if its nodes are timed; those of subqueries are not.
+    /// A stopwatch for a node of the plan, if nodes are timed. Nodes of subqueries are not.
     pub(crate) fn stopwatch_of_node(&self) -> Option<Stopwatch> {
         (self.options.profile && self.depth == 0).then(|| self.timing.stopwatch())
     }
@@ -188,7 +195,7 @@ impl Run {
     }
 }
 
-/// Something that differs from query to query: the standard library's own random state.
+/// A seed that differs from query to query, from the standard library's random state.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish()

@@ -1,8 +1,8 @@
 //! The source of a query's data.
 //!
-//! A source stands for one query and one moment: all reads see the same state, whatever others
-//! write meanwhile. Its writes are collected in one batch and become visible together or not at
-//! all, once the query is through.
+//! A source belongs to one query and one snapshot: all reads see the same state, whatever other
+//! writers do. The query's writes are collected in one batch, which is committed atomically at the
+//! end of the query.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -10,10 +10,10 @@ use pellucid_value::{Ref, Value, index_key};
 
 use crate::{QueryError, Result, number};
 
-/// Characters of a name that an error shows.
+/// The most characters of a name in an error.
 const NAME_SHOWN_MAX: usize = 64;
 
-/// The version of ArangoDB whose language this is.
+/// The version of ArangoDB whose AQL this crate implements.
 pub const REPORTED_VERSION: &str = "3.12.10";
 
 /// The number of a collection.
@@ -26,7 +26,7 @@ pub type IndexId = u64;
 pub struct Collection {
     /// Its number.
     pub id: CollectionId,
-    /// Its name now.
+    /// Its current name.
     pub name: String,
     /// True if its documents are edges.
     pub is_edge: bool,
@@ -35,22 +35,22 @@ pub struct Collection {
 /// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
-    /// Over `_key`.
+    /// The index on `_key`.
     Primary,
-    /// Over `_from` or over `_to`.
+    /// An index on `_from` or on `_to`.
     Edge,
-    /// Sorted, over fields of the user's choice.
+    /// A sorted index on fields that the user chooses.
     Persistent,
-    /// Sorted, over the field by which documents expire.
+    /// A sorted index on the field by which documents expire.
     Ttl,
 }
 
 /// A field of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexField {
-    /// The names on the way to it.
+    /// The attribute names of its path.
     pub path: Vec<String>,
-    /// True if the elements of the array there are indexed, one by one (`[*]`).
+    /// True if each element of the array at that path is indexed (`[*]`).
     pub expands: bool,
 }
 
@@ -61,15 +61,15 @@ pub struct Index {
     pub id: IndexId,
     /// Its name.
     pub name: String,
-    /// The way in which it is kept.
+    /// Its kind.
     pub kind: IndexKind,
     /// The fields by which it is sorted, the most significant first.
     pub fields: Vec<IndexField>,
     /// True if no two documents have the same values.
     pub unique: bool,
-    /// True if documents stay out of it that lack a field or have null there.
+    /// True if documents in which a field is missing or null have no entry.
     pub sparse: bool,
-    /// The share of different values among all, above 0 and up to 1.
+    /// The number of distinct values divided by the number of entries, above 0 and up to 1.
     pub selectivity: f64,
 }
 
@@ -101,7 +101,7 @@ pub struct IndexRange {
     pub high: Bound<Value>,
 }
 
-/// Bytes that the fields of most keys take.
+/// The bytes for the fields of a key that are reserved first.
 const KEY_BYTES_USUAL: usize = 64;
 
 impl IndexRange {
@@ -111,9 +111,8 @@ impl IndexRange {
         Self { equal: Vec::new(), low: Bound::Unbounded, high: Bound::Unbounded }
     }
 
-    /// The range in bytes of fields that were encoded one after another by [`index_key::encode`]:
-    /// from the first on, which belongs to it, to the second, which does not. Anything may follow
-    /// the fields in a key.
+    /// The range as bytes of fields that [`index_key::encode`] encodes one after another: the first
+    /// bound is included, the second is excluded. Keys may have further bytes behind the fields.
     #[must_use]
     pub fn key_bounds(&self) -> (Vec<u8>, Vec<u8>) {
         let mut prefix = Vec::with_capacity(KEY_BYTES_USUAL);
@@ -143,66 +142,68 @@ impl IndexRange {
     }
 }
 
-/// A look at an index.
+/// A request for entries of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IndexRequest {
-    /// The index.
+    /// The number of the index.
     pub index: IndexId,
-    /// The entries.
+    /// The range of entries.
     pub range: IndexRange,
-    /// From the last entry to the first.
+    /// True to read from the last entry to the first.
     pub reverse: bool,
 }
 
-/// Takes documents out of a [`Scan`].
+/// A visitor of the documents of a [`Scan`].
 pub trait Visitor {
-    /// Asked of each document as it lies in the store, before it is made whole: its `_id` and
-    /// `_rev` are not to be looked at. What is not wanted is passed over, and not visited.
+    /// Called with each document in its stored form, whose `_id` and `_rev` may not be valid yet.
+    /// Returns true if [`Visitor::visit`] has to be called with the document. `Break` stops the
+    /// scan.
     fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool>;
 
-    /// Takes a packed document, with the system attributes in it.
+    /// Takes a wanted document in packed form, with its system attributes. `Break` stops the scan.
     fn visit(&mut self, document: &[u8]) -> ControlFlow<()>;
 }
 
-/// Documents, one after another. It keeps its place between calls, and what it needs of its source.
+/// A scan over documents. It keeps its position between calls.
 pub trait Scan: Send {
-    /// Hands documents to `visitor` until that says to stop, some were looked at, or there are no
-    /// more. Returns whether there may be more.
+    /// Passes documents to `visitor` until that stops, a bounded number was read, or there are no
+    /// more. Returns true if there may be more.
     ///
     /// # Errors
     /// Errors of the store.
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool>;
 }
 
-/// Entries of an index, without their documents.
+/// A scan over the entries of an index, without their documents.
 pub trait FieldScan: Send {
-    /// Hands the values of all fields of each entry to `visit`, as [`Scan::advance`] does. An entry
-    /// whose values are not exact (`index_key::Decoded::is_exact`) comes with those of its
-    /// document.
+    /// Passes the values of all fields of each entry to `visit`, as [`Scan::advance`] does. If the
+    /// values in an entry are not exact (`index_key::Decoded::is_exact`), the values of its
+    /// document are passed instead.
     ///
     /// # Errors
     /// Errors of the store.
     fn advance(&mut self, visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>) -> Result<bool>;
 }
 
-/// The data of a query, at one moment.
+/// The data of a query, in one snapshot.
 pub trait Source: Send + Sync {
     /// The collection of that name, or of that number in decimal digits.
     fn collection(&self, name: &str) -> Option<Collection>;
 
-    /// True if the caller may read the collection of that name. A plan that is kept for other
-    /// callers has the names of its collections, to be judged for each of them.
+    /// True if the caller may read the collection of that name. For a plan that is reused by other
+    /// callers, the rights to its collections ([`Plan::collections`](crate::Plan::collections))
+    /// have to be checked for each caller.
     fn may_read(&self, _collection: &str) -> bool {
         true
     }
 
-    /// A number that is another one as soon as anything of a collection is different that a plan
-    /// depends on: which one it is, and its indexes. Nothing if plans are not to be kept.
+    /// A version number of a collection, which changes with everything that a plan depends on: the
+    /// identity of the collection and its indexes. `None` if plans must not be reused.
     fn version(&self, _name: &str) -> Option<u64> {
         None
     }
 
-    /// The result of `VERSION()`: the version of ArangoDB that is spoken.
+    /// The result of `VERSION()`: the version of ArangoDB that is reported.
     fn reported_version(&self) -> &str {
         REPORTED_VERSION
     }
@@ -219,18 +220,18 @@ pub trait Source: Send + Sync {
     /// Errors of the store.
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>>;
 
-    /// The indexes of a collection, the primary one too.
+    /// The indexes of a collection, including the primary one.
     fn indexes(&self, collection: CollectionId) -> Vec<Index>;
 
-    /// The documents that an index has within a range, in its order.
+    /// The documents in a range of an index, in the order of the index.
     ///
     /// # Errors
     /// Errors of the store.
     fn index_scan(&self, collection: CollectionId, request: &IndexRequest)
     -> Result<Box<dyn Scan>>;
 
-    /// Hands the documents of [`index_scan`](Self::index_scan) to `visitor` until that says to
-    /// stop: a source that need not keep its place may find them with less ado.
+    /// Passes the documents of [`index_scan`](Self::index_scan) to `visitor` until that stops. A
+    /// source can implement this faster than a scan that has to keep its position.
     ///
     /// # Errors
     /// Errors of the store.
@@ -243,8 +244,8 @@ pub trait Source: Send + Sync {
         visit_all(&mut *self.index_scan(collection, request)?, visitor)
     }
 
-    /// As [`index_scan`](Self::index_scan), without reading documents; nothing if the index cannot
-    /// do that.
+    /// As [`index_scan`](Self::index_scan), without reading the documents; `None` if the index does
+    /// not allow that.
     ///
     /// # Errors
     /// Errors of the store.
@@ -262,28 +263,28 @@ pub trait Source: Send + Sync {
     /// Errors of the store.
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>>;
 
-    /// The query does nothing from here on until it says so again with false: another one can have
-    /// its thread's place meanwhile.
+    /// Called with true when the query pauses and with false when it resumes. In between, another
+    /// query can run in place of its thread.
     fn rest(&self, _begins: bool) {}
 
-    /// Begins the batch of a query that writes; there is one at most.
+    /// Begins the batch of a query that writes. It is called at most once.
     ///
     /// # Errors
     /// Errors of the store.
     fn begin_writes(&self) -> Result<Box<dyn WriteBatch>>;
 }
 
-/// Hands all documents of a scan to `visitor` until that says to stop.
+/// Passes all documents of a scan to `visitor` until that stops.
 ///
 /// # Errors
-/// As [`Scan::advance`].
+/// Those of [`Scan::advance`].
 pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<()> {
     let mut visitor = Watched { visitor, is_over: false };
     while scan.advance(&mut visitor)? && !visitor.is_over {}
     Ok(())
 }
 
-/// A visitor that is seen to say that it wants no more.
+/// A visitor that records whether another visitor has stopped.
 struct Watched<'a> {
     visitor: &'a mut dyn Visitor,
     is_over: bool,
@@ -303,17 +304,17 @@ impl Visitor for Watched<'_> {
     }
 }
 
-/// The writes of a query. Dropped without a commit, they never were.
+/// The batch of a query's writes. If it is dropped without a commit, nothing is written.
 pub trait WriteBatch: Send {
-    /// Adds a write to the batch, and says what it will have done. It sees the state of the source
-    /// with the writes of the batch so far.
+    /// Adds a write to the batch, and returns its result. It sees the source's state with the
+    /// earlier writes of the batch.
     ///
     /// # Errors
-    /// As [`number`](crate::number) has them: 1202, 1210, 1221, 1227 and 1200 mean that this write
-    /// was not added, and the batch is as before.
+    /// Errors by their [`number`](crate::number). After 1200, 1202, 1210, 1221 and 1227, the batch
+    /// is as before this write.
     fn add(&mut self, write: &Write<'_>) -> Result<Written>;
 
-    /// Writes all of it together.
+    /// Writes the whole batch atomically.
     ///
     /// # Errors
     /// If another writer came first to one of the documents (1200), or the store failed. Then
@@ -324,18 +325,18 @@ pub trait WriteBatch: Send {
 /// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
-    /// Adds a document.
+    /// Insert a document.
     Insert,
-    /// Merges attributes into one.
+    /// Merge attributes into a document.
     Update,
-    /// Puts other attributes in the place of all of its own.
+    /// Replace all attributes of a document.
     Replace,
-    /// Removes one.
+    /// Remove a document.
     Remove,
 }
 
 impl WriteKind {
-    /// The node of a plan that does it.
+    /// ArangoDB's name of the plan node for this kind.
     #[must_use]
     pub fn node_name(self) -> &'static str {
         match self {
@@ -347,36 +348,36 @@ impl WriteKind {
     }
 }
 
-/// The action of an insert or an import where a document of that key is there.
+/// The action of an insert or an import if a document of that key exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverwriteMode {
-    /// It fails with error 1210, a unique constraint that is violated.
+    /// Fail with error 1210, a violated unique constraint.
     #[default]
     Conflict,
-    /// It does nothing.
+    /// Leave the existing document unchanged.
     Ignore,
-    /// It replaces that one.
+    /// Replace the existing document.
     Replace,
-    /// It updates that one.
+    /// Update the existing document.
     Update,
 }
 
 /// The options of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WriteOptions {
-    /// Attributes that are updated to null stay; otherwise they go.
+    /// True if attributes that are updated to null are kept as null; otherwise they are removed.
     pub keep_null: bool,
-    /// Objects within a document are merged by an update.
+    /// True if an update merges objects within a document; otherwise it replaces them.
     pub merge_objects: bool,
-    /// Wait for the medium.
+    /// True if the commit waits until it is on the disk.
     pub wait_for_sync: bool,
-    /// A write that fails on its document is counted as ignored, and the query goes on.
+    /// True if a write that fails because of its document is only counted as ignored.
     pub ignore_errors: bool,
-    /// The revision in the document that is given does not matter.
+    /// True if the `_rev` in the given document is ignored.
     pub ignore_revisions: bool,
-    /// For inserts.
+    /// The action of an insert if a document of that key exists.
     pub overwrite_mode: OverwriteMode,
-    /// An update or replacement happens only if this attribute gets greater.
+    /// The attribute that must become greater for an update or replacement to happen.
     pub version_attribute: Option<String>,
 }
 
@@ -399,14 +400,14 @@ impl Default for WriteOptions {
 pub struct Write<'a> {
     /// The kind.
     pub kind: WriteKind,
-    /// To which collection.
+    /// The number of the collection.
     pub collection: CollectionId,
-    /// The key of the document that is there; none for inserts.
+    /// The key of the existing document; `None` for inserts.
     pub key: Option<&'a str>,
-    /// The revision that the document should have, where the options do not ignore it.
+    /// The expected revision of the document, unless the options ignore revisions.
     pub revision: Option<&'a str>,
-    /// The new document, or the attributes to merge; null for removals. What is in `_key` of a new
-    /// document is its key; `_id` and `_rev` do not matter.
+    /// The new document, or the attributes to merge; null for removals. `_key` is the key of a new
+    /// document; `_id` and `_rev` are ignored.
     pub document: &'a Value,
     /// The options.
     pub options: &'a WriteOptions,
@@ -415,16 +416,18 @@ pub struct Write<'a> {
 /// The result of a write.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// The document as it was, null if there was none.
+    /// The document before the write; null if there was none.
     pub old: Value,
-    /// The document as it will be, null if there will be none.
+    /// The document after the write; null if there is none.
     pub new: Value,
-    /// It did nothing, by its options.
+    /// True if the write did nothing, by its options.
     pub is_ignored: bool,
 }
 
-/// The collection of that name or number, if there is one. A forbidden collection and an absent one
-/// of a forbidden name give the same error.
+/// The collection of that name or number, if there is one.
+///
+/// # Errors
+/// 11 if the caller may not read a collection of that name, whether or not it exists.
 pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collection>> {
     let found = source.collection(name);
     if source.may_read(found.as_ref().map_or(name, |collection| &collection.name)) {
@@ -445,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_hold_what_they_should() {
+    fn the_bounds_of_a_range_contain_exactly_its_keys() {
         let range = IndexRange {
             equal: vec![Value::from("a")],
             low: Bound::Excluded(Value::Int(1)),

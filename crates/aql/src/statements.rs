@@ -1,5 +1,5 @@
-//! Queries that were asked before: their texts need not be read again, nor planned, where another
-//! value of a bind variable makes no difference to the plan.
+//! The cache of queries: a query that was asked before is not parsed again, and not planned again
+//! if the plan does not depend on the values of its bind variables.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,19 +11,19 @@ use pellucid_value::Value;
 use crate::plan::Reuse;
 use crate::{KillSwitch, Parsed, Plan, QueryOptions, Result, Source, parse_within};
 
-/// Queries that are kept. Beyond it, all are forgotten, and those that are asked come back.
+/// The most cached queries. If there would be more, the cache is emptied and fills again.
 const STATEMENTS_MAX: usize = 512;
 
-/// The longest text that is kept, in bytes.
+/// The most bytes of the text of a cached query.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The number of bytes that they may have together; beyond it, all are forgotten, too.
+/// The most bytes of all cached queries. If there would be more, the cache is emptied as well.
 const STATEMENTS_BYTES_MAX: usize = 32 << 20;
 
-/// The number of bytes that a plan may have that serves again.
+/// The most bytes of a plan that is kept for reuse.
 const PLAN_BYTES_MAX: usize = 64 << 10;
 
-/// The queries that were asked of late.
+/// The cache of queries.
 #[derive(Debug, Default)]
 pub struct Statements {
     known: Mutex<Known>,
@@ -47,14 +47,14 @@ impl Known {
             self.statements.clear();
             self.bytes = 0;
         }
-        // Two may have read the same at once.
+        // Two threads may have parsed the same text at once.
         if self.statements.insert(Arc::clone(&statement.text), Arc::clone(statement)).is_none() {
             self.bytes += bytes;
         }
     }
 }
 
-/// A query that was read, and the plan that served it last.
+/// A parsed query, and its last reusable plan.
 #[derive(Debug)]
 pub struct Statement {
     text: Arc<str>,
@@ -62,20 +62,20 @@ pub struct Statement {
     reusable: Mutex<Option<Arc<ReusablePlan>>>,
 }
 
-/// A plan that serves again.
+/// A plan that can be reused.
 #[derive(Debug)]
 struct ReusablePlan {
     plan: Arc<Plan>,
     reuse: Reuse,
-    /// True if it is light, as far as is known.
+    /// True unless the plan or an execution showed that it is not light.
     is_light: AtomicBool,
 }
 
 impl Statements {
-    /// The query of this text, read if it was not before.
+    /// The query of this text; parses it if it is not in the cache.
     ///
     /// # Errors
-    /// As [`parse_within`].
+    /// Those of [`parse_within`].
     pub fn read(&self, text: &str, options: &QueryOptions) -> Result<Arc<Statement>> {
         if let Some(known) = self.find(text) {
             return Ok(known);
@@ -87,7 +87,7 @@ impl Statements {
         Ok(statement)
     }
 
-    /// The query of this text, if it was read of late.
+    /// The query of this text, if it is in the cache.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Arc<Statement>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).statements.get(text).cloned()
@@ -106,14 +106,14 @@ impl Statement {
         reusable.reuse.serves(binds, source).then_some(reusable)
     }
 
-    /// The plan that is there, if it serves for these values and is light ([`Plan::is_light`]).
+    /// The reusable plan, if it fits these values and is light ([`Plan::is_light`]).
     #[must_use]
     pub fn light(&self, binds: &Value, source: &dyn Source) -> Option<Arc<Plan>> {
         let reusable = self.ready(binds, source)?;
         reusable.is_light.load(Ordering::Relaxed).then(|| Arc::clone(&reusable.plan))
     }
 
-    /// Takes note that the plan that is there turned out not to be light.
+    /// Notes that the reusable plan turned out not to be light.
     pub fn note_heavy(&self) {
         let reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(reusable) = &*reusable {
@@ -121,10 +121,10 @@ impl Statement {
         }
     }
 
-    /// A plan for these values: the one that is there, if it serves, or a new one.
+    /// A plan for these values: the reusable one if it fits, or a new one.
     ///
     /// # Errors
-    /// As [`Plan::killable`].
+    /// Those of [`Plan::killable`].
     pub fn plan(
         &self,
         binds: &Value,
@@ -146,10 +146,10 @@ impl Statement {
         Ok(plan)
     }
 
-    /// A plan for these values alone, as [`Plan::explain`] shows it best.
+    /// A plan for these values only, which [`Plan::explain`] shows with its constants.
     ///
     /// # Errors
-    /// As [`Plan::killable`].
+    /// Those of [`Plan::killable`].
     pub fn plan_once(
         &self,
         binds: &Value,
@@ -165,7 +165,8 @@ impl Statement {
 mod tests {
     use super::*;
 
-    /// 512 texts with large trees were kept: 1 GiB.
+    /// Regression: only the number of cached queries was bounded, so that 512 large ones took 1
+    /// GiB.
     #[test]
     fn statements_are_bounded_by_their_bytes() {
         let statements = Statements::default();
@@ -178,7 +179,7 @@ mod tests {
             assert!(statements.known.lock().unwrap().bytes <= STATEMENTS_BYTES_MAX);
         }
         assert!(statements.find(&texts[0]).is_none());
-        // One that was read is counted once.
+        // A query that is cached already is not counted again.
         let bytes = statements.known.lock().unwrap().bytes;
         statements.read(&texts[199], &options).unwrap();
         assert_eq!(statements.known.lock().unwrap().bytes, bytes);

@@ -1,21 +1,21 @@
-//! The time that a query takes.
+//! The measurement of a query's running time.
 
 use pellucid_clock::{Clock, Stopwatch};
 
-/// The time that a query takes, without that in which nobody asks for more of its result.
+/// The running time of a query, without the pauses between two calls for more of its result.
 pub(crate) struct Timing {
     clock: Clock,
     begun: Stopwatch,
-    /// Nanoseconds before then in which it was planned.
+    /// The time of planning before `begun`.
     planning_ns: u64,
-    /// Nanoseconds of the pauses that are over.
+    /// The total of the pauses that have ended.
     paused_ns: u64,
-    /// The pause that lasts.
+    /// The current pause, if there is one.
     pause: Option<Stopwatch>,
 }
 
 impl Timing {
-    /// Begins now, after so many nanoseconds of planning.
+    /// Begins now, after a planning of `planning_ns`.
     pub(crate) fn new(planning_ns: u64) -> Self {
         let clock = Clock::system();
         Self { clock, begun: clock.stopwatch(), planning_ns, paused_ns: 0, pause: None }
@@ -25,7 +25,7 @@ impl Timing {
         self.clock.stopwatch()
     }
 
-    /// Nanoseconds since it began.
+    /// The nanoseconds since the beginning, without pauses.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         let paused_ns = self.paused_ns + self.pause.as_ref().map_or(0, Stopwatch::elapsed_ns);
         self.begun.elapsed_ns().saturating_sub(paused_ns)

@@ -1,5 +1,5 @@
-//! The tree of a plan: nodes, and the expressions in them as they are computed. Names are resolved
-//! to slots of a row, and subqueries are lines of nodes in their turn.
+//! The tree of a plan: its nodes, and their expressions in executable form. Names are resolved to
+//! slots of a row. Subqueries are pipelines of nodes themselves.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::functions::Function;
 use crate::parse::ast::{Binary, Unary};
 use crate::{Collection, CollectionId, Index, WriteKind, WriteOptions};
 
-/// A place in a row.
+/// The index of a variable in a row.
 pub(crate) type Slot = usize;
 
-/// A row: a value for each variable of the query, null where it is not set yet.
+/// A row: the value of each variable of the query, null if it is not set yet.
 pub(crate) type Row = Box<[Value]>;
 
 /// The number of elements of an array for which a condition must hold.
@@ -25,13 +25,13 @@ pub(crate) enum Quantity {
     AtLeast(Code),
 }
 
-/// An expression that is ready.
+/// An executable expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Code {
     Constant(Value),
     /// A variable, and the names of attributes within it.
     Path(Slot, Vec<Arc<str>>),
-    /// `CURRENT` at this depth of brackets.
+    /// `CURRENT` at this nesting depth of brackets.
     Local(usize),
     Attribute(Box<Code>, Arc<str>),
     Element(Box<Code>, Box<Code>),
@@ -51,7 +51,7 @@ pub(crate) enum Code {
     Subquery(Arc<Pipeline>),
     /// The number of documents that a collection has.
     CollectionCount(CollectionId, Arc<str>),
-    /// All documents of a collection, as a value.
+    /// All documents of a collection, as an array.
     CollectionContents(CollectionId, Arc<str>),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Question {
 }
 
 impl Code {
-    /// The value, if it is known before the query runs.
+    /// The value of a constant.
     pub(crate) fn constant(&self) -> Option<&Value> {
         match self {
             Self::Constant(value) => Some(value),
@@ -90,7 +90,7 @@ impl Code {
         }
     }
 
-    /// The value where it lies, for what need not be computed.
+    /// A reference to the value of a constant or a path, which need not be computed.
     pub(crate) fn peek<'a>(&'a self, row: &'a [Value]) -> Option<Ref<'a>> {
         match self {
             Self::Constant(value) => Some(value.view()),
@@ -102,13 +102,13 @@ impl Code {
         }
     }
 
-    /// Calls `visit` with this expression and all within it, but not those of subqueries.
+    /// Calls `visit` with this expression and all nested ones, except those of subqueries.
     pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
         visit(self);
         self.for_each_operand(&mut |operand| operand.walk(visit));
     }
 
-    /// Calls `visit` with each expression directly within this one, but not those of subqueries.
+    /// Calls `visit` with each direct operand of this expression, except those of subqueries.
     pub(crate) fn for_each_operand<'a>(&'a self, visit: &mut dyn FnMut(&'a Code)) {
         match self {
             Self::Constant(_)
@@ -162,7 +162,7 @@ impl Code {
         }
     }
 
-    /// The variables that it reads, those of its subqueries too.
+    /// The variables that it reads, including those in its subqueries.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::new();
         self.walk(&mut |code| match code {
@@ -173,7 +173,7 @@ impl Code {
         slots
     }
 
-    /// True if computing it twice, or earlier, or not at all makes no difference.
+    /// True if it can be computed twice, earlier, or not at all, without a difference.
     pub(crate) fn is_pure(&self) -> bool {
         let mut is_pure = true;
         self.walk(&mut |code| match code {
@@ -185,7 +185,7 @@ impl Code {
     }
 }
 
-/// Nodes, the first of which gives one row.
+/// A sequence of nodes, the first of which returns one row.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) nodes: Vec<Node>,
@@ -194,7 +194,7 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// The variables that its expressions read, those from outside too.
+    /// The variables that its expressions read, including those of the outer query.
     pub(crate) fn slots_read(&self) -> Vec<Slot> {
         let mut slots = Vec::new();
         self.nodes.iter().for_each(|node| {
@@ -204,17 +204,17 @@ impl Pipeline {
     }
 }
 
-/// One step.
+/// A node of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// From 1 on, no two in a query are the same.
+    /// Its number, which is unique in a query and begins at 1.
     pub(crate) id: usize,
     pub(crate) kind: NodeKind,
     pub(crate) cost: f64,
     pub(crate) items: f64,
 }
 
-/// The work of a node.
+/// The operation of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
     Singleton,
@@ -232,7 +232,7 @@ pub(crate) enum NodeKind {
     NoResults,
 }
 
-/// Documents by an index.
+/// An access to documents by an index.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexAccess {
     pub(crate) collection: Collection,
@@ -240,11 +240,12 @@ pub(crate) struct IndexAccess {
     pub(crate) index: Index,
     /// The values of the first fields.
     pub(crate) matches: Vec<Match>,
-    /// The bounds of the next one: a value, and whether it belongs to the range.
+    /// The lower bound of the next field: a value, and true if it is included.
     pub(crate) low: Option<(Code, bool)>,
+    /// The upper bound of the next field: a value, and true if it is included.
     pub(crate) high: Option<(Code, bool)>,
     pub(crate) is_reverse: bool,
-    /// The fields suffice: documents are not read.
+    /// True if the fields of the index suffice, so that documents are not read.
     pub(crate) is_covering: bool,
     pub(crate) filter: Vec<Code>,
     /// True for a lookup by `_id`, false for one by `_key`.
@@ -252,7 +253,7 @@ pub(crate) struct IndexAccess {
 }
 
 impl IndexAccess {
-    /// All of an index, forwards.
+    /// Makes an access to the whole index, forwards.
     pub(crate) fn new(collection: &Collection, slot: Slot, index: &Index) -> Self {
         Self {
             collection: collection.clone(),
@@ -274,7 +275,7 @@ impl IndexAccess {
     }
 }
 
-/// The value of a field.
+/// A condition on a field of an index: it equals a value, or one of the elements of an array.
 #[derive(Clone, Debug)]
 pub(crate) enum Match {
     Equal(Code),
@@ -294,7 +295,7 @@ impl Match {
 pub(crate) struct Write {
     pub(crate) kind: WriteKind,
     pub(crate) collection: Collection,
-    /// The document, or what says which one.
+    /// The document, or its key.
     pub(crate) document: Code,
     pub(crate) with: Option<Code>,
     pub(crate) options: WriteOptions,
@@ -302,11 +303,11 @@ pub(crate) struct Write {
     pub(crate) new: Slot,
 }
 
-/// An insert, or an update of the document that is found, for each row.
+/// An upsert for each row: an insert, or an update of the document that is found.
 #[derive(Clone, Debug)]
 pub(crate) struct Upsert {
     pub(crate) collection: Collection,
-    /// Finds the document; its rows are documents.
+    /// The subquery that finds the document; it returns documents.
     pub(crate) search: Arc<Pipeline>,
     /// The variable that the condition is about, and the condition.
     pub(crate) condition: (Slot, Code),
@@ -339,7 +340,7 @@ impl NodeKind {
         }
     }
 
-    /// True if it goes through the rows of the node before it one by one, and gives no others.
+    /// True if it only computes a value for each row, or removes rows.
     pub(crate) fn is_step(&self) -> bool {
         matches!(self, Self::Calculation { .. } | Self::Filter { .. })
     }
@@ -392,26 +393,26 @@ impl NodeKind {
     }
 }
 
-/// Groups of rows.
+/// A grouping of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Collect {
-    /// The values that rows of a group have in common.
+    /// The expressions whose values are equal for all rows of a group.
     pub(crate) groups: Vec<(Slot, Code)>,
     pub(crate) aggregates: Vec<Aggregate>,
-    /// All rows of a group.
+    /// The variable for all rows of a group.
     pub(crate) into: Option<(Slot, Into)>,
-    /// The number of rows that a group has.
+    /// The variable for the number of rows of a group.
     pub(crate) count: Option<Slot>,
 }
 
-/// The part of each row of a group that is kept.
+/// The part of each row that `INTO` keeps.
 #[derive(Clone, Debug)]
 pub(crate) enum Into {
     Variables(Vec<(String, Code)>),
     Value(Code),
 }
 
-/// A value over all rows of a group.
+/// An aggregate over all rows of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     pub(crate) slot: Slot,

@@ -1,8 +1,8 @@
-//! Queries written at random: all functions, operators and statements, nested, with large and odd
-//! arguments. None panics, takes longer than `maxRuntime` allows, or more memory than its limit.
+//! Random queries: all functions, operators and statements, nested, with large and odd arguments.
+//! No query may panic, take longer than `maxRuntime`, or take more memory than its limit.
 //!
-//! It runs for a few seconds; `PELLUCID_FUZZ_SECONDS=3600` makes it an hour; with `--release` the
-//! bounds of time are strict then. A failure prints its seed: `PELLUCID_FUZZ_SEED=… cargo test -p
+//! It runs for a few seconds; `PELLUCID_FUZZ_SECONDS=3600` makes it an hour, and with `--release`
+//! the time limits are strict then. A failure prints its seed: `PELLUCID_FUZZ_SEED=… cargo test -p
 //! pellucid-aql --test fuzz_queries` runs that query again.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
@@ -22,15 +22,15 @@ use pellucid_aql::{QueryOptions, Source, functions, number};
 use pellucid_io::{Random, SeededRandom};
 
 const MEMORY_BYTES: usize = 32 << 20;
-/// What a query may take beside its limit: plans, compiled expressions, the documents.
+/// The bytes that a query may take beyond its limit: plans, compiled expressions, the documents.
 const EXTRA_BYTES: usize = 24 << 20;
 const RUNTIME: Duration = Duration::from_millis(200);
 const GRACE_STRICT: Duration = Duration::from_millis(100);
-/// Without optimization, on a busy machine.
+/// The allowance beyond the time limit without optimization, on a busy machine.
 const GRACE_USUAL: Duration = Duration::from_secs(3);
 const STACK_BYTES: usize = 2 << 20;
 
-/// Writes queries; the same seed writes the same query.
+/// A generator of queries. The same seed makes the same query.
 struct Writer(SeededRandom);
 
 const VALUES: &[&str] = &[
@@ -188,13 +188,13 @@ fn binds(text: &str) -> String {
     format!("{{{}}}", used.join(","))
 }
 
-/// Nanoseconds that this thread has run on a processor.
+/// The CPU time of this thread.
 fn thread_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// Runs one query; the number of its error, or 0.
+/// Runs one query. Returns the number of its error, or 0.
 fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -> u16 {
     let text = Writer(SeededRandom::new(seed)).query(known);
     let documents = r#"[{"_key":"a","a":1,"t":[1,"x",null]},{"_key":"b","a":"€","t":{"x":[]}}]"#;
@@ -206,7 +206,7 @@ fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -
         runtime_max: Some(RUNTIME),
         ..QueryOptions::default()
     };
-    // Reading the bind values counts neither as time nor as memory of the query.
+    // Parsing the bind values counts neither as time nor as memory of the query.
     let parsed_begin = thread_time();
     drop(memory::json(&binds));
     let reading = thread_time() - parsed_begin;
@@ -223,7 +223,7 @@ fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -
 }
 
 #[test]
-fn queries_at_random_stay_within_their_bounds() {
+fn random_queries_stay_within_their_limits() {
     let mut known: Vec<_> = functions().filter(|(name, ..)| *name != "SLEEP").collect();
     known.sort_unstable();
     let set = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
@@ -247,7 +247,7 @@ fn queries_at_random_stay_within_their_bounds() {
         ends
     };
     let ends = thread.spawn(run).unwrap().join().expect("the query is printed above");
-    // Most of them are queries, and many of those come to a result.
+    // Most of them must be valid queries, and many of those must have a result.
     let count: usize = ends.values().sum();
     let refused = ends.get(&number::PARSE).copied().unwrap_or(0);
     assert!(refused * 10 <= count, "{ends:?}");

@@ -1,4 +1,4 @@
-//! Queries with the results that ArangoDB gave.
+//! Test of queries with the results of ArangoDB.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
 
@@ -13,7 +13,7 @@ use pellucid_value::Value;
 
 const EXAMPLES: &str = include_str!("../testdata/examples.jsonl");
 
-/// Lines that do not give their result, and why.
+/// The lines with other results than ArangoDB's, and the reasons.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("aqlRegexMatches_3", "the line has each backslash twice as often as the query that was run"),
     ("aqlDateTimeToLocal_1", "time zones"),
@@ -27,10 +27,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("dateyr3", "time zones"),
 ];
 
-/// Lines whose result is a set, in an order that is not promised.
+/// The lines whose result is a set without a defined order.
 const UNORDERED: &[&str] = &["aqlArrayMinus_1"];
 
-/// All arrays in it in the order of values.
+/// The value with all its arrays sorted.
 fn ordered(value: &Value) -> Value {
     let mut elements: Vec<Value> = value.elements().iter().map(ordered).collect();
     if elements.is_empty() {

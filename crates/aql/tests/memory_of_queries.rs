@@ -1,4 +1,5 @@
-//! Queries that ask for far more memory than they may have: the process takes little more.
+//! Test of queries that need far more memory than their limit: the process takes little more than
+//! the limit.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
 
@@ -13,15 +14,15 @@ use memory::{Memory, run_with};
 use pellucid_aql::{QueryOptions, Source, number};
 
 const LIMIT_BYTES: usize = 32 << 20;
-/// What the process may take while one of them runs: the tree of the text, and rows, may each have
-/// the limit.
+/// The most bytes that the process may take during a query: the syntax tree and the rows may each
+/// take the limit.
 const PEAK_BYTES_MAX: usize = 2 * LIMIT_BYTES + (32 << 20);
 
 fn list(count: usize, item: &str) -> String {
     vec![item; count].join(",")
 }
 
-/// Texts that build more than they may.
+/// Queries that build more than their limit.
 fn greedy() -> Vec<String> {
     let doubled: String =
         (1..40).map(|n| format!("LET a{n} = CONCAT(a{0}, a{0}) ", n - 1)).collect();
@@ -53,7 +54,7 @@ fn greedy() -> Vec<String> {
         "FOR i IN 1..100000 INSERT {i, text: REPEAT('x', 1000 + i % 7)} INTO other".into(),
         "FOR d IN c UPDATE d WITH {text: REPEAT(d.text, 300)} IN c RETURN NEW".into(),
         "FOR i IN 1..9 RETURN SPLIT(REPEAT(TO_STRING(i), 9000000), '')".into(),
-        // Texts whose tokens and trees take more than they may have: up to 1.4 GiB were taken.
+        // Regression: tokens and trees of these texts took up to 1.4 GiB.
         format!("RETURN [{}]", list(4_000_000, "1")),
         format!("RETURN [{}]", list(2_000_000, "'a'")),
         format!("RETURN [{}]", list(3_000_000, "[]")),

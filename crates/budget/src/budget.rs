@@ -1,10 +1,10 @@
-//! The budget of a server.
+//! The memory budget of a server.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound on the bytes that several holders take together. A clone is the same budget.
+/// A limit on the bytes that several holders take together. Clones share the same budget.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Counters>);
 
@@ -23,25 +23,25 @@ impl Budget {
         Budget(Arc::new(Counters { bytes_max, used_bytes, refusals }))
     }
 
-    /// A budget without a bound, for programs that have none.
+    /// A budget without a limit.
     #[must_use]
     pub fn unbounded() -> Budget {
         Budget::new(usize::MAX)
     }
 
-    /// The bound in bytes.
+    /// The limit in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.0.bytes_max
     }
 
-    /// Bytes that all holders have now.
+    /// The bytes that all holders have now.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         self.0.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// The number of refused requests for bytes.
+    /// The number of refused calls of [`Self::take`].
     #[must_use]
     pub fn refusals(&self) -> usize {
         self.0.refusals.load(Ordering::Relaxed)
@@ -59,7 +59,7 @@ impl Budget {
         Err(OverBudget::Server { bytes_max: self.0.bytes_max })
     }
 
-    /// As [`Self::take`]; a refusal is not counted.
+    /// Takes `bytes` like [`Self::take`], but does not count a refusal. False if fewer are left.
     pub(crate) fn try_take(&self, bytes: usize) -> bool {
         let with = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.0.bytes_max);
         self.0.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).is_ok()
@@ -72,17 +72,17 @@ impl Budget {
     }
 }
 
-/// Bytes that cannot be had.
+/// The error of a refused allocation: the limit that would be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverBudget {
-    /// The bound of this share.
+    /// The limit of the share.
     Share {
-        /// That bound.
+        /// The limit in bytes.
         bytes_max: usize,
     },
-    /// The bound of all holders together: to be tried again later.
+    /// The limit of all holders together; a later attempt may succeed.
     Server {
-        /// That bound.
+        /// The limit in bytes.
         bytes_max: usize,
     },
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_taken_whole_or_not_at_all() {
+    fn all_bytes_are_taken_or_none() {
         let budget = Budget::new(10);
         budget.take(7).unwrap();
         assert_eq!(budget.take(4), Err(OverBudget::Server { bytes_max: 10 }));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_exceed_it_together() {
+    fn concurrent_threads_never_exceed_the_limit() {
         let budget = Budget::new(1000);
         std::thread::scope(|scope| {
             for _ in 0..4 {

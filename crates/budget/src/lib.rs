@@ -1,9 +1,9 @@
 //! Memory budgets: one for a server, a share for each request.
 //!
-//! A [`Budget`] bounds the bytes that all requests of a server hold together: bodies that come in,
-//! rows of queries, results that wait for their reader. A request takes a [`Share`] of it, which
-//! has a bound of its own, and asks the share **before** it allocates. A share that is dropped
-//! gives everything back.
+//! A [`Budget`] limits the bytes that all requests of a server hold together: incoming bodies, rows
+//! of queries, results that wait for their reader. A request takes a [`Share`] of it, which has a
+//! limit of its own, and takes bytes from the share **before** it allocates them. A share that is
+//! dropped gives everything back.
 //!
 //! ```
 //! use pellucid_budget::{Budget, OverBudget};

@@ -2,17 +2,17 @@
 
 use crate::{Budget, OverBudget};
 
-/// Bytes that a share takes from its budget at a time, so that a row does not cost an atomic
+/// The bytes that a share takes from its budget at a time, so that not every row costs an atomic
 /// operation on a counter of the whole server.
 pub const LEASE_BYTES: usize = 64 * 1024;
 
-/// Bytes that one request holds. What it holds goes back when it is dropped.
+/// The bytes that one request holds. Dropping the share gives them back to the budget.
 #[derive(Debug)]
 pub struct Share {
     budget: Budget,
     bytes_max: usize,
     held_bytes: usize,
-    /// Taken from the budget: `held_bytes`, and the rest of a lease.
+    /// The bytes taken from the budget: `held_bytes`, and the rest of a lease.
     leased_bytes: usize,
     peak_bytes: usize,
 }
@@ -27,10 +27,10 @@ impl Budget {
 }
 
 impl Share {
-    /// Takes `bytes`, all or none: to be called before they are allocated.
+    /// Takes `bytes`, all or none. Call it before they are allocated.
     ///
     /// # Errors
-    /// [`OverBudget`], with the bound that would be exceeded.
+    /// An [`OverBudget`] with the limit that would be exceeded.
     pub fn take(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let over = OverBudget::Share { bytes_max: self.bytes_max };
         let held = self.held_bytes.checked_add(bytes).ok_or(over)?;
@@ -45,7 +45,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes at least `bytes` from the budget: a lease, or near the budget's end no more than that.
+    /// Takes `bytes` from the budget, rounded up to leases; exactly `bytes` if only those are left.
     fn lease(&mut self, bytes: usize) -> Result<(), OverBudget> {
         let lease = bytes.checked_next_multiple_of(LEASE_BYTES).unwrap_or(bytes);
         if self.budget.try_take(lease) {
@@ -57,11 +57,11 @@ impl Share {
         Ok(())
     }
 
-    /// Gives back `bytes`, or all that it holds if that is less.
+    /// Gives back `bytes`, or all held bytes if there are fewer.
     pub fn give_back(&mut self, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(bytes);
         let spare = self.leased_bytes - self.held_bytes;
-        // A lease stays, so that a row taken and given back at its end costs nothing.
+        // Up to two leases stay with the share, so that taking and giving back a row is cheap.
         if spare > 2 * LEASE_BYTES {
             let excess = spare - LEASE_BYTES;
             self.budget.give_back(excess);
@@ -69,19 +69,19 @@ impl Share {
         }
     }
 
-    /// Bytes that it holds.
+    /// The bytes that the share holds.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// The most bytes that it held at a time.
+    /// The most bytes that the share held at a time.
     #[must_use]
     pub fn peak_bytes(&self) -> usize {
         self.peak_bytes
     }
 
-    /// The bound of this share in bytes.
+    /// The limit of this share in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_has_its_own_bound_and_that_of_all() {
+    fn a_share_has_its_own_limit_and_that_of_the_budget() {
         let budget = Budget::new(3 * LEASE_BYTES);
         let mut first = budget.share(2 * LEASE_BYTES);
         let over = Err(OverBudget::Share { bytes_max: 2 * LEASE_BYTES });
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!((second.held_bytes(), second.peak_bytes()), (LEASE_BYTES + 1, LEASE_BYTES + 1));
     }
 
-    /// A share that took what is left of a budget could not be given the rest of a lease.
+    /// Near its end, a budget cannot give a full lease.
     #[test]
-    fn the_end_of_a_budget_is_given_to_the_byte() {
+    fn the_last_bytes_of_a_budget_can_be_taken() {
         let budget = Budget::new(LEASE_BYTES + 10);
         let mut share = budget.share(usize::MAX);
         share.take(LEASE_BYTES).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_there_for_others() {
+    fn given_back_bytes_return_to_the_budget() {
         let budget = Budget::new(10 * LEASE_BYTES);
         let mut share = budget.share(usize::MAX);
         share.take(9 * LEASE_BYTES).unwrap();

@@ -1,25 +1,25 @@
-//! The calendar: days since the Unix epoch to dates, and back.
+//! Conversion between days since the Unix epoch and calendar dates.
 
 /// A date of the proleptic Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CalendarDate {
-    /// The year; 0 is the one before 1.
+    /// The year; year 0 precedes year 1.
     pub year: i64,
-    /// 1 to 12.
+    /// The month, 1 to 12.
     pub month: i64,
-    /// 1 to 31.
+    /// The day of the month, 1 to 31.
     pub day: i64,
 }
 
-/// Days of 400 years, after which the calendar repeats itself.
+/// The days of 400 years, after which the calendar repeats.
 const DAYS_OF_ERA: i64 = 146_097;
-/// Days from the first of March of the year 0 to the Unix epoch.
+/// The days from March 1 of the year 0 to the Unix epoch.
 const DAYS_BEFORE_EPOCH: i64 = 719_468;
 
-// Years are counted from March here, so that the leap day ends its year and months have a regular
-// length.
+// Internally, years begin in March, so that the leap day is the last day of its year, and the
+// lengths of months follow a formula.
 impl CalendarDate {
-    /// The date that lies so many days after 1970-01-01.
+    /// The date `days` days after 1970-01-01.
     ///
     /// ```
     /// use pellucid_clock::CalendarDate;
@@ -41,7 +41,7 @@ impl CalendarDate {
         CalendarDate { year: era * 400 + year_of_era + i64::from(month <= 2), month, day }
     }
 
-    /// Days since 1970-01-01. Days beyond the end of a month are those of the next one.
+    /// The days since 1970-01-01. A day beyond the end of its month counts into the next month.
     #[must_use]
     pub fn days(self) -> i64 {
         let year = if self.month <= 2 { self.year - 1 } else { self.year };
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_day_has_a_date_of_its_own_which_leads_back() {
+    fn dates_round_trip_and_are_in_order() {
         let mut last = CalendarDate::of_days(-800_000);
         for days in -799_999..800_000 {
             let date = CalendarDate::of_days(days);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_known_from_elsewhere() {
+    fn known_dates_are_converted() {
         for (days, year, month, day) in [
             (0, 1970, 1, 1),
             (-1, 1969, 12, 31),

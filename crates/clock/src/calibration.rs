@@ -2,13 +2,13 @@
 
 use crate::ticks::Ticks;
 
-/// The stretch for which the counter is watched against the monotonic clock.
+/// The time for which the counter is compared with the monotonic clock.
 const CALIBRATION_NS: u64 = 20_000_000;
-/// Readings of both at each end of that stretch: the pair counts that was read closest
-/// together, as the processor may be taken away between two readings for longer than the stretch.
+/// The pairs of readings at each end of that time. The pair with the shortest distance is used,
+/// because the thread may lose the processor between two readings.
 const PAIRS: usize = 64;
 
-/// A reading of the counter, and within which nanoseconds of the monotonic clock it was taken.
+/// A reading of the counter, between two readings of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) before_ns: u64,
@@ -24,14 +24,14 @@ impl Pair {
         Pair { before_ns, ticks, after_ns: read_monotonic().0 }
     }
 
-    /// Of several, the one that was read closest together.
+    /// Reads several pairs, and returns that with the shortest distance of its readings.
     fn closest() -> Pair {
         let pairs = (0..PAIRS).map(|_| Pair::read(read_tsc));
         let closest = pairs.min_by_key(|pair| pair.after_ns - pair.before_ns);
         closest.unwrap_or_else(|| Pair::read(read_tsc))
     }
 
-    /// Nanoseconds from `earlier`, as well as they are known.
+    /// The nanoseconds since `earlier`, between the middles of both pairs.
     fn since_ns(&self, earlier: &Pair) -> u64 {
         let middle = |pair: &Pair| u64::midpoint(pair.before_ns, pair.after_ns);
         middle(self).saturating_sub(middle(earlier))
@@ -48,12 +48,12 @@ pub(crate) fn read_monotonic() -> Ticks {
     Ticks(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Reads the time stamp counter. The read is not fenced: a stamp may move by the few instructions
-/// that the processor has in flight, which is below what any phase can mean.
+/// Reads the time stamp counter. The read is not fenced, so a stamp may be off by the few
+/// instructions that the processor has in flight. That is too short to matter for any phase.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn read_tsc() -> Ticks {
-    // SAFETY: `rdtsc` has no preconditions on x86-64; where it traps, the clock is not chosen.
+    // SAFETY: `rdtsc` has no preconditions on x86-64. If it traps, this clock is not chosen.
     Ticks(unsafe { core::arch::x86_64::_rdtsc() })
 }
 
@@ -63,9 +63,9 @@ pub(crate) fn read_tsc() -> Ticks {
     read_monotonic()
 }
 
-/// Ticks per second of the time stamp counter, or nothing where it must not be used: it has to be
-/// invariant by the processor's word, and the kernel's own choice of clock, because the kernel
-/// watches for cores that disagree.
+/// The ticks per second of the time stamp counter; none if it must not be used. The processor must
+/// report it as invariant, and the kernel must use it as its own clock, because the kernel detects
+/// cores whose counters disagree.
 pub(crate) fn tsc_ticks_per_second() -> Option<u64> {
     let is_there = cfg!(all(target_arch = "x86_64", not(miri)));
     if !is_there || !processor_says_invariant() || !kernel_uses_tsc() {

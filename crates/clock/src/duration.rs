@@ -1,12 +1,12 @@
-//! Durations as people write them.
+//! Parsing of durations in command lines and configuration files.
 
 use std::time::Duration;
 
-/// The longest duration: far beyond any run, and far from any overflow.
+/// The longest duration in seconds, minutes or hours: far beyond any run, and far from an overflow.
 const LONGEST_SECONDS: u64 = 100 * 365 * 86_400;
 
-/// Reads a duration with an optional unit: `20` and `20s` are seconds, `2m` minutes, `1h` hours,
-/// `500ms` and `250us` parts of a second.
+/// Parses a duration with an optional unit: `20` and `20s` are seconds, `2m` minutes, `1h` hours,
+/// `500ms` milliseconds, `250us` microseconds. Returns none if the text is invalid.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

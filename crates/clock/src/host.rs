@@ -1,32 +1,31 @@
-//! The boot and the machine of a clock: two processes may compare their readings of it
-//! only if it is the same.
+//! Readings of a clock that other processes of the same machine and boot can use.
 
 use std::sync::OnceLock;
 
 use crate::source::{Clock, ClockSource};
 use crate::ticks::Ticks;
 
-/// Linux's file with the identity of the boot.
+/// The file in which Linux has the identifier of the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A reading of a clock that another process of the same machine can place on its own.
+/// A reading of a clock that another process of the same machine can compare with its own.
 ///
-/// The time stamp counter and the monotonic clock count for the whole machine, so whoever reads the
-/// same one within the same boot reads the same time. (Virtual machines and time namespaces may
-/// shift them; a reading that cannot be true must be passed over.)
+/// The time stamp counter and the monotonic clock count for the whole machine, so all processes of
+/// the same boot read the same time from them. (Virtual machines and time namespaces may shift
+/// them; a reader must ignore an implausible reading.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedReading<'text> {
-    /// The identifier that the kernel drew at its start.
+    /// The random identifier that the kernel made when it booted.
     pub boot_id: &'text str,
-    /// The clock's name, as [`ClockSource::name`] has it.
+    /// The name of the clock, as in [`ClockSource::name`].
     pub source: &'text str,
-    /// Its reading.
+    /// The reading.
     pub ticks: Ticks,
 }
 
 impl SharedReading<'static> {
-    /// A reading of `clock` for others; none if nobody else can read that clock, or if the boot is
-    /// unknown.
+    /// A reading of `clock` for other processes; none if they cannot read that clock, or if the
+    /// boot is unknown.
     #[must_use]
     pub fn of(clock: &Clock, ticks: Ticks) -> Option<SharedReading<'static>> {
         let source = clock.source();
@@ -36,7 +35,7 @@ impl SharedReading<'static> {
 }
 
 impl<'text> SharedReading<'text> {
-    /// Reads what [`SharedReading`] is displayed as.
+    /// Parses the displayed form of a [`SharedReading`]; none if the text is invalid.
     #[must_use]
     pub fn parse(text: &'text str) -> Option<SharedReading<'text>> {
         let mut parts = text.split(';').map(str::trim);
@@ -48,7 +47,7 @@ impl<'text> SharedReading<'text> {
         })
     }
 
-    /// The reading on `clock`; none if that is another clock, or one of another machine or boot.
+    /// The reading, if it comes from `clock`; none if it is of another clock, machine or boot.
     #[must_use]
     pub fn on(&self, clock: &Clock) -> Option<Ticks> {
         let own = SharedReading::of(clock, self.ticks)?;
@@ -79,7 +78,7 @@ mod tests {
     use crate::SimulatedClock;
 
     #[test]
-    fn a_reading_is_placed_on_the_same_clock_alone() {
+    fn a_reading_is_valid_only_on_the_same_clock() {
         let clock = Clock::monotonic();
         let Some(reading) = SharedReading::of(&clock, Ticks(123)) else {
             assert!(boot_id().is_none(), "a known boot has readings for others");
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reading_is_none() {
+    fn invalid_readings_are_not_parsed() {
         let whole = "boot=a;clock=tsc;arrived=1";
         assert!(SharedReading::parse(whole).is_some());
         for text in ["", "boot=a", "boot=a;clock=tsc", "boot=a;clock=tsc;arrived=-1", "a;b;c"] {

@@ -1,9 +1,9 @@
-//! Ticks: the one source of time in Pellucid.
+//! Ticks: the source of time in Pellucid.
 //!
-//! A request is stamped half a dozen times on its way, so a stamp must cost a few nanoseconds. The
-//! crate reads the processor's time stamp counter where it runs at a constant rate on all cores
-//! (and the kernel itself trusts it), and the monotonic clock everywhere else. Hot paths keep raw
-//! [`Ticks`]; they become nanoseconds off the hot path, with the calibrated [`Clock`].
+//! A request is stamped half a dozen times on its way, so a stamp must cost only a few nanoseconds.
+//! The crate reads the processor's time stamp counter if that runs at a constant rate on all cores
+//! (and the kernel itself trusts it), and else the monotonic clock. Hot paths keep raw [`Ticks`].
+//! They become nanoseconds off the hot path, by the calibrated [`Clock`].
 //!
 //! ```
 //! let clock = pellucid_clock::Clock::system();

@@ -1,8 +1,8 @@
-//! The time of day for those who ask at every write: which millisecond it is.
+//! A fast time of day in milliseconds, for callers that need it at every write.
 //!
-//! Within a millisecond that a thread has asked the system about, the processor's counter tells
-//! that it is not over, in a third of the time that the system takes to answer. Where the system's
-//! time is set, that is noticed by the next millisecond.
+//! After a thread has asked the system for the time, the processor's counter tells whether the same
+//! millisecond still lasts. That takes a third of the time of asking again. If the system's time is
+//! set, this is noticed in the next millisecond.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,23 +22,23 @@ struct Millisecond {
 }
 
 thread_local! {
-    /// The one that this thread asked about last.
+    /// The last millisecond for which this thread has asked the system.
     static KNOWN: Cell<Millisecond> = const {
         Cell::new(Millisecond { begin: Ticks(0), end: Ticks(0), time: WallTime::EPOCH })
     };
 }
 
-/// The system's time. `ticks` tells how many ticks of the processor's counter nanoseconds last.
+/// The system's time. `ticks` converts nanoseconds to ticks of the processor's counter.
 #[inline]
 pub(crate) fn now(ticks: impl Fn(u64) -> u64) -> WallTime {
     let (known, now) = (KNOWN.get(), read_tsc());
-    // A counter that was set back, as by a restored machine, knows nothing of the time.
+    // A counter that was set back, for example in a restored virtual machine, is not trusted.
     if known.begin <= now && now < known.end { known.time } else { ask(ticks) }
 }
 
 #[cold]
 fn ask(ticks: impl Fn(u64) -> u64) -> WallTime {
-    // Read before the system is asked, so that the end comes early rather than late.
+    // The counter is read before the system is asked, so that the end is early rather than late.
     let begin = read_tsc();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = WallTime::of_unix(since_epoch);
@@ -53,12 +53,12 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    /// The distance of the counter's end of a millisecond from the system's: two threads on two
-    /// processors read their counters a little apart, and the rate is rounded.
+    /// The allowed difference from the system's time: the counters of two processors differ a
+    /// little, and the rate is rounded.
     const APART_MS: u64 = 1;
 
     #[test]
-    fn it_is_the_systems_time() {
+    fn the_fast_time_equals_the_systems_time() {
         let clock = Clock::system();
         let mut last = now(|nanoseconds| clock.ticks(nanoseconds));
         let begun = std::time::Instant::now();
@@ -68,7 +68,7 @@ mod tests {
                 (WallTime::now(), now(|nanoseconds| clock.ticks(nanoseconds)), WallTime::now());
             let earliest_ms = before.unix_ms() - APART_MS;
             latest_ms = latest_ms.max(after.unix_ms());
-            // While the system's time, set back, is made up for, ours goes on from where it was.
+            // If the system's time was set back, it is not compared until it has caught up.
             if after.unix_ms() == latest_ms {
                 assert!((earliest_ms..=latest_ms).contains(&told.unix_ms()), "{told:?}");
             }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_was_set_back_is_not_believed() {
+    fn a_counter_that_was_set_back_is_not_trusted() {
         let clock = Clock::system();
         let far = Ticks(u64::MAX);
         KNOWN.set(Millisecond { begin: Ticks(far.0 - 1), end: far, time: WallTime::EPOCH });

@@ -1,17 +1,16 @@
-//! A clock that moves only when it is told to.
+//! A simulated clock, which advances only on request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ticks::Ticks;
 use crate::wall::WallTime;
 
-/// Time as a test or a simulation wants it. The wall clock can be stepped on its own, because real
-/// ones are.
+/// A clock for tests and simulations. The time of day can be set separately, as on real systems.
 #[derive(Debug)]
 pub struct SimulatedClock {
     now_ns: AtomicU64,
     wall_ms: AtomicU64,
-    /// The step by which each reading moves the clock, so that stamps differ.
+    /// The step by which each reading advances the clock, so that stamps differ.
     step_ns: AtomicU64,
 }
 
@@ -27,18 +26,18 @@ impl SimulatedClock {
         }))
     }
 
-    /// Moves both the ticks and the time of day.
+    /// Advances the ticks and the time of day.
     pub fn advance_ns(&self, nanoseconds: u64) {
         self.now_ns.fetch_add(nanoseconds, Ordering::SeqCst);
         self.wall_ms.fetch_add(nanoseconds / 1_000_000, Ordering::SeqCst);
     }
 
-    /// Makes every reading move the clock by `nanoseconds` first.
+    /// Makes every reading advance the clock by `nanoseconds` first.
     pub fn step_by_ns(&self, nanoseconds: u64) {
         self.step_ns.store(nanoseconds, Ordering::SeqCst);
     }
 
-    /// Steps the time of day alone, forwards or backwards, as an operator or NTP may.
+    /// Sets only the time of day, forwards or backwards, as an operator or NTP may.
     pub fn set_wall_ms(&self, wall_ms: u64) {
         self.wall_ms.store(wall_ms, Ordering::SeqCst);
     }
@@ -58,7 +57,7 @@ mod tests {
     use crate::{Clock, SimulatedClock};
 
     #[test]
-    fn moves_only_when_told() {
+    fn the_clock_advances_only_on_request() {
         let simulated = SimulatedClock::leaked(1_000);
         let clock = Clock::simulated(simulated);
         let first = clock.now();

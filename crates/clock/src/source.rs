@@ -1,4 +1,4 @@
-//! The clock: its source of ticks, and the length of one.
+//! The clock: its source of ticks, and its rate.
 
 use std::sync::OnceLock;
 
@@ -8,14 +8,14 @@ use crate::simulated::SimulatedClock;
 use crate::ticks::Ticks;
 use crate::wall::WallTime;
 
-/// The source of a [`Clock`]; shown beside every figure, because it bounds the figure's precision.
+/// The source of a [`Clock`]. It is shown with every figure, because it limits the precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
     /// The processor's invariant time stamp counter.
     Tsc,
-    /// `clock_gettime(CLOCK_MONOTONIC)`.
+    /// The monotonic clock of the system: `clock_gettime(CLOCK_MONOTONIC)`.
     Monotonic,
-    /// A clock that a test moves by hand.
+    /// A [`SimulatedClock`], which a test advances.
     Simulated,
 }
 
@@ -43,7 +43,8 @@ enum Reader {
 pub struct Clock {
     reader: Reader,
     ticks_per_second: u64,
-    /// Nanoseconds per tick as a 32.32 fixed-point number: a multiplication, never a division.
+    /// The nanoseconds per tick as a 32.32 fixed-point number, so that conversion needs no
+    /// division.
     nanoseconds_per_tick_fixed: u64,
 }
 
@@ -67,13 +68,13 @@ impl Clock {
         })
     }
 
-    /// The monotonic clock of the operating system, whatever the processor offers.
+    /// The monotonic clock of the operating system, even if the processor has a better one.
     #[must_use]
     pub fn monotonic() -> Clock {
         Clock::with(Reader::Monotonic, 1_000_000_000)
     }
 
-    /// A clock that shows what `simulated` is set to, one tick a nanosecond.
+    /// A clock that reads `simulated`; a tick is a nanosecond.
     #[must_use]
     pub fn simulated(simulated: &'static SimulatedClock) -> Clock {
         Clock::with(Reader::Simulated(simulated), 1_000_000_000)
@@ -97,8 +98,8 @@ impl Clock {
         }
     }
 
-    /// The time of day, for dates that people and protocols see; never for durations. Takes a third
-    /// of the time of [`WallTime::now`] where the clock reads the processor's counter.
+    /// The time of day, for dates that people and protocols see; never for durations. If the clock
+    /// reads the processor's counter, this takes a third of the time of [`WallTime::now`].
     #[inline]
     #[must_use]
     pub fn wall(&self) -> WallTime {
@@ -109,7 +110,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds that `ticks` last, rounded down.
+    /// Converts `ticks` to nanoseconds, rounded down.
     #[inline]
     #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
@@ -117,7 +118,7 @@ impl Clock {
         u64::try_from(product >> 32).unwrap_or(u64::MAX)
     }
 
-    /// Ticks that `nanoseconds` last, rounded down.
+    /// Converts `nanoseconds` to ticks, rounded down.
     #[must_use]
     pub fn ticks(&self, nanoseconds: u64) -> u64 {
         let product = u128::from(nanoseconds) * u128::from(self.ticks_per_second);
@@ -153,8 +154,8 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let end = Pair::read(|| clock.now());
         let measured_ns = clock.nanoseconds(end.ticks.since(begin.ticks)) as f64;
-        // However long the processor was away between two readings: it cannot have been less, nor
-        // more, apart from what the rate is off.
+        // The readings of the monotonic clock bound the time from both sides, even if the thread
+        // lost the processor. The factors allow for the error of the rate.
         let (least_ns, most_ns) = (end.before_ns - begin.after_ns, end.after_ns - begin.before_ns);
         let range = least_ns as f64 * 0.99..=most_ns as f64 * 1.01;
         assert!(range.contains(&measured_ns), "{measured_ns} not in {range:?} with {clock:?}");

@@ -1,9 +1,9 @@
-//! A stopwatch: one line before the work and one behind it.
+//! A stopwatch, for measuring the duration of a piece of work.
 
 use crate::source::Clock;
 use crate::ticks::Ticks;
 
-/// A duration that is under way.
+/// A running stopwatch.
 ///
 /// ```
 /// let stopwatch = pellucid_clock::Clock::system().stopwatch();
@@ -16,7 +16,7 @@ pub struct Stopwatch {
 }
 
 impl Clock {
-    /// A stopwatch that runs from now on.
+    /// Starts a stopwatch.
     #[must_use]
     pub fn stopwatch(self) -> Stopwatch {
         Stopwatch { clock: self, begun: self.now() }

@@ -5,8 +5,8 @@
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// Ticks that passed from `earlier` to `self`; zero where the counter appears to step back,
-    /// which two cores may show each other within a few cycles.
+    /// The ticks that passed from `earlier` to `self`. Zero if the counter appears to step back,
+    /// which can happen between two cores by a few cycles.
     #[inline(always)]
     #[must_use]
     pub fn since(self, earlier: Ticks) -> u64 {

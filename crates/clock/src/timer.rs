@@ -1,14 +1,14 @@
-//! A timer of the kernel as a descriptor, for loops that wait for descriptors.
+//! A kernel timer as a descriptor (`timerfd`), for loops that wait for descriptors.
 //!
-//! A wait with a time limit sets a timer and takes it back, for every wake-up. A descriptor that
-//! becomes readable now and then costs nothing in between.
+//! A wait with a timeout sets and cancels a timer for every wake-up. A descriptor that becomes
+//! readable at intervals costs nothing in between.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// A timer that is readable once its time has come.
+/// A timer whose descriptor is readable after it has expired.
 #[derive(Debug)]
 pub struct Timer(File);
 
@@ -25,24 +25,25 @@ impl Timer {
         if number < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made, and nobody else has it.
+        // SAFETY: the descriptor was just created, and is owned only here.
         Ok(Timer(File::from(unsafe { OwnedFd::from_raw_fd(number) })))
     }
 
-    /// A timer whose time comes again and again.
+    /// A timer that expires every `interval`.
     ///
     /// # Errors
-    /// If the system has no more descriptors.
+    /// If the system has no more descriptors, or cannot represent the interval.
     pub fn every(interval: Duration) -> io::Result<Timer> {
         let timer = Timer::new()?;
         timer.set(interval, interval)?;
         Ok(timer)
     }
 
-    /// Has the time come after `first`, and then every `interval` unless that is zero.
+    /// Sets the timer to expire after `first`, and then every `interval` unless that is zero. If
+    /// `first` is zero, the timer is stopped.
     ///
     /// # Errors
-    /// If a time is beyond what the system counts.
+    /// If the system cannot represent a time.
     pub fn set(&self, first: Duration, interval: Duration) -> io::Result<()> {
         let setting =
             libc::itimerspec { it_interval: timespec(interval), it_value: timespec(first) };
@@ -53,9 +54,9 @@ impl Timer {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Makes the next time an event of its own.
+    /// Consumes the expirations so far, so that the next one is a new event.
     pub fn take(&self) {
-        // Nothing to read is no harm: somebody else's event was taken for ours.
+        // It is harmless if there is nothing to read: another event was mistaken for this one.
         let _ = (&self.0).read(&mut [0; 8]);
     }
 }
@@ -74,7 +75,7 @@ fn timespec(time: Duration) -> libc::timespec {
 mod tests {
     use super::*;
 
-    /// Whether the timer's time had come within a minute.
+    /// True if the timer expires within a minute.
     fn is_readable(timer: &Timer) -> bool {
         let mut poll = libc::pollfd { fd: timer.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: the one structure outlives the call.
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_readable_again_and_again() {
+    fn a_timer_is_readable_at_each_expiration() {
         let timer = Timer::every(Duration::from_millis(1)).unwrap();
         for _ in 0..3 {
             assert!(is_readable(&timer));

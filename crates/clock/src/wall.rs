@@ -1,4 +1,4 @@
-//! The time of day, and its form in HTTP headers.
+//! The time of day, and its text forms.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::calendar::CalendarDate;
 
-/// A point in time as people know it: milliseconds since the Unix epoch.
+/// A time of day with its date, as milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime {
     unix_ms: u64,
@@ -16,18 +16,18 @@ impl WallTime {
     /// The Unix epoch.
     pub(crate) const EPOCH: WallTime = WallTime { unix_ms: 0 };
 
-    /// The system's time; zero if the system believes that it is before 1970.
+    /// The system's time; the Unix epoch if the system's time is before 1970.
     #[must_use]
     pub fn now() -> WallTime {
         WallTime::of_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
-    /// The latest time that was given to this in the process, this one included: it never falls,
-    /// however the system's time is set, so that what has expired stays so.
+    /// The latest of all times for which this was called in the process, including this one. So it
+    /// never falls, even if the system's time is set back, and expired data stays expired.
     #[must_use]
     pub fn rising(self) -> WallTime {
         static LATEST_MS: AtomicU64 = AtomicU64::new(0);
-        // Looked at first, because a shared line that is written to costs every reader.
+        // Loaded first, because a write to the shared cache line slows every reader.
         let latest_ms = LATEST_MS.load(Ordering::Relaxed);
         if self.unix_ms <= latest_ms {
             return WallTime { unix_ms: latest_ms };
@@ -36,9 +36,9 @@ impl WallTime {
         WallTime { unix_ms: self.unix_ms.max(latest_ms) }
     }
 
-    /// The time so long after the Unix epoch.
+    /// The time `since_epoch` after the Unix epoch.
     pub(crate) fn of_unix(since_epoch: Duration) -> WallTime {
-        // In 64 bits: each write asks.
+        // Computed with 64 bits, which is faster than `as_millis`: each write calls this.
         let whole_ms = since_epoch.as_secs().saturating_mul(1_000);
         WallTime { unix_ms: whole_ms.saturating_add(u64::from(since_epoch.subsec_millis())) }
     }
@@ -55,13 +55,13 @@ impl WallTime {
         self.unix_ms
     }
 
-    /// The date as HTTP writes it (RFC 9110, section 5.6.7): always 29 bytes.
+    /// The date in the format of HTTP (RFC 9110, section 5.6.7): always 29 bytes.
     #[must_use]
     pub fn http_date(self) -> HttpDate {
         HttpDate::of_unix_seconds(self.unix_ms / 1_000)
     }
 
-    /// The date as ISO 8601 writes it, in UTC: `1994-11-06T08:49:37.123Z`.
+    /// The date in the format of ISO 8601, in UTC: `1994-11-06T08:49:37.123Z`.
     #[must_use]
     pub fn iso_date(self) -> String {
         let (seconds, ms) = ((self.unix_ms / 1_000).min(LAST_SECOND), self.unix_ms % 1_000);
@@ -71,19 +71,19 @@ impl WallTime {
     }
 }
 
-/// A date in the preferred form of HTTP, `Sun, 06 Nov 1994 08:49:37 GMT`, without an allocation.
+/// A date in the preferred format of HTTP, `Sun, 06 Nov 1994 08:49:37 GMT`, without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpDate {
     text: [u8; 29],
 }
 
-/// The first date that there is.
+/// The HTTP date of the Unix epoch.
 const EPOCH: &[u8; 29] = b"Thu, 01 Jan 1970 00:00:00 GMT";
 const DAYS: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
-/// The last second of the year 9999: four digits are all that the form has.
+/// The last second of the year 9999, because the formats have four digits for the year.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 impl HttpDate {
@@ -97,7 +97,7 @@ impl HttpDate {
         HttpDate { text }
     }
 
-    /// The 29 bytes.
+    /// The text of 29 bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 29] {
         &self.text
@@ -105,12 +105,12 @@ impl HttpDate {
 }
 
 thread_local! {
-    /// The last day that this thread was asked for, and its midnight: most entries that are read
-    /// were written on the same few days, and the calendar is two thirds of the instructions.
+    /// The last day that this thread has formatted, and the text of its midnight. Most entries that
+    /// are read were written on a few days, and the calendar takes two thirds of the instructions.
     static LAST_DAY: Cell<(u64, [u8; 29])> = const { Cell::new((0, *EPOCH)) };
 }
 
-/// The first second of a day, given in days since the Unix epoch.
+/// The text of the first second of a day, given in days since the Unix epoch.
 #[inline]
 fn midnight_of(days: u64) -> [u8; 29] {
     let (last, text) = LAST_DAY.get();
@@ -134,7 +134,7 @@ fn write_midnight(days: u64) -> [u8; 29] {
     text
 }
 
-/// Writes two digits at this place.
+/// Writes two digits at `place`.
 #[inline]
 fn write_two(out: &mut [u8; 29], place: usize, value: u32) {
     out[place] = b'0' + (value / 10 % 10) as u8;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_of_iso_8601() {
+    fn iso_dates_are_formatted() {
         let text = |unix_ms| WallTime::from_unix_ms(unix_ms).iso_date();
         assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(text(951_827_415_250), "2000-02-29T12:30:15.250Z");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_was_asked_for_before_is_not_taken_for_another() {
+    fn the_cached_day_is_not_used_for_another_day() {
         let day = 86_400;
         for seconds in [day, day + 59, 2 * day - 1, 2 * day, day, 0, day + 1] {
             let again = std::thread::spawn(move || text(seconds)).join().unwrap();
@@ -177,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn dates_known_from_elsewhere() {
+    fn http_dates_are_formatted() {
         assert_eq!(text(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        // The example of RFC 9110.
+        // This is the example of RFC 9110.
         assert_eq!(text(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(text(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
         assert_eq!(text(4_107_542_399), "Sun, 28 Feb 2100 23:59:59 GMT");

@@ -1,4 +1,4 @@
-//! Attempts of transactions, until no other writer is faster.
+//! Retries of transactions that conflict with other writers.
 
 use std::sync::Arc;
 
@@ -11,20 +11,21 @@ use crate::error::{DocumentError, Result};
 use crate::pauses::Pauses;
 use crate::transaction::Transaction;
 
-/// Times that a transaction is made before its conflict is reported.
+/// The most attempts of a transaction before its conflict is reported.
 pub const ATTEMPTS_MAX: usize = 64;
 
-/// A transaction that was made: its result and its commit.
+/// The result of a transaction and of its commit.
 pub enum Attempt<T> {
-    /// It is written, or failed.
+    /// The transaction is written, or it failed.
     Done(Result<(T, Committed)>),
-    /// It is written, and not on the medium yet; or it was handed over, and the store has yet to
-    /// say whether others were faster: [`Unfinished::finish`] tells.
+    /// The transaction's batch is under way: it is not on the disk yet, or it is not known yet
+    /// whether it conflicts. [`Unfinished::finish`] tells.
     Later(T, Pending<Written>, Unfinished),
 }
 
-/// Makes a transaction and commits it, again and again while others are faster. Documents that are
-/// inserted are first taken to be new, if `assumes_absent`.
+/// Fills a transaction by `make` and commits it; repeats that without a pause while the commit
+/// conflicts, up to [`ATTEMPTS_MAX`] times. If `assumes_absent`, the first attempt assumes that
+/// inserted documents are new, and does not read them.
 pub fn attempt<T>(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
@@ -54,8 +55,8 @@ pub fn attempt<T>(
     }
 }
 
-/// As [`attempt`], to the end, with pauses between attempts: for threads that may
-/// block.
+/// As [`attempt`], and waits for the result. A conflict that only the late answer tells is retried
+/// as well, after a pause. It blocks, so it is not for event loops.
 ///
 /// # Errors
 /// The error of the transaction or of its commit.
@@ -68,7 +69,7 @@ pub fn attempt_to_end<T>(
 ) -> Result<(T, Committed)> {
     let mut pauses = Pauses::new();
     for attempt in 0..ATTEMPTS_MAX {
-        // A document that was wrongly taken to be new is no sign of others.
+        // The first conflict may only mean that a document was wrongly assumed to be new.
         if attempt > usize::from(assumes_absent) {
             std::thread::sleep(pauses.next_pause());
         }

@@ -18,21 +18,21 @@ use crate::key_hashing::KeyHashing;
 use crate::storage::Storage;
 use crate::stored::json_length_note;
 
-/// Memory that the changes of one transaction may take in a memtable. It stays below what a store
-/// with the default memory takes in one batch.
+/// The most bytes that the changes of one transaction may take in a memtable. It is below the batch
+/// limit of a store with the default memory.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 6 << 20;
 
-/// About what an entry takes in a memtable besides its key.
+/// The approximate bytes of an entry in a memtable besides its key.
 pub(crate) const CHANGE_BYTES: usize = 96;
 
-/// A collection that a transaction writes to, as it was when it first did.
+/// A collection that a transaction writes to, with its shape at the first write.
 #[derive(Clone, Debug)]
 struct Part {
     collection: Arc<Collection>,
     shape: Arc<Shape>,
 }
 
-/// A key in the store that is to change.
+/// The change of one key in the store.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
@@ -44,38 +44,41 @@ pub(crate) struct Change {
 /// The kind of a key that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// A document, of that one of the transaction's collections.
+    /// A document, with the index of its collection in [`Changes::parts`].
     Document(usize),
-    /// An entry that no two documents can have.
+    /// An entry of a unique index.
     UniqueEntry,
-    /// An entry that ends with its document's key. The last of several changes to it stands.
+    /// An entry of another index; its key ends with the document's key. The last of several changes
+    /// to it counts.
     Entry,
 }
 
 /// The state of a document within a transaction.
 pub(crate) enum DocumentState {
     Absent,
-    /// As it lies in the store.
+    /// The document is in the store, and this transaction has not changed it.
     Stored {
         sequence: u64,
         value: Option<StoreValue>,
     },
-    /// As this transaction leaves it.
+    /// This transaction has changed the document.
     Changed {
         change: usize,
     },
 }
 
+/// The changes of one transaction.
 pub(crate) struct Changes {
     storage: Arc<Storage>,
-    /// Documents that were changed after this are in conflict: their state that was read is old.
+    /// The sequence number of the transaction's snapshot, if it has one. A document that another
+    /// writer changed after it is a conflict.
     begun_at: Option<u64>,
-    /// Documents and unique entries that are inserted are taken to be new, without a look: the
-    /// conditions of the batch find out.
+    /// Inserted documents and unique entries are assumed to be new, without a read. If that is
+    /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
     parts: Vec<Part>,
     changes: Vec<Change>,
-    /// Places of changes to documents and unique entries.
+    /// Indexes in `changes` of the changes to documents and unique entries.
     by_key: HashMap<Vec<u8>, usize, KeyHashing>,
     memory_bytes: usize,
 }
@@ -93,27 +96,27 @@ impl Changes {
         }
     }
 
-    /// Takes documents and unique entries that are inserted to be new.
+    /// Sets whether inserted documents and unique entries are assumed to be new.
     pub(crate) fn assume_absent(&mut self, assumes_absent: bool) {
         self.assumes_absent = assumes_absent;
     }
 
-    /// A document of this store key is taken to be new.
+    /// True if a document of this store key is assumed to be new.
     pub(crate) fn is_assumed_absent(&self, store_key: &[u8]) -> bool {
         self.assumes_absent && self.changed(store_key).is_none()
     }
 
-    /// The shape of a collection when it was first changed here.
+    /// The shape that a collection had at its first change in this transaction.
     pub(crate) fn shape(&self, part: usize) -> Arc<Shape> {
         Arc::clone(&self.parts[part].shape)
     }
 
-    /// The value that a change leaves.
+    /// The value that a change writes; `None` for a removal.
     pub(crate) fn value(&self, change: usize) -> Option<&[u8]> {
         self.changes.get(change)?.value.as_deref()
     }
 
-    /// The place of a collection among those of the transaction.
+    /// The index of a collection among those of the transaction; adds it if it is not there yet.
     pub(crate) fn part(&mut self, collection: &Arc<Collection>) -> usize {
         let is_it = |part: &Part| Arc::ptr_eq(&part.collection, collection);
         self.parts.iter().position(is_it).unwrap_or_else(|| {
@@ -123,17 +126,20 @@ impl Changes {
         })
     }
 
-    /// It holds as much as one batch should.
+    /// True if the changes have reached the limit of one batch.
     pub(crate) fn is_large(&self) -> bool {
         self.memory_bytes >= TRANSACTION_BYTES_MAX
     }
 
-    /// There is nothing to write.
+    /// True if there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The state of a document, with its value if that is needed.
+    /// Reads the state of a document, with its value if `needs_value`.
+    ///
+    /// # Errors
+    /// 1200 if another writer changed it after [`Changes::begun_at`]; errors of the store.
     pub(crate) fn find(
         &self,
         store_key: &[u8],
@@ -165,13 +171,16 @@ impl Changes {
         }
     }
 
-    /// The change of a key and the value that it leaves, if there is one.
+    /// The change of a key, if there is one: its index, and the value that it writes.
     fn changed(&self, store_key: &[u8]) -> Option<(usize, Option<&[u8]>)> {
         let change = *self.by_key.get(store_key)?;
         Some((change, self.changes[change].value.as_deref()))
     }
 
-    /// Refuses an entry of a unique index that another document has.
+    /// Checks that no other document has this entry of a unique index.
+    ///
+    /// # Errors
+    /// 1210 if another document has it; errors of the store.
     pub(crate) fn check_unique(
         &self,
         index: &Index,
@@ -195,13 +204,14 @@ impl Changes {
         }
     }
 
-    /// Makes room for the changes of so many documents.
+    /// Reserves memory for the changes of `documents` documents.
     pub(crate) fn reserve(&mut self, documents: usize) {
         self.by_key.reserve(documents);
         self.changes.reserve(documents * 2);
     }
 
-    /// Adds a change; returns its place.
+    /// Adds a change, and returns its index. A further change of the same document or unique entry
+    /// replaces the value of the first one, and keeps its condition and its index.
     pub(crate) fn apply(&mut self, change: Change) -> usize {
         if change.kind != ChangeKind::Entry {
             match self.by_key.get(&change.key) {
@@ -219,7 +229,8 @@ impl Changes {
         self.changes.len() - 1
     }
 
-    /// Writes all changes, or none. With [`Acknowledgement::Disk`] the end may come later.
+    /// Writes all changes, or none. With [`Acknowledgement::Disk`] the returned commit may still be
+    /// under way.
     pub(crate) fn commit(
         self,
         acknowledgement: Acknowledgement,
@@ -288,7 +299,7 @@ impl Change {
         }
     }
 
-    /// The number of documents that it adds.
+    /// The number of documents that the change adds: 1, 0, or -1 for a removal.
     fn more_documents(&self) -> i64 {
         let was_there = matches!(self.condition, Condition::Sequence(_));
         i64::from(self.value.is_some()) - i64::from(was_there)

@@ -1,4 +1,4 @@
-//! A collection as the process holds it: its current definition, and the number of its documents.
+//! A collection in memory: its current definition, and the number of its documents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -11,20 +11,21 @@ use crate::error::{DocumentError, Result};
 use crate::index::Index;
 use crate::layout::documents_prefix;
 
-/// Shapes that were made so far.
+/// The number of shapes that this process has made.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
 
-/// A definition with its keys and indexes. Never changed: a new one takes its place.
+/// The definition of a collection, with what is derived from it: key prefixes and indexes. A shape
+/// never changes; a changed definition gets a new shape.
 #[derive(Debug)]
 pub struct Shape {
     /// The definition.
     pub definition: CollectionDefinition,
     /// The indexes, also those that are being filled.
     pub indexes: Vec<Arc<Index>>,
-    /// No other shape of this process has it.
+    /// A number that no other shape of this process has.
     pub(crate) version: u64,
     pub(crate) documents_prefix: Vec<u8>,
-    /// `name/`, with which ids begin.
+    /// `name/`, the beginning of each document's `_id`.
     pub(crate) id_prefix: String,
 }
 
@@ -49,28 +50,28 @@ impl Shape {
         [&self.documents_prefix, key].concat()
     }
 
-    /// The first bytes of the keys of its documents in the store's table; others once the
-    /// collection is emptied as a whole.
+    /// The prefix of the keys of its documents in the store's table. Another one after the
+    /// collection is truncated.
     #[must_use]
     pub fn documents_prefix(&self) -> &[u8] {
         &self.documents_prefix
     }
 
-    /// Documents have ends.
+    /// True if the documents are edges, with `_from` and `_to`.
     #[must_use]
     pub fn is_edges(&self) -> bool {
         self.definition.kind == CollectionKind::Edges
     }
 }
 
-/// See the module.
+/// A collection of a database.
 #[derive(Debug)]
 pub struct Collection {
     /// Its number.
     pub id: u64,
     shape: ArcSwap<Shape>,
-    /// Held for reading while a batch is written that was made for one shape, and for writing while
-    /// the shape changes: so every batch fits the shape under which it takes effect.
+    /// Held for reading while a batch is handed to the store, and for writing while the shape
+    /// changes, so that no batch is handed over that was made for an older shape.
     structure: RwLock<()>,
     count: AtomicI64,
     last_sequence: AtomicU64,
@@ -115,20 +116,20 @@ impl Collection {
         self.last_sequence.load(Ordering::Relaxed)
     }
 
-    /// The number that was given out last as the key of a document; zero if none was since the
+    /// The last number that was given to a document as its key; zero if there is none since the
     /// store was opened.
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.last_number.load(Ordering::Relaxed)
     }
 
-    /// It is gone.
+    /// True once the collection is removed.
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.is_dropped.load(Ordering::Acquire)
     }
 
-    /// Refuses a collection that is gone.
+    /// Checks that the collection was not removed.
     pub(crate) fn check_there(&self) -> Result<()> {
         if self.is_dropped() {
             return Err(DocumentError::collection_not_found(&self.name()));
@@ -140,28 +141,29 @@ impl Collection {
         self.last_number.fetch_max(number, Ordering::Relaxed);
     }
 
+    /// Counts a batch that was written: `more` documents were added, or removed if negative.
     pub(crate) fn note_written(&self, more: i64, sequence: u64) {
         self.count.fetch_add(more, Ordering::Relaxed);
         self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
     }
 
-    /// Keeps the shape as it is.
+    /// Returns a guard. The shape does not change until it is dropped.
     pub(crate) fn hold_shape(&self) -> RwLockReadGuard<'_, ()> {
         self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Keeps writers out.
+    /// Returns a guard. Writers wait until it is dropped.
     pub(crate) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
         self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// `shape` is still the current one.
+    /// True if `shape` is still the current one.
     pub(crate) fn has_shape(&self, shape: &Arc<Shape>) -> bool {
         Arc::ptr_eq(&self.shape.load(), shape)
     }
 
-    /// Puts a new definition in place; the caller holds the writers. Under another storage number
-    /// there are no documents.
+    /// Sets a new definition. The caller holds the guard of [`Collection::hold_writers`]. With a
+    /// new storage number, the collection is empty.
     pub(crate) fn set_definition(&self, definition: CollectionDefinition) {
         if definition.storage != self.shape.load().definition.storage {
             self.count.store(0, Ordering::Relaxed);
@@ -169,7 +171,8 @@ impl Collection {
         self.shape.store(Arc::new(Shape::new(definition)));
     }
 
-    /// Marks it as gone; the caller holds the writers.
+    /// Marks the collection as removed. The caller holds the guard of
+    /// [`Collection::hold_writers`].
     pub(crate) fn set_dropped(&self) {
         self.is_dropped.store(true, Ordering::Release);
     }

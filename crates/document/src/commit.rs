@@ -1,4 +1,4 @@
-//! Commits of changes: their end, and the sequence numbers of the changes.
+//! Commits of transactions: their results, and the sequence numbers of the changes.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use pellucid_store::{Answer, Pending, Result as StoreResult, StoreError, Written
 use crate::collection::Collection;
 use crate::error::{DocumentError, ErrorNumber, Result};
 
-/// The end of a commit, or the promise of one.
+/// The result of a commit, now or later.
 pub enum Commit {
-    /// It is written, or was refused.
+    /// The batch is written, or the commit failed.
     Done(Result<Committed>),
-    /// It is written, and not on the medium yet: [`Unfinished::finish`] takes the answer.
+    /// The batch is under way: it is not on the disk yet, or another thread or machine still has to
+    /// write it. [`Unfinished::finish`] takes the answer.
     Later(Pending<Written>, Unfinished),
 }
 
 impl Commit {
-    /// Waits for the end. For threads that may block.
+    /// Waits for the result. It blocks, so it is not for event loops.
     ///
     /// # Errors
-    /// 1200 if another writer was faster; what the store says.
+    /// 1200 if another writer was faster, 32 if the batch is too large, and errors of the store.
     pub fn wait(self) -> Result<Committed> {
         match self {
             Commit::Done(result) => result,
@@ -27,14 +28,14 @@ impl Commit {
         }
     }
 
-    /// It was refused because another writer was faster.
+    /// True if the commit was refused because another writer was faster.
     #[must_use]
     pub fn conflict(&self) -> bool {
         matches!(self, Commit::Done(Err(error)) if error.is_conflict())
     }
 }
 
-/// The notes to make once a batch is written.
+/// A commit whose batch is handed to the store, with the updates to make once it is written.
 #[derive(Debug)]
 pub struct Unfinished {
     more: Vec<(Arc<Collection>, i64)>,
@@ -42,15 +43,15 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// A batch of so many changes, with the number of documents that each collection has more.
+    /// A batch of `changes` changes. `more` tells how many documents each collection gains.
     pub(crate) fn new(more: Vec<(Arc<Collection>, i64)>, changes: usize) -> Unfinished {
         Unfinished { more, changes }
     }
 
-    /// Takes the store's answer.
+    /// Takes the store's answer, and updates the counts of the collections.
     ///
     /// # Errors
-    /// 1200 if another writer was faster; what the store says.
+    /// 1200 if another writer was faster, 32 if the batch is too large, and errors of the store.
     pub fn finish(self, result: StoreResult<Written>) -> Result<Committed> {
         let last = match result {
             Ok(written) => written.sequence,
@@ -66,19 +67,19 @@ impl Unfinished {
     }
 }
 
-/// The changes that were written, which have consecutive sequence numbers.
+/// The sequence numbers of the changes of a committed transaction. They are consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
     first: u64,
 }
 
 impl Committed {
-    /// The commit of no change.
+    /// The commit of a transaction without changes.
     pub(crate) fn nothing() -> Committed {
         Committed { first: 0 }
     }
 
-    /// The sequence number of a change, by its place in the transaction.
+    /// The sequence number of a change, by its index in the transaction.
     #[must_use]
     pub fn sequence(&self, change: usize) -> u64 {
         self.first + change as u64

@@ -1,4 +1,4 @@
-//! Contents of a store, before it is opened as a store of documents.
+//! A check whether a store holds documents, before it is opened as a store of documents.
 
 use pellucid_store::Store;
 
@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::layout::{DefinitionKind, contents_prefix, end_of_prefix};
 use crate::storage::Reader;
 
-/// The contents of the databases of `store`, in words: a collection, a database, or documents
-/// without either. None if there is only the database of every opened store. The table is made if
-/// there is none.
+/// Describes the first thing found in the databases of `store`: a collection, a database, or
+/// documents without a definition. `None` if there is at most the empty database `_system`. Creates
+/// the table if there is none.
 ///
 /// # Errors
-/// If the store fails, or holds definitions that make no sense.
+/// If the store fails, or a definition in it is invalid.
 pub fn contents(store: &dyn Store) -> Result<Option<String>> {
     let reader = Reader::of(store)?;
     let collections: Vec<CollectionDefinition> = reader.definitions(DefinitionKind::Collection)?;
@@ -27,7 +27,7 @@ pub fn contents(store: &dyn Store) -> Result<Option<String>> {
     Ok(has_contents(reader)?.then(|| "documents".to_owned()))
 }
 
-/// There are contents of collections beside garbage.
+/// True if there are documents or index entries that are not garbage.
 fn has_contents(reader: Reader<'_>) -> Result<bool> {
     let garbage = reader.garbage()?;
     let prefix = contents_prefix();
@@ -38,7 +38,7 @@ fn has_contents(reader: Reader<'_>) -> Result<bool> {
         let Some(garbage) = garbage.iter().find(|prefix| key.starts_with(prefix)) else {
             return Ok(true);
         };
-        // Garbage is passed over as a whole.
+        // Skip all keys of this garbage at once.
         match end_of_prefix(garbage) {
             Some(end) => start = end,
             None => return Ok(false),

@@ -1,4 +1,4 @@
-//! Databases: names of collections.
+//! A database: its collections, by name and by number.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -61,7 +61,7 @@ impl Database {
         collections.by_name.retain(|_, other| other.id != collection.id);
     }
 
-    /// Finds the collection under its new name from now on.
+    /// Updates the map of names after `collection` was renamed.
     pub(crate) fn renamed(&self, collection: &Arc<Collection>) {
         let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
         collections.by_name.retain(|_, other| other.id != collection.id);

@@ -1,4 +1,4 @@
-//! Definitions of databases, collections and indexes, as the store keeps them.
+//! Definitions of databases, collections and indexes, in their stored form.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,15 +42,15 @@ pub struct CollectionDefinition {
     pub name: String,
     /// Its contents.
     pub kind: CollectionKind,
-    /// It was made as a system collection.
+    /// True if it was created as a system collection.
     pub is_system: bool,
-    /// Each write waits for the medium.
+    /// True if each write waits until it is on the disk.
     pub wait_for_sync: bool,
-    /// Documents may come with a key of their own.
+    /// True if a new document may name its own key.
     pub allow_user_keys: bool,
-    /// The number of its contents in the store.
+    /// The storage number, which is part of the keys of its contents in the store.
     pub storage: u64,
-    /// Its indexes besides that of keys, oldest first.
+    /// Its indexes besides the primary one, oldest first.
     pub indexes: Vec<IndexDefinition>,
 }
 
@@ -61,33 +61,33 @@ pub struct NewCollection {
     pub name: String,
     /// Its contents.
     pub kind: CollectionKind,
-    /// Its name may begin with an underscore.
+    /// True for a system collection, whose name may begin with an underscore.
     pub is_system: bool,
-    /// Each write waits for the medium.
+    /// True if each write waits until it is on the disk.
     pub wait_for_sync: bool,
-    /// Documents may come with a key of their own.
+    /// True if a new document may name its own key.
     pub allow_user_keys: bool,
 }
 
-/// The use of an index.
+/// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexKind {
-    /// Finding documents by the values of fields, in their order.
+    /// An ordered index on the values of one or more fields.
     Persistent,
-    /// The same on one field with a time, after which a document is removed.
+    /// An index on one field with a time, after which the document is removed.
     Ttl,
-    /// Finding edges by one of their ends; made with each edge collection.
+    /// An index on one end of edges, which each edge collection has from the beginning.
     Edge,
 }
 
-/// The progress of an index.
+/// The state of an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
-    /// It is complete.
+    /// It is complete, and queries may use it.
     #[default]
     Ready,
-    /// It is being filled: writers keep it up, and nobody reads it. One that is found so when the
-    /// store is opened was never finished, and is removed.
+    /// It is being filled: writers maintain it, and queries do not use it. If it is in this state
+    /// when the store is opened, its build was interrupted, and it is removed.
     Filling,
 }
 
@@ -98,25 +98,26 @@ pub struct IndexDefinition {
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// Its use.
+    /// Its kind.
     pub kind: IndexKind,
-    /// Paths of attributes, with dots between; `[*]` behind an attribute stands for each element.
+    /// Paths of attributes, joined by dots; `[*]` behind an attribute stands for each element of an
+    /// array.
     pub fields: Vec<String>,
-    /// No two documents may have the same values.
+    /// True if no two documents may have the same values.
     pub unique: bool,
-    /// Documents are left out that lack one of the fields, or have null there.
+    /// True if documents in which one of the fields is missing or null have no entry.
     pub sparse: bool,
-    /// A document may have the same value twice in an array.
+    /// True if a document may have the same value twice in an array of a unique index.
     pub deduplicate: bool,
     /// Seconds after the time in the field until a document is removed.
     pub expire_after_seconds: Option<f64>,
-    /// Its progress.
+    /// Its state.
     #[serde(default)]
     pub state: IndexState,
 }
 
 impl IndexDefinition {
-    /// A persistent index on these fields that is still to be made, neither unique nor sparse.
+    /// The definition of a new persistent index on these fields, neither unique nor sparse.
     #[must_use]
     pub fn persistent(fields: &[&str]) -> IndexDefinition {
         IndexDefinition {
@@ -132,7 +133,7 @@ impl IndexDefinition {
         }
     }
 
-    /// True if `other`, not made yet, would be the same index.
+    /// True if `other` describes the same index. Number, name, state and `deduplicate` may differ.
     #[must_use]
     pub fn is_same_as(&self, other: &IndexDefinition) -> bool {
         self.kind == other.kind
@@ -146,7 +147,7 @@ impl IndexDefinition {
 /// The numbers of the two indexes of an edge collection, which drivers see as one.
 pub(crate) const EDGE_INDEXES: [(u64, &str); 2] = [(1, "_from"), (2, "_to")];
 
-/// The indexes that an edge collection has from the beginning.
+/// The definitions of the two indexes of a new edge collection.
 pub(crate) fn edge_indexes() -> Vec<IndexDefinition> {
     let index = |(id, field): (u64, &str)| IndexDefinition {
         id,

@@ -1,5 +1,5 @@
-//! The databases and collections of a store: opening them, and changes to them. Each change is one
-//! batch in the store, written before it shows.
+//! The databases and collections of a store: opening them, and changing their definitions. Each
+//! change is one batch in the store, and it becomes visible in memory only after it is written.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,43 +25,43 @@ use crate::storage::{Reader, Storage};
 use crate::stored::length_of_note;
 use crate::ticks::Ticks;
 
-/// Databases of a store: each is in memory.
+/// The most databases of a store. All their definitions are in memory.
 const DATABASES_MAX: usize = 1_000;
-/// Collections of all databases: each is in memory, and its metrics are.
+/// The most collections in all databases together. Their definitions and metrics are in memory.
 const COLLECTIONS_MAX: usize = 10_000;
-/// New indexes that wait for others to be filled: each holds a thread.
+/// The most index builds that wait for another one to finish. Each blocks a thread.
 const FILLS_WAITING_MAX: usize = 16;
-/// The interval at which they look.
+/// The interval at which a waiting index build tries again to begin.
 const FILL_POLL: Duration = Duration::from_millis(20);
 
-/// The number of the database that is always there.
+/// The number of the database `_system`, which always exists.
 pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
 
 /// The number of documents and the highest sequence number among them, by storage number.
 type Counts = BTreeMap<u64, (u64, u64)>;
 
-/// See the module.
+/// The databases of one store, with their collections.
 pub struct Documents {
     storage: Arc<Storage>,
     ticks: Ticks,
     databases: RwLock<BTreeMap<String, Arc<Database>>>,
-    /// Held while definitions change, so that they change one after another.
+    /// Held while a definition changes, so that definitions change one after another.
     changing: Mutex<()>,
-    /// Held while an index is made, so that they are made one after another.
+    /// Held while an index is built, so that indexes are built one after another.
     filling: Mutex<()>,
     fills_waiting: AtomicUsize,
     identity: OnceLock<String>,
-    /// The definitions in the store are in memory.
+    /// True once the definitions in the store are in memory.
     is_loaded: AtomicBool,
-    /// Held while they are brought there.
+    /// Held while the definitions are loaded.
     loading: Mutex<()>,
-    /// Keeps the lease; it ends before the store does.
+    /// The task that renews the lease. It is dropped before the store.
     _keeper: Option<Recurring>,
 }
 
 impl Documents {
-    /// Opens what is in `store`, and makes the database that is always there. As
-    /// [`Documents::open_named`], for a process without a name.
+    /// Opens the documents in `store` as [`Documents::open_named`] does, under a name made from the
+    /// process number.
     ///
     /// # Errors
     /// As [`Documents::open_named`].
@@ -69,12 +69,13 @@ impl Documents {
         Documents::open_named(store, &format!("process {}", std::process::id()))
     }
 
-    /// Opens what is in `store`, and makes the database that is always there. If others write to
-    /// the store as well, one process serves its documents at a time, whose name the others tell:
-    /// until it has ended, they have no database ([`Documents::serve`]).
+    /// Opens the documents in `store`, and creates the database `_system` if it is not there. If
+    /// other processes write to the store as well, only one of them serves its documents at a time.
+    /// Until that one ends, the others have no databases ([`Documents::serve`]), and their errors
+    /// tell its `name`.
     ///
     /// # Errors
-    /// If the store fails, or holds definitions that make no sense.
+    /// If the store fails, or a definition in it is invalid.
     pub fn open_named(store: Arc<dyn Store>, name: &str) -> Result<Documents> {
         let lease = Lease::of(&store, name, Clock::monotonic())?.map(Arc::new);
         if let Some(lease) = &lease {
@@ -84,7 +85,7 @@ impl Documents {
         Documents::open_with(store, lease, keeper)
     }
 
-    /// As [`Documents::open_named`], with a lease that was looked at.
+    /// As [`Documents::open_named`], with a lease whose state was read already.
     pub(crate) fn open_with(
         store: Arc<dyn Store>,
         lease: Option<Arc<Lease>>,
@@ -108,15 +109,16 @@ impl Documents {
         Ok(documents)
     }
 
-    /// Serves the documents if they are this process's, and says why not if they are not. To be
-    /// called again and again where others write to the store: it is here that documents are
-    /// served once they are free.
+    /// Begins to serve the documents if this process holds the lease. Where other processes write
+    /// to the store, the caller calls this regularly: it is the only place where a process that was
+    /// refused takes over.
     ///
     /// # Errors
-    /// 503 if another process serves them; as [`Documents::open_named`] if they are found free.
+    /// 503 if another process serves the documents; those of [`Documents::open_named`] if this
+    /// process takes over.
     pub fn serve(&self) -> Result<()> {
         if let Err(refusal) = self.storage.may_write() {
-            // Who serves them now may give something up.
+            // The process that serves them now may leave garbage behind.
             self.storage.expect_garbage();
             return Err(refusal);
         }
@@ -128,15 +130,15 @@ impl Documents {
         Ok(())
     }
 
-    /// Ends serving documents, so that another process may.
+    /// Stops serving the documents, so that another process can take over.
     pub fn release(&self) {
         self.storage.release();
     }
 
-    /// Refuses if the documents are another process's, or were until just now.
+    /// Checks that this process serves the documents.
     ///
     /// # Errors
-    /// 503, with who serves them.
+    /// 503 if another process serves them, with its name, or if they are not loaded yet.
     pub fn check_served(&self) -> Result<()> {
         self.storage.may_write()?;
         if !self.is_loaded.load(Ordering::Acquire) {
@@ -146,13 +148,13 @@ impl Documents {
         Ok(())
     }
 
-    /// Brings the definitions in the store to memory.
+    /// Loads the definitions in the store to memory.
     fn load(&self) -> Result<()> {
         let reader = self.storage.reader();
         if let Some(ceiling) = reader.definitions(DefinitionKind::Ticks)?.into_iter().next() {
             self.ticks.go_on(ceiling);
         }
-        // Only a try that failed has set it before, to the same.
+        // It is already set only if an earlier load failed later on; that one set the same value.
         let _ = self.identity.set(self.stored_identity(&reader)?);
         let databases: Vec<DatabaseDefinition> = reader.definitions(DefinitionKind::Database)?;
         let mut by_id: BTreeMap<u64, Arc<Database>> = BTreeMap::new();
@@ -184,12 +186,12 @@ impl Documents {
         Ok(())
     }
 
-    /// Notes the number of documents of each collection, so that the next opening need not count
-    /// them. This is the last write before the store is closed, and the next opening removes the
-    /// note before it writes anything else.
+    /// Stores the number of documents of each collection, so that the next opening need not count
+    /// them. This must be the last write before the store is closed. The next opening removes the
+    /// note before it changes any document.
     ///
     /// # Errors
-    /// If the store fails; then the next opening counts.
+    /// If the store fails. The next opening then counts the documents.
     pub fn note_counts(&self) -> Result<()> {
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         let collections = databases.values().flat_map(|database| database.collections());
@@ -202,17 +204,18 @@ impl Documents {
         self.storage.put_definition(DefinitionKind::Counts, 0, &counts)
     }
 
-    /// The counts that were noted at the last closing, if nothing was written since.
+    /// Returns the counts that were noted when the store was last closed, and removes the note.
+    /// Empty if there is none.
     fn take_noted_counts(&self, reader: &Reader<'_>) -> Result<Counts> {
         let Some(counts) = reader.definitions(DefinitionKind::Counts)?.into_iter().next() else {
             return Ok(Counts::new());
         };
-        // Before anything else is written: from here on it does not hold.
+        // The note goes before any document changes, because the counts are wrong from then on.
         self.storage.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
         Ok(counts)
     }
 
-    /// The identity in the store: made once, from the time, which tells stores apart well enough
+    /// The identity in the store. It is made once, from the time of day, which is unique enough
     /// for a name.
     fn stored_identity(&self, reader: &Reader<'_>) -> Result<String> {
         if let Some(identity) = reader.definitions(DefinitionKind::Identity)?.into_iter().next() {
@@ -236,13 +239,13 @@ impl Documents {
         self.storage.store()
     }
 
-    /// Bytes that a document may have in its binary form.
+    /// The most bytes of a document in its packed form.
     #[must_use]
     pub fn document_bytes_max(&self) -> usize {
         self.storage.store().properties().value_bytes_max
     }
 
-    /// A number that nothing else has.
+    /// Returns a number that is unique in the store.
     ///
     /// # Errors
     /// If the store fails.
@@ -250,7 +253,7 @@ impl Documents {
         self.ticks.next(|ceiling| self.storage.put_definition(DefinitionKind::Ticks, 0, &ceiling))
     }
 
-    /// Removes indexes that were being filled when the process ended.
+    /// Removes the indexes from a definition whose build did not finish before the process ended.
     fn without_unfinished_indexes(
         &self,
         mut definition: CollectionDefinition,
@@ -268,8 +271,8 @@ impl Documents {
         Ok(definition)
     }
 
-    /// The newest stored form of a document. Callers that may not block look at the answer; the
-    /// others wait.
+    /// Reads the newest stored form of a document. A caller that must not block checks whether the
+    /// answer is ready; others wait for it.
     pub fn get(
         &self,
         shape: &Shape,
@@ -279,7 +282,8 @@ impl Documents {
         self.storage.get(&shape.document_key(key), timeline)
     }
 
-    /// The head of a document, and its length as JSON if the store has that without its body.
+    /// Reads the head of a document, and its length as JSON if the store knows that without reading
+    /// the body.
     pub fn head_and_length(
         &self,
         shape: &Shape,
@@ -298,7 +302,7 @@ impl Documents {
         })
     }
 
-    /// Removes some garbage. Says whether there may be more.
+    /// Removes some garbage. Returns true if there may be more.
     ///
     /// # Errors
     /// Errors of the store.
@@ -326,7 +330,8 @@ impl Documents {
     /// Makes a database.
     ///
     /// # Errors
-    /// 1229 for a name that may not be, 1207 if there is one of that name.
+    /// 1229 for an invalid name, 1207 if a database of that name exists, 32 if there are too many
+    /// databases, 503 if another process serves the documents, and errors of the store.
     pub fn create_database(&self, name: &str) -> Result<Arc<Database>> {
         let _turn = self.change_turn();
         check_database_name(name)?;
@@ -345,7 +350,8 @@ impl Documents {
     /// Removes a database and all its collections.
     ///
     /// # Errors
-    /// 1228 if there is none, 11 for the one that is always there.
+    /// 1228 if there is none, 11 for `_system`, 503 if another process serves the documents, and
+    /// errors of the store.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _turn = self.change_turn();
         let database = self.database(name)?;
@@ -371,7 +377,8 @@ impl Documents {
     /// Makes a collection.
     ///
     /// # Errors
-    /// 1208 for a name that may not be, 1207 if there is one of that name.
+    /// 1208 for an invalid name, 1207 if a collection of that name exists, 1228 if the database is
+    /// gone, 32 if there are too many collections, and errors of the store.
     pub fn create_collection(
         &self,
         database: &Database,
@@ -403,10 +410,11 @@ impl Documents {
         Ok(collection)
     }
 
-    /// Removes a collection. What it held is given up at once, and removed in the background.
+    /// Removes a collection. Its contents become unreachable at once, and are removed in the
+    /// background.
     ///
     /// # Errors
-    /// 1203 if it is gone already.
+    /// 1203 if it is gone already, and errors of the store.
     pub fn drop_collection(&self, database: &Database, collection: &Collection) -> Result<()> {
         let _turn = self.change_turn();
         let _writers = collection.hold_writers();
@@ -422,7 +430,7 @@ impl Documents {
     /// Removes all documents of a collection, at once.
     ///
     /// # Errors
-    /// 1203 if the collection is gone.
+    /// 1203 if the collection is gone, and errors of the store.
     pub fn truncate(&self, collection: &Collection) -> Result<()> {
         let _turn = self.change_turn();
         self.change_collection(collection, |definition| {
@@ -435,7 +443,7 @@ impl Documents {
     /// Gives a collection another name.
     ///
     /// # Errors
-    /// As for making one; 1203 if it is gone.
+    /// Those of [`Documents::create_collection`] but for 32, and 1203 if the collection is gone.
     pub fn rename_collection(
         &self,
         database: &Database,
@@ -455,10 +463,10 @@ impl Documents {
         Ok(())
     }
 
-    /// Sets whether each write of a collection waits for the medium.
+    /// Sets whether each write to a collection waits until it is on the disk.
     ///
     /// # Errors
-    /// 1203 if it is gone.
+    /// 1203 if the collection is gone, and errors of the store.
     pub fn set_wait_for_sync(&self, collection: &Collection, wait_for_sync: bool) -> Result<()> {
         let _turn = self.change_turn();
         self.change_collection(collection, |definition| {
@@ -467,8 +475,9 @@ impl Documents {
         })
     }
 
-    /// Changes the definition of a collection while its writers wait: `change` says how, and gives
-    /// its result and the prefixes that become garbage. The caller holds the turn.
+    /// Changes the definition of a collection while its writers wait. `change` edits the
+    /// definition, and returns a result and the prefixes of keys that become garbage. The caller
+    /// holds the guard of [`Documents::change_turn`].
     ///
     /// # Errors
     /// 1203 if the collection is gone, and those of `change` and of the store.
@@ -489,15 +498,16 @@ impl Documents {
         Ok(result)
     }
 
-    /// Keeps other changes of definitions waiting.
+    /// Returns a guard. Other changes of definitions wait until it is dropped.
     pub(crate) fn change_turn(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps other new indexes waiting; waits for those before it, as long as `goes_on` says.
+    /// Waits until no other index is being built, and returns a guard that keeps others waiting.
+    /// `goes_on` is called at each try; its error ends the waiting.
     ///
     /// # Errors
-    /// 21003 if so many wait that their threads would be missed, and what `goes_on` says.
+    /// 21003 if [`FILLS_WAITING_MAX`] builds wait already, and the error of `goes_on`.
     pub(crate) fn fill_turn(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
         let waiting = self.fills_waiting.fetch_add(1, Ordering::Relaxed);
         let turn = (waiting < FILLS_WAITING_MAX).then(|| self.wait_to_fill(goes_on));
@@ -528,6 +538,7 @@ impl Documents {
         &self.storage
     }
 
+    /// Checks that the database exists and has no collection of this name.
     fn check_unused(&self, database: &Database, name: &str) -> Result<()> {
         let is_gone = |known: &Arc<Database>| Arc::as_ptr(known) != std::ptr::from_ref(database);
         if self.database(&database.name).is_ok_and(|known| is_gone(&known)) {
@@ -542,7 +553,7 @@ impl Documents {
     }
 }
 
-/// Refuses one more where there are `count` of at most `limit`.
+/// Checks that one more may be added to `count` things, of which at most `limit` may exist.
 fn check_count(count: usize, limit: usize, what: &str) -> Result<()> {
     match count < limit {
         true => Ok(()),

@@ -8,7 +8,7 @@ use pellucid_store::StoreError;
 /// The result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, DocumentError>;
 
-/// Asked now and then by work that takes long, which an error ends.
+/// A check that long work calls now and then. An error of the check ends the work.
 pub type GoesOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// A number of ArangoDB's list of errors.
@@ -20,7 +20,7 @@ macro_rules! numbers {
         impl ErrorNumber {
             $(#[doc = $text] pub const $name: ErrorNumber = ErrorNumber($number);)*
 
-            /// The text that ArangoDB has for the number.
+            /// ArangoDB's text for the number.
             #[must_use]
             pub fn text(self) -> &'static str {
                 match self.0 {
@@ -100,20 +100,20 @@ pub struct StoredRevision {
 pub struct DocumentError {
     /// ArangoDB's number for it.
     pub number: ErrorNumber,
-    /// The description, for people.
+    /// The description, for humans.
     pub message: String,
     /// The document whose revision did not match.
     pub stored: Option<Box<StoredRevision>>,
 }
 
 impl DocumentError {
-    /// An error with a text of its own.
+    /// Makes an error with a message other than [`ErrorNumber::text`].
     #[must_use]
     pub fn new(number: ErrorNumber, message: impl Into<String>) -> DocumentError {
         DocumentError { number, message: message.into(), stored: None }
     }
 
-    /// The revision of a document is not the one that was asked for.
+    /// Makes the error for a document whose revision is not the one that was asked for.
     #[must_use]
     pub fn revision_differs(stored: StoredRevision) -> DocumentError {
         let stored = Some(Box::new(stored));
@@ -121,20 +121,20 @@ impl DocumentError {
         DocumentError { number: ErrorNumber::CONFLICT, message, stored }
     }
 
-    /// There is no such collection.
+    /// Makes the error for a collection that does not exist.
     #[must_use]
     pub fn collection_not_found(name: &str) -> DocumentError {
         let message = format!("collection or view not found: {name}");
         DocumentError::new(ErrorNumber::COLLECTION_NOT_FOUND, message)
     }
 
-    /// Another writer was faster, or the document has another revision.
+    /// True if another writer was faster, or the document has another revision.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.number == ErrorNumber::CONFLICT
     }
 
-    /// Two writers at once.
+    /// Makes the error for a document that another writer changed at the same time.
     #[must_use]
     pub fn write_conflict() -> DocumentError {
         let message = "write-write conflict; try again".to_owned();
@@ -156,7 +156,8 @@ impl From<StoreError> for DocumentError {
             StoreError::Full(_) => ErrorNumber::STORE_FULL,
             StoreError::ReadOnly(_) => ErrorNumber::READ_ONLY,
             StoreError::Busy(_) => ErrorNumber::QUEUE_FULL,
-            // Only reads that must not wait end so, and of these those of queries say it (below).
+            // Only reads that must not wait fail with `NotInMemory`. Reads of queries pass it on as
+            // it is (`store_error`).
             StoreError::NotInMemory
             | StoreError::Corruption(_)
             | StoreError::ChangesLost { .. }
@@ -173,7 +174,7 @@ impl From<DocumentError> for QueryError {
     }
 }
 
-/// The error of a query that the store failed with.
+/// Converts an error of the store to an error of a query.
 pub(crate) fn store_error(error: StoreError) -> QueryError {
     match error {
         StoreError::NotInMemory => QueryError::NotInMemory,

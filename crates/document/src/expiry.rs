@@ -1,4 +1,4 @@
-//! Removal of documents whose time is over, in bounded steps.
+//! Removal of expired documents (those of TTL indexes), in bounded steps.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::layout::document_of_entry;
 use crate::stored::object_of;
 use crate::transaction::WriteOptions;
 
-/// Documents that are looked at for their expiry in one step.
+/// The most documents of one index that one step removes.
 const EXPIRED_AT_ONCE: usize = 200;
 
-/// Removes documents of all collections whose time was over at `now_seconds` (since the Unix
-/// epoch), up to a bounded number of each. Returns their number.
+/// Removes documents of all collections that are expired at `now_seconds` (since the Unix epoch),
+/// at most `EXPIRED_AT_ONCE` for each TTL index. Returns the number of removed documents.
 ///
 /// # Errors
-/// The first error of the store; the other indexes have had their turn all the same.
+/// The first error of an index. The other indexes are processed all the same.
 pub fn remove_expired(documents: &Arc<Documents>, now_seconds: f64) -> Result<usize> {
     let (mut removed, mut failure) = (0, None);
     for name in documents.database_names() {
@@ -63,7 +63,7 @@ fn remove_expired_of(
     let mut count = entries.len();
     loop {
         match remove_documents(documents, collection, index, &entries[..count]) {
-            // Documents with many entries in other indexes may be too many for one batch.
+            // Documents with many entries in other indexes may be too much for one batch.
             Err(error) if !error.is_conflict() && count > 1 => count /= 2,
             removed => return removed,
         }
@@ -94,7 +94,7 @@ fn remove_documents(
                 let store_key = collection.shape().document_key(key.as_bytes());
                 let found = transaction.changes().find(&store_key, true, timeline)?;
                 let DocumentState::Stored { value: Some(value), .. } = found else { continue };
-                // The document may have been given a later time since.
+                // The document may have got a later time since the scan.
                 let entries = index.entries_of(object_of(&value)?, &key)?;
                 if entries.iter().any(|current| current.key == *entry) {
                     transaction.remove(collection, &key, &WriteOptions::default(), timeline)?;

@@ -1,4 +1,5 @@
-//! Many documents from one body: lines of JSON, a JSON array, or rows under a row of names.
+//! Import of many documents from one body: JSON lines, a JSON array, or rows of values below a row
+//! of attribute names.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,26 +18,26 @@ use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
 use crate::transaction::{Transaction, WriteOptions};
 
-/// Documents that are written in one batch.
+/// The number of documents at which a batch is written.
 const DOCUMENTS_AT_ONCE: usize = 2_000;
 
-/// Bytes of packed documents that are written in one batch.
+/// The bytes of packed documents at which a batch is written.
 const BYTES_AT_ONCE: usize = 2 << 20;
 
-/// Lines of details that a report holds; further errors are counted alone.
+/// The most error descriptions in a report. Further errors are only counted.
 const DETAILS_MAX: usize = 10_000;
 
-/// Bytes of these lines, likewise: 16 MiB.
+/// The most bytes of the error descriptions in a report: 16 MiB.
 const DETAILS_BYTES_MAX: usize = 16 << 20;
 
 /// The form of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportForm {
-    /// One document a line.
+    /// One document per line.
     Lines,
     /// One JSON array of documents.
     Array,
-    /// One of the two, as its first byte says.
+    /// `Array` if the first byte that is not white space is `[`, otherwise `Lines`.
     Auto,
     /// A JSON array of names in the first line, and one of values in each further line.
     #[default]
@@ -48,22 +49,24 @@ pub enum ImportForm {
 pub struct ImportOptions {
     /// The form of the body.
     pub form: ImportForm,
-    /// The effect of keys that are there.
+    /// The effect of a document whose key exists.
     pub on_duplicate: Overwrite,
-    /// The collection is emptied first, once the body is known to be of its form.
+    /// Empty the collection before the first document is written. The form of the body is checked
+    /// before that.
     pub overwrite: bool,
-    /// One error undoes all; with `overwrite`, one of the body itself, as the collection is emptied
-    /// before the first document is written.
+    /// Import all documents or none: the first error ends the import, and nothing is written. With
+    /// `overwrite`, an error of a write comes after the collection was emptied, and does not undo
+    /// that.
     pub complete: bool,
-    /// Errors are described; one that undoes all says which document is to blame.
+    /// Describe the errors. With `complete`, the error tells the position of the document.
     pub details: bool,
-    /// The prefix of the sources of edges that name no collection.
+    /// The collection to put before `_from` where that names none.
     pub from_prefix: Option<String>,
-    /// The same for the targets.
+    /// The collection to put before `_to` where that names none.
     pub to_prefix: Option<String>,
-    /// The prefixes replace collections that are named.
+    /// The prefixes also replace a collection that `_from` or `_to` names.
     pub overwrite_collection_prefix: bool,
-    /// Rows may have fewer values than there are names, or more.
+    /// Accept rows with fewer or more values than there are names.
     pub ignore_missing: bool,
     /// The acknowledgement of the writes.
     pub acknowledgement: Acknowledgement,
@@ -72,7 +75,7 @@ pub struct ImportOptions {
 /// The report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Documents that are new.
+    /// Documents that were inserted.
     pub created: u64,
     /// Documents that were refused.
     pub errors: u64,
@@ -80,15 +83,15 @@ pub struct ImportReport {
     pub empty: u64,
     /// Documents that were updated or replaced.
     pub updated: u64,
-    /// Documents that were left out because they are there.
+    /// Documents that were left out because their key exists.
     pub ignored: u64,
-    /// A description of each error, if that is asked for.
+    /// Descriptions of the errors, if the options ask for them.
     pub details: Vec<String>,
 }
 
 /// An import under way.
 struct Import<'a> {
-    /// Documents are read and not written.
+    /// True in the pass that only checks the form of the body and writes nothing.
     only_checks: bool,
     documents: &'a Arc<Documents>,
     collection: &'a Arc<Collection>,
@@ -97,8 +100,9 @@ struct Import<'a> {
     report: ImportReport,
     /// Bytes of the report's details.
     details_bytes: usize,
-    /// Packed documents that wait to be written, one behind the other.
+    /// Packed documents that wait to be written, one after another.
     waiting: Vec<u8>,
+    /// The position in the body and the range in `waiting` of each of them.
     places: Vec<(u64, Range<usize>)>,
 }
 
@@ -110,11 +114,12 @@ enum ImportOutcome {
     Refused(DocumentError),
 }
 
-/// Imports documents. For threads that may block.
+/// Imports documents. It blocks on the store. `goes_on` is called for each batch.
 ///
 /// # Errors
-/// 400 or 600 for a body that is not of its form, and nothing is written then; what `goes_on` says,
-/// which is asked for each batch; with `complete`, what the first document fails with.
+/// 400 or 600 for a body that does not have the form, before anything is written. The error of
+/// `goes_on`. With `complete`, the error of the first document that fails, or 32 for an import that
+/// is too large for one transaction. Errors of the store.
 pub fn import(
     documents: &Arc<Documents>,
     collection: &Arc<Collection>,
@@ -142,11 +147,11 @@ pub fn import(
     };
     let may_be_malformed = match form {
         ImportForm::Array => true,
-        // Without names there is no first row to write.
+        // A bad row of names fails before the first write; only a truncation would come earlier.
         ImportForm::Rows => options.overwrite,
         ImportForm::Auto | ImportForm::Lines => false,
     };
-    // All or nothing is read whole before any of it is written.
+    // A `complete` import needs no pass of its own: it reads the whole body before it writes.
     if may_be_malformed && !options.complete {
         begin(true).read(form, body, timeline)?;
     }
@@ -297,10 +302,10 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Refuses more to be all or nothing than one transaction may take.
+    /// Refuses a `complete` import of more documents than fit in one transaction.
     fn check_size(&self) -> Result<()> {
         let is_large = self.places.len() * CHANGE_BYTES >= TRANSACTION_BYTES_MAX;
-        // Of those that are there, any number may be left out.
+        // With `Ignore`, documents that exist add no changes, so their number says nothing.
         let all_change = self.options.on_duplicate != Overwrite::Ignore;
         if self.options.complete && all_change && is_large {
             return Err(too_large_for_one());
@@ -308,7 +313,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Takes a packed document.
+    /// Adds a packed document to those that wait to be written.
     fn document(&mut self, number: u64, document: &[u8]) -> Result<()> {
         let Ok(Ref::Object(object)) = packed::open(document) else {
             let text = packed::open(document).map(to_string).unwrap_or_default();
@@ -326,7 +331,8 @@ impl Import<'_> {
         self.check_size()
     }
 
-    /// The edge with prefixes before its ends, if they are asked for.
+    /// The edge with the prefixes of the options before `_from` and `_to`; `None` if there are no
+    /// prefixes.
     fn with_prefixes(&self, object: ObjectRef<'_>) -> Result<Option<Vec<u8>>> {
         let options = self.options;
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
@@ -390,7 +396,7 @@ impl Import<'_> {
 
     fn write_if_full(&mut self, timeline: &mut Timeline) -> Result<()> {
         let is_full = self.places.len() >= DOCUMENTS_AT_ONCE || self.waiting.len() >= BYTES_AT_ONCE;
-        // All or nothing is one batch, however large.
+        // A `complete` import is one batch, however large.
         if is_full && !self.options.complete { self.write(timeline) } else { Ok(()) }
     }
 
@@ -449,13 +455,13 @@ impl Import<'_> {
                 }
             }
         }
-        // The memory serves the next batch.
+        // Reuse the memory for the next batch.
         self.waiting = waiting;
         self.waiting.clear();
         Ok(())
     }
 
-    /// The error that undoes all. With details, it says which document is to blame.
+    /// The error that ends a `complete` import; with details, with the document's position.
     fn undone_by(&self, position: u64, error: DocumentError) -> DocumentError {
         let error = in_short(error);
         if !self.options.details {
@@ -500,7 +506,8 @@ fn too_large_for_one() -> DocumentError {
     DocumentError::new(ErrorNumber::RESOURCE_LIMIT, message)
 }
 
-/// Errors of imports leave out which index and key.
+/// Removes the index and the key from the message of a violated unique constraint, as ArangoDB does
+/// for imports.
 fn in_short(error: DocumentError) -> DocumentError {
     if error.number == ErrorNumber::UNIQUE_CONSTRAINT { error.number.into() } else { error }
 }
@@ -518,8 +525,8 @@ fn detail_of(number: u64, error: &DocumentError, text: &str) -> String {
     )
 }
 
-/// The lines of a body with their numbers, without white space around them; what stands behind the
-/// last line end is a line if it is not empty.
+/// The lines of a body with their numbers, without the white space around them. Text after the last
+/// newline is a line if it is not empty.
 fn lines_of(body: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     let is_empty = body.is_empty();

@@ -1,4 +1,4 @@
-//! Indexes on documents, and the entries of a document in one.
+//! Indexes on documents, and the entries that a document has in an index.
 
 use std::ops::Bound;
 
@@ -11,26 +11,27 @@ use crate::index_range::KeyRange;
 use crate::layout::{FIELDS_KEPT_BYTES, bound_fields, index_prefix, push_document};
 use crate::moment::seconds_of;
 
-/// Entries that one document may have in one index: arrays in two fields give their product.
+/// The most entries of one document in one index. Arrays in two fields give the product of their
+/// lengths.
 const ENTRIES_MAX: usize = 10_000;
 
-/// Bytes that the fields of an entry take mostly.
+/// The usual bytes of an entry's fields, for which memory is reserved.
 const ENTRY_BYTES: usize = 64;
 
-/// Fields that an index may have.
+/// The most fields of an index.
 const FIELDS_MAX: usize = 32;
 
-/// A path of attributes; the part behind an expansion is looked up in each element.
+/// A path of attribute names, with at most one expansion (`[*]`) of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath {
-    /// Names up to the value, or to the array that is expanded.
+    /// The names up to the value, or up to the array that is expanded.
     pub path: Vec<String>,
-    /// Names within each element, if an array is expanded.
+    /// The names behind the expansion, looked up in each element; `None` without expansion.
     pub within: Option<Vec<String>>,
 }
 
 impl FieldPath {
-    /// Reads a path as it is written.
+    /// Parses a path such as `a.b[*].c`.
     ///
     /// # Errors
     /// 10 if it is malformed, or expands more than one array.
@@ -60,7 +61,7 @@ impl FieldPath {
         Ok(parsed)
     }
 
-    /// The values that the document has there.
+    /// The values that the document has at this path.
     fn values<'a>(&self, document: ObjectRef<'a>, is_sparse: bool) -> Vec<Ref<'a>> {
         let found = walk(Ref::Object(document), &self.path);
         let Some(within) = &self.within else { return vec![found] };
@@ -69,7 +70,7 @@ impl FieldPath {
             Some(elements) if !elements.is_empty() => {
                 elements.into_iter().map(|element| walk(element, within)).collect()
             }
-            // Nothing to expand: no value, which only a sparse index leaves out.
+            // There is nothing to expand. A sparse index has no entry then; others have null.
             _ if is_sparse => Vec::new(),
             _ => vec![Ref::Null],
         }
@@ -80,7 +81,7 @@ fn walk<'a>(value: Ref<'a>, path: &[String]) -> Ref<'a> {
     path.iter().fold(value, |value, name| value.attribute(name))
 }
 
-/// An entry of an index, as it lies in the store.
+/// An entry of an index, in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
@@ -105,8 +106,8 @@ impl Index {
         Index { fields: fields.collect(), prefix, definition }
     }
 
-    /// The entry of a document in an index that expands no array, if it has one: there is no other.
-    /// Nothing in the outer sense says that the index expands one.
+    /// The entry of a document in an index that expands no array, where it has at most one.
+    /// `Some(None)` if the document has no entry; `None` if the index expands an array.
     pub(crate) fn only_entry(&self, document: ObjectRef<'_>, key: &str) -> Option<Option<Entry>> {
         if self.expands() {
             return None;
@@ -118,15 +119,16 @@ impl Index {
         Some(is_there.then(|| self.entry_of(bytes, key)))
     }
 
-    /// It has an entry for each element of an array.
+    /// True if a field expands an array, so that a document has an entry for each element.
     fn expands(&self) -> bool {
         self.fields.iter().any(|field| field.within.is_some())
     }
 
-    /// The entries that a document has, in order.
+    /// The entries of a document, sorted.
     ///
     /// # Errors
-    /// 10 if there were too many, 1210 if an array has a value twice and that is not allowed.
+    /// 10 if there are more than [`ENTRIES_MAX`], 1210 if the index is unique without
+    /// `deduplicate` and an array has a value twice.
     pub(crate) fn entries_of(&self, document: ObjectRef<'_>, key: &str) -> Result<Vec<Entry>> {
         if let Some(entry) = self.only_entry(document, key) {
             return Ok(entry.into_iter().collect());
@@ -158,7 +160,7 @@ impl Index {
         Ok(entries)
     }
 
-    /// The entry whose key is `bytes` before it is cut and ends with the document's.
+    /// Makes the entry from the uncut key in `bytes`: cuts it, and adds the document's key.
     fn entry_of(&self, mut bytes: Vec<u8>, key: &str) -> Entry {
         bound_fields(&mut bytes, self.prefix.len());
         if self.definition.unique {
@@ -168,7 +170,8 @@ impl Index {
         Entry { key: bytes, value: Vec::new() }
     }
 
-    /// The prefix and all encoded fields for one choice of values.
+    /// The uncut key (the prefix and all encoded fields) of combination `number` of the fields'
+    /// values; `None` if there is no entry for it.
     fn uncut(&self, values: &[Vec<Ref<'_>>], mut number: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.prefix.len() + 64);
         bytes.extend_from_slice(&self.prefix);
@@ -185,7 +188,7 @@ impl Index {
     /// Appends a field of an entry; false if there is no entry for that value.
     fn push_field(&self, mut value: Ref<'_>, bytes: &mut Vec<u8>) -> bool {
         if self.definition.kind == IndexKind::Ttl {
-            // What is no time never comes.
+            // A value that is no time never expires.
             let Some(seconds) = seconds_of(value) else { return false };
             value = Ref::Number(Number::Double(seconds));
         }
@@ -196,7 +199,7 @@ impl Index {
         true
     }
 
-    /// True if the entry of that key is one of the document's, for values within `range`.
+    /// True if the entry with the key `entry` belongs to values of the document within `range`.
     pub(crate) fn has_within(
         &self,
         document: ObjectRef<'_>,
@@ -207,16 +210,16 @@ impl Index {
         let sparse = self.definition.sparse;
         let values: Vec<_> =
             self.fields.iter().map(|field| field.values(document, sparse)).collect();
-        // As many as there are entries of a document that was stored: ENTRIES_MAX at most.
+        // A stored document has at most `ENTRIES_MAX` entries.
         let count = values.iter().map(Vec::len).product::<usize>().min(ENTRIES_MAX);
         (0..count)
             .filter_map(|number| self.uncut(&values, number))
             .any(|uncut| range.holds(&uncut) && self.entry_of(uncut, key).key == entry)
     }
 
-    /// The beginning of the keys of all entries in a range that wants one value of each field:
-    /// of a unique index, the key of the only one. Nothing for other ranges, and where values are
-    /// cut, as only documents say which entries are meant then.
+    /// The prefix of the keys of all entries in a range that has one value for each field; for a
+    /// unique index, the key of the only entry. `None` for other ranges, and where values are cut,
+    /// because only the documents tell then which entries are in the range.
     pub(crate) fn key_of_all(&self, range: &IndexRange) -> Option<Vec<u8>> {
         let is_whole = range.equal.len() == self.fields.len()
             && matches!((&range.low, &range.high), (Bound::Unbounded, Bound::Unbounded));
@@ -229,7 +232,7 @@ impl Index {
         (key.len() <= self.prefix.len() + FIELDS_KEPT_BYTES).then_some(key)
     }
 
-    /// Another document has the values already.
+    /// Makes the error for a unique index in which the document `conflicting` has the same values.
     pub(crate) fn violation(&self, conflicting: &str) -> DocumentError {
         let IndexDefinition { name, kind, fields, .. } = &self.definition;
         let kind = match kind {
@@ -249,8 +252,7 @@ impl Index {
 /// Checks the fields of a new index.
 ///
 /// # Errors
-/// 10 if there are none or too many, if one is malformed or comes twice, or is one that cannot be
-/// indexed.
+/// 10 if there are none or too many, or if one is malformed, is named twice or cannot be indexed.
 pub(crate) fn check_fields(fields: &[String]) -> Result<()> {
     let bad = |what: &str| Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, what));
     if fields.is_empty() || fields.len() > FIELDS_MAX {

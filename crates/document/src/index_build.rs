@@ -1,8 +1,9 @@
-//! Making and removing indexes.
+//! Building and removing indexes.
 //!
-//! A new index is first one that writers keep up and nobody reads. Then the documents that were
-//! there before are given their entries, a bounded number at a time, while writers wait. At the end
-//! it shows at once. If the process ends before that, it is removed when the store is opened.
+//! At first, writers maintain a new index, and queries do not use it. Then the entries of the
+//! documents that existed before are written, a bounded number at a time, while writers wait. At
+//! the end the index becomes ready for queries in one step. If the process ends before that, the
+//! next opening of the store removes the index.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,32 +21,35 @@ use crate::layout::index_prefix;
 use crate::names::check_index_name;
 use crate::stored::object_of;
 
-/// Documents that are given their entries at a time.
+/// The most documents whose entries are written in one step.
 const FILLED_AT_ONCE: usize = 512;
 
-/// Bytes of documents that are read, and of entries that are written, at a time: meanwhile writers
-/// wait.
+/// The bytes of documents read and of entries written at which a step ends. Writers wait during a
+/// step.
 const FILLED_BYTES: usize = 1 << 20;
 
-/// The pause between two times, in which writers that wait get their turn.
+/// The pause between two steps, in which waiting writers get their turn.
 const FILL_PAUSE: Duration = Duration::from_micros(100);
 
-/// Indexes that a collection may have.
+/// The most indexes of a collection, besides the primary one.
 const INDEXES_MAX: usize = 64;
 
 /// The progress of filling an index.
 struct Progress {
+    /// The storage number of the documents; another one after the collection is truncated.
     storage: u64,
-    /// The first key in the store that has not been looked at.
+    /// The key in the store from which the next step reads.
     next: Vec<u8>,
 }
 
-/// Makes an index, of which `wanted` says all but the number; an empty name is replaced.
-/// Returns the one that is there already if it is the same.
+/// Builds an index as `wanted` describes it; its number is chosen here, and its name as well if
+/// that is empty. Returns the definition and true, or false with the existing definition if the
+/// same index exists.
 ///
 /// # Errors
-/// 10, 1005, 1208 for a definition that may not be; 1210 if two documents have the same values
-/// and may not.
+/// 10 or 1208 for an invalid definition, 1005 if another index has the name, 1203 if the collection
+/// is gone. 1210 if the index is unique and two documents have the same values. 21003 if too many
+/// index builds wait. Errors of the store.
 pub fn create_index(
     documents: &Documents,
     collection: &Collection,
@@ -54,10 +58,10 @@ pub fn create_index(
     create_index_while(documents, collection, wanted, &|| Ok(()))
 }
 
-/// As [`create_index`], as long as `goes_on` says, which is asked now and then.
+/// As [`create_index`]; an error of `goes_on`, which is called now and then, ends the build.
 ///
 /// # Errors
-/// As there, and what `goes_on` says. There is no index then.
+/// Those of [`create_index`] and of `goes_on`. The unfinished index is removed.
 pub fn create_index_while(
     documents: &Documents,
     collection: &Collection,
@@ -95,9 +99,10 @@ pub fn create_index_while(
     }
 }
 
-/// Lets writers keep up a new index. Gives the one that is there if it is the same, and whether it
-/// has to be filled: one that nobody fills, as this turn is ours, was left by a failure that could
-/// not remove it either, and is filled again.
+/// Adds a new index to the definition, so that writers maintain it from now on. Returns its
+/// definition, or that of the same existing index, and whether it has to be filled. An existing
+/// index that is not filled is one whose build failed and which could not be removed then, because
+/// the caller has the turn to build indexes; it is filled again.
 fn announce(
     documents: &Documents,
     collection: &Collection,
@@ -127,7 +132,7 @@ fn announce(
     })
 }
 
-/// Gives all documents their entries, then shows the index.
+/// Writes the entries of all documents, then makes the index ready for queries.
 fn fill(
     documents: &Documents,
     collection: &Collection,
@@ -148,7 +153,7 @@ fn fill(
     })
 }
 
-/// Gives the next documents their entries. Says whether there were any.
+/// Writes the entries of the next documents. Returns false if there are no more documents.
 fn fill_some(
     documents: &Documents,
     collection: &Collection,
@@ -162,7 +167,7 @@ fn fill_some(
         return Err(ErrorNumber::INDEX_NOT_FOUND.into());
     };
     if progress.storage != shape.definition.storage {
-        // It begins here, or again after a truncate.
+        // This is the first step, or the first one after the collection was truncated.
         progress.storage = shape.definition.storage;
         progress.next.clone_from(&shape.documents_prefix);
     }
@@ -184,7 +189,7 @@ fn fill_some(
     Ok(true)
 }
 
-/// The entries that the next documents lack; nothing after the last document.
+/// The entries that the next documents lack; `None` after the last document.
 fn missing_entries(
     documents: &Documents,
     shape: &Shape,
@@ -217,8 +222,11 @@ fn missing_entries(
     Ok((filled > 0).then_some(entries))
 }
 
-/// True if the entry is there already, because its document was written since the index is
-/// kept up.
+/// True if the entry of a unique index exists, because its document was written after the index was
+/// added to the definition.
+///
+/// # Errors
+/// 1210 if the entry belongs to another document; errors of the store.
 fn is_held(documents: &Documents, index: &Index, entry: &Entry) -> Result<bool> {
     let found = documents.storage().get(&entry.key, &mut Timeline::off()).wait()?;
     match found {
@@ -228,10 +236,11 @@ fn is_held(documents: &Documents, index: &Index, entry: &Entry) -> Result<bool> 
     }
 }
 
-/// Removes an index; its entries are removed in the background.
+/// Removes an index. Its entries are removed in the background.
 ///
 /// # Errors
-/// 1212 if there is none, 11 for an index that belongs to its collection.
+/// 1212 if there is none, 11 for the primary index and for an edge index, 1203 if the collection is
+/// gone, and errors of the store.
 pub fn drop_index(documents: &Documents, collection: &Collection, id: u64) -> Result<()> {
     let shape = collection.shape();
     let index = shape.readable_indexes().find(|index| index.definition.id == id);

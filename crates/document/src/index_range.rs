@@ -1,6 +1,6 @@
-//! Ranges of keys of an index that a query reads. Long values lie cut in the keys of the store, so
-//! that a bound beyond the cut stands for a wider stretch there, and entries in it are looked at
-//! again.
+//! Ranges of keys of an index that a query reads. Long values are cut in the store's keys. If a
+//! bound is longer than the cut, the range of keys is wider than the wanted one, and each entry in
+//! it has to be checked again with its document.
 
 use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
 
@@ -9,15 +9,15 @@ use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
 pub(crate) struct KeyRange {
     /// The first key.
     pub(crate) low: Vec<u8>,
-    /// The first key behind the range.
+    /// The end of the range, which is not in it.
     pub(crate) high: Vec<u8>,
-    /// The bounds as they were before the cut, if one of them was cut.
+    /// The bounds before the cut, if one of them was cut.
     exact: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl KeyRange {
-    /// The range of the index with this prefix between two bounds of encoded fields, the second of
-    /// which lies outside.
+    /// The range of keys of the index with this prefix, from the encoded fields `low` (included) to
+    /// the encoded fields `high` (excluded).
     pub(crate) fn new(prefix: &[u8], low: &[u8], high: &[u8]) -> KeyRange {
         let kept = prefix.len() + FIELDS_KEPT_BYTES;
         let low = [prefix, low].concat();
@@ -34,12 +34,13 @@ impl KeyRange {
         }
     }
 
-    /// Entries have to be looked at again by [`Self::holds`].
+    /// True if entries have to be checked again by [`Self::holds`].
     pub(crate) fn is_wider(&self) -> bool {
         self.exact.is_some()
     }
 
-    /// An entry lies within the range, given the key that it would have without a cut.
+    /// True if an entry is within the exact range; `uncut` is the key that it would have without a
+    /// cut.
     pub(crate) fn holds(&self, uncut: &[u8]) -> bool {
         self.exact.as_ref().is_none_or(|(low, high)| &low[..] <= uncut && uncut < &high[..])
     }

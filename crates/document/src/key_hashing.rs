@@ -1,10 +1,12 @@
-//! Hashing of keys that users choose: quick, and under a seed of the process that they do not know.
+//! Hashing of keys that users choose. It is fast, and has a random seed per process, so that users
+//! cannot choose keys that collide.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// The hashing of a map's keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyHashing {
     seed: u64,
@@ -25,7 +27,7 @@ impl BuildHasher for KeyHashing {
     }
 }
 
-/// Takes a key's length and its bytes.
+/// A hasher of one key: of its length and its bytes.
 pub(crate) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
@@ -33,7 +35,7 @@ impl Hasher for KeyHasher {
         self.0 = xxh3_64_with_seed(bytes, self.0);
     }
 
-    /// The length, which only tells keys apart that follow each other.
+    /// Takes the length of the key. It adds little, because a map's key is a single byte string.
     fn write_usize(&mut self, length: usize) {
         self.0 ^= length as u64;
     }

@@ -1,39 +1,40 @@
-//! Keys in the store: one table for all, in which the first bytes of a key say what it belongs to,
-//! so that a document and its index entries are written in one batch.
+//! The layout of keys in the store. All keys are in one table, so that a document and its index
+//! entries can be written in one batch. The first bytes of a key tell what it belongs to:
 //!
 //! | key | value |
 //! |---|---|
-//! | 1, kind, what it names | a definition, as JSON |
-//! | 2, prefix | empty: all keys that begin so are to be removed |
+//! | 1, kind, number of the definition | a definition, as JSON |
+//! | 2, prefix | empty: all keys with that prefix are garbage |
 //! | 3, storage, 1, document key | a document |
 //! | 3, storage, 2, index, fields, document key, its length | empty: an entry that may repeat |
 //! | 3, storage, 3, index, fields | document key: an entry of a unique index |
 //!
-//! `storage` and `index` are numbers, as a byte that says how many bytes follow, and these,
-//! greatest first. A collection gets a new storage number when it is truncated.
+//! Numbers, such as `storage` and `index`, are encoded as a byte with the count of bytes that
+//! follow, then those bytes in big-endian order. A collection gets a new storage number when it is
+//! truncated.
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// First byte of definitions.
+/// The first byte of keys of definitions.
 const DEFINITIONS: u8 = 1;
-/// First byte of what is to be removed.
+/// The first byte of keys that mark a prefix as garbage.
 const GARBAGE: u8 = 2;
-/// First byte of contents of collections.
+/// The first byte of keys of documents and index entries.
 const CONTENTS: u8 = 3;
 
 const DOCUMENTS: u8 = 1;
 const ENTRIES: u8 = 2;
 const UNIQUE_ENTRIES: u8 = 3;
 
-/// Bytes that the fields of an index entry may take; what is longer is cut, and told apart by a
-/// hash. Entries of one index that agree in so many bytes are then not in the order of their
+/// The most bytes of the fields in the key of an index entry. Longer fields are cut, and a hash of
+/// all their bytes is appended. Cut entries with equal first bytes are not in the order of their
 /// values.
 pub(crate) const FIELDS_BYTES_MAX: usize = 640;
 
 /// Bytes of the hash behind fields that were cut.
 const HASH_BYTES: usize = 16;
 
-/// Bytes of the fields that stand in every key, cut or not.
+/// The first bytes of the fields, which a key holds unchanged even if it is cut.
 pub(crate) const FIELDS_KEPT_BYTES: usize = FIELDS_BYTES_MAX - HASH_BYTES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub(crate) enum DefinitionKind {
     Identity = b'a',
     Collection = b'c',
     Database = b'd',
-    /// The numbers of documents when the store was closed.
+    /// The number of documents of each collection, noted when the store was closed.
     Counts = b'n',
     Ticks = b't',
 }
@@ -57,12 +58,12 @@ pub(crate) fn definitions_prefix(kind: DefinitionKind) -> Vec<u8> {
     vec![DEFINITIONS, kind as u8]
 }
 
-/// The key that says that all keys under `prefix` are to be removed.
+/// The key that marks all keys with `prefix` as garbage.
 pub(crate) fn garbage_key(prefix: &[u8]) -> Vec<u8> {
     [&[GARBAGE][..], prefix].concat()
 }
 
-/// The prefix of all such keys.
+/// The prefix of all keys that mark garbage.
 pub(crate) fn garbage_prefix() -> Vec<u8> {
     vec![GARBAGE]
 }
@@ -80,8 +81,8 @@ pub(crate) fn storage_prefix(storage: u64) -> Vec<u8> {
     key
 }
 
-/// The part of the store's table in which a key lies, as the length of its prefix: what is in one
-/// collection lies together, with its indexes, and so do all definitions.
+/// The length of the prefix of a key that tells its part of the store's table. The documents and
+/// index entries of one collection are one part, and all definitions are one.
 #[must_use]
 pub fn part_of(key: &[u8]) -> usize {
     match key {
@@ -90,9 +91,9 @@ pub fn part_of(key: &[u8]) -> usize {
     }
 }
 
-/// The length of the prefix by which a key is looked up: of an entry that may repeat, all but the
-/// document, since its values alone are known. No field's encoding begins with another one's, as
-/// the rule of the store demands.
+/// The length of the prefix by which a key is looked up, if it is not looked up as a whole. That is
+/// so for an entry of an index that is not unique: a query knows the values but not the document.
+/// The encoding of no field is a prefix of another field's encoding, as the store requires.
 #[must_use]
 pub fn lookup_prefix(key: &[u8]) -> Option<usize> {
     let storage_end = part_of(key);
@@ -118,8 +119,8 @@ pub(crate) fn index_prefix(storage: u64, index: u64, is_unique: bool) -> Vec<u8>
     key
 }
 
-/// Cuts `fields`, the encoded values behind `prefix_length` bytes of `key`, to what a key has room
-/// for. Equal values stay equal, and different ones different.
+/// Cuts the encoded fields, which are in `key` behind `prefix_length` bytes, to
+/// [`FIELDS_BYTES_MAX`]. Equal fields stay equal, and different fields stay different.
 pub(crate) fn bound_fields(key: &mut Vec<u8>, prefix_length: usize) {
     let fields = &key[prefix_length..];
     if fields.len() > FIELDS_BYTES_MAX {
@@ -129,19 +130,19 @@ pub(crate) fn bound_fields(key: &mut Vec<u8>, prefix_length: usize) {
     }
 }
 
-/// Ends the key of an entry that may repeat with the key of its document.
+/// Appends the document's key and its length to the key of an entry of an index that is not unique.
 pub(crate) fn push_document(key: &mut Vec<u8>, document: &[u8]) {
     key.extend_from_slice(document);
     key.push(u8::try_from(document.len()).expect("document keys have at most 254 bytes"));
 }
 
-/// The document that the key of an entry that may repeat ends with.
+/// The document's key at the end of the key of an entry of an index that is not unique.
 pub(crate) fn document_of_entry(key: &[u8]) -> Option<&[u8]> {
     let (length, rest) = key.split_last()?;
     rest.get(rest.len().checked_sub(usize::from(*length))?..)
 }
 
-/// The first key behind all that begin with `prefix`.
+/// The smallest key above all keys with `prefix`; `None` if there is none.
 pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -153,7 +154,7 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Appends a number so that the order of bytes is the order of numbers.
+/// Appends a number in an encoding whose byte order is the order of the numbers.
 fn push_number(key: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
     let skipped = number.leading_zeros() as usize / 8;
@@ -180,7 +181,7 @@ mod tests {
         push_document(&mut key, b"the-key");
         assert_eq!(document_of_entry(&key), Some(&b"the-key"[..]));
         assert_eq!(lookup_prefix(&key), Some(key.len() - b"the-key".len() - 1));
-        assert_eq!(lookup_prefix(&index_prefix(7, 8, true)), None, "they are looked up as a whole");
+        assert_eq!(lookup_prefix(&index_prefix(7, 8, true)), None, "a key of a unique index");
         assert_eq!(lookup_prefix(&documents_prefix(7)), None);
         assert_eq!(lookup_prefix(&garbage_key(&documents_prefix(7))), None);
         assert_eq!(lookup_prefix(&[]), None);

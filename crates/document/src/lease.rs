@@ -1,15 +1,16 @@
 //! The lease of the documents of a store to which several processes write.
 //!
-//! The process that serves documents keeps the catalogue in memory: the collections, their numbers,
-//! and the indexes that a write has to keep up. Two at once would give out the same numbers, and
-//! leave out entries of indexes that only the other one knows of; conditions on documents tell
-//! nothing of that. So one process at a time has the lease of a store's documents:
-//! an entry with its name, which it writes anew again and again.
+//! The process that serves the documents keeps the catalogue in memory: the collections, their
+//! numbers, and the indexes that each write has to maintain. Two such processes at once would give
+//! out the same numbers, and would not write the entries of indexes that only the other one knows.
+//! Conditions on documents do not detect that. So only one process at a time has the lease of a
+//! store's documents: an entry with its name, which it renews regularly.
 //!
-//! No two machines' clocks are compared. The holder serves for [`SERVES_FOR`] after it began the
-//! renewal that succeeded last. Others take the lease if it is not there, or if they have seen it
-//! unchanged for [`FREE_AFTER`] by their own clock. The time in between is for what the holder has
-//! begun. A process that loses the lease serves no more: its catalogue is old.
+//! Clocks of different machines are never compared. The holder serves for [`SERVES_FOR`] after the
+//! beginning of its last successful renewal. Another process takes the lease if it is absent, or if
+//! it was unchanged for [`FREE_AFTER`] by that process's own clock. The time between the two is for
+//! work that the holder has begun. A process that loses the lease never serves again, because its
+//! catalogue may be out of date.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,26 +27,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{DocumentError, ErrorNumber, Result};
 
-/// The table of the lease. It is no part of the documents, so that copies of them leave it out.
+/// The table of the lease. It is not the table of the documents, so that copies of those do not
+/// contain it.
 const TABLE: &str = "document_lease";
 const KEY: &[u8] = b"holder";
 
-/// Time between two looks at the lease.
+/// The interval at which a process looks at the lease.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
-/// Age at which the holder renews it.
+/// The age at which the holder renews the lease.
 const RENEWED_AFTER: Duration = Duration::from_secs(5);
-/// Time for which the holder serves after it began to renew it.
+/// The time for which the holder serves after the beginning of a renewal.
 pub(crate) const SERVES_FOR: Duration = Duration::from_secs(25);
-/// Time for which others have to see it unchanged. Work of the holder is over by then: a
-/// transaction takes three times as long as a request may, which is 10 s if nobody changes it.
+/// The time for which another process must see the lease unchanged before it takes it. The holder's
+/// work must be over by then. A transaction takes at most three times the time limit of a request,
+/// which is 10 s by default.
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(60);
 
 /// The value in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Holder {
-    /// For people.
+    /// The name in messages.
     name: String,
-    /// Tells processes of one name apart.
+    /// A random number that tells processes of the same name apart.
     process: u64,
 }
 
@@ -55,44 +58,44 @@ pub(crate) struct Lease {
     table: Table,
     clock: Clock,
     own: Holder,
-    /// The end of its being ours, in ticks; zero if it is not.
+    /// The time until which this process holds the lease, in ticks; zero if it does not hold it.
     until: AtomicU64,
-    /// Held while the store is asked.
+    /// Held while the store is read or written.
     stored: Mutex<StoredLease>,
-    /// Never held for long, because requests wait for it.
+    /// Never held during a call of the store, because requests wait for it.
     reasons: Mutex<RefusalReasons>,
 }
 
-/// The lease as it was found in the store.
+/// The last known state of the lease in the store.
 #[derive(Default)]
 struct StoredLease {
     /// The beginning of the last renewal that succeeded, and the sequence number that it wrote.
     renewed: Option<(Ticks, u64)>,
-    /// The sequence number of another one's entry, and since when it is there unchanged.
+    /// The sequence number of another process's entry, and the time since which it is unchanged.
     seen: Option<(u64, Ticks)>,
-    /// It was ours, and is not any more.
+    /// True once this process has lost or released the lease.
     is_over: bool,
 }
 
 /// Reasons to refuse requests for documents.
 #[derive(Default)]
 struct RefusalReasons {
-    /// The process that has it, or had it last.
+    /// The name of the process that holds the lease, or held it last.
     other: Option<String>,
-    /// It was ours, and then another one's.
+    /// True once this process has lost or released the lease.
     is_lost: bool,
-    /// The failure of the last look at it.
+    /// The error of the last look at the lease.
     failure: Option<StoreError>,
 }
 
 impl Lease {
-    /// The lease for a process of this name; nothing if nobody else writes to the store.
+    /// The lease for a process of this name; `None` if no other process can write to the store.
     pub(crate) fn of(
         store: &Arc<dyn Store>,
         name: &str,
         clock: Clock,
     ) -> StoreResult<Option<Lease>> {
-        // Only stores that others write to as well have such a number.
+        // Only stores to which several processes write have such a number.
         if store.replicated().and_then(|store| store.sequence_now()).is_none() {
             return Ok(None);
         }
@@ -112,7 +115,7 @@ impl Lease {
         self.clock.now().0 < self.until.load(Ordering::Acquire)
     }
 
-    /// Renews it if that is due, or takes it if it is free. For threads that may block.
+    /// Renews the lease if that is due, or takes it if it is free. It blocks on the store.
     pub(crate) fn look(&self) -> StoreResult<()> {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let looked = self.look_from(&mut stored);
@@ -156,13 +159,13 @@ impl Lease {
                 self.until.store(until, Ordering::Release);
                 Ok(())
             }
-            // Somebody was faster, and is seen the next time.
+            // Another process was faster. The next look reads its entry.
             Err(StoreError::ConditionFailed { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// It is another one's for good.
+    /// Ends the lease of this process for good.
     fn lose(&self, stored: &mut StoredLease, other: Option<String>) {
         self.until.store(0, Ordering::Release);
         stored.is_over = true;
@@ -170,13 +173,13 @@ impl Lease {
         (reasons.is_lost, reasons.other) = (true, other);
     }
 
-    /// Gives it up, so that others need not wait. The last that is done with the documents.
+    /// Removes the lease, so that others need not wait. No use of the documents may follow.
     pub(crate) fn release(&self) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let is_ours = self.is_ours();
         self.lose(&mut stored, None);
         if let Some((_, sequence)) = stored.renewed.filter(|_| is_ours) {
-            // Where it fails, others wait.
+            // If the removal fails, others wait for `FREE_AFTER`.
             let _ = self.write(None, Condition::Sequence(sequence));
         }
     }
@@ -220,7 +223,7 @@ impl Lease {
     }
 }
 
-/// The holder in an entry; none if it makes no sense, as of a later state.
+/// Parses the holder in an entry; `None` if it cannot be parsed, such as one of a later version.
 fn holder_of(value: &[u8]) -> Option<Holder> {
     serde_json::from_slice(value).ok()
 }
@@ -229,11 +232,11 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The thread that looks at a lease.
+/// Starts the thread that looks at a lease regularly.
 pub(crate) fn keep(lease: &Arc<Lease>) -> Result<Recurring> {
     static JOB: Job = Job::new("lease");
     let lease = Arc::clone(lease);
-    // A failure is in the refusals of requests for documents.
+    // An error is reported by `Lease::refusal`.
     let look = move || drop(lease.look());
     Recurring::start("pellucid-lease", &JOB, LOOKED_AT_EVERY, look).map_err(|error| {
         let message = format!("cannot start a thread: {error}");

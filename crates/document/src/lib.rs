@@ -1,9 +1,11 @@
 //! Databases, collections and documents on the store interface.
 //!
 //! A document and all its index entries are written in one batch of [`pellucid_store::Store`], so
-//! that none of them is ever there without the others. Revisions are the store's sequence numbers,
-//! and conditions on them are the concurrency control: nobody waits for anybody, and the second
-//! writer looks again. Nothing here knows of HTTP, or which kind of store it is.
+//! a reader never sees one without the others. A document's revision is the sequence number that
+//! the store gave to its last write. Concurrency control is optimistic: a write carries a condition
+//! on that number, no writer waits for another, and one whose condition fails reads again and
+//! retries.
+//! This crate does not depend on HTTP or on the kind of store below it.
 //!
 //! Errors carry ArangoDB's numbers ([`ErrorNumber`]), because drivers branch on them.
 

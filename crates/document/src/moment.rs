@@ -1,9 +1,9 @@
-//! Times as they stand in documents: seconds since the Unix epoch, or ISO 8601 text.
+//! Times in documents: numbers of seconds since the Unix epoch, or ISO 8601 text.
 
 use pellucid_clock::CalendarDate;
 use pellucid_value::Ref;
 
-/// The time that a value names, in seconds since the Unix epoch; nothing if it names none.
+/// The time that a value stands for, in seconds since the Unix epoch; `None` if it is no time.
 pub(crate) fn seconds_of(value: Ref<'_>) -> Option<f64> {
     match value {
         Ref::Number(number) => Some(number.to_double()),
@@ -12,7 +12,7 @@ pub(crate) fn seconds_of(value: Ref<'_>) -> Option<f64> {
     }
 }
 
-/// Reads `YYYY-MM-DD[(T| )HH:MM[:SS[.fff]][Z|±HH:MM]]`; without an offset it is UTC.
+/// Parses `YYYY-MM-DD[(T| )HH:MM[:SS[.fff]][Z|±HH:MM]]`; without an offset it is UTC.
 fn seconds_of_text(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, time) = match text.find(['T', 't', ' ']) {

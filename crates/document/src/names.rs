@@ -2,23 +2,23 @@
 
 use crate::error::{DocumentError, ErrorNumber, Result};
 
-/// The database that is always there.
+/// The name of the database that always exists.
 pub const SYSTEM_DATABASE: &str = "_system";
 
-/// Bytes that the name of a database may have.
+/// The most bytes of a database's name.
 const DATABASE_NAME_BYTES_MAX: usize = 128;
 
-/// Bytes that the name of a collection may have.
+/// The most bytes of the name of a collection or an index.
 const COLLECTION_NAME_BYTES_MAX: usize = 256;
 
-/// Bytes that the key of a document may have.
+/// The most bytes of a document's key.
 pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 
-/// Checks the name of a new database: ArangoDB's extended names, without the asterisk, which stands
-/// for every database in grants.
+/// Checks the name of a new database: one of ArangoDB's extended names, but without an asterisk,
+/// which stands for every database in grants.
 ///
 /// # Errors
-/// 1229 if it may not be.
+/// 1229 if the name is invalid.
 pub(crate) fn check_database_name(name: &str) -> Result<()> {
     let begins_well = name.chars().next().is_some_and(|c| !c.is_ascii_digit() && c != '_');
     let is_allowed = |c: char| !matches!(c, '/' | ':' | '*') && !c.is_control();
@@ -36,7 +36,7 @@ pub(crate) fn check_database_name(name: &str) -> Result<()> {
 /// Checks the name of a new collection.
 ///
 /// # Errors
-/// 1208 if it may not be.
+/// 1208 if the name is invalid.
 pub(crate) fn check_collection_name(name: &str, is_system: bool) -> Result<()> {
     let begins_well = match name.as_bytes() {
         [b'_', ..] => is_system,
@@ -54,7 +54,7 @@ pub(crate) fn check_collection_name(name: &str, is_system: bool) -> Result<()> {
 /// Checks the name of a new index.
 ///
 /// # Errors
-/// 1208 if it may not be.
+/// 1208 if the name is invalid.
 pub(crate) fn check_index_name(name: &str) -> Result<()> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let begins_well = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
@@ -64,14 +64,14 @@ pub(crate) fn check_index_name(name: &str) -> Result<()> {
     Err(ErrorNumber::ILLEGAL_NAME.into())
 }
 
-/// A document may have this key.
+/// True if the key of a document is valid.
 #[must_use]
 pub fn is_document_key(key: &[u8]) -> bool {
     let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(byte);
     (1..=DOCUMENT_KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(is_allowed)
 }
 
-/// Splits `collection/key`.
+/// Splits an `_id` into collection and key; `None` if it is invalid.
 #[must_use]
 pub fn split_id(id: &str) -> Option<(&str, &str)> {
     let (collection, key) = id.split_once('/')?;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn databases() {
+    fn names_of_databases_are_checked() {
         for name in ["a", "my-db_1", "größe", "ein Name", &"x".repeat(128)] {
             check_database_name(name).unwrap();
         }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn collections() {
+    fn names_of_collections_are_checked() {
         check_collection_name("transactionRelationship", false).unwrap();
         check_collection_name("_jobs", true).unwrap();
         for name in ["", "_jobs", "1", "a b", "a/b", "ä", &"x".repeat(257)] {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn document_keys() {
+    fn keys_of_documents_are_checked() {
         assert!(is_document_key(b"aZ09_-.@()+,=;$!*'%:"));
         assert!(is_document_key(&[b'x'; 254]));
         for key in [&b""[..], b"a/b", b"a b", "ä".as_bytes(), b"a\"b", &[b'x'; 255]] {

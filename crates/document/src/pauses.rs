@@ -1,28 +1,26 @@
-//! Pauses of a transaction between a conflict and its next attempt.
+//! The back-off of a transaction between a conflict and its next attempt.
 //!
-//! Where the store is far away, as a ring is, those who met over one document would meet again each
-//! time if all went on at once. So each waits for a random time, and the longer, the more often it
-//! was too late.
+//! With a remote store, writers that conflict over one document would conflict again if all of them
+//! retried at once. So each waits for a random time, whose bound doubles with each conflict.
 
 use std::time::Duration;
 
 use pellucid_io::{Random, SystemRandom};
 
-/// The longest that the first pause may be, in nanoseconds; that of each further one is twice that
-/// of the one before.
+/// The bound of the first pause, in nanoseconds. The bound doubles with each further pause.
 const FIRST_NS_MAX: u64 = 250_000;
-/// The longest that any pause may be, in nanoseconds: 64 of them take a second on average.
+/// The bound of any pause, in nanoseconds. 64 pauses take about a second on average.
 const PAUSE_NS_MAX: u64 = FIRST_NS_MAX << 7;
 
 /// The pauses of one transaction.
 pub struct Pauses<R = SystemRandom> {
     random: R,
-    /// The longest that the next one may be.
+    /// The bound of the next pause.
     longest_ns: u64,
 }
 
 impl Pauses {
-    /// Pauses by the operating system's randomness.
+    /// Makes pauses from the operating system's random numbers.
     #[must_use]
     pub fn new() -> Pauses {
         Pauses::with(SystemRandom)
@@ -36,13 +34,13 @@ impl Default for Pauses {
 }
 
 impl<R: Random> Pauses<R> {
-    /// Pauses by another randomness.
+    /// Makes pauses from the random numbers of `random`.
     pub fn with(random: R) -> Pauses<R> {
         Pauses { random, longest_ns: FIRST_NS_MAX }
     }
 
-    /// The time to wait now: anything up to 0.25 ms the first time, up to twice that the next, and
-    /// never above 32 ms.
+    /// The time of the next pause: up to 0.25 ms the first time, up to twice the previous bound
+    /// each further time, and never above 32 ms.
     pub fn next_pause(&mut self) -> Duration {
         let longest_ns = self.longest_ns;
         self.longest_ns = (longest_ns * 2).min(PAUSE_NS_MAX);
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_met_go_on_at_different_times() {
+    fn two_transactions_have_different_pauses() {
         let of = |seed| {
             let mut pauses = Pauses::with(SeededRandom::new(seed));
             (0..ATTEMPTS_MAX).map(|_| pauses.next_pause()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Provisional revisions: texts in place of the revisions of changes that are not written yet.
+//! Provisional revisions: placeholders for the revisions of changes that are not committed yet.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use crate::commit::Committed;
 use crate::revision::{REVISION_LENGTH, revision_of};
 
-/// The text in place of the revision of a change until it is written. Nobody outside can know it:
-/// its middle is chosen anew by each process.
+/// The placeholder of the revision of a change, by the change's index in its transaction. It has a
+/// random part per process, so that texts of users do not contain it by chance.
 pub(crate) fn provisional_revision(change: usize) -> [u8; REVISION_LENGTH] {
     let mut text = *secret();
     for (place, byte) in text[PROVISIONAL_PREFIX..].iter_mut().rev().enumerate() {
@@ -16,7 +16,7 @@ pub(crate) fn provisional_revision(change: usize) -> [u8; REVISION_LENGTH] {
     text
 }
 
-/// Bytes of a provisional revision that are the same for all of the process.
+/// The first bytes of provisional revisions, which are the same in all of one process.
 const PROVISIONAL_PREFIX: usize = 7;
 
 fn secret() -> &'static [u8; REVISION_LENGTH] {
@@ -31,7 +31,7 @@ fn secret() -> &'static [u8; REVISION_LENGTH] {
     })
 }
 
-/// Puts the revisions that were written in the place of provisional ones in `text`.
+/// Replaces the provisional revisions in `text` by those of the commit.
 pub fn settle_revisions(text: &mut [u8], committed: &Committed) {
     let prefix = &secret()[..PROVISIONAL_PREFIX];
     let mut at = 0;

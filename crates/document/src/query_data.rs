@@ -1,4 +1,4 @@
-//! The data of a query: collections as [`pellucid_aql`] reads them, in one snapshot of the store.
+//! The data source of a query: implements [`pellucid_aql::Source`] on one snapshot of the store.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -26,39 +26,39 @@ use crate::stored::document_of;
 use crate::tally::{StoreAccount, Tally};
 use crate::transaction::Transaction;
 
-/// The share of different values that is assumed of an index that is not unique.
+/// The assumed selectivity (distinct values per entry) of an index that is not unique.
 const SELECTIVITY_ASSUMED: f64 = 0.1;
 
 /// The number of the primary index.
 const PRIMARY: u64 = 0;
 
-/// See the module.
+/// The data source of one query.
 pub struct QueryData {
     documents: Arc<Documents>,
     database: Arc<Database>,
     acknowledgement: Acknowledgement,
-    /// All that is read, from the first read on. It comes after the shapes by which it is read: an
-    /// index that one of them has is complete in it.
+    /// The snapshot that all reads use, taken at the first read. It is taken after the shapes, so
+    /// that an index that a shape has is complete in it.
     snapshot: OnceLock<Arc<dyn Snapshot>>,
-    /// The collections that the query has asked for, as they were then.
+    /// The collections that the query has asked for, each with its shape at the first time.
     known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
     /// The commit of the writes, if there are any.
     committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
-    /// It is read on a thread that must not be held up.
+    /// True if it is read on a thread that must not block, such as an event loop.
     is_light: bool,
-    /// True if its reads may wait for the medium.
+    /// The mode of its reads: if they may wait for the disk.
     mode: ReadMode,
-    /// Told when the query does nothing for a while, and when it goes on.
+    /// Called with true when the query pauses, and with false when it resumes.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
-    /// Says which collections may be read, if not all may.
+    /// The check whether a collection may be read; without it, all may.
     may_read: Option<MayRead>,
-    /// Its operations of the store, if they are counted.
+    /// The counts of the store's operations, if they are counted.
     tally: Option<Arc<Tally>>,
-    /// The answer to the query when it asks for the version.
+    /// The version that the query's function `VERSION` returns.
     reported_version: Option<Arc<str>>,
 }
 
-/// Says whether the collection of a name may be read.
+/// A check whether the collection of a name may be read.
 pub type MayRead = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl QueryData {
@@ -85,14 +85,13 @@ impl QueryData {
         }
     }
 
-    /// Has it counted what the query does in the store's terms, and timed if the request of this
-    /// timeline is accounted for.
+    /// Counts the store's operations for the query, and times them if `timeline` is on.
     #[must_use]
     pub fn with_account(self, timeline: &Timeline) -> QueryData {
         QueryData { tally: Some(Arc::new(Tally::beside(timeline))), ..self }
     }
 
-    /// The operations of the store for the query so far; none if they are not counted.
+    /// The counts of the store's operations for the query so far; `None` if they are not counted.
     #[must_use]
     pub fn store_account(&self) -> Option<StoreAccount> {
         let names = self.documents.store().properties().part_names;
@@ -105,40 +104,40 @@ impl QueryData {
         }
     }
 
-    /// Has the query told this version when it asks for one.
+    /// Sets the version that the query's function `VERSION` returns.
     #[must_use]
     pub fn with_reported_version(self, version: &Arc<str>) -> QueryData {
         QueryData { reported_version: Some(Arc::clone(version)), ..self }
     }
 
-    /// Has `may_read` asked of the collections that only values of the query name.
+    /// Sets the check for collections that the query names only by values that it computes.
     #[must_use]
     pub fn with_rights(self, may_read: Option<MayRead>) -> QueryData {
         QueryData { may_read, ..self }
     }
 
-    /// For a thread that must not be held up: what may look at any number of documents to find one
-    /// fails with [`QueryError::NotLight`]. Its reads are in `mode`.
+    /// Prepares the data for a thread that must not block. Reads that may have to look at any
+    /// number of documents to find one fail with [`QueryError::NotLight`]. All reads use `mode`.
     #[must_use]
     pub fn light(self, mode: ReadMode) -> QueryData {
         QueryData { is_light: true, mode, ..self }
     }
 
-    /// Has `resting` told when the query begins to do nothing for a while (true), and when it goes
-    /// on.
+    /// Sets the function that is called with true when the query pauses, and with false when it
+    /// resumes.
     #[must_use]
     pub fn with_rest(self, resting: Arc<dyn Fn(bool) + Send + Sync>) -> QueryData {
         QueryData { resting: Some(resting), ..self }
     }
 
-    /// The commit of the query's writes, once there is one: revisions in its results stand for
-    /// those to come until [`crate::settle_revisions`] puts them in.
+    /// The commit of the query's writes, once there is one. Revisions in the query's results are
+    /// provisional until [`crate::settle_revisions`] replaces them by those of this commit.
     #[must_use]
     pub fn committed(&self) -> Option<Committed> {
         *self.committed.get()?.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The moment that the query sees.
+    /// The snapshot of the query; takes it at the first call.
     fn snapshot(&self) -> Result<&Arc<dyn Snapshot>, QueryError> {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(snapshot);
@@ -147,8 +146,8 @@ impl QueryData {
         Ok(self.snapshot.get_or_init(|| taken))
     }
 
-    /// The result of `look` at a collection by its name or number, as it was when the query first
-    /// asked for it.
+    /// Calls `look` with the collection of this name or number, and with the shape that it had when
+    /// the query first asked for it.
     fn known<T>(
         &self,
         name: &str,
@@ -169,7 +168,7 @@ impl QueryData {
         Some(looked)
     }
 
-    /// As [`Self::known`], by its number.
+    /// As [`Self::known`], for a collection by its number.
     fn found<T>(
         &self,
         id: CollectionId,
@@ -189,7 +188,7 @@ impl QueryData {
         self.found(id, |_, shape| Arc::clone(shape))
     }
 
-    /// Documents between two keys of the store.
+    /// Scans the documents between two keys of the store.
     fn documents_between(
         &self,
         shape: Arc<Shape>,
@@ -203,7 +202,7 @@ impl QueryData {
         Ok(Box::new(DocumentScan { shape, scan, tally, bytes: Vec::new() }))
     }
 
-    /// A walk over the entries that are asked for.
+    /// Begins a walk over the index entries in the range of `request`.
     fn walk(
         &self,
         collection: CollectionId,
@@ -222,7 +221,7 @@ impl QueryData {
         let (low, high) = request.range.key_bounds();
         let keys = KeyRange::new(&index.prefix, &low, &high);
         if self.is_light && keys.is_wider() {
-            // Long values are cut in their index, and any number of documents may have one of them.
+            // Long values are cut in the index, and any number of documents may share a cut value.
             return Err(QueryError::NotLight);
         }
         let range = Range { start: &keys.low, end: Some(&keys.high), reverse: request.reverse };
@@ -231,7 +230,7 @@ impl QueryData {
         Ok(IndexWalk { snapshot, table, shape, index, tally, keys, key, source })
     }
 
-    /// Documents by their keys, which lie in the order of their bytes.
+    /// Scans documents by their keys, which are in byte order.
     fn primary_scan(
         &self,
         shape: Arc<Shape>,
@@ -250,8 +249,8 @@ impl QueryData {
             [equal, ..] if is_text(equal) => (key(equal), after(key(equal))),
             [_, ..] => (prefix.clone(), prefix.clone()),
             [] => {
-                // All keys are strings: what is below strings is no bound from below, and none of
-                // them is at most what is.
+                // All keys are strings. A lower bound that sorts below all strings excludes no key,
+                // and an upper bound that does so excludes all of them.
                 let low = match &request.range.low {
                     Bound::Included(value) if is_text(value) => key(value),
                     Bound::Excluded(value) if is_text(value) => after(key(value)),
@@ -362,7 +361,7 @@ impl Source for QueryData {
         request: &IndexRequest,
     ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
         let walk = self.walk(collection, request)?;
-        // Where long values are cut, only documents say which entries are meant.
+        // Where long values are cut, only the documents tell which entries are in the range.
         if walk.keys.is_some() {
             return Ok(None);
         }
@@ -396,7 +395,10 @@ impl Source for QueryData {
     }
 }
 
-/// The index that is asked for.
+/// The index of the request.
+///
+/// # Errors
+/// 1212 if it is gone, or not ready.
 fn index_of<'a>(shape: &'a Shape, request: &IndexRequest) -> Result<&'a Arc<Index>, QueryError> {
     let mut indexes = shape.readable_indexes();
     indexes
@@ -404,12 +406,14 @@ fn index_of<'a>(shape: &'a Shape, request: &IndexRequest) -> Result<&'a Arc<Inde
         .ok_or_else(|| QueryError::new(1212, "an index of the query's plan is gone: try again"))
 }
 
+/// True for values that sort above all strings.
 fn is_above_text(value: &Value) -> bool {
     matches!(value.kind(), pellucid_value::Kind::Array | pellucid_value::Kind::Object)
 }
 
-/// An index as a query can use it. One whose elements are looked up by a path of their own is not
-/// told, nor one of times, which are not those of the documents.
+/// Describes an index to the query; `None` if a query cannot use it. That is an index with a path
+/// behind `[*]`, and a TTL index, because its entries hold converted times and not the values of
+/// the documents.
 fn describe(index: &Index) -> Option<AqlIndex> {
     let definition = &index.definition;
     let kind = match definition.kind {

@@ -1,4 +1,4 @@
-//! Walks of a query over documents, in the order of their keys or of an index, at one moment.
+//! Scans of a query over documents in one snapshot, in the order of their keys or of an index.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::revision::revision_of;
 use crate::stored::{object_of, reveal_into};
 use crate::tally::Tally;
 
-/// The reads of a query at its moment, which are counted if somebody wants to know.
+/// The reads of a query in its snapshot. They are counted if there is a tally.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads<'a> {
     pub(crate) snapshot: &'a dyn Snapshot,
@@ -35,11 +35,11 @@ impl Reads<'_> {
         found.map_err(store_error)
     }
 
-    /// The document of an entry.
+    /// The document of an index entry, by the document's key.
     fn document(self, shape: &Shape, key: &[u8]) -> Result<Object, QueryError> {
         let found = self.get(&shape.document_key(key))?;
         self.count_document();
-        // They were written together, so a snapshot has both.
+        // The document and its entry are written in one batch, so a snapshot has both.
         found.ok_or_else(|| {
             QueryError::new(pellucid_aql::number::INTERNAL, "an entry of an index has no document")
         })
@@ -58,10 +58,11 @@ impl Reads<'_> {
     }
 }
 
-/// Documents that are looked at before a scan returns to the query.
+/// The most documents or entries that a scan reads before it returns to the query.
 const DOCUMENTS_AT_ONCE: usize = 64;
 
-/// Shows a document to the query: first as it lies in the store, and if it is wanted as a whole.
+/// Passes a document to the visitor: first its stored form to `wants`, then, if that returns true,
+/// the document with its revision to `visit`.
 fn show(
     shape: &Shape,
     object: &Object,
@@ -78,7 +79,7 @@ fn show(
     }
 }
 
-/// Documents in the order of their keys.
+/// A scan over documents in the order of their keys.
 pub(crate) struct DocumentScan {
     pub(crate) shape: Arc<Shape>,
     pub(crate) scan: Box<dyn Scan>,
@@ -113,19 +114,19 @@ pub(crate) struct IndexWalk {
     pub(crate) shape: Arc<Shape>,
     pub(crate) index: Arc<Index>,
     pub(crate) tally: Option<Arc<Tally>>,
-    /// The range of the answer, if the scan is wider.
+    /// The exact range, if the scan covers more than it.
     pub(crate) keys: Option<KeyRange>,
-    /// The prefix of the keys of all entries, if the query names one value of each field: of a
-    /// unique index, the key of the only one.
+    /// The prefix of the keys of all wanted entries, if the query names one value for each field;
+    /// for a unique index, the key of the only entry. Empty for other ranges.
     pub(crate) key: Vec<u8>,
     pub(crate) source: EntrySource,
 }
 
 /// The source of entries.
 pub(crate) enum EntrySource {
-    /// Any number of them.
+    /// Any number of entries.
     Scan(Box<dyn Scan>),
-    /// At most one, until it was looked at.
+    /// At most one entry of a unique index; `None` once it was returned.
     One(Option<Object>),
 }
 
@@ -147,7 +148,7 @@ impl EntrySource {
         scan.map(EntrySource::Scan).map_err(store_error)
     }
 
-    /// Shows the documents of the entries to the query until it wants no more; `only` is as in
+    /// Passes the documents of the entries to `visitor` until it wants no more. `only` is as in
     /// [`EntrySource::next`].
     pub(crate) fn visit_all(
         mut self,
@@ -168,8 +169,8 @@ impl EntrySource {
         Ok(())
     }
 
-    /// The next entry, of which the only one has the key `only`, with its object if the index is
-    /// unique; the other ones have empty values.
+    /// The next entry: its key, and its object if the index is unique (other entries have empty
+    /// values). `only` is the key of the entry of [`EntrySource::One`].
     fn next<'a>(
         &'a mut self,
         only: &'a [u8],
@@ -200,14 +201,14 @@ fn document_key<'a>(entry: &'a [u8], object: &'a Option<Object>) -> &'a [u8] {
 /// The next step of a walk over an index.
 enum Step {
     Document(Object),
-    /// An entry beside the range: its key is cut, and only its document said so.
+    /// An entry outside the range. Its key is cut, so that only its document told that.
     Beside,
     End,
 }
 
 impl IndexWalk {
-    /// The document of the next entry, or an entry beside the range: any number of these may come,
-    /// and the query has to be able to end meanwhile.
+    /// Takes the next entry. An entry outside the range is a step of its own, because there may be
+    /// any number of them, and the query must be able to stop in between.
     fn next(&mut self) -> Result<Step, QueryError> {
         let tally = self.tally.as_deref();
         let reads = Reads { snapshot: &*self.snapshot, table: self.table, tally };
@@ -228,7 +229,7 @@ impl IndexWalk {
     }
 }
 
-/// Documents in the order of an index.
+/// A scan over documents in the order of an index.
 pub(crate) struct EntryScan {
     pub(crate) walk: IndexWalk,
     pub(crate) bytes: Vec<u8>,
@@ -251,14 +252,14 @@ impl AqlScan for EntryScan {
     }
 }
 
-/// The values of an index, without the documents.
+/// A scan over the values of an index that does not read the documents where it can avoid it.
 pub(crate) struct ValueScan {
     pub(crate) walk: IndexWalk,
     pub(crate) values: Vec<Value>,
 }
 
 impl ValueScan {
-    /// Fills in the values of the next entry; false at the end.
+    /// Fills `values` from the next entry. Returns false at the end.
     fn next(&mut self) -> Result<bool, QueryError> {
         let IndexWalk { snapshot, table, shape, index, tally, source, key, .. } = &mut self.walk;
         let reads = Reads { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
@@ -278,7 +279,7 @@ impl ValueScan {
             }
         }
         if self.values.len() < index.fields.len() {
-            // The document has the values that the key has not, or not exactly.
+            // The key does not hold all values, or not exactly; the document does.
             let found = reads.document(shape, document_key(entry, &object))?;
             let document = Ref::Object(object_of(&found.value)?);
             let value = |path: &[String]| {

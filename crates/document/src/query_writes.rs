@@ -1,4 +1,4 @@
-//! The writes of a query, gathered in one transaction and written at its end.
+//! The writes of a query, collected in one transaction that is committed at the query's end.
 
 use std::sync::{Arc, PoisonError};
 
@@ -68,7 +68,7 @@ impl QueryWrites {
         self.written(&shape, write.kind, &outcome)
     }
 
-    /// The document before and after, as the query sees it.
+    /// The document before and after the write, as the query sees them.
     fn written(
         &self,
         shape: &Shape,

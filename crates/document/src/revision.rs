@@ -1,8 +1,8 @@
-//! Revisions: what `_rev` says of a document.
+//! Revisions: the values of the attribute `_rev`.
 //!
-//! A revision is the sequence number of the document's entry in the store, so that it need not be
-//! stored, and a look at the ledger alone answers what the newest revision is. The digits are of
-//! base 64 in the order of their bytes: later revisions are greater as text, too.
+//! A revision is the sequence number of the document's entry in the store. So it is not stored in
+//! the document, and the ledger alone tells the newest one. Its text is in base 64 with digits in
+//! byte order, so that later revisions are also greater as text.
 
 /// The digits, in the order of their bytes.
 const DIGITS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
@@ -10,10 +10,10 @@ const DIGITS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmn
 /// Bytes of a revision as text: an underscore and ten digits.
 pub const REVISION_LENGTH: usize = 11;
 
-/// Bits that ten digits hold.
+/// The bits of ten digits.
 const SEQUENCE_BITS: u32 = 60;
 
-/// The revision that stands for a sequence number.
+/// The revision of a sequence number.
 ///
 /// # Panics
 /// If the number has more than 60 bits: a store that writes a million entries a second gets there
@@ -34,8 +34,8 @@ pub fn revision_text(sequence: u64) -> String {
     String::from_utf8_lossy(&revision_of(sequence)).into_owned()
 }
 
-/// The sequence number that a revision stands for; nothing for a text that is no revision of ours,
-/// and so matches no document.
+/// The sequence number of a revision; `None` for a text that is no revision, and so matches no
+/// document.
 #[must_use]
 pub fn sequence_of(revision: &[u8]) -> Option<u64> {
     let digits = revision.strip_prefix(b"_")?;

@@ -1,5 +1,4 @@
-//! The table of the documents in a store: its definitions, and writes to it by the process that
-//! serves the documents.
+//! The table of the documents in a store. Only the process that serves the documents writes to it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,18 +18,19 @@ use crate::layout::{
 };
 use crate::lease::Lease;
 
-/// The name of the table that everything lies in.
+/// The name of the table of all documents, index entries and definitions.
 pub const TABLE: &str = "documents";
 
-/// Keys that are removed in one step.
+/// The most keys that one step of the removal of garbage removes.
 const KEYS_AT_ONCE: usize = 1_000;
 
+/// The table, with the lease that permits writes to it.
 pub(crate) struct Storage {
     store: Arc<dyn Store>,
     table: Table,
-    /// The lease of the documents, if others write to the store as well.
+    /// The lease of the documents, if other processes write to the store as well.
     lease: Option<Arc<Lease>>,
-    /// There may be garbage that was not removed yet.
+    /// True if there may be garbage to remove.
     may_have_garbage: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ impl Storage {
         Reader { store: &*self.store, table: self.table }
     }
 
-    /// Refuses if the documents are another process's.
+    /// Checks that this process serves the documents.
     pub(crate) fn may_write(&self) -> Result<()> {
         match &self.lease {
             Some(lease) if !lease.is_ours() => Err(lease.refusal()),
@@ -91,7 +91,8 @@ impl Storage {
         Ok(written)
     }
 
-    /// Writes a collection's definition, and makes the keys under `garbage` garbage, in one batch.
+    /// Writes a collection's definition, and marks the prefixes in `garbage` as garbage, in one
+    /// batch.
     pub(crate) fn change_collection(
         &self,
         definition: &CollectionDefinition,
@@ -110,7 +111,7 @@ impl Storage {
         self.change(&[(definition_key(kind, id), Some(json_of(definition)?))], &[])
     }
 
-    /// Writes or removes definitions, and makes the keys under `garbage` garbage, in one batch.
+    /// Writes or removes definitions, and marks the prefixes in `garbage` as garbage, in one batch.
     pub(crate) fn change(
         &self,
         definitions: &[(Vec<u8>, Option<Vec<u8>>)],
@@ -130,21 +131,21 @@ impl Storage {
             None => self.write(&operations, Acknowledgement::Os),
         };
         if gives_up {
-            // The removal looks once for each call, so the call follows the write. A write that
-            // failed may have been made all the same.
+            // The removal looks for garbage once per call of `expect_garbage`, so the call comes
+            // after the write. A write that failed may still have taken effect.
             self.expect_garbage();
         }
         written.map(|_| ())
     }
 
-    /// Has the next removal look for garbage, which another process or this one may have left.
+    /// Makes the next removal look for garbage, which this process or another may have left.
     pub(crate) fn expect_garbage(&self) {
         self.may_have_garbage.store(true, Ordering::Release);
     }
 
-    /// Removes some garbage. Says whether there may be more. The store is not asked where nothing
-    /// became garbage since it was last found to hold none: to look at a memtable in order is to
-    /// sort it, and this is called every second.
+    /// Removes some garbage. Returns true if there may be more. It does not read the store if
+    /// nothing became garbage since the last look found none: a scan sorts the memtable, and this
+    /// is called every second.
     pub(crate) fn remove_garbage(&self) -> Result<bool> {
         if !self.may_have_garbage.swap(false, Ordering::AcqRel) {
             return Ok(false);
@@ -159,7 +160,7 @@ impl Storage {
     fn remove_some_garbage(&self) -> Result<bool> {
         let prefix = garbage_prefix();
         let mut scan = self.scan(&prefix, &prefix)?;
-        // Without values: one that is damaged is no reason to keep it.
+        // Only heads are read, so that a damaged value does not stop the removal.
         let Some((note, _)) = scan.next_head()? else { return Ok(false) };
         let note = note.to_vec();
         drop(scan);
@@ -197,7 +198,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a store; the table is made if there is none.
+    /// Makes a reader of a store; creates the table if there is none.
     pub(crate) fn of(store: &'a dyn Store) -> Result<Reader<'a>> {
         Ok(Reader { store, table: store.table_in_parts(TABLE, part_of)? })
     }
@@ -235,7 +236,7 @@ impl<'a> Reader<'a> {
         Ok((count, sequence))
     }
 
-    /// The prefixes of garbage.
+    /// The prefixes that are marked as garbage.
     pub(crate) fn garbage(&self) -> Result<Vec<Vec<u8>>> {
         let mark = garbage_prefix();
         let mut scan = self.scan(&mark, &mark)?;

@@ -1,8 +1,9 @@
-//! Documents as they lie in the store: one packed object with `_key`, `_id`, for edges `_from` and
-//! `_to`, then `_rev`, then what the user gave.
+//! The stored form of documents: one packed object with `_key`, `_id`, for edges `_from` and `_to`,
+//! then `_rev`, then the user's attributes.
 //!
-//! The revision is the entry's sequence number, which is not known when the bytes are made. It has
-//! room in them, of fixed length, and whoever reads a document writes it there in their copy.
+//! The revision is the entry's sequence number, which is not known yet when the bytes are made. The
+//! stored `_rev` is a placeholder of the same length. A reader copies the bytes and writes the
+//! revision in its place.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::names::split_id;
 use crate::revision::{REVISION_LENGTH, revision_of};
 
-/// The text in the place of the revision.
+/// The placeholder of the revision.
 const NO_REVISION: &str = "_----------";
 
-/// Attributes that are ours to set.
+/// True for attributes that the database sets, and not the user.
 #[must_use]
 pub(crate) fn is_system_attribute(name: &str) -> bool {
     matches!(name, "_key" | "_id" | "_rev" | "_from" | "_to")
@@ -32,7 +33,7 @@ pub(crate) struct Ends<'a> {
 }
 
 impl<'a> Ends<'a> {
-    /// The ends that a new edge names, with those of the old one where it does not.
+    /// The ends in `body`; an end that is missing there is taken from `old`.
     ///
     /// # Errors
     /// 1233 if one is missing or names no document.
@@ -48,10 +49,11 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Makes the stored form of a document from what the user gave.
+/// Makes the stored form of a document from the user's `body`. Without `keep_null`, attributes that
+/// are null are left out.
 ///
 /// # Errors
-/// 1524 if it is nested too deep.
+/// 1524 if it is nested too deep, 1216 if it is too large.
 pub(crate) fn assemble(
     shape: &Shape,
     key: &str,
@@ -66,7 +68,7 @@ pub(crate) fn assemble(
     merge(shape, key, ObjectRef::Built(&nothing), body, ends, options)
 }
 
-/// The stored form by copying what the user gave as it lies, where that can be done.
+/// The stored form made by copying the bytes of `body`; `None` where that is not possible.
 fn copied(
     shape: &Shape,
     key: &str,
@@ -87,10 +89,10 @@ fn copied(
     }
 }
 
-/// Makes the stored form of a document from the old one and what the user wants changed.
+/// Makes the stored form of a document by merging `changes` into the old document.
 ///
 /// # Errors
-/// 1524 if it is nested too deep.
+/// 1524 if it is nested too deep, 1216 if it is too large.
 pub(crate) fn merge(
     shape: &Shape,
     key: &str,
@@ -124,10 +126,10 @@ pub(crate) fn merge(
     })
 }
 
-/// The object that stored bytes are.
+/// Opens stored bytes as an object.
 ///
 /// # Errors
-/// 4 if they make no sense.
+/// 4 if the bytes are damaged.
 pub(crate) fn object_of(bytes: &[u8]) -> Result<ObjectRef<'_>> {
     let object = packed::open(bytes).ok().and_then(Ref::as_object);
     object.ok_or_else(|| damaged("it is no object"))
@@ -138,17 +140,17 @@ fn damaged(what: &str) -> DocumentError {
     DocumentError::new(ErrorNumber::INTERNAL, message)
 }
 
-/// A document for those outside: the stored bytes with its revision in them.
+/// Copies the stored bytes of a document with its revision filled in.
 ///
 /// # Errors
-/// 4 if the bytes make no sense.
+/// 4 if the bytes are damaged.
 pub fn reveal(shape: &Shape, stored: &[u8], sequence: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reveal_into(shape, stored, &revision_of(sequence), &mut bytes)?;
     Ok(bytes)
 }
 
-/// As [`reveal`], into `bytes`, whose contents go; the revision is any text of its length.
+/// As [`reveal`], into `bytes`, which is cleared first. `revision` may be provisional.
 pub(crate) fn reveal_into(
     shape: &Shape,
     stored: &[u8],
@@ -171,7 +173,7 @@ pub(crate) fn reveal_into(
     }
     let place = place.ok_or_else(|| damaged("it has no revision"))?;
     if !id.starts_with(&shape.id_prefix) || id.len() != shape.id_prefix.len() + key.len() {
-        // The collection has another name than when the document was written.
+        // The collection was renamed since the document was written.
         let ends = match (object.get("_from"), object.get("_to")) {
             (Some(Ref::String(from)), Some(Ref::String(to))) => Some(Ends { from, to }),
             _ => None,
@@ -184,8 +186,8 @@ pub(crate) fn reveal_into(
     Ok(())
 }
 
-/// The note of the length of a document as JSON, less the name of its collection, which may
-/// change: little-endian, without the zeros at its end.
+/// The note that the store keeps beside a document: its length as JSON without the name of its
+/// collection, which may change. It is little-endian, without trailing zeros.
 pub(crate) fn json_length_note(shape: &Shape, stored: &[u8]) -> Note {
     let length = packed::json_length(stored).unwrap_or(0);
     let rest = length.saturating_sub(shape.definition.name.len()) as u64;
@@ -193,17 +195,17 @@ pub(crate) fn json_length_note(shape: &Shape, stored: &[u8]) -> Note {
     Note::new(&bytes[..8 - rest.leading_zeros() as usize / 8]).unwrap_or_default()
 }
 
-/// The length in such a note, if there is one.
+/// The length in a note of [`json_length_note`]; `None` for an empty or other note.
 pub(crate) fn length_of_note(note: Note) -> Option<u64> {
     let mut bytes = [0; 8];
     bytes.get_mut(..note.len())?.copy_from_slice(&note);
     (!note.is_empty()).then(|| u64::from_le_bytes(bytes))
 }
 
-/// The packed document, with its revision, of the answer of [`crate::Documents::get`].
+/// Converts the answer of [`crate::Documents::get`] to the packed document with its revision.
 ///
 /// # Errors
-/// 4 if the stored bytes make no sense.
+/// 4 if the stored bytes are damaged.
 pub fn document_of(shape: &Shape, object: &Object) -> Result<Vec<u8>> {
     reveal(shape, &object.value, object.head.sequence)
 }

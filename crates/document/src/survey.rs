@@ -1,4 +1,4 @@
-//! Walks over all of a collection: sizes and checksums.
+//! Scans over a whole collection, for its size and its checksum.
 
 use pellucid_store::Object;
 use pellucid_value::{Ref, packed};
@@ -14,18 +14,18 @@ use crate::stored::is_system_attribute;
 pub struct Sizes {
     /// Bytes of documents.
     pub document_bytes: u64,
-    /// Bytes of keys and of entries of indexes.
+    /// Bytes of the documents' keys and of index entries.
     pub index_bytes: u64,
 }
 
-/// Entries between two questions whether a walk goes on.
+/// The number of entries between two calls of `goes_on`.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
-/// Calls `visit` with each document's key and what is stored, in the order of keys, as long as
-/// `goes_on` says, which is asked now and then.
+/// Calls `visit` with the key and the stored object of each document, in the order of keys. An
+/// error of `goes_on`, which is called now and then, ends the scan.
 ///
 /// # Errors
-/// Errors of the store and of `visit`, and what `goes_on` says.
+/// Errors of the store, of `visit` and of `goes_on`.
 pub fn for_each(
     documents: &Documents,
     shape: &Shape,
@@ -44,10 +44,10 @@ pub fn for_each(
     Ok(())
 }
 
-/// Adds up the sizes of a collection, as long as `goes_on` says. No value is read for it.
+/// Adds up the sizes of a collection, without reading values. An error of `goes_on` ends the scan.
 ///
 /// # Errors
-/// Errors of the store, and what `goes_on` says.
+/// Errors of the store and of `goes_on`.
 pub fn sizes(documents: &Documents, shape: &Shape, goes_on: GoesOn<'_>) -> Result<Sizes> {
     let mut sizes = Sizes::default();
     let walk = |prefix: &[u8], visit: &mut dyn FnMut(u64, u64)| -> Result<()> {
@@ -80,7 +80,7 @@ pub fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// A hash of a packed document's own attributes.
+/// A hash of the attributes of a packed document, without its system attributes.
 #[must_use]
 pub fn hash_of_data(document: &[u8]) -> u64 {
     let Ok(Ref::Object(object)) = packed::open(document) else { return 0 };

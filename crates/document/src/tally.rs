@@ -1,5 +1,5 @@
-//! The operations of the store for a query: look-ups and reads, and the time of single look-ups by
-//! the parts of the store.
+//! Counts of the store's operations for a query, and the time of single look-ups by the parts of
+//! the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use pellucid_account::{PARTS_MAX, Part, Timeline};
 use pellucid_clock::Clock;
 use pellucid_store::{Object, Result as StoreResult, Snapshot, Table};
 
-/// A number that one thread at a time adds to, which is the one that runs the query.
+/// A counter to which only one thread at a time adds: the one that runs the query.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -21,6 +21,7 @@ impl Count {
     }
 }
 
+/// The counters of one query.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) index_look_ups: Count,
@@ -30,19 +31,19 @@ pub(crate) struct Tally {
     tables: Count,
     blocks: Count,
     records: Count,
-    /// Of each part of the store, in ticks.
+    /// The time of each part of the store, in ticks.
     parts_ticks: [Count; PARTS_MAX],
     /// The clock of look-ups, if they are timed.
     clock: Option<Clock>,
 }
 
 impl Tally {
-    /// One that times look-ups if the request of this timeline is accounted for.
+    /// Makes a tally that also times look-ups if `timeline` is on.
     pub(crate) fn beside(timeline: &Timeline) -> Tally {
         Tally { clock: timeline.is_on().then(|| timeline.clock()), ..Tally::default() }
     }
 
-    /// As [`Snapshot::get`], taking note of what that takes.
+    /// As [`Snapshot::get`], and counts it.
     pub(crate) fn get(
         &self,
         snapshot: &dyn Snapshot,
@@ -50,7 +51,7 @@ impl Tally {
         key: &[u8],
     ) -> StoreResult<Option<Object>> {
         let mut timeline = match self.clock {
-            // Its first lap begins here.
+            // The first lap of the timeline begins here.
             Some(clock) => Timeline::begin(clock, clock.now()),
             None => Timeline::off(),
         };
@@ -68,7 +69,7 @@ impl Tally {
         found
     }
 
-    /// All of it so far; `names` are those of the store's parts.
+    /// The counts so far. `names` are the names of the store's parts.
     pub(crate) fn account(&self, names: &[&'static str]) -> StoreAccount {
         let ns = |ticks: &Count| self.clock.map_or(0, |clock| clock.nanoseconds(ticks.get()));
         let parts = names.iter().zip(&self.parts_ticks).map(|(name, ticks)| (*name, ns(ticks)));
@@ -85,24 +86,24 @@ impl Tally {
     }
 }
 
-/// The operations of the store for a query.
+/// The counts of the store's operations for a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreAccount {
-    /// Places of indexes that were looked up.
+    /// Ranges of indexes that were looked up.
     pub index_look_ups: u64,
-    /// Entries that were read from them.
+    /// Index entries that were read.
     pub index_entries: u64,
     /// Documents that were read.
     pub document_reads: u64,
-    /// Single keys that were looked up, those of documents and of unique indexes; the counts below
-    /// are of these.
+    /// Single keys (of documents and of unique entries) that were looked up. The counts below are
+    /// of these look-ups only.
     pub look_ups: u64,
-    /// Tables whose range of keys held the key.
+    /// Tables whose key range contained the key.
     pub tables: u64,
     /// Blocks of tables that were searched.
     pub blocks: u64,
     /// Records that were read from the journal.
     pub records: u64,
-    /// Nanoseconds of the store's parts; none if requests are not accounted for.
+    /// Nanoseconds of each part of the store; empty if look-ups are not timed.
     pub parts_ns: Vec<(&'static str, u64)>,
 }

@@ -1,7 +1,7 @@
-//! Numbers that are given out once: of collections, indexes and documents without a key.
+//! Unique numbers for databases, collections, indexes, and documents without a key.
 //!
-//! A number that was given out is not written down each time. A ceiling is, ahead of need, and
-//! after a restart counting goes on from there.
+//! Not every number is stored when it is given out. Instead, a ceiling above the next numbers is
+//! stored ahead, and after a restart the numbers continue from it.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,14 @@ use pellucid_thread::Mutex;
 
 use crate::error::Result;
 
-/// The first number that is given out; those below have fixed meanings.
+/// The first number that is given out. Smaller numbers have fixed meanings.
 const FIRST: u64 = 1_000;
 
-/// Numbers that one note of the ceiling makes room for: few notes, and small jumps at a restart.
+/// The numbers that each new ceiling reserves. A larger value means fewer writes, and a larger gap
+/// after a restart.
 const RESERVED_AT_ONCE: u64 = 1 << 16;
 
+/// The source of the unique numbers of a store.
 pub(crate) struct Ticks {
     next: AtomicU64,
     ceiling: AtomicU64,
@@ -23,7 +25,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Those of a store of which nothing is known yet.
+    /// Begins at the first number, for a store without a ceiling.
     pub(crate) fn new() -> Ticks {
         Ticks {
             next: AtomicU64::new(FIRST),
@@ -32,14 +34,17 @@ impl Ticks {
         }
     }
 
-    /// Goes on from the ceiling that was noted last. Nothing has been given out yet.
+    /// Continues from the stored ceiling. No number may have been given out before.
     pub(crate) fn go_on(&self, ceiling: u64) {
         let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
         self.next.store(ceiling, Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Release);
     }
 
-    /// The next number. `note` has to write down the new ceiling that it is given.
+    /// The next number. `note` has to store the ceiling that it is called with.
+    ///
+    /// # Errors
+    /// The error of `note`. The number is not used then.
     pub(crate) fn next(&self, note: impl FnOnce(u64) -> Result<()>) -> Result<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number >= self.ceiling.load(Ordering::Acquire) {

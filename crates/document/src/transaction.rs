@@ -1,7 +1,8 @@
 //! Transactions: documents that are inserted, replaced, updated and removed together.
 //!
-//! A transaction collects changes and looks at the store through them. Where another writer was
-//! faster, its commit is refused: then it is made again, or the conflict is reported.
+//! A transaction collects changes, and its reads see them before what is in the store. If another
+//! writer changed one of the documents meanwhile, the store refuses the commit. The caller then
+//! runs the transaction again, or reports the conflict.
 
 use std::sync::Arc;
 
@@ -26,20 +27,20 @@ use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
 pub struct WriteOptions<'a> {
     /// Options of the merge of an update.
     pub merge: MergeOptions,
-    /// The effect of an insertion if the document is there.
+    /// The effect of an insertion if a document of that key exists.
     pub overwrite: Overwrite,
-    /// The revision that the document has to have.
+    /// The revision that the stored document must have; any if `None`.
     pub expected: Option<&'a [u8]>,
-    /// The document as it was is wanted.
+    /// True if the outcome has to contain the previous document.
     pub wants_old: bool,
 }
 
 /// The source of a document's revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// It has been written: its sequence number.
+    /// The sequence number of a document that is in the store.
     Written(u64),
-    /// A change of the transaction, by its place.
+    /// The index of a change of this transaction, which gets its sequence number at the commit.
     Change(usize),
 }
 
@@ -57,10 +58,10 @@ impl Version {
         }
     }
 
-    /// The document of this version, for those outside, once the transaction is committed.
+    /// The document of this version with its revision filled in, once the transaction is committed.
     ///
     /// # Errors
-    /// 4 if the stored bytes make no sense.
+    /// 4 if the stored bytes are damaged.
     pub fn reveal(self, shape: &Shape, stored: &[u8], committed: &Committed) -> Result<Vec<u8>> {
         reveal(shape, stored, self.sequence(committed))
     }
@@ -75,17 +76,17 @@ impl Version {
     }
 }
 
-/// A document as it was before it was written.
+/// The state of a document before a write.
 #[derive(Clone, Debug)]
 pub struct Previous {
     /// Its version.
     pub version: Version,
-    /// Its stored form, if it was wanted.
+    /// Its stored form, if it was read and asked for.
     pub stored: Option<Vec<u8>>,
 }
 
 impl Previous {
-    /// The document with the stored form only if it is wanted.
+    /// Drops the stored form unless the options ask for it.
     fn wanted(self, options: &WriteOptions<'_>) -> Previous {
         Previous { stored: self.stored.filter(|_| options.wants_old), ..self }
     }
@@ -96,30 +97,31 @@ impl Previous {
 pub struct Outcome {
     /// Its key.
     pub key: String,
-    /// Its version now; that of the removed one for a removal.
+    /// Its version after the write; for a removal, the version that was removed.
     pub version: Version,
-    /// The document before, unless it is new.
+    /// The document before the write, unless it is new.
     pub previous: Option<Previous>,
-    /// There was one of that key, and it was left as it is.
+    /// True if a document of that key existed and was left unchanged.
     pub was_ignored: bool,
 }
 
-/// See the module.
+/// A set of changes to documents that is written as a whole or not at all.
 pub struct Transaction {
     documents: Arc<Documents>,
     changes: Changes,
 }
 
 impl Transaction {
-    /// Begins a transaction that is made again when it conflicts with another one.
+    /// Begins a transaction without a snapshot: its reads see the newest documents, and the caller
+    /// runs it again if it conflicts with another one.
     #[must_use]
     pub fn begin(documents: &Arc<Documents>) -> Transaction {
         let changes = Changes::new(documents.storage(), None);
         Transaction { documents: Arc::clone(documents), changes }
     }
 
-    /// Begins the transaction of a query that sees the documents at this sequence number: those
-    /// that others change later are in conflict, because the query may have read them before.
+    /// Begins the transaction of a query whose snapshot is at `sequence`. To write a document that
+    /// another writer changed after that is a conflict, because the query may have read it before.
     #[must_use]
     pub fn begin_at(documents: &Arc<Documents>, sequence: u64) -> Transaction {
         let changes = Changes::new(documents.storage(), Some(sequence));
@@ -134,16 +136,19 @@ impl Transaction {
         &mut self.changes
     }
 
-    /// Writes all changes, or none. With [`Acknowledgement::Disk`] the end may come later.
+    /// Writes all changes, or none. With [`Acknowledgement::Disk`] the returned commit may still be
+    /// under way.
     pub fn commit(self, acknowledgement: Acknowledgement, timeline: &mut Timeline) -> Commit {
         self.changes.commit(acknowledgement, timeline)
     }
 
-    /// Inserts a document, under the key that it names or a new one.
+    /// Inserts a document, under its `_key` or under a new key if it has none.
     ///
     /// # Errors
-    /// 1221, 1222, 1233, 1216 for what may not be; 1210 if there is one of that key, or another one
-    /// with the same values in a unique index.
+    /// 1221 or 1222 for the key, 1233 for the ends of an edge, 1216 or 1524 for a document that is
+    /// too large or nested too deep. 1210 if a document of that key exists, or another document has
+    /// the same values in a unique index. 1200 if [`WriteOptions::expected`] does not match. Errors
+    /// of the store.
     pub fn insert(
         &mut self,
         collection: &Arc<Collection>,
@@ -206,10 +211,11 @@ impl Transaction {
         self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
-    /// Puts `body` in the place of the document of this key.
+    /// Replaces the document of this key by `body`.
     ///
     /// # Errors
-    /// 1202 if there is none, 1200 if it has another revision; as for inserting.
+    /// 1202 if there is none, 1200 if it has another revision, and those of
+    /// [`Transaction::insert`].
     pub fn replace(
         &mut self,
         collection: &Arc<Collection>,
@@ -224,7 +230,7 @@ impl Transaction {
     /// Merges `body` into the document of this key.
     ///
     /// # Errors
-    /// As for replacing.
+    /// Those of [`Transaction::replace`].
     pub fn update(
         &mut self,
         collection: &Arc<Collection>,
@@ -254,7 +260,7 @@ impl Transaction {
         self.rewrite(part, key, body, before, rewrite, options, timeline)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what is written, over what, and how")]
+    #[allow(clippy::too_many_arguments, reason = "the new body, the old document and the options")]
     fn rewrite(
         &mut self,
         part: usize,
@@ -284,7 +290,7 @@ impl Transaction {
     /// Removes the document of this key.
     ///
     /// # Errors
-    /// 1202 if there is none, 1200 if it has another revision.
+    /// 1202 if there is none, 1200 if it has another revision, and errors of the store.
     pub fn remove(
         &mut self,
         collection: &Arc<Collection>,
@@ -303,8 +309,8 @@ impl Transaction {
         Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
     }
 
-    /// The document of this key, which has to be there and to have the expected revision. If it has
-    /// another one, that is told by its head alone: its body is not read for that.
+    /// Reads the document of this key, which must exist and have the expected revision. The
+    /// revision is checked with the head alone first, so that a mismatch costs no read of the body.
     fn there(
         &self,
         key: &str,
@@ -344,7 +350,8 @@ impl Transaction {
         })
     }
 
-    /// Adds the changes that put a document or remove it, and its entries in place of those it had.
+    /// Adds the change that writes a document, or removes it if `stored` is `None`, and those that
+    /// replace its old index entries by the new ones. Returns the index of the document's change.
     fn put(
         &mut self,
         part: usize,
@@ -408,11 +415,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// A document as this transaction leaves or finds it, for those outside; its revision may be
-    /// one that stands for the one to come.
+    /// Writes a document to `bytes`, with its revision filled in. The revision of a document that
+    /// this transaction changes is provisional.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// 4 if the stored bytes are damaged.
     pub fn reveal(
         &self,
         shape: &Shape,
@@ -423,7 +430,8 @@ impl Transaction {
         reveal_into(shape, stored, &version.provisional(), bytes)
     }
 
-    /// The stored form that a change leaves.
+    /// The stored form that a change writes; `None` for a removal, and for a version that is in the
+    /// store already.
     #[must_use]
     pub fn stored(&self, version: Version) -> Option<&[u8]> {
         match version {
@@ -457,7 +465,7 @@ fn kind_of(index: &Index) -> ChangeKind {
 fn condition_of(version: Version) -> Condition {
     match version {
         Version::Written(sequence) => Condition::Sequence(sequence),
-        // The change that is there keeps the condition that it came with.
+        // `Changes::apply` keeps the condition of the first change to a key.
         Version::Change(_) => Condition::None,
     }
 }
@@ -470,7 +478,7 @@ fn ends_of<'a>(
     if shape.is_edges() { Ends::of(body, old).map(Some) } else { Ok(None) }
 }
 
-/// The key that a new document names.
+/// The `_key` of a new document, if it has one.
 fn given_key<'a>(shape: &Shape, body: ObjectRef<'a>) -> Result<Option<&'a str>> {
     match body.get("_key") {
         None => Ok(None),
@@ -485,7 +493,7 @@ fn given_key<'a>(shape: &Shape, body: ObjectRef<'a>) -> Result<Option<&'a str>> 
     }
 }
 
-/// Refuses a document that has another revision than the one that is expected.
+/// Checks that a document has the expected revision.
 fn check_expected(key: &str, version: Version, expected: Option<&[u8]>) -> Result<()> {
     let Some(expected) = expected else { return Ok(()) };
     match version {

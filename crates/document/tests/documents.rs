@@ -1,4 +1,4 @@
-//! Collections, documents and indexes as a whole, on the embedded store.
+//! Tests of collections, documents and indexes on the embedded store.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -38,7 +38,7 @@ fn documents_are_there_after_a_restart_with_their_collections_and_counts() {
 }
 
 #[test]
-fn keys_have_to_be_keys_and_are_there_once() {
+fn invalid_keys_and_duplicate_keys_are_refused() {
     let world = world();
     let people = world.make("people");
     for key in ["1", r#""""#, r#""a/b""#, "null"] {
@@ -84,7 +84,7 @@ fn edges_need_their_ends() {
 }
 
 #[test]
-fn unique_indexes_refuse_what_is_there_and_let_go_of_what_is_gone() {
+fn unique_indexes_refuse_existing_values_and_accept_removed_ones() {
     let world = world();
     let people = world.make("people");
     let (index, is_new) =
@@ -106,7 +106,7 @@ fn unique_indexes_refuse_what_is_there_and_let_go_of_what_is_gone() {
     assert_eq!(world.update(&people, "a", r#"{"mail":"x"}"#).unwrap_err().number.0, 1210);
     world.remove(&people, "b").unwrap();
     world.update(&people, "a", r#"{"mail":"x"}"#).unwrap();
-    // One document, one entry: nothing was left behind.
+    // One document and one entry: the refused writes left nothing behind.
     assert_eq!(world.store_keys(), 2);
     let same = create_index(&world.documents, &people, persistent(&["mail", "n"], true, false));
     assert_eq!(same.unwrap(), (index, false));
@@ -137,10 +137,9 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
     assert_eq!(world.store_keys(), 0);
 }
 
-/// Once a second it was looked for what had been given up, and for that the memtable was sorted,
-/// with all that others had written to it.
+/// Regression: garbage was looked for every second, which sorted the whole memtable each time.
 #[test]
-fn what_was_given_up_is_looked_for_until_there_is_none() {
+fn garbage_is_looked_for_until_there_is_none() {
     let world = world();
     let people = world.make("people");
     world.insert(&people, r#"{"_key":"a"}"#).unwrap();
@@ -149,12 +148,12 @@ fn what_was_given_up_is_looked_for_until_there_is_none() {
     let world = world.reopened();
     assert!(
         world.documents.remove_garbage().unwrap(),
-        "it was given up before the store was opened"
+        "the collection was dropped before the store was opened"
     );
     while world.documents.remove_garbage().unwrap() {}
     assert_eq!(world.store_keys(), 0);
     world.documents.store().close().unwrap();
-    assert!(!world.documents.remove_garbage().unwrap(), "the store was asked, and did not refuse");
+    assert!(!world.documents.remove_garbage().unwrap(), "a closed store would refuse a scan");
 }
 
 #[test]
@@ -172,7 +171,7 @@ fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
 }
 
 #[test]
-fn documents_with_a_time_go_when_it_is_over_and_not_before() {
+fn documents_expire_at_their_time_and_not_before() {
     let world = world();
     let sessions = world.make("sessions");
     let ttl = IndexDefinition {
@@ -193,7 +192,8 @@ fn documents_with_a_time_go_when_it_is_over_and_not_before() {
     assert!(world.read(&sessions, "never").is_some());
 }
 
-/// Documents with many entries in another index were too many for one batch, and stayed for ever.
+/// Regression: expired documents with many entries in another index did not fit in one batch, so
+/// they were never removed.
 #[test]
 fn documents_with_many_entries_expire_one_by_one() {
     let world = world();
@@ -215,9 +215,9 @@ fn documents_with_many_entries_expire_one_by_one() {
     assert_eq!(world.store_keys(), 0);
 }
 
-/// Two transactions that read the same state: the second to commit is refused, whole.
+/// Of two transactions that read the same state, the second to commit is refused as a whole.
 #[test]
-fn a_batch_that_comes_second_leaves_nothing_behind() {
+fn a_batch_that_conflicts_leaves_nothing_behind() {
     let world = world();
     let people = world.make("people");
     create_index(&world.documents, &people, persistent(&["n"], false, false)).unwrap();
@@ -235,9 +235,9 @@ fn a_batch_that_comes_second_leaves_nothing_behind() {
     assert_eq!(world.read(&people, "a").unwrap()["n"], 3);
 }
 
-/// A query that read a document before somebody else changed it must not write it.
+/// A query must not write a document that another writer changed after the query's snapshot.
 #[test]
-fn a_query_conflicts_with_what_changed_since_it_began() {
+fn a_query_conflicts_with_changes_after_its_snapshot() {
     let world = world();
     let people = world.make("people");
     world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
@@ -251,7 +251,7 @@ fn a_query_conflicts_with_what_changed_since_it_began() {
 }
 
 #[test]
-fn parallel_changes_of_one_document_are_all_there() {
+fn no_parallel_change_of_one_document_is_lost() {
     let world = Arc::new(world());
     let counters = world.make("counters");
     create_index(&world.documents, &counters, persistent(&["n"], false, false)).unwrap();
@@ -270,7 +270,7 @@ fn parallel_changes_of_one_document_are_all_there() {
     assert_eq!(world.store_keys(), 2);
 }
 
-/// Reads, adds and writes under the revision that was read, until that is still the one.
+/// Reads the counter, adds one, and writes it on condition of the revision read; retries conflicts.
 fn add_one(world: &common::World, counters: &Arc<pellucid_document::Collection>) {
     loop {
         let mut timeline = Timeline::off();
@@ -296,7 +296,7 @@ fn import_options(form: ImportForm) -> ImportOptions {
     ImportOptions { form, details: true, ..ImportOptions::default() }
 }
 
-/// Memory for so many changes was asked for at once that the process ended.
+/// Regression: a large import reserved memory for all its changes at once, and the process ended.
 #[test]
 fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
     let world = world();
@@ -309,9 +309,9 @@ fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
     assert_eq!(people.count(), 0);
 }
 
-/// New indexes that wait for another one held a thread each, for as long as that took.
+/// Regression: any number of index builds could wait for another one, and each blocked a thread.
 #[test]
-fn indexes_that_wait_are_few_and_end_when_they_are_told_to() {
+fn waiting_index_builds_are_bounded_and_can_be_cancelled() {
     let world = world();
     let people = world.make("people");
     (0..3_000).for_each(|n| drop(world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap()));
@@ -355,9 +355,9 @@ fn indexes_that_wait_are_few_and_end_when_they_are_told_to() {
     assert_eq!(people.shape().indexes.len(), 17);
 }
 
-/// An import and the making of an index went on to their ends, whatever became of who asked.
+/// Regression: an import or an index build could not be cancelled.
 #[test]
-fn long_work_ends_when_it_is_told_to() {
+fn imports_and_index_builds_can_be_cancelled() {
     let world = world();
     let people = world.make("people");
     let lines = "{\"n\":1}\n".repeat(5_000);
@@ -380,7 +380,7 @@ fn long_work_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn imports_count_what_they_did() {
+fn an_import_counts_its_outcomes() {
     let world = world();
     let people = world.make("people");
     let import = |text: &str, options: &ImportOptions| {
@@ -414,7 +414,7 @@ fn imports_count_what_they_did() {
     assert_eq!(import(" [{},{}]", &auto).unwrap().created, 2);
 }
 
-/// A body that ended in the middle had emptied the collection, or was written in part.
+/// Regression: an import of a truncated body emptied the collection, or wrote a part of the body.
 #[test]
 fn an_import_of_a_malformed_body_changes_nothing() {
     let world = world();
@@ -446,10 +446,11 @@ fn an_import_of_a_malformed_body_changes_nothing() {
     }
 }
 
-/// A merge deeper than documents may be overflowed the stack of whoever read it. Documents of older
-/// stores that are as deep are read, replaced and removed, indexed, and never merged.
+/// Regression: a merge could make a document deeper than the limit, and reading it overflowed the
+/// stack. Such documents of older stores can still be read, replaced, removed and indexed, but not
+/// merged.
 #[test]
-fn documents_are_not_merged_beyond_the_depth_that_they_may_have() {
+fn a_merge_cannot_exceed_the_depth_limit() {
     let world = world();
     let deep = world.make("deep");
     let nested = |levels: usize| "{\"a\":".repeat(levels) + "1" + &"}".repeat(levels);
@@ -460,7 +461,8 @@ fn documents_are_not_merged_beyond_the_depth_that_they_may_have() {
     let body = packed::open(&body).unwrap().as_object().unwrap();
     let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
     let mut transaction = Transaction::begin(&world.documents);
-    // As older versions wrote it: what is packed already was not looked at.
+    // The depth of a body that is packed already is not checked, so this is a document as older
+    // versions wrote it.
     let older = transaction.replace(&deep, "k", body, &options, &mut timeline).unwrap();
     assert_eq!(older.key, "k");
     transaction.commit(Acknowledgement::Os, &mut timeline).wait().unwrap();
@@ -470,11 +472,11 @@ fn documents_are_not_merged_beyond_the_depth_that_they_may_have() {
     assert!(error.message.ends_with(": deep/k"), "{}", error.message);
     world.remove(&deep, "k").unwrap();
     assert_eq!(deep.count(), 0);
-    // The entry of the index is gone with it.
+    // The index entry was removed as well.
     world.insert(&deep, r#"{"_key":"k"}"#).unwrap();
 }
 
-/// A packed object whose member `a` is so many arrays in each other.
+/// A packed object whose member `a` consists of `levels` nested arrays.
 fn packed_arrays(levels: usize) -> Vec<u8> {
     let node = |tag: u8, length: usize, member: &[u8], count: u32| {
         [&[tag], &(length as u32).to_le_bytes()[..], &count.to_le_bytes(), member].concat()
@@ -484,7 +486,7 @@ fn packed_arrays(levels: usize) -> Vec<u8> {
     for level in (0..levels).rev() {
         bytes.extend(node(16, level * 10 + 9, &[], u32::from(level > 0)));
     }
-    // Each table has one entry, which begins behind its header.
+    // Each offset table has one entry: its element begins behind the header.
     bytes.resize(bytes.len() + levels, 9);
     bytes
 }

@@ -1,4 +1,4 @@
-//! The store inside a program: open, write, read, scan, close.
+//! Embeds the store in a program: open, write, read, scan, close.
 //!
 //! `cargo run -p pellucid-engine --example embed [FOLDER]`
 
@@ -22,13 +22,13 @@ fn main() -> Result<()> {
     let engine = Engine::open(&folder, options)?;
     let planets = engine.table("planets")?;
 
-    // One key, acknowledged once the operating system has it.
+    // Write one key, acknowledged as soon as the operating system has it.
     engine.write(
         &[Operation::put(planets, b"earth", b"1 moon").with_head(b"rocky")],
         Acknowledgement::Os,
     )?;
 
-    // Several keys together or not at all, acknowledged once the medium has them.
+    // Write several keys atomically, acknowledged as soon as they are on the medium.
     let mut batch = Batch::new();
     batch.put(planets, b"jupiter", b"gas", b"97 moons");
     batch.put(planets, b"mars", b"rocky", b"2 moons");
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     let written = engine.write(&batch, Acknowledgement::Disk)?;
     engine.wait_durable(written.sequence)?;
 
-    // A read that says where its time went.
+    // Read a value, and record the time that each part of the read takes.
     let mut timeline = Timeline::begin(clock, clock.now());
     timeline.stamp(Stamp::Started);
     let read = engine.get_timed(planets, b"jupiter", ReadMode::MayBlock, &mut timeline)?;
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
         println!("  {name}: {} ns", clock.nanoseconds(timeline.part_ticks(part)));
     }
 
-    // A snapshot goes on seeing what was there, whatever is written later.
+    // A snapshot does not change, whatever is written later.
     let snapshot = engine.snapshot();
     engine.delete(planets, b"mars")?;
     assert!(engine.get(planets, b"mars")?.is_none());
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     println!("mars had {}", String::from_utf8_lossy(&before.value));
     drop(snapshot);
 
-    // Keys and heads in order, backwards, without reading a value.
+    // Scan keys and heads in reverse order, without reading a value.
     let mut scan = engine.scan(planets, Bound::Unbounded, Bound::Unbounded, Direction::Backward)?;
     while let Some((key, head)) = scan.next_head()? {
         println!(

@@ -1,4 +1,4 @@
-//! The first program: a store in `./data`, as README.md and docs/embedding.md show it.
+//! The first program: a store in `./data`, as shown in README.md and docs/embedding.md.
 
 use pellucid_engine::{Acknowledgement, Batch, Engine, EngineOptions};
 

@@ -1,4 +1,4 @@
-//! A fold over heads that a rule derives: what values have in common, without reading them.
+//! Folds over heads that an extractor derives from the values, without reading the values.
 //!
 //! `cargo run -p pellucid-engine --example fold [FOLDER]`
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pellucid_engine::{Engine, EngineOptions, MetadataExtractor, Selection, TableOptions};
 
-/// Values begin with a line that says what they are; the head is that line.
+/// An extractor for values that begin with a line that states their type; the head is that line.
 struct ContentType;
 
 impl MetadataExtractor for ContentType {
@@ -53,7 +53,7 @@ fn main() -> pellucid_engine::Result<()> {
         println!("refused: {error}");
     }
 
-    // Files and bytes of each type, from the heads alone.
+    // Count the files and bytes of each type, from the heads alone.
     let first: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let types = engine.snapshot().fold_heads(
         files,
@@ -71,7 +71,7 @@ fn main() -> pellucid_engine::Result<()> {
         println!("{content}: {count} files, {bytes} bytes");
     }
 
-    // The first file from the 500th on that is an image: the fold ends there.
+    // Find the first image from the 500th file on, and stop the fold there.
     let from = Selection { start: Bound::Included(b"file 0500"), ..Selection::default() };
     let image =
         engine.snapshot().fold_heads(files, &from, None, |_, key, head| match &*head.metadata {

@@ -1,4 +1,5 @@
-//! An index: objects found by a term, page by page, with entries that commit with their objects.
+//! Uses an index: objects are found by a term, page by page, and index entries are committed
+//! together with their objects.
 //!
 //! `cargo run -p pellucid-engine --example index [FOLDER]`
 
@@ -9,7 +10,7 @@ use pellucid_engine::{
     Selection,
 };
 
-/// Books by their year, in four digits, so that the order of bytes is that of years.
+/// Books by year. The year has four digits, so that byte order is the order of years.
 const BOOKS: [(&str, &str); 5] = [
     ("Emma", "1815"),
     ("Persuasion", "1817"),
@@ -27,15 +28,15 @@ fn main() -> Result<()> {
     let books = engine.table("books")?;
     let by_year = engine.index(books, "year")?;
 
-    // Each object with its entry, both or neither.
+    // Write each object with its index entry, atomically.
     for (title, year) in BOOKS {
         let changes = [IndexChange::add(by_year, year.as_bytes())];
         let put = Operation::put(books, title.as_bytes(), b"...").with_index_changes(&changes);
         engine.write(&[put], Acknowledgement::Os)?;
     }
 
-    // Another year takes the place of the old one. The condition keeps two writers, both of whom
-    // have read the old year, from leaving two entries behind.
+    // Replace the year of a book. The condition prevents two writers that have both read the old
+    // year from leaving two entries behind.
     let read = engine.head(books, b"Persuasion")?;
     let moved = [IndexChange::remove(by_year, b"1817"), IndexChange::add(by_year, b"1818")];
     let put = Operation::put(books, b"Persuasion", b"...")
@@ -50,7 +51,7 @@ fn main() -> Result<()> {
         println!("  {}, {length} bytes", String::from_utf8_lossy(entry.key));
     }
 
-    // The newest first, two at a time. All pages come from one snapshot.
+    // Read the newest first, two at a time. All pages come from one snapshot.
     let snapshot = engine.snapshot();
     let page = Selection { direction: Direction::Backward, limit: 2, ..Selection::default() };
     let mut last: Option<(Vec<u8>, Vec<u8>)> = None;

@@ -1,8 +1,9 @@
-//! What the longest puts wait for: the puts of the studies on one thread, and of each one that
-//! takes long how much of that was processor time, how much the thread was ready to run and did not
-//! get a processor, and how much it slept, or the host had taken the processor away.
+//! Measures what the longest puts wait for. It runs puts on one thread, as in the published
+//! studies. For each slow put, it prints how much of the time was processor time, how long the
+//! thread was ready to run without getting a processor, and how long it slept or the host had taken
+//! the processor away.
 //!
-//! It asks `/proc` for that, so it runs on Linux only.
+//! It reads these times from `/proc`, so it runs on Linux only.
 //!
 //! `cargo run --release -p pellucid-engine --example pauses [COUNT] [FOLDER]`
 
@@ -16,14 +17,14 @@ use pellucid_io::SeededRandom;
 
 const COUNT: u64 = 5_000_000;
 const VALUE_LENGTH: usize = 280;
-/// Puts from which on one is told of, in nanoseconds.
+/// Puts that take at least this time, in nanoseconds, are reported.
 const LONG_NS: u64 = 2_000_000;
-/// The system is asked once in so many puts: an answer takes as long as ten of them.
+/// The times in `/proc` are read once per this many puts: reading them takes as long as ten puts.
 const ASKED_EVERY: u64 = 512;
-/// So many of the longest puts are told of.
+/// The maximum number of slow puts to report.
 const TOLD_MAX: usize = 25;
 
-/// What the system knows of this thread.
+/// The kernel's statistics about this thread.
 #[derive(Clone, Copy, Default)]
 struct Known {
     processor_ns: u64,
@@ -52,7 +53,8 @@ impl Known {
             let line = status.lines().find(|line| line.starts_with(name));
             number(line.and_then(|line| line.split(':').nth(1)))
         };
-        // Behind the name of the thread, which may hold blanks: state is the first field.
+        // The fields follow the name of the thread, which may contain spaces; the first one is the
+        // state.
         let fields = stat.rsplit(')').next().unwrap_or_default();
         Known {
             processor_ns: number(times.next()),
@@ -76,11 +78,11 @@ impl Known {
     }
 }
 
-/// A put that took long.
+/// A slow put.
 struct Long {
     index: u64,
     took_ns: u64,
-    /// Since the system was asked last, at most [`ASKED_EVERY`] puts before.
+    /// The time since `/proc` was last read, at most [`ASKED_EVERY`] puts earlier.
     window_ns: u64,
     known: Known,
 }

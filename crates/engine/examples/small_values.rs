@@ -1,7 +1,7 @@
-//! What it costs, and what it saves, to hold small values in the ledger beside the journal: for
-//! values of several lengths, held or not, the rates of puts, GETs, HEADs and scans, and the bytes
-//! written for each byte of the user. From its table comes the default of
-//! `TableOptions::held_value_length_max` (docs/architecture.md, Small values).
+//! Measures the cost and benefit of holding small values in the ledger as well as in the journal.
+//! For values of several lengths, held or not, it prints the rates of puts, GETs, HEADs and scans,
+//! and the bytes written per user byte. The default of `TableOptions::held_value_length_max` is
+//! based on its table (docs/architecture.md, Small values).
 //!
 //! `cargo run --release -p pellucid-engine --example small_values [COUNT] [FOLDER]`
 
@@ -30,7 +30,7 @@ fn key(number: u64) -> [u8; KEY_LENGTH] {
     key
 }
 
-/// Thousands a second.
+/// Returns the rate in thousands per second.
 fn rate(count: u64, begun: Instant) -> f64 {
     count as f64 / begun.elapsed().as_secs_f64() / 1e3
 }
@@ -71,7 +71,7 @@ fn measure(folder: &Path, count: u64, length: usize, is_held: bool) -> Result<()
     engine.flush()?;
     let put = rate(count, begun);
     engine.compact()?;
-    // Once for the page cache.
+    // Read everything once to fill the page cache.
     look_ups(count, |key| Ok(engine.get(table, key)?.is_some()))?;
     let get = look_ups(count, |key| Ok(engine.get(table, key)?.is_some()))?;
     let head = look_ups(count, |key| Ok(engine.head(table, key)?.is_some()))?;

@@ -1,11 +1,11 @@
-//! Rows that a scan has found and not yet returned: their records lie anywhere in the journal, and
-//! waiting for them one after another would take most of a scan's time. So a row's place is asked
-//! for when it is found, the beginning of its record some rows later, all of it some rows after
-//! that, and then it is read.
+//! Look-ahead of a scan: rows that were found and not yet returned. Their records are spread over
+//! the journal, and waiting for one after another would take most of a scan's time. So the index
+//! entry of a row's record is prefetched when the row is found, the beginning of the record some
+//! rows later, the whole record some rows after that, and then it is read.
 //!
-//! The beginnings are asked for in groups, because each lies in another page: a processor does not
-//! go on past a request for memory before it has translated its address, and that takes longer
-//! than the rest of a row. It translates several at once, if they come one right after the other.
+//! The beginnings are prefetched in groups, because each is in another page: a processor stalls at
+//! a prefetch until the address is translated, which takes longer than the rest of the work on a
+//! row. It translates several addresses at once if the prefetches directly follow one another.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use crate::object::Value;
 use crate::read_mode::ReadMode;
 use crate::reader::record_length;
 
-/// Rows that are found ahead at most. A processor waits for no more lines at a time than the
-/// records of half of them have.
+/// The most rows that are found ahead. The records of half of them have as many cache lines as a
+/// processor can have outstanding.
 const ROWS_AHEAD_MAX: usize = 16;
-/// Rows whose records were asked for, of those.
+/// The most of these rows whose records are prefetched.
 const ROWS_ASKED_MAX: usize = 8;
-/// Rows the beginnings of whose records are asked for together.
+/// The number of rows whose record beginnings are prefetched together.
 const ROWS_TOGETHER: usize = ROWS_AHEAD_MAX - ROWS_ASKED_MAX;
-/// Rows for which one look at the list of segments serves: as long as it is held, no collected
-/// segment's space is given back.
+/// The number of rows for which the same list of segments is used: while the list is held, the
+/// space of collected segments is not freed.
 const ROWS_A_LIST: usize = 256;
 
-/// A live key and what the ledger knows of it.
+/// A live key with its entry in the ledger.
 struct Row {
     key: Vec<u8>,
     found: FoundEntry,
-    /// The segment that its record belongs to, once that was looked up, in the list of segments.
+    /// The index of the record's segment in the list of segments, once it was looked up.
     segment: Option<usize>,
-    /// The location of its record in the list of segments, once that was looked up.
+    /// The location of the record, once it was looked up in the list of segments.
     location: Option<RecordLocation>,
 }
 
@@ -44,42 +44,42 @@ impl Row {
     }
 }
 
-/// The next row, until the one after it is asked for.
+/// The next row, valid until the following one is requested.
 pub(crate) struct NextRow<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) found: &'a mut FoundEntry,
     pub(crate) value: Result<Value>,
 }
 
-/// The rows found ahead.
+/// The rows that were found ahead.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// A ring, in which rows stay where they were found: a scan moves millions of them on. Those
-    /// that are over are used again, with the memory of their keys.
+    /// A ring buffer: rows are not moved, because a scan passes millions of them. Entries are
+    /// reused with the memory of their keys.
     rows: Vec<Row>,
-    /// The index of the first row.
+    /// The index of the first row in the ring.
     first: usize,
-    /// Rows from there on.
+    /// The number of rows.
     length: usize,
-    /// The first row was returned, and goes with the next call.
+    /// True if the first row was returned, so that the next call removes it.
     is_returned: bool,
-    /// Rows to be found ahead of the next one: few at first, because a scan may end soon.
+    /// The number of rows to find ahead: few at first, because a scan may end soon.
     wanted: usize,
-    /// Of the rows, from the first, those the beginnings of whose records were asked for.
+    /// The number of rows, from the first, whose record beginnings were prefetched.
     begun: usize,
-    /// Of them, those whose records were asked for.
+    /// The number of rows, from the first, whose records were prefetched.
     asked: usize,
     segments: Option<Arc<SegmentList>>,
     rows_of_list: usize,
     is_at_end: bool,
-    /// The error that stopped the finding; it comes after the rows that were found before.
+    /// The error that ended the search; it is returned after the rows that were found before.
     failure: Option<Error>,
 }
 
 impl Ahead {
-    /// The next row with its value, after which others were found ahead with `find`, which fills in
-    /// the key and what was found of it, and says whether there was one. A row that has expired
-    /// since it was found is passed over: its record may be gone.
+    /// Returns the next row with its value, and finds further rows ahead with `find`. `find` fills
+    /// in the key and the entry, and returns false at the end. A row that expired after it was
+    /// found is skipped, because its record may be gone.
     pub(crate) fn next(
         &mut self,
         journal: &SegmentSet,
@@ -111,7 +111,7 @@ impl Ahead {
         Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
     }
 
-    /// The next key and what was found of it. The journal is not asked.
+    /// Returns the next key and its entry, without reading the journal.
     pub(crate) fn next_found(
         &mut self,
         time: &MarkedTime,
@@ -133,13 +133,14 @@ impl Ahead {
         Ok(Some((&row.key, &mut row.found)))
     }
 
-    /// True if no row waits, and none was found to be the last: then a key can be found past it.
+    /// True if no row is waiting and the end was not reached, so that the caller may search
+    /// directly.
     pub(crate) fn is_empty(&mut self) -> bool {
         self.let_go();
         self.length == 0 && !self.is_at_end
     }
 
-    /// Lets go of the row that was returned last.
+    /// Removes the row that was returned last.
     fn let_go(&mut self) {
         if std::mem::take(&mut self.is_returned) {
             self.first = self.index(1);
@@ -149,7 +150,8 @@ impl Ahead {
         }
     }
 
-    /// True if there is a row to return. What stopped the finding comes after all of them.
+    /// Returns true if there is a row to return. The error that ended the search comes after all
+    /// rows.
     fn take_first(&mut self) -> Result<bool> {
         self.is_returned = self.length > 0;
         match self.failure.take_if(|_| self.length == 0) {
@@ -158,7 +160,7 @@ impl Ahead {
         }
     }
 
-    /// The index in the ring of the row that comes so many behind the first.
+    /// The index in the ring of the row `behind` rows after the first.
     #[inline]
     fn index(&self, behind: usize) -> usize {
         let index = self.first + behind;
@@ -167,7 +169,8 @@ impl Ahead {
 
     fn find_one(&mut self, find: &mut impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>) {
         if self.length == self.rows.len() {
-            // The ring is full: rows are added at its end, and that is where the last row is.
+            // The ring is full: rotate it so that the first row is at its start, then append
+            // entries.
             self.rows.rotate_left(self.first);
             self.first = 0;
             let length = (2 * self.length).max(1);
@@ -189,8 +192,8 @@ impl Ahead {
         }
     }
 
-    /// Looks up where records are, and asks for their beginnings, once there are enough rows for
-    /// that, or too few of which it is known.
+    /// Locates records and prefetches their beginnings, once there is a group of new rows, or if
+    /// too few rows are prepared.
     fn ask_for_beginnings(&mut self) {
         let Some(segments) = &self.segments else { return };
         let is_due = self.length - self.begun >= ROWS_TOGETHER
@@ -207,7 +210,7 @@ impl Ahead {
                 row.location = segments.locate_in(segment, row.found.sequence);
             }
         }
-        // Nothing comes between them.
+        // A loop without any other work, so that the prefetches directly follow one another.
         for behind in new {
             let row = &self.rows[self.index(behind)];
             if let Some(location) = row.location {
@@ -217,7 +220,7 @@ impl Ahead {
         self.begun = self.length;
     }
 
-    /// Asks for the records of the first rows.
+    /// Prefetches the records of the first rows.
     fn ask_for_records(&mut self) {
         let Some(segments) = &self.segments else { return };
         while self.asked < self.begun.min(ROWS_ASKED_MAX) {
@@ -229,8 +232,8 @@ impl Ahead {
         }
     }
 
-    /// Takes the segments as they are now, from time to time. What was looked up in the list before
-    /// is looked up again.
+    /// Loads the current list of segments from time to time; locations in the previous list are
+    /// then looked up again.
     fn renew_list(&mut self, journal: &SegmentSet) {
         if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
             self.segments = Some(journal.list());
@@ -242,7 +245,7 @@ impl Ahead {
     }
 }
 
-/// The value of a row.
+/// Reads the value of a row.
 fn read(
     journal: &SegmentSet,
     segments: Option<&SegmentList>,
@@ -263,7 +266,7 @@ fn read(
     }
 }
 
-/// True if the journal need not be asked for the value.
+/// True if the value can be had without the journal.
 fn is_held(found: &FoundEntry) -> bool {
     found.value_length == 0 || found.value.is_some()
 }

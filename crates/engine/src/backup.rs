@@ -1,7 +1,8 @@
-//! Backup of a store that is open, and restoring one.
+//! Backup of an open store, and restoring a backup.
 //!
-//! Sealed segments and tables never change, so a second name for each is a copy that costs nothing;
-//! a manifest that names just these makes a store of them. On another file system they are copied.
+//! Sealed segments and tables never change. So a hard link to each is a copy that costs nothing,
+//! and a manifest that names exactly these files makes a store of them. If the target is on another
+//! file system, the files are copied.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,13 +22,13 @@ use crate::open_store::OpenStore;
 /// The contents of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
-    /// The last write that it holds; it holds all before it, too.
+    /// The sequence number of the last write that it holds; it also holds all writes before.
     pub sequence: u64,
-    /// Files that are second names of the store's own and take no room.
+    /// Files that are hard links to the store's own files and take no space.
     pub linked_files: u64,
     /// Files that were copied, because the target is on another file system.
     pub copied_files: u64,
-    /// Bytes of all files together.
+    /// The size of all files together, in bytes.
     pub size_bytes: u64,
 }
 
@@ -50,8 +51,8 @@ pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>)
     let _noted = store.activity.begin(crate::jobs::BACKUP, clock);
     let captured = capture(store)?;
     let mut copier = FileCopier::new(files, options, clock, captured.size_bytes());
-    // A merge or garbage collection may remove a file before it has its second name. Its bytes are
-    // still mapped then, and are copied.
+    // A merge or garbage collection may remove a file before it is linked. Its bytes are still
+    // mapped then, and are copied.
     for segment in &captured.segments {
         let (path, bytes) = (&segment.shared.path, segment.sealed_file());
         let source = CopySource { path, bytes, check: &|| segment.check_sealed() };
@@ -67,12 +68,12 @@ pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>)
     Ok(Backup::of(&copier, captured.sequence))
 }
 
-/// The store at the moment of a backup.
+/// The state of the store at the moment of a backup.
 struct Captured {
     sequence: u64,
     manifest: Manifest,
     version: PinnedVersion,
-    /// All of them sealed.
+    /// The segments, all of them sealed.
     segments: Vec<Arc<Segment>>,
 }
 
@@ -84,12 +85,14 @@ impl Captured {
     }
 }
 
-/// Makes a store in `to`, which must be empty or not exist, of the backup in `from`, which must not
-/// be open and stays as it is. Links files where it can, and copies the others as `options` say.
+/// Restores the backup in `from` into a new store in `to`, which must be empty or not exist. The
+/// backup must not be open, and is not changed. Files are linked if possible; the others are copied
+/// as `options` say.
 ///
 /// # Errors
-/// [`Error::Occupied`] if the target is not empty; if the backup is damaged ([`crate::verify`]
-/// tells more) or open; [`Error::Stopped`] if `options` say so; or if the file system fails.
+/// [`Error::Occupied`] if the target is not empty; [`Error::Locked`] if the backup is open;
+/// [`Error::Stopped`] if `options` stop the copying; and errors if the backup is damaged
+/// ([`crate::verify`] tells more) or if the file system fails.
 pub fn restore_with(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -107,8 +110,8 @@ pub fn restore_with(
         sealed.insert(facts.number);
         each.push(Restored::of(files, segment_path(from, facts.number), JOURNAL_FOLDER, true)?);
     }
-    // A store that was opened since its backup was made may have segments that are still growing:
-    // they would grow under both names.
+    // If the backup was opened after it was made, it may have segments that are still written.
+    // These are copied, because writes through one link would change both stores.
     let listed = crate::journal::list_segments(files, from)?;
     for number in listed.iter().filter(|number| !sealed.contains(number)) {
         each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
@@ -124,10 +127,10 @@ pub fn restore_with(
     Ok(Backup::of(&copier, sequences.max().unwrap_or(0)))
 }
 
-/// As [`restore_with`], as fast as the medium allows.
+/// Restores as [`restore_with`] does, as fast as the medium allows.
 ///
 /// # Errors
-/// As there.
+/// As [`restore_with`].
 pub fn restore(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -136,7 +139,7 @@ pub fn restore(
     restore_with(from, to, files, CopyOptions::default())
 }
 
-/// A file of a backup that a store is made of.
+/// A file of a backup that is restored.
 struct Restored {
     path: PathBuf,
     folder: &'static str,
@@ -156,7 +159,7 @@ impl Restored {
         Ok(Restored { path, folder, may_link, length })
     }
 
-    /// Gives it a place in the store: a second name if it may have one.
+    /// Links the file into the store if that is allowed; otherwise copies it.
     fn place(
         &self,
         files: &dyn FileSystem,
@@ -175,7 +178,7 @@ impl Restored {
     }
 }
 
-/// Makes the folders of a store in `directory`, which must hold nothing yet.
+/// Creates the folders of a store in `directory`, which must be empty or not exist.
 pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
     for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
         if !files.exists(folder) {
@@ -189,7 +192,7 @@ pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
     make_folders(files, directory)
 }
 
-/// Makes the names durable, and then the manifest that makes a store of the files.
+/// Makes the names of the files durable, and then writes the manifest, which makes a store of them.
 fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
     for folder in [directory.join(JOURNAL_FOLDER), directory.join(LEDGER_FOLDER)] {
         let synced = files.sync_directory(&folder);
@@ -198,10 +201,10 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
     manifest.write(files, directory).map_err(|failure| failure.error)
 }
 
-/// Writes everything to tables, seals the segment that grows, and notes the files of the store as
-/// it is then. Writes wait meanwhile.
+/// Flushes, seals the active segment, and captures the set of files of the store. Writes wait
+/// meanwhile.
 fn capture(store: &OpenStore) -> Result<Captured> {
-    // Most of the data that has to get to the medium does so before anybody waits for it.
+    // Flush and sync once before writes have to wait, so that little is left to do while they wait.
     store.writer.seal_memtable()?;
     store.ledger.wait_for_flushes()?;
     let sync = store.journal.sync();

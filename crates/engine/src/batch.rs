@@ -3,11 +3,12 @@
 use crate::ledger::Kind;
 use crate::table_id::{IndexId, TableId};
 
-/// A condition on a key without which a write does not happen. It is judged under the writer lock,
-/// before the first entry of the batch takes effect. A key that has expired is absent.
+/// A condition on a key; if it does not hold, the batch is not written. All conditions are checked
+/// under the writer lock, before the first entry of the batch takes effect. An expired key counts
+/// as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
     /// The key is not there.
@@ -18,11 +19,11 @@ pub enum Condition {
     Sequence(u64),
 }
 
-/// A change of an index by a write. It takes effect together with the write, or not at all.
+/// A change of an index by a write. It takes effect together with the write.
 ///
-/// The engine does not know by which terms an object was found before: a write that replaces or
-/// deletes the object removes the terms that no longer apply. To add what is there, or to remove
-/// what is not, is no error.
+/// The engine does not know the previous terms of an object: a write that replaces or deletes the
+/// object must also remove the terms that no longer apply. It is not an error to add an entry that
+/// is there, or to remove one that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexChange<'a> {
     pub(crate) index: IndexId,
@@ -31,14 +32,14 @@ pub struct IndexChange<'a> {
 }
 
 impl<'a> IndexChange<'a> {
-    /// The object is found by `term` from now on, until the entry is removed or the object that it
-    /// was added with expires. A term has up to [`crate::TERM_LENGTH_MAX`] bytes, any of them.
+    /// Adds an entry: `term` finds the object until the entry is removed or the object that it was
+    /// added with expires. A term has up to [`crate::TERM_LENGTH_MAX`] arbitrary bytes.
     #[must_use]
     pub fn add(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
         IndexChange { index, term, is_added: true }
     }
 
-    /// The object is no longer found by `term`.
+    /// Removes an entry: `term` no longer finds the object.
     #[must_use]
     pub fn remove(index: IndexId, term: &'a [u8]) -> IndexChange<'a> {
         IndexChange { index, term, is_added: false }
@@ -56,7 +57,7 @@ pub struct Operation<'a> {
     pub(crate) expires_at_ms: u64,
     pub(crate) condition: Condition,
     pub(crate) index_changes: &'a [IndexChange<'a>],
-    /// It may take from the reserve of a full disk.
+    /// True if the operation may use the reserve of a full disk.
     pub(crate) gives_room: bool,
 }
 
@@ -80,35 +81,36 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Removes `key`. That it is not there is no error.
+    /// Removes `key`. It is not an error if the key is not there.
     #[must_use]
     pub fn delete(table: TableId, key: &'a [u8]) -> Operation<'a> {
         Operation { kind: Kind::Delete, gives_room: true, ..Operation::put(table, key, &[]) }
     }
 
-    /// Lets a put take from the reserve of a full disk, as deletes do: for notes by which data is
-    /// given up, which is removed later.
+    /// Lets a put use the reserve of a full disk, as deletes do: for records that mark data as
+    /// given up, so that it can be removed later.
     #[must_use]
     pub fn giving_room(self) -> Operation<'a> {
         Operation { gives_room: true, ..self }
     }
 
-    /// Adds a head: bytes that [`crate::Engine::head`] answers with, without touching the value.
+    /// Sets the head: bytes that [`crate::Engine::head`] returns without reading the value.
     #[must_use]
     pub fn with_head(self, head: &'a [u8]) -> Operation<'a> {
         Operation { head, ..self }
     }
 
-    /// Lets the key expire at a time in milliseconds since the Unix epoch, 0 for never: from then
-    /// on ([`crate::Engine::now_ms`]) no read shows it, those of snapshots included, whenever they
-    /// were taken, and merges drop it.
+    /// Sets the time of expiry, in milliseconds since the Unix epoch; 0 for never. From that time
+    /// on ([`crate::Engine::now_ms`]) no read shows the key, not even through a snapshot that was
+    /// taken before, and merges drop it.
     #[must_use]
     pub fn with_expiry(self, expires_at_ms: u64) -> Operation<'a> {
         Operation { expires_at_ms, ..self }
     }
 
-    /// Changes indexes of the table together with the operation. Entries that are added expire when
-    /// the object does. Each change is an entry of the batch, and counts towards its limits.
+    /// Changes indexes of the table together with the operation. The added index entries expire
+    /// together with the object. Each change is an entry of the batch, and counts towards its
+    /// limits.
     #[must_use]
     pub fn with_index_changes(self, index_changes: &'a [IndexChange<'a>]) -> Operation<'a> {
         Operation { index_changes, ..self }
@@ -121,7 +123,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Entries that are written together or not at all. A reader sees all of them or none.
+/// Operations that are written together or not at all. A reader sees all of them or none.
 ///
 /// ```
 /// # use pellucid_engine::*;
@@ -160,7 +162,7 @@ impl<'a> Batch<'a> {
         self.push(Operation::delete(table, key));
     }
 
-    /// Adds an entry. Of several for one key, the last one stays.
+    /// Adds an entry. If several entries have the same key, the last one wins.
     pub fn push(&mut self, operation: Operation<'a>) {
         self.operations.push(operation);
     }
@@ -182,10 +184,10 @@ impl<'a> std::ops::Deref for Batch<'a> {
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The sequence number of the last operation; those before it have the numbers before it, and
-    /// entries of indexes have the numbers before all of them.
+    /// The sequence number of the last operation. The operations before it have consecutive numbers
+    /// below it, and index entries have the numbers before all operations.
     pub sequence: u64,
-    /// True if durability was asked for and is still to come:
-    /// [`crate::Engine::wait_durable`] or [`crate::Engine::when_durable`] tell.
+    /// True if durability was asked for and the write is not durable yet: call
+    /// [`crate::Engine::wait_durable`] or [`crate::Engine::when_durable`].
     pub pending: bool,
 }

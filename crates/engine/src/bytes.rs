@@ -3,7 +3,8 @@
 /// Reads 2 bytes at `offset`.
 ///
 /// # Panics
-/// If they are not within `bytes`, as the other `read` functions do: lengths are checked before.
+/// If they are not within `bytes`. The other `read` functions panic likewise; lengths are checked
+/// before.
 #[inline]
 pub(crate) fn read_u16(bytes: &[u8], offset: usize) -> u16 {
     u16::from_le_bytes([bytes[offset], bytes[offset + 1]])

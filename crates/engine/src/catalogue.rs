@@ -1,4 +1,4 @@
-//! The catalogue: the tables and indexes that there are.
+//! The catalogue: the tables and indexes of a store.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -19,26 +19,26 @@ use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 use crate::table_id::{CATALOGUE_TABLE, IndexId, TableId};
 
-/// The beginning of the catalogue's key of an index. No name of a table does, because that is
-/// UTF-8.
+/// The first byte of an index's key in the catalogue. A table's key is its name, which is UTF-8, so
+/// it never begins with this byte.
 const INDEX_MARK: u8 = 0xff;
-/// Bytes before the name in the catalogue's key of an index: the mark and the table's number.
+/// Bytes before the name in an index's key in the catalogue: the mark and the number of its table.
 const INDEX_PREFIX_LENGTH: usize = 3;
 /// The longest name of an index, in bytes.
 pub const INDEX_NAME_LENGTH_MAX: usize = KEY_LENGTH_MAX - INDEX_PREFIX_LENGTH;
 
-/// A table of objects, with all that its writes need.
+/// A table of objects, with everything that its writes need.
 pub(crate) struct ObjectTable {
     pub(crate) options: TableOptions,
-    /// The rule that the options name, if it is registered.
+    /// The metadata extractor that the options name, if it is registered.
     pub(crate) rule: Option<Arc<dyn MetadataExtractor>>,
 }
 
-/// The tables and indexes that there are.
+/// The tables and indexes of a store.
 pub(crate) struct Catalogue {
     definitions: RwLock<Definitions>,
     shapes: TableShapes,
-    /// The options of tables, as their entries need them.
+    /// The options of tables in the form that reads and writes of entries use.
     rules: Arc<TableRules>,
     metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
     prefix_rules: Vec<PrefixRule>,
@@ -60,24 +60,24 @@ impl Catalogue {
         self.definitions.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The definitions, to be added to.
+    /// The definitions, locked for adding to them.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Definitions> {
         self.definitions.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The options of tables, as their entries need them.
+    /// The options of tables in the form that reads and writes of entries use.
     #[inline]
     pub(crate) fn rules(&self) -> &TableRules {
         &self.rules
     }
 
-    /// True if the table is there, holds objects, and has no option that concerns its writes.
+    /// True if the table exists, holds objects, and has no option that adds work to its writes.
     #[inline]
     pub(crate) fn is_plain(&self, table: TableId) -> bool {
         self.shapes.is_plain(table)
     }
 
-    /// Refuses an index that this store does not have.
+    /// Returns an error for an index that this store does not have.
     pub(crate) fn check_index(&self, index: IndexId) -> Result<()> {
         match self.read().has_index(index) {
             true => Ok(()),
@@ -85,7 +85,7 @@ impl Catalogue {
         }
     }
 
-    /// Refuses a table whose metadata would come from an extractor that is not registered.
+    /// Returns an error for options that name a metadata extractor which is not registered.
     pub(crate) fn check_registered(&self, options: &TableOptions) -> Result<()> {
         match &options.metadata_extractor {
             Some(rule) if find_extractor(&self.metadata_extractors, rule).is_none() => {
@@ -95,7 +95,7 @@ impl Catalogue {
         }
     }
 
-    /// Adds a definition that was written under `key`.
+    /// Adds a definition that is stored under `key`.
     pub(crate) fn add(
         &self,
         definitions: &mut Definitions,
@@ -106,8 +106,8 @@ impl Catalogue {
         definitions.add(key, definition, &self.metadata_extractors)
     }
 
-    /// Notes the rule of a table, if the entry with this key and head defines one. A definition
-    /// that cannot be read is reported when the whole catalogue is.
+    /// Notes the rule of a table, if the entry with this key and head is a definition. A definition
+    /// that cannot be read is reported later, when the whole catalogue is loaded.
     pub(crate) fn note_entry(&self, key: &[u8], head: &[u8]) {
         if key.starts_with(&CATALOGUE_TABLE.to_be_bytes())
             && let Ok(definition) = Definition::decode(head)
@@ -116,8 +116,8 @@ impl Catalogue {
         }
     }
 
-    /// Notes the meaning of a definition, which is in the catalogue under `key`, for the entries of
-    /// its table.
+    /// Notes the effects that a definition, stored in the catalogue under `key`, has on the entries
+    /// of its table.
     fn note(&self, key: &[u8], definition: &Definition) {
         self.shapes.note(definition);
         definition.note_rule(&self.rules);
@@ -127,7 +127,7 @@ impl Catalogue {
         }
     }
 
-    /// Reads the definitions that the ledger of the store in `directory` holds.
+    /// Loads the definitions from the ledger of the store in `directory`.
     pub(crate) fn load(&self, ledger: &Ledger, directory: &Path) -> Result<()> {
         let range = internal_range(CATALOGUE_TABLE, (Bound::Unbounded, Bound::Unbounded));
         let (forward, mode) = (Direction::Forward, ReadMode::MayBlock);
@@ -139,8 +139,8 @@ impl Catalogue {
             let key = key.get(TABLE_PREFIX_LENGTH..).unwrap_or_default();
             self.add(&mut definitions, key, definition).map_err(unreadable)?;
         }
-        // A salvage may have lost a definition. No other table gets the number while entries are
-        // left under it.
+        // A salvage may have lost a definition. A table number under which entries are left must
+        // not be given to a new table.
         let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
         let mut last = ledger.scan(all, Direction::Backward, NEWEST, mode)?;
         if let Some((key, _)) = last.next()?
@@ -153,23 +153,24 @@ impl Catalogue {
     }
 }
 
-/// The definitions of tables and indexes, as the ledger has them.
+/// The definitions of tables and indexes in the ledger.
 #[derive(Default)]
 pub(crate) struct Definitions {
     /// The tables of objects, by name.
     tables: HashMap<Vec<u8>, TableId>,
     /// The tables of objects, by number.
     objects: HashMap<u16, ObjectTable>,
-    /// The indexes, by their key in the catalogue.
+    /// The indexes, by their keys in the catalogue.
     indexes: HashMap<Vec<u8>, IndexId>,
-    /// The tables that the indexes are of, by the indexes' numbers.
+    /// The tables of the indexes, by the numbers of the indexes.
     index_tables: HashMap<u16, TableId>,
     /// The highest table number in use.
     pub(crate) highest: u16,
 }
 
 impl Definitions {
-    /// Adds the definition that the catalogue holds under `key`; says why if the two do not fit.
+    /// Adds the definition that the catalogue holds under `key`. Returns the reason as an error if
+    /// key and definition do not fit each other.
     fn add(
         &mut self,
         key: &[u8],
@@ -234,18 +235,18 @@ impl Definitions {
         self.index_tables.get(&index.number) == Some(&index.table)
     }
 
-    /// The table of objects with this number.
+    /// The table of objects with the number of `table`.
     pub(crate) fn objects(&self, table: TableId) -> Option<&ObjectTable> {
         self.objects.get(&table.0)
     }
 }
 
-/// The key under which the catalogue holds the index `name` of `table`.
+/// The key of the index `name` of `table` in the catalogue.
 pub(crate) fn index_key(table: TableId, name: &str) -> Vec<u8> {
     [&[INDEX_MARK][..], &table.0.to_be_bytes(), name.as_bytes()].concat()
 }
 
-/// The name under which the catalogue's `key` holds a table or an index.
+/// The name in a `key` of the catalogue, which belongs to a table or an index.
 pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
     let name = match kind {
         TableKind::Objects(_) => key,
@@ -254,11 +255,11 @@ pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The shapes of tables, which every write asks for: whether its table exists, and whether it takes
-/// more than the write itself. One byte for each table number.
+/// A flag for each table number, which every write looks up: set if the table exists and its writes
+/// need no additions. One byte per table number.
 struct TableShapes(Box<[AtomicU8]>);
 
-/// A table to whose entries nothing is added.
+/// The flag of a table that is plain.
 const SHAPE_PLAIN: u8 = 1;
 
 impl Default for TableShapes {
@@ -268,13 +269,13 @@ impl Default for TableShapes {
 }
 
 impl TableShapes {
-    /// True if the table is there, holds objects, and has no option that concerns its writes.
+    /// True if the table exists, holds objects, and has no option that adds work to its writes.
     #[inline]
     fn is_plain(&self, table: TableId) -> bool {
         self.0[usize::from(table.0)].load(Ordering::Acquire) == SHAPE_PLAIN
     }
 
-    /// Notes that the catalogue has this definition.
+    /// Notes that the catalogue holds this definition.
     fn note(&self, definition: &Definition) {
         if let TableKind::Objects(options) = &definition.kind
             && options.is_plain()
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_indexes_name_their_table_and_are_no_names_of_tables() {
+    fn keys_of_indexes_name_their_table_and_are_never_names_of_tables() {
         let mut catalogue = Definitions::default();
         let of = TableId(258);
         assert_eq!(index_key(of, "colour"), b"\xff\x01\x02colour");

@@ -10,9 +10,10 @@ use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::table_id::TableId;
 
-/// Records that one step looks at, so that a walk to a rare key returns to its caller now and then.
+/// The most records that one step looks at, so that a search for a rare key returns to its caller
+/// now and then.
 const RECORDS_PER_STEP_MAX: u32 = 4_096;
-/// Bytes of them: each record is checked whole.
+/// The most bytes of records that one step looks at: each record is read in full for its checksum.
 const BYTES_PER_STEP_MAX: u64 = 1 << 20;
 
 /// A write of a table.
@@ -24,8 +25,8 @@ pub struct Change {
     pub written_at_ms: u64,
     /// The key.
     pub key: Vec<u8>,
-    /// The object that was put; nothing for a removal. It may have expired meanwhile, or be written
-    /// over by a later change.
+    /// The object that was put; `None` for a removal. It may have expired meanwhile, or a later
+    /// change may have overwritten it.
     pub object: Option<Object>,
 }
 
@@ -34,22 +35,23 @@ pub struct Change {
 pub enum ChangeStep {
     /// A write.
     Change(Change),
-    /// Writes of other tables and keys, up to [`Changes::sequence`]. There may be more behind them.
+    /// Only writes of other tables and keys, up to [`Changes::sequence`]. More writes may follow.
     Others,
-    /// The end, for now: no write has a sequence number above [`Changes::sequence`].
+    /// The end for now: there is no write above [`Changes::sequence`] yet.
     End,
 }
 
 /// A walk over the writes of a table after a sequence number, in their order, without gaps.
 ///
-/// It holds nothing of the store: records that are collected before it comes to them end it
-/// ([`Error::ChangesLost`]); [`crate::EngineOptions::kept_changes_bytes`] keeps them for longer.
+/// It keeps no records alive: a record that is collected before the walk reaches it ends the walk
+/// with [`Error::ChangesLost`]. [`crate::EngineOptions::kept_changes_bytes`] keeps records for
+/// longer.
 pub struct Changes {
     store: Arc<OpenStore>,
     table: TableId,
     prefix: Vec<u8>,
     is_durable_only: bool,
-    /// The last sequence number that was looked at.
+    /// The last sequence number that the walk has looked at.
     sequence: u64,
 }
 
@@ -60,7 +62,7 @@ impl std::fmt::Debug for Changes {
 }
 
 impl Changes {
-    /// The writes of `table` after `since`.
+    /// The changes of `table` after `since`.
     pub(crate) fn of(store: &Arc<OpenStore>, table: TableId, since: u64) -> Result<Changes> {
         let changes = Changes {
             store: Arc::clone(store),
@@ -77,31 +79,31 @@ impl Changes {
         Ok(changes)
     }
 
-    /// The same, of keys that begin with `prefix`.
+    /// Restricts the walk to keys that begin with `prefix`.
     #[must_use]
     pub fn with_prefix(self, prefix: &[u8]) -> Changes {
         Changes { prefix: prefix.to_vec(), ..self }
     }
 
-    /// The same, of writes that survive the loss of the machine's power: where there is no other
-    /// left, a step waits for a sync.
+    /// Restricts the walk to durable writes, which survive a loss of power. If only writes that are
+    /// not durable are left, a step waits for a sync.
     #[must_use]
     pub fn durable_only(self) -> Changes {
         Changes { is_durable_only: true, ..self }
     }
 
-    /// The last sequence number that was looked at: a walk that begins after it goes on where this
-    /// one is.
+    /// The last sequence number that the walk has looked at. A walk that begins after it continues
+    /// where this one is.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The next step.
+    /// Goes one step.
     ///
     /// # Errors
-    /// [`Error::ChangesLost`] if records were collected that come next; [`Error::Corruption`];
-    /// [`Error::Poisoned`] if nothing further will ever be durable.
+    /// [`Error::ChangesLost`] if the next records were collected; [`Error::Corruption`] if a record
+    /// is damaged; [`Error::Poisoned`] if nothing further will ever be durable.
     pub fn step(&mut self) -> Result<ChangeStep> {
         let last = self.last_readable()?;
         let list = self.store.journal.segments().list();
@@ -116,7 +118,8 @@ impl Changes {
             let sequence = self.sequence + 1;
             let Some(segment) = list.find(sequence) else { return Err(self.lost(&list, last)) };
             let Some(offset) = segment.offset(sequence) else {
-                // Zeros say that there is none; so does a page that cannot be read.
+                // A zero offset means that the record was collected, or that the page could not be
+                // read.
                 segment.check_offsets()?;
                 return Err(self.lost(&list, last));
             };
@@ -130,7 +133,7 @@ impl Changes {
         Ok(ChangeStep::Others)
     }
 
-    /// The last sequence number that may be told.
+    /// The last sequence number that the walk may return.
     fn last_readable(&self) -> Result<u64> {
         let last = self.store.ledger.published_sequence();
         if !self.is_durable_only || self.sequence >= last {
@@ -143,7 +146,7 @@ impl Changes {
         Ok(last.min(sync.durable_sequence()))
     }
 
-    /// The user's key of `record`, if it is one that is asked for.
+    /// The user's key of `record`, if the walk asks for it.
     fn key_of(&self, record: &Record<'_>) -> Option<Vec<u8>> {
         let (table, key) = split_internal_key(record.key)?;
         (table == self.table.0 && key.starts_with(&self.prefix)).then(|| key.to_vec())

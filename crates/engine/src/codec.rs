@@ -1,5 +1,5 @@
-//! The pieces that all files on disk are made of (`docs/format.md`): the file header, checksums,
-//! varints and internal keys.
+//! The parts that all files on disk are made of (`docs/format.md`): file header, checksums, varints
+//! and internal keys.
 
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -18,17 +18,17 @@ pub const HEAD_LENGTH_MAX: usize = 64 << 10;
 pub const VALUE_LENGTH_HARD_MAX: usize = (4 << 30) - (1 << 20);
 /// The longest term of an index entry, in bytes.
 pub const TERM_LENGTH_MAX: usize = 512;
-/// The longest key of an index entry, in bytes: a term of which every byte is escaped, its end, and
-/// the key of an object.
+/// The longest key of an index entry, in bytes: a term of which every byte is escaped, the mark
+/// that ends the term, and the key of an object.
 pub(crate) const INDEX_KEY_LENGTH_MAX: usize = 2 * TERM_LENGTH_MAX + 2 + KEY_LENGTH_MAX;
-/// Bytes of the table number that stands before the user's key.
+/// Length of the table number that precedes the user's key in an internal key, in bytes.
 pub(crate) const TABLE_PREFIX_LENGTH: usize = 2;
 /// The longest internal key, in bytes.
 pub(crate) const INTERNAL_KEY_LENGTH_MAX: usize = TABLE_PREFIX_LENGTH + INDEX_KEY_LENGTH_MAX;
 /// The longest varint, in bytes.
 pub(crate) const VARINT_LENGTH_MAX: usize = 10;
 
-/// The kind of file that a header announces.
+/// The kind of a file, which its header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Manifest,
@@ -53,16 +53,17 @@ pub(crate) struct FileHeader {
     /// The format version of the file.
     pub(crate) version: u16,
     pub(crate) store_identity: u64,
-    /// Number of the segment or table, or the manifest's edition.
+    /// Number of the segment or table; for a manifest its version counter.
     pub(crate) number: u64,
     /// Journal: the segment's first sequence number; otherwise zero.
     pub(crate) first_sequence: u64,
-    /// Journal: the mounting of the file system in which the segment was made; otherwise zero.
+    /// Journal: identity of the mount of the file system in which the segment was made; otherwise
+    /// zero.
     pub(crate) mount_identity: [u8; 16],
 }
 
 impl FileHeader {
-    /// The header of a manifest or table that is written now.
+    /// The header of a manifest or table that is being written.
     pub(crate) fn new(kind: FileKind, store_identity: u64, number: u64) -> FileHeader {
         FileHeader {
             kind,
@@ -114,8 +115,8 @@ impl FileHeader {
         })
     }
 
-    /// Decodes as [`FileHeader::decode`] does, and checks that the file is the expected one of this
-    /// store.
+    /// Decodes as [`FileHeader::decode`] does, and checks that the header has this store identity
+    /// and file number.
     pub(crate) fn decode_expected(
         bytes: &[u8],
         kind: FileKind,
@@ -138,13 +139,14 @@ impl FileHeader {
 pub(crate) use crate::bytes::{read_u16, read_u32, read_u64};
 pub(crate) use crate::crc::checksum;
 
-/// The seed that binds a checksum to numbers: crc32c of their 8 bytes each.
+/// The initial CRC of a checksum that also covers `numbers` (store identity, file number, offset):
+/// the crc32c of their little-endian bytes.
 #[inline]
 pub(crate) fn checksum_seed(numbers: &[u64]) -> u32 {
     numbers.iter().fold(0, |seed, number| checksum(seed, &number.to_le_bytes()))
 }
 
-/// Appends `value` with 7 bits a byte, least significant first.
+/// Appends `value` as a varint: 7 bits per byte, least significant first.
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -154,7 +156,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that `value` takes as a varint.
+/// The bytes that `value` takes as a varint.
 #[inline]
 pub(crate) fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
@@ -168,11 +170,12 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
         *bytes = &bytes[1..];
         return Some(u64::from(first));
     }
-    // Up to 8 bytes in one read: lengths and times come with every look-up.
+    // Up to 8 bytes in one read: every look-up decodes several varints.
     if let Some(word) = bytes.first_chunk::<8>().map(|word| u64::from_le_bytes(*word)) {
         let ends = !word & 0x8080_8080_8080_8080;
         if ends != 0 {
-            // All up to the first byte without the upper bit.
+            // Keep the bits up to the first byte whose upper bit is clear, and drop the bytes
+            // behind it.
             let word = word & (ends ^ (ends - 1)) & 0x7f7f_7f7f_7f7f_7f7f;
             let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
             let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
@@ -184,7 +187,7 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     take_long_varint(bytes)
 }
 
-/// As [`take_varint`], byte by byte.
+/// Decodes as [`take_varint`] does, byte by byte.
 fn take_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for (index, byte) in bytes.iter().take(VARINT_LENGTH_MAX).enumerate() {
@@ -200,8 +203,8 @@ fn take_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// True if two keys are the same. Keys are short, and a call of the library's comparison takes
-/// longer than the comparison.
+/// True if two keys are equal. Keys are short, and calling the library's comparison costs more than
+/// comparing.
 #[inline]
 pub(crate) fn keys_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -211,39 +214,40 @@ pub(crate) fn keys_equal(one: &[u8], other: &[u8]) -> bool {
     else {
         return one.iter().zip(other).all(|(one, other)| one == other);
     };
-    // The last 8 bytes overlap those before.
+    // The last 8 bytes may overlap the chunks that were compared; keys shorter than 8 were handled
+    // above.
     let (one, other) = (one.chunks_exact(8), other.chunks_exact(8));
     one.zip(other).all(|(one, other)| read_u64(one, 0) == read_u64(other, 0))
         && u64::from_le_bytes(*one_last) == u64::from_le_bytes(*other_last)
 }
 
-/// The 64-bit hash of an internal key that filters are built from.
+/// The 64-bit hash of an internal key, for the filters of tables.
 #[inline]
 pub(crate) fn key_hash(internal_key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(internal_key)
 }
 
-/// Room for an internal key on the stack: the table's number, then the user's key. It is set where
-/// it lies, because returning it would copy all of the room.
+/// A buffer on the stack for an internal key: the table number, then the user's key. The key is set
+/// in place, because returning it by value would copy the whole buffer.
 pub(crate) struct InternalKey {
     bytes: [MaybeUninit<u8>; INTERNAL_KEY_LENGTH_MAX],
     length: usize,
 }
 
 impl InternalKey {
-    /// Room without a key.
+    /// A buffer without a key.
     #[inline]
     pub(crate) fn empty() -> InternalKey {
         InternalKey { bytes: [const { MaybeUninit::uninit() }; INTERNAL_KEY_LENGTH_MAX], length: 0 }
     }
 
-    /// Becomes the internal key of an object's `key` in `table`.
+    /// Sets this to the internal key of an object's `key` in `table`.
     #[inline]
     pub(crate) fn set(&mut self, table: u16, key: &[u8]) -> Result<()> {
         self.set_up_to(table, key, KEY_LENGTH_MAX)
     }
 
-    /// Becomes the internal key of an object or of an index entry, which may be longer.
+    /// Sets this to the internal key of an object or of an index entry, which may be longer.
     #[inline]
     pub(crate) fn set_entry(&mut self, table: u16, key: &[u8]) -> Result<()> {
         self.set_up_to(table, key, INDEX_KEY_LENGTH_MAX)
@@ -268,10 +272,10 @@ impl InternalKey {
         Ok(())
     }
 
-    /// The bytes.
+    /// The internal key.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the first `length` bytes were written when that was set.
+        // SAFETY: the first `length` bytes were written when `length` was set.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast::<u8>(), self.length) }
     }
 }
@@ -288,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_return_and_bad_ones_are_refused() {
+    fn varints_round_trip_and_bad_ones_are_refused() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_returns_and_every_flipped_bit_is_noticed() {
+    fn a_header_round_trips_and_every_flipped_bit_is_noticed() {
         let path = Path::new("journal/1");
         let header = FileHeader {
             kind: FileKind::Journal,
@@ -338,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_all_lengths_are_compared_wholly() {
+    fn keys_of_all_lengths_are_compared_in_full() {
         for length in 0..40 {
             let key: Vec<u8> = (0..length).collect();
             assert!(keys_equal(&key, &key.clone()));

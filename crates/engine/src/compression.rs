@@ -1,32 +1,32 @@
 //! Compression of values and blocks.
 //!
-//! What is packed begins with its length unpacked, 4 bytes, so that it can be unpacked into memory
-//! of just the right size. That length comes from disk, and memory is only taken for one that the
-//! packed bytes could really unfold to.
+//! Compressed bytes begin with the length of the original, 4 bytes, so that they can be
+//! decompressed into memory of the right size. The length comes from disk, so memory is allocated
+//! only for a length that the compressed bytes can really expand to.
 
 use std::sync::Arc;
 
 use crate::codec::read_u32;
 
-/// The compression of bytes.
+/// The compression of values or blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// By LZ4's block format: quick to unpack, and mostly saves a third to a half of text.
+    /// The block format of LZ4: fast to decompress, and usually saves a third to a half of text.
     Lz4,
 }
 
-/// Length of the length in front of packed bytes.
+/// The size of the length in front of compressed bytes.
 const LENGTH_SIZE_BYTES: usize = 4;
-/// LZ4 unfolds a byte to at most so many.
+/// The most bytes that one byte of LZ4 data can expand to.
 const UNFOLDING_MAX: usize = 255;
-/// The share of the length that compression has to save to be worth the unpacking.
+/// Compression has to save one in this many of the bytes to be worth the decompression.
 const SAVING_SHARE: usize = 8;
 
 impl Compression {
-    /// The number that stands for it in files.
+    /// The number of this compression in files.
     pub(crate) fn number(self) -> u8 {
         match self {
             Compression::None => 0,
@@ -34,7 +34,7 @@ impl Compression {
         }
     }
 
-    /// The compression with number `number`, if there is one.
+    /// The compression with this number; `None` if it is unknown.
     pub(crate) fn from_number(number: u8) -> Option<Compression> {
         match number {
             0 => Some(Compression::None),
@@ -44,8 +44,8 @@ impl Compression {
     }
 }
 
-/// Appends `bytes`, packed, to `out` if that saves an eighth of them; otherwise leaves `out` as it
-/// is and returns false.
+/// Compresses `bytes` and appends the result to `out`, if that saves at least an eighth. Otherwise
+/// leaves `out` unchanged and returns false.
 pub(crate) fn pack(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let begin = out.len();
     let Ok(length) = u32::try_from(bytes.len()) else { return false };
@@ -66,7 +66,7 @@ pub(crate) fn pack(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The length that `packed` says it has when it is unpacked; `None` if it cannot have that, or if
+/// The length of the original of `packed`; `None` if `packed` cannot expand to that length, or if
 /// it is above `limit`.
 pub(crate) fn unpacked_length(packed: &[u8], limit: usize) -> Option<usize> {
     let rest = packed.len().checked_sub(LENGTH_SIZE_BYTES)?;
@@ -74,7 +74,8 @@ pub(crate) fn unpacked_length(packed: &[u8], limit: usize) -> Option<usize> {
     (length <= limit && length <= rest.saturating_mul(UNFOLDING_MAX)).then_some(length)
 }
 
-/// Unpacks what [`pack`] made; `None` if it is damaged, or above `limit` bytes.
+/// Decompresses the output of [`pack`]; `None` if it is damaged or expands to more than `limit`
+/// bytes.
 pub(crate) fn unpack(packed: &[u8], limit: usize) -> Option<Arc<[u8]>> {
     let length = unpacked_length(packed, limit)?;
     let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
@@ -92,7 +93,7 @@ mod tests {
     const LIMIT: usize = 1 << 20;
 
     #[test]
-    fn only_what_saves_an_eighth_is_packed() {
+    fn bytes_are_packed_only_if_that_saves_an_eighth() {
         let mut out = vec![9];
         assert!(!pack(b"", &mut out));
         assert!(!pack(b"0123456789abcdef", &mut out));
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_lies_takes_no_memory() {
+    fn an_impossible_length_takes_no_memory() {
         let lie = [&u32::MAX.to_le_bytes()[..], &[0; 10]].concat();
         assert_eq!(unpacked_length(&lie, usize::MAX), None);
         assert!(unpack(&lie, usize::MAX).is_none());
@@ -113,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_comes_back(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
+        fn packed_bytes_round_trip(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
             let mut packed = Vec::new();
             if pack(&bytes, &mut packed) {
                 prop_assert!(packed.len() <= bytes.len() - bytes.len() / 8);

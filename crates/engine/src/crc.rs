@@ -1,13 +1,13 @@
-//! The checksum of everything on disk, crc32c, for pieces of a few hundred bytes.
+//! The checksum of everything on disk: crc32c, optimized for pieces of a few hundred bytes.
 //!
-//! The processor's instruction takes 8 bytes and three cycles, and three of them can be under way
-//! at once. Libraries make use of that from some 800 bytes on, because they put the parts together
-//! by tables for a fixed length; a record of 300 bytes then waits for 40 instructions in a row, and
-//! that was 7 % of a GET. Here any piece is cut into three, and put together by two carry-less
-//! multiplications (Gopal et al., "Fast CRC Computation Using PCLMULQDQ Instruction", Intel, 2009),
-//! for which there is a constant for each length.
+//! The processor's crc32 instruction takes 8 bytes and three cycles, and three of them can run in
+//! parallel. Libraries use that only from some 800 bytes on, because they combine the parts with
+//! tables for a fixed length. A record of 300 bytes then waits for 40 instructions in sequence,
+//! which was 7 % of a GET. Here any piece is cut into three, and the parts are combined by two
+//! carry-less multiplications (Gopal et al., "Fast CRC Computation Using PCLMULQDQ Instruction",
+//! Intel, 2009), with a constant for each length.
 
-/// crc32c of `bytes`, started with `seed` (0 for none).
+/// The crc32c of `bytes`; `seed` is the crc32c of preceding bytes, 0 if there are none.
 #[inline]
 pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
@@ -18,9 +18,9 @@ pub(crate) fn checksum(seed: u32, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(seed, bytes)
 }
 
-/// The polynomial, its lowest power first.
+/// The polynomial, with its lowest power in the highest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// x to the power of 8 n 256^i at `[i][n]`: what goes on over so many bytes of zeros.
+/// x to the power of 8 n 256^i at `[i][n]`: the factor that appends that many zero bytes.
 const BYTE_POWERS: [[u32; 256]; 4] = byte_powers();
 
 /// A polynomial times x, modulo [`POLYNOMIAL`].
@@ -58,12 +58,12 @@ const fn byte_powers() -> [[u32; 256]; 4] {
     all
 }
 
-/// A raw sum and bytes that follow what it sums up. Raw sums begin with 0, are not turned at their
-/// end, and add up.
+/// A raw sum, and bytes that follow those that it covers. A raw sum begins with 0 and is not
+/// inverted at the end, so that raw sums can be combined by XOR.
 pub(crate) type RawSum<'a> = (u32, &'a [u8]);
 
-/// crc32c, started with `seed`, of the `length` bytes between two places of a file, whose
-/// beginnings have these raw sums.
+/// The crc32c, with `seed`, of `length` bytes between two places in a file. The raw sums cover the
+/// file from its beginning to these places.
 #[inline]
 pub(crate) fn checksum_between(
     seed: u32,
@@ -82,7 +82,7 @@ pub(crate) fn checksum_between(
     !(raw(whole, to_end) ^ over_zeros(raw(before, to_start) ^ !seed, length))
 }
 
-/// The raw `sum` as it is after `length` bytes of zeros more.
+/// The raw `sum` after appending `length` zero bytes.
 fn over_zeros(sum: u32, length: u32) -> u32 {
     let digits = length.to_le_bytes();
     let nonzero = digits.iter().zip(&BYTE_POWERS).filter(|(digit, _)| **digit != 0);
@@ -103,17 +103,16 @@ mod three_way {
     const WORDS_MAX: usize = 64;
     /// Pieces below it are not worth cutting, in bytes.
     const CUT_MIN: usize = 96;
-    /// For each number of words, what a checksum is multiplied by to go on over as many words of
-    /// zeros.
+    /// For each number of words, the factor that appends that many words of zeros.
     const SHIFTS: [u32; 2 * WORDS_MAX + 1] = shifts();
 
-    /// [`BYTE_POWERS`], each less by a power of 33 (see [`shifts`]).
+    /// [`BYTE_POWERS`], each divided by x to the power of 33 (see [`shifts`]).
     static LESSER_BYTE_POWERS: [[u32; 256]; 4] = lesser_byte_powers();
 
     const fn lesser_byte_powers() -> [[u32; 256]; 4] {
         let (mut lesser, mut left) = (1_u32 << 31, 33);
         while left > 0 {
-            // The polynomial has its highest bit set: this tells whether it was added.
+            // The polynomial has its highest bit set, so that bit tells whether it was added.
             let is_reduced = lesser & 1 << 31 != 0;
             lesser = if is_reduced { (lesser ^ POLYNOMIAL) << 1 | 1 } else { lesser << 1 };
             left -= 1;
@@ -130,7 +129,7 @@ mod three_way {
         all
     }
 
-    /// As [`super::checksum_between`].
+    /// Computes the same as [`super::checksum_between`].
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     pub(super) fn checksum_between(
         seed: u32,
@@ -142,7 +141,7 @@ mod three_way {
         !(whole ^ over_zeros(before ^ !seed, length))
     }
 
-    /// As [`super::over_zeros`].
+    /// Computes the same as [`super::over_zeros`].
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     pub(super) fn over_zeros(sum: u32, length: u32) -> u32 {
@@ -155,7 +154,7 @@ mod three_way {
         sum as u32
     }
 
-    /// The product of a sum and a polynomial, and a power of 33 more.
+    /// The product of a sum, a polynomial, and x to the power of 33.
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     fn times(sum: u64, other: u32) -> u64 {
@@ -164,8 +163,8 @@ mod three_way {
         _mm_crc32_u64(0, _mm_cvtsi128_si64(product) as u64)
     }
 
-    /// x to the power of 64 n - 33: the product of two reflected polynomials is one power short,
-    /// and the reduction multiplies by x to the power of 32.
+    /// x to the power of 64 n - 33 for n words: the product of two reflected polynomials is one
+    /// power short, and the reduction multiplies by x to the power of 32.
     const fn shifts() -> [u32; 2 * WORDS_MAX + 1] {
         let mut all = [0; 2 * WORDS_MAX + 1];
         let mut power = 1 << 31;
@@ -182,7 +181,7 @@ mod three_way {
         all
     }
 
-    /// `sum` as it is after `words` words of zeros more.
+    /// The `sum` after appending `words` words of zeros.
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     fn shifted(sum: u64, words: usize) -> u64 {
@@ -210,7 +209,7 @@ mod three_way {
         !of_words(sum as u32, bytes)
     }
 
-    /// Goes on over a few words, and less than one.
+    /// Appends some whole words and a rest of less than a word.
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     fn of_words(sum: u32, bytes: &[u8]) -> u32 {
@@ -223,7 +222,7 @@ mod three_way {
         of_rest(sum as u32, rest)
     }
 
-    /// Goes on over less than 8 bytes.
+    /// Appends less than 8 bytes.
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     #[inline]
     fn of_rest(mut sum: u32, bytes: &[u8]) -> u32 {
@@ -247,9 +246,9 @@ mod three_way {
 mod tests {
     use super::{checksum, checksum_between, over_zeros};
 
-    /// Both ways to carry a sum over zeros, in lengths of up to three digits.
+    /// Tests both implementations of appending zeros, with lengths of up to three digits.
     #[test]
-    fn a_sum_between_two_places_is_that_of_the_bytes_there() {
+    fn the_sum_between_two_places_is_that_of_the_bytes_between() {
         let raw = |bytes: &[u8]| !checksum(u32::MAX, bytes);
         let bytes: Vec<u8> = (0..70_000_u32).map(|n| (n.wrapping_mul(77_777) >> 7) as u8).collect();
         for (start, end) in [(0, 0), (3, 4), (9, 265), (1, 258), (40, 70_000)] {
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_crc32c_for_all_lengths_and_seeds() {
+    fn the_checksum_is_crc32c_for_all_lengths_and_seeds() {
         // RFC 3720, B.4.
         assert_eq!(checksum(0, &[0; 32]), 0x8a91_36aa);
         assert_eq!(checksum(0, &[0xff; 32]), 0x62a8_ab43);

@@ -1,9 +1,9 @@
-//! Cutting the journal's tail off on request, where an opening refuses to.
+//! Cutting off the journal's tail on request, for journals that an opening refuses.
 //!
-//! An opening cuts a tail off that was torn by a loss of power. If something shows that the missing
-//! record had been safe, it refuses: there is damage. An operator who knows better, because the
-//! store is an image of a volume that was in use, or because what follows the damage may go, says
-//! so here.
+//! An opening cuts off a tail that a loss of power has torn. If there is proof that the missing
+//! record was durable, it refuses, because the store is damaged. An operator can then decide to cut
+//! the tail off all the same, because the store is an image of a volume in use, or because the
+//! records behind the damage may be lost.
 
 use std::path::Path;
 
@@ -14,9 +14,10 @@ use crate::folder::take_lock;
 use crate::journal::{self, CutPart};
 use crate::ledger::Manifest;
 
-/// Cuts the journal of the store in `directory`, which must not be open, off behind the last record
-/// up to which all are there, and says what is dropped by that. Files that held something of it
-/// are kept under other names, which nobody reads. Of an intact store nothing is dropped.
+/// Cuts off the journal of the store in `directory` behind the last record up to which no record is
+/// missing. The store must not be open. Returns the parts that were dropped. Files with dropped
+/// parts are kept under other names, which the engine never reads. Nothing is dropped from an
+/// intact store.
 ///
 /// ```
 /// # use pellucid_engine::*;
@@ -32,9 +33,9 @@ use crate::ledger::Manifest;
 /// ```
 ///
 /// # Errors
-/// [`crate::Error::Locked`] if the store is open; [`crate::Error::Corruption`] if the tables hold
-/// more than the journal would then, which [`crate::salvage`] cures; and failures of the file
-/// system.
+/// [`crate::Error::Locked`] if the store is open; [`crate::Error::Corruption`] if the tables would
+/// then hold records that the journal does not; [`crate::salvage`] repairs that; and failures of
+/// the file system.
 pub fn cut_tail(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Vec<CutPart>> {
     let directory = directory.as_ref();
     let _lock = take_lock(files, directory)?;

@@ -1,8 +1,8 @@
 //! The definition of a table: the options that it was made with, and their encoding.
 //!
-//! A definition is written once, when its table is made, as the head of the table's entry in the
+//! A definition is written once, when its table is created, as the head of the table's entry in the
 //! catalogue (`docs/format.md`, Definition). So it is in the journal like every other record, and
-//! recovery, backup, rebuilding and salvage know nothing of it.
+//! recovery, backup, rebuilding and salvage need no code for it.
 
 use crate::codec::{read_u16, read_u32};
 use crate::compression::Compression;
@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::rules::{HELD_VALUE_LENGTH_MAX, TableRule, TableRules};
 use crate::table_id::{CATALOGUE_TABLE, TableId};
 
-/// The version of the definitions that this build writes, and the highest that it reads.
+/// The version of the definitions that this build writes, and the only one that it reads.
 const DEFINITION_VERSION: u16 = 2;
-/// Length of a definition before the name of the metadata extractor.
+/// The length of a definition up to the name of the metadata extractor, in bytes.
 const DEFINITION_LENGTH: usize = 24;
 /// The longest name of a metadata extractor, in bytes.
 pub const EXTRACTOR_NAME_LENGTH_MAX: usize = 255;
@@ -25,7 +25,7 @@ const FLAGS_KNOWN: u32 = FLAG_HEAD_ONLY;
 const KIND_OBJECTS: u8 = 1;
 const KIND_INDEX: u8 = 2;
 
-/// The options of a table. They are chosen when the table is made, and stay.
+/// The options of a table. They are chosen when the table is created, and never change.
 ///
 /// ```
 /// use pellucid_engine::TableOptions;
@@ -35,22 +35,22 @@ const KIND_INDEX: u8 = 2;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
-    /// The table holds keys and heads, and refuses values. A read is then answered by the ledger
-    /// alone. The journal has a record of each write all the same, without a value: from it the
-    /// ledger is replayed and rebuilt.
+    /// True if the table holds keys and heads only, and refuses values. The ledger alone then
+    /// answers every read. The journal still has a record of each write, without a value, so that
+    /// the ledger can be replayed and rebuilt.
     pub head_only: bool,
-    /// The name of the [`crate::MetadataExtractor`] that derives the heads of the table. Writes are
-    /// refused while no rule of that name is in [`crate::EngineOptions::metadata_extractors`];
-    /// reads go on.
+    /// The name of the [`crate::MetadataExtractor`] that derives the heads of the table. While no
+    /// extractor of that name is in [`crate::EngineOptions::metadata_extractors`], writes are
+    /// refused; reads still work.
     pub metadata_extractor: Option<String>,
-    /// Values up to this length, in bytes, are held in the ledger beside the journal: reading them
-    /// never touches the journal. At most [`HELD_VALUE_LENGTH_MAX`]; 0 for none.
+    /// The longest value that is also held in the ledger, in bytes: reading such a value never
+    /// touches the journal. At most [`HELD_VALUE_LENGTH_MAX`]; 0 for none.
     pub held_value_length_max: u32,
-    /// The compression of values in the journal. One is left as it is where that would not save an
-    /// eighth.
+    /// The compression of values in the journal. A value stays uncompressed if compression would
+    /// not save at least an eighth of it.
     pub value_compression: Compression,
-    /// The compression of the blocks of the ledger that hold the table's keys, heads and held
-    /// values. Reads unpack a block, unless it is among those kept unpacked in memory.
+    /// The compression of the ledger's blocks that hold the table's keys, heads and held values.
+    /// Reads decompress a block, unless it is in the cache of decompressed blocks.
     pub block_compression: Compression,
 }
 
@@ -71,12 +71,12 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// True if a write to the table needs nothing but itself.
+    /// True if a write to the table needs no additions.
     pub(crate) fn is_plain(&self) -> bool {
         !self.head_only && self.metadata_extractor.is_none()
     }
 
-    /// Refuses options that cannot work together.
+    /// Refuses invalid options and combinations of options.
     pub(crate) fn check(&self) -> Result<()> {
         let what = match &self.metadata_extractor {
             Some(name) if name.is_empty() || name.len() > EXTRACTOR_NAME_LENGTH_MAX => {
@@ -96,7 +96,7 @@ impl TableOptions {
         Err(Error::Option { what })
     }
 
-    /// The difference from `wanted`, if there is one.
+    /// Describes the difference from `wanted`, if there is one.
     pub(crate) fn difference(&self, wanted: &TableOptions) -> Option<String> {
         let rule = |options: &TableOptions| match &options.metadata_extractor {
             Some(name) => format!("the metadata extractor `{name}`"),
@@ -120,7 +120,7 @@ impl TableOptions {
             .then(|| format!("it has {}, and not {}", kept(self), kept(wanted)))
     }
 
-    /// The rule that follows for each entry.
+    /// The rule for the table's entries that follows from the options.
     fn rule(&self) -> TableRule {
         TableRule {
             held_length_max: self.held_value_length_max,
@@ -130,7 +130,7 @@ impl TableOptions {
     }
 }
 
-/// The kind of entries under a table number.
+/// The kind of the entries under a table number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TableKind {
     /// Objects of the embedder.
@@ -169,14 +169,14 @@ impl Definition {
         bytes
     }
 
-    /// Sets the rule of the table among `rules`.
+    /// Sets the rule of the table in `rules`.
     pub(crate) fn note_rule(&self, rules: &TableRules) {
         if let TableKind::Objects(options) = &self.kind {
             rules.set(self.table.0, options.rule());
         }
     }
 
-    /// Decodes a definition of any version up to this build's own; says why if it cannot be read.
+    /// Decodes a definition. Returns the reason as an error if it cannot be read.
     pub(crate) fn decode(bytes: &[u8]) -> std::result::Result<Definition, &'static str> {
         if bytes.len() < DEFINITION_LENGTH {
             return Err("a definition of a table is cut short");
@@ -194,8 +194,8 @@ impl Definition {
     }
 }
 
-/// Decodes all but the number and the version. An option that this build does not know could change
-/// the meaning of the table's entries, so it is refused.
+/// Decodes everything but the number and the version. Unknown options are refused, because they
+/// could change the meaning of the table's entries.
 fn decode_kind(bytes: &[u8]) -> std::result::Result<TableKind, &'static str> {
     let Some((fixed, rule)) = bytes.split_first_chunk::<DEFINITION_LENGTH>() else {
         return Err("a definition of a table is cut short");
@@ -270,14 +270,15 @@ mod tests {
     }
 
     #[test]
-    fn definitions_return_and_no_cut_or_strange_byte_changes_one_unnoticed() {
+    fn definitions_round_trip_and_every_cut_or_flipped_bit_is_noticed() {
         for definition in all() {
             let bytes = definition.encode();
             assert_eq!(Definition::decode(&bytes), Ok(definition.clone()));
             for length in 0..bytes.len() {
                 assert!(Definition::decode(&bytes[..length]).is_err(), "{length}");
             }
-            // Bytes beyond number and version: whatever is not understood is refused.
+            // The bytes after number and version: a flipped bit is refused, or changes the
+            // definition.
             for (index, bit) in (4..bytes.len()).flat_map(|i| (0..8).map(move |bit| (i, bit))) {
                 let mut flipped = bytes.clone();
                 flipped[index] ^= 1 << bit;
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_cannot_work_are_refused() {
+    fn invalid_options_are_refused() {
         let rule = |name: &str| Some(name.to_owned());
         let with = |head_only, metadata_extractor| TableOptions {
             head_only,

@@ -1,7 +1,7 @@
-//! The tables and indexes of a store that is not open: what an operator is told of them.
+//! The tables and indexes of a store that is not open, for the report to an operator.
 //!
-//! The catalogue is read where it lies: at the front of the ledger's tables, and in the part of the
-//! journal that is in no table yet. What cannot be read is left out, and named.
+//! The catalogue is read from the files: from the front of the ledger's tables, and from the part
+//! of the journal that is not in tables yet. Files that cannot be read are left out, and reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,20 +23,21 @@ use crate::table_id::CATALOGUE_TABLE;
 /// A table of objects, or an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefinitionReport {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The number under which its entries are kept.
     pub number: u16,
-    /// The number of the table that it is an index of; `None` for a table of objects.
+    /// The number of the table that the index belongs to; `None` for a table of objects.
     pub index_of: Option<u16>,
-    /// The options of a table of objects.
+    /// The options of a table of objects; the default options for an index.
     pub options: TableOptions,
 }
 
-/// The catalogue's entries: key, and the sequence number and head of the newest one.
+/// The entries of the catalogue: by key, the sequence number and the head of the newest one.
 type Entries = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
-/// The definitions of a store by number, and an error for each file in which some cannot be read.
+/// The definitions of a store by number, and an error for each file or definition that cannot be
+/// read.
 pub(crate) fn read_definitions(
     files: &dyn FileSystem,
     directory: &Path,
@@ -44,7 +45,7 @@ pub(crate) fn read_definitions(
 ) -> (Vec<DefinitionReport>, Vec<Error>) {
     let (mut entries, mut problems) = (Entries::new(), Vec::new());
     let mut note = |outcome: Result<()>| match outcome {
-        // An open store removes what it needs no more.
+        // If the store is open, it may have removed a file that is no longer needed.
         Err(error) if error.is_missing() => {}
         outcome => problems.extend(outcome.err()),
     };
@@ -77,7 +78,7 @@ pub(crate) fn read_definitions(
     (definitions, problems)
 }
 
-/// Notes an entry if it is one of the catalogue.
+/// Notes an entry if it belongs to the catalogue; returns true if it does.
 fn note(entries: &mut Entries, key: &[u8], sequence: u64, head: &[u8]) -> bool {
     let prefix = CATALOGUE_TABLE.to_be_bytes();
     let Some(key) = key.strip_prefix(&prefix[..TABLE_PREFIX_LENGTH]) else { return false };

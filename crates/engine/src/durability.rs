@@ -4,17 +4,18 @@ use pellucid_clock::Ticks;
 
 use crate::error::Result;
 
-/// The times of the sync that made a write durable, on the engine's clock. Zero ticks if
-/// the write was durable before anybody asked.
+/// The times of the sync that made a write durable, on the engine's clock. If the write was durable
+/// before the call, these are the times of the last sync, which ended before; zero ticks if there
+/// was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
-    /// The beginning: the time from the write to here is the wait for the group.
+    /// The beginning of the sync: the time from the write until then is the wait for the group.
     pub begun: Ticks,
-    /// The end.
+    /// The end of the sync.
     pub ended: Ticks,
-    /// Its number among the background jobs ([`crate::Engine::activity`]).
+    /// The number of the sync among the background jobs ([`crate::Engine::activity`]).
     pub job: u64,
 }
 
-/// Called once a write is durable, or cannot become durable any more.
+/// A callback that is called once a write is durable, or once it cannot become durable any more.
 pub type DurableCallback = Box<dyn FnOnce(Result<SyncTimes>) + Send>;

@@ -1,4 +1,4 @@
-//! The engine: the face that an embedder holds, from opening to closing.
+//! The engine: the type through which a program uses a store, from opening to closing.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -26,10 +26,10 @@ use crate::stats::{Collected, EngineStats, MemoryFigures, MemoryShare};
 use crate::table_id::{IndexId, TableId};
 use crate::tables;
 
-/// A store that is open. Clones are the same store, for any number of threads.
+/// An open store. Clones share the same store, and may be used by any number of threads.
 ///
-/// Dropping the last clone without [`Engine::close`] loses nothing that was acknowledged; the next
-/// opening then replays the end of the journal.
+/// Dropping the last clone without [`Engine::close`] loses no acknowledged write, but the next
+/// opening has to replay the end of the journal.
 ///
 /// ```
 /// use pellucid_engine::{Acknowledgement, Condition, Engine, EngineOptions, Error, Operation};
@@ -68,8 +68,8 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// Opens the store in `directory`, which is made if it does not exist. Everything that was
-    /// acknowledged before is there again.
+    /// Opens the store in `directory`; creates the directory and the store if they do not exist.
+    /// Every write that was acknowledged before is readable again.
     ///
     /// # Errors
     /// If the store is open already, if its files are damaged, or if the file system fails.
@@ -78,8 +78,8 @@ impl Engine {
         Ok(Engine { store: Arc::new(store) })
     }
 
-    /// The table called `name`, whatever its options are; it is made with the default ones if there
-    /// is none. Its name has 1 to [`crate::KEY_LENGTH_MAX`] bytes.
+    /// Returns the table called `name`, whatever its options are. If there is none, creates it with
+    /// default options. A name has 1 to [`crate::KEY_LENGTH_MAX`] bytes.
     ///
     /// # Errors
     /// As [`Engine::write`], and [`crate::Error::TablesExhausted`].
@@ -87,7 +87,8 @@ impl Engine {
         tables::table(&self.store, name)
     }
 
-    /// The table called `name`, which has these options; it is made with them if there is none.
+    /// Returns the table called `name`, which must have these options. If there is none, creates it
+    /// with them.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -109,9 +110,10 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::TableDiffers`] if there is one with other options;
-    /// [`crate::Error::ExtractorMissing`] if one is to be made whose metadata extractor is not
-    /// registered; [`crate::Error::Option`] for options that cannot work; and as [`Engine::table`].
+    /// [`crate::Error::TableDiffers`] if a table of that name has other options;
+    /// [`crate::Error::ExtractorMissing`] if the table has to be created and its metadata extractor
+    /// is not registered; [`crate::Error::Option`] for invalid options; and the errors of
+    /// [`Engine::table`].
     pub fn table_with(&self, name: &str, options: &TableOptions) -> Result<TableId> {
         tables::table_with(&self.store, name, options)
     }
@@ -129,10 +131,9 @@ impl Engine {
         self.store.catalogue.read().tables()
     }
 
-    /// The index called `name` of `table`; it is made if there is none. Its name has 1 to
-    /// [`crate::INDEX_NAME_LENGTH_MAX`] bytes. An index that is made for a table with objects knows
-    /// nothing of these: it has the entries that writes add
-    /// ([`crate::Operation::with_index_changes`]).
+    /// Returns the index called `name` of `table`; creates it if there is none. A name has 1 to
+    /// [`crate::INDEX_NAME_LENGTH_MAX`] bytes. An index can be created only while its table has no
+    /// objects. Its entries are those that writes add ([`crate::Operation::with_index_changes`]).
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -154,9 +155,10 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::IndexLate`] if there is none and the table has objects: the engine does not
-    /// know their terms. [`crate::Error::TableUnknown`], [`crate::Error::TablesExhausted`], an
-    /// [`crate::Error::Option`] for such a name, and as [`Engine::write`].
+    /// [`crate::Error::IndexLate`] if the index does not exist and the table has objects: the
+    /// engine does not know their terms. [`crate::Error::TableUnknown`],
+    /// [`crate::Error::TablesExhausted`], [`crate::Error::Option`] for an invalid name, and the
+    /// errors of [`Engine::write`].
     pub fn index(&self, table: TableId, name: &str) -> Result<IndexId> {
         tables::index(&self.store, table, name)
     }
@@ -167,22 +169,22 @@ impl Engine {
         self.store.catalogue.read().indexes(table)
     }
 
-    /// The head and the value of `key`, if it is there. An empty value is not read from the
-    /// journal, because the ledger says all of it.
+    /// The head and the value of `key`, if it is there. An empty value costs no read of the
+    /// journal, because the ledger already tells that the value is empty.
     ///
     /// # Errors
-    /// [`crate::Error::Corruption`] if a block or the record is damaged: what cannot be read is
-    /// never taken for absent.
+    /// [`crate::Error::Corruption`] if a block or the record is damaged: a key that cannot be read
+    /// is never reported as absent.
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
         let read = self.get_timed(table, key, ReadMode::MayBlock, &mut Timeline::off());
         read.map(Read::value)
     }
 
-    /// As [`Engine::get`], in `mode`, with the parts of the read in `timeline`.
+    /// Reads as [`Engine::get`] does, in `mode`, and records the parts of the read in `timeline`.
     ///
-    /// With [`ReadMode::InMemory`] the first slow read after a while without any is waited for: it
-    /// is the one that tells that they are slow.
+    /// With [`ReadMode::InMemory`], a read may still wait for the medium once, if reads were fast
+    /// until then: that slow read is how the engine learns that reads are slow.
     ///
     /// # Errors
     /// As [`Engine::get`].
@@ -199,7 +201,7 @@ impl Engine {
         reader.in_mode(mode, timeline, get)
     }
 
-    /// All facts of `key` but its value, if it is there. The journal is not touched.
+    /// Everything about `key` except its value, if the key is there. The journal is not touched.
     ///
     /// # Errors
     /// As [`Engine::get`].
@@ -209,7 +211,7 @@ impl Engine {
         read.map(Read::value)
     }
 
-    /// As [`Engine::head`], in the way of [`Engine::get_timed`].
+    /// Reads as [`Engine::head`] does, with the mode and the timeline of [`Engine::get_timed`].
     ///
     /// # Errors
     /// As [`Engine::get`].
@@ -226,28 +228,30 @@ impl Engine {
         reader.in_mode(mode, timeline, head)
     }
 
-    /// Has `reads` make reads that belong together on a thread that must not wait, in the mode that
-    /// it is given ([`Engine::snapshot_in`]). `reads` says whether all of them found their data in
-    /// memory, and so does this; otherwise all of them are to be made again on a thread that may
+    /// Runs `reads`, a group of reads on a thread that must not wait, and passes it the read mode
+    /// to use ([`Engine::snapshot_in`]). Returns what `reads` returns: true if all of them found
+    /// their data in memory. If false, the caller repeats the whole group on a thread that may
     /// wait.
     pub fn all_in_memory(&self, reads: impl FnOnce(ReadMode) -> bool) -> bool {
         self.store.reader.all_in_memory(reads)
     }
 
-    /// True if no read of late had to wait for the medium. Only a hint: the next one may.
+    /// True if no recent read had to wait for the medium. This is only a hint: the next read may
+    /// wait.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         !self.store.reader.is_slow()
     }
 
-    /// Writes all operations or none, a [`crate::Batch`] for example. They are visible to readers
-    /// on return, and safe as `acknowledgement` says; with [`Acknowledgement::Disk`] that is still
-    /// to come if [`Written::pending`] says so, because this call never waits for the medium.
+    /// Writes all of `operations` or none; a [`crate::Batch`] can be passed. The writes are visible
+    /// to readers on return, and as safe as `acknowledgement` asks for. This call never waits for
+    /// the medium: with [`Acknowledgement::Disk`] it may return with [`Written::pending`] set, and
+    /// the writes are then not durable yet.
     ///
     /// # Errors
     /// [`crate::Error::ConditionFailed`], [`crate::Error::DiskFull`], [`crate::Error::Exhausted`]
-    /// and errors of limits leave everything as before. [`crate::Error::Poisoned`] says that no
-    /// write is taken any more.
+    /// and errors about limits leave everything as before. After [`crate::Error::Poisoned`] the
+    /// engine refuses all writes.
     pub fn write(
         &self,
         operations: &[Operation<'_>],
@@ -256,7 +260,7 @@ impl Engine {
         self.write_timed(operations, acknowledgement, &mut Timeline::off())
     }
 
-    /// As [`Engine::write`], with the parts of the write in `timeline`.
+    /// Writes as [`Engine::write`] does, and records the parts of the write in `timeline`.
     ///
     /// # Errors
     /// As [`Engine::write`].
@@ -279,7 +283,7 @@ impl Engine {
         Ok(Written { sequence, pending })
     }
 
-    /// Sets one key, with an empty head; [`Engine::write`] takes more.
+    /// Sets one key, with an empty head and without conditions; [`Engine::write`] offers both.
     ///
     /// # Errors
     /// As [`Engine::write`].
@@ -304,26 +308,27 @@ impl Engine {
         self.store.journal.sync().wait_durable(sequence)
     }
 
-    /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more.
-    /// The callback runs on the sync thread, which serves everybody, so it must be short; or at
-    /// once on this thread, if there is nothing to wait for or no sync thread.
+    /// Calls `callback` once everything up to `sequence` is on the medium, or once that has become
+    /// impossible. The callback runs on the sync thread, which serves all callers, so it must be
+    /// short. If there is nothing to wait for, or no sync thread, it runs on the calling thread,
+    /// before this returns.
     pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
         self.store.journal.sync().when_durable(sequence, callback);
     }
 
-    /// The store as it is now.
+    /// A snapshot of the store as it is now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_in(ReadMode::MayBlock)
     }
 
-    /// The store as it is now, with the mode of the snapshot's reads and scans.
+    /// A snapshot of the store as it is now, whose reads and scans use `mode`.
     #[must_use]
     pub fn snapshot_in(&self, mode: ReadMode) -> Snapshot {
         Snapshot::of(&self.store, mode)
     }
 
-    /// The keys of a range, as they are now.
+    /// A scan of the keys of a range, as they are now.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -359,8 +364,8 @@ impl Engine {
         self.snapshot().scan(table, start, end, direction)
     }
 
-    /// The writes of `table` after the sequence number `since`, in their order. After zero come all
-    /// there ever were, as long as none was collected.
+    /// The writes of `table` after the sequence number `since`, in the order of their sequence
+    /// numbers. After zero come all writes that there ever were, as long as none was collected.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -384,7 +389,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`crate::Error::ChangesLost`] if the journal does not hold all of them any more.
+    /// [`crate::Error::ChangesLost`] if the journal no longer holds all of them.
     pub fn changes(&self, table: TableId, since: u64) -> Result<Changes> {
         Changes::of(&self.store, table, since)
     }
@@ -403,8 +408,8 @@ impl Engine {
         self.snapshot().scan_index(index, selection)
     }
 
-    /// Writes everything to tables that is only in memory and the journal, so that an opening has
-    /// nothing to replay.
+    /// Flushes: writes to tables everything that is so far only in memory and in the journal, so
+    /// that the next opening has nothing to replay.
     ///
     /// # Errors
     /// If the file system fails.
@@ -412,8 +417,8 @@ impl Engine {
         self.store.writer.flush()
     }
 
-    /// Writes everything to tables that was written before, and merges all tables of the ledger
-    /// into one level. Writes go on meanwhile.
+    /// Flushes everything that was written before, and merges all tables of the ledger into one
+    /// level. Other threads can write meanwhile.
     ///
     /// # Errors
     /// If the file system fails.
@@ -422,11 +427,13 @@ impl Engine {
         self.store.ledger.compact_all()
     }
 
-    /// Collects the segments of the journal of which most is dead, one after another, until no more
-    /// than a fourteenth of the journal is, or no segment is left of which a tenth is, and returns
-    /// when that is done. What was flushed counts, and is dead once a merge has dropped it: after
-    /// [`Engine::flush`] and [`Engine::compact`], that is all that can go. The engine does it by
-    /// itself, in the background, once 55 % of a segment is dead.
+    /// Collects garbage in the journal: rewrites the segments with the largest share of dead bytes,
+    /// one after another, and returns when that is done. It stops once no more than a fourteenth of
+    /// the journal is dead, or no segment is left of which at least a tenth is dead. A record
+    /// counts as dead only once the newer write of its key was flushed and a merge has dropped the
+    /// old entry: call [`Engine::flush`] and [`Engine::compact`] before to free all that can be
+    /// freed. The engine also collects by itself, in the background, once 55 % of a segment is dead
+    /// (see [`EngineOptions::dead_share`]).
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -458,8 +465,8 @@ impl Engine {
     }
 
     /// Makes a backup of the store, as it is now, in `directory`, which must be empty or not exist.
-    /// Reads and writes go on; writes wait for what is in memory to be written to tables. The
-    /// backup is a store of its own that [`Engine::open`] and [`crate::restore`] take.
+    /// Reads go on meanwhile; writes wait until the data in memory is flushed. The backup is a
+    /// store of its own: [`Engine::open`] can open it and [`crate::restore`] can copy it.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -481,16 +488,16 @@ impl Engine {
     ///
     /// # Errors
     /// [`crate::Error::Occupied`] if the target is not empty, and failures of the file system; the
-    /// target is then no store, and may be removed.
+    /// target is then not a valid store, and may be removed.
     pub fn backup(&self, directory: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(directory, CopyOptions::default())
     }
 
-    /// As [`Engine::backup`]; files that cannot be linked, because the target is on another file
-    /// system, are copied as `options` say. Requests go on meanwhile.
+    /// Makes a backup as [`Engine::backup`] does. Files that cannot be linked, because the target
+    /// is on another file system, are copied as `options` say. Reads and writes go on meanwhile.
     ///
     /// # Errors
-    /// As there, and [`crate::Error::Stopped`] if `options` say so.
+    /// As [`Engine::backup`], and [`crate::Error::Stopped`] if `options` stop the copying.
     pub fn backup_with(
         &self,
         directory: impl AsRef<Path>,
@@ -499,23 +506,23 @@ impl Engine {
         backup::backup(&self.store, directory.as_ref(), options)
     }
 
-    /// Makes everything durable, writes it to tables, and releases the store for the next opening,
-    /// which is quick then. Reads of this engine go on; writes are refused.
+    /// Makes everything durable, flushes it, and releases the store, so that it can be opened again
+    /// quickly. Reads through this engine still work; writes are refused.
     ///
     /// # Errors
-    /// If the file system fails; the store is then released as it is.
+    /// If the file system fails; the store is released all the same.
     pub fn close(&self) -> Result<()> {
         self.store.close()
     }
 
-    /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock, but
-    /// it never goes back. A lifetime is added to this.
+    /// The time by which entries expire, in milliseconds since the Unix epoch: the wall clock,
+    /// except that it never goes back. To give an entry a lifetime, add the lifetime to this time.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.store.time.now_ms()
     }
 
-    /// The background jobs of the store, as they begin and end; [`crate::jobs`] has their kinds.
+    /// The running background jobs of the store; [`crate::jobs`] lists their kinds.
     #[must_use]
     pub fn activity(&self) -> Activity {
         self.store.activity.clone()

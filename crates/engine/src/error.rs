@@ -1,10 +1,10 @@
-//! The errors of the engine, and their cures.
+//! The errors of the engine. Their messages tell the cure.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why the engine could not do what it was asked to do.
+/// An error of the engine.
 #[derive(Clone, Debug)]
 pub enum Error {
     /// The file system failed.
@@ -16,15 +16,15 @@ pub enum Error {
         /// The error of the file system.
         source: Arc<io::Error>,
     },
-    /// There is no room. Nothing was written; writes work again once there is room.
+    /// The disk is full. Nothing was written; writes work again once there is room.
     DiskFull {
-        /// The file that could not grow, or the store's folder.
+        /// The file that could not grow, or the directory of the store.
         path: PathBuf,
-        /// The room that there was, where the reserve was to be left alone.
+        /// The room that was found, if the write was refused to leave the reserve alone.
         room: Option<RoomFound>,
     },
-    /// The system had no descriptor or no memory left. Nothing was written; it works again once
-    /// there are some.
+    /// The system had no file descriptor or no memory left. Nothing was written; the call can be
+    /// tried again later.
     Exhausted {
         /// The operation that failed.
         operation: &'static str,
@@ -33,20 +33,20 @@ pub enum Error {
         /// The error of the system.
         source: Arc<io::Error>,
     },
-    /// Bytes on the medium are not those that were written.
+    /// Bytes on the medium differ from those that were written.
     Corruption {
         /// The file.
         path: PathBuf,
         /// Offset of the record, block or field within the file, in bytes.
         offset: u64,
-        /// The damage.
+        /// A description of the damage.
         what: String,
     },
-    /// A file has a format version above those that this build reads.
+    /// A file has a format version that is newer than this build reads.
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The format version of the file.
         found: u16,
     },
     /// A file belongs to another store.
@@ -54,14 +54,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The folder holds journal segments or tables, but no manifest.
+    /// The directory holds journal segments or tables, but no manifest.
     ManifestMissing {
-        /// The folder.
+        /// The directory.
         directory: PathBuf,
     },
-    /// A folder that should become a store holds files already.
+    /// A directory that should become a store holds files already.
     Occupied {
-        /// The folder.
+        /// The directory.
         directory: PathBuf,
     },
     /// Another process, or another engine in this one, has the store open.
@@ -69,8 +69,8 @@ pub enum Error {
         /// The lock file.
         path: PathBuf,
     },
-    /// An earlier write or sync failed, so that it is unknown what is on the medium. Reads go on;
-    /// writes are refused until the store is opened anew.
+    /// An earlier write or sync failed, so the state of the medium is unknown. Reads still work;
+    /// writes are refused until the store is opened again.
     Poisoned {
         /// The failure that came first.
         cause: String,
@@ -81,95 +81,95 @@ pub enum Error {
     Stopped,
     /// A key is empty or too long.
     KeyLength {
-        /// Its length in bytes.
+        /// The length of the key in bytes.
         length: usize,
         /// The limit in bytes.
         limit: usize,
     },
     /// A head is too long.
     HeadLength {
-        /// Its length in bytes.
+        /// The length of the head in bytes.
         length: usize,
         /// The limit in bytes.
         limit: usize,
     },
     /// A value is too long.
     ValueLength {
-        /// Its length in bytes.
+        /// The length of the value in bytes.
         length: usize,
         /// The limit in bytes.
         limit: usize,
     },
     /// A batch has no entry, too many entries, or too many bytes.
     BatchSize {
-        /// Its entries.
+        /// The number of entries.
         entries: usize,
-        /// Its size in the journal, in bytes.
+        /// The size in the journal, in bytes.
         size_bytes: usize,
-        /// The limit of entries.
+        /// The largest number of entries.
         entries_limit: usize,
-        /// The limit of its size in the journal, in bytes.
+        /// The largest size in the journal, in bytes.
         size_limit_bytes: usize,
     },
-    /// The keys and heads of a batch take more memory than the setting allows for one.
+    /// A batch takes more memory in a memtable than the memory setting allows for one batch.
     BatchMemory {
-        /// Its entries.
+        /// The number of entries.
         entries: usize,
-        /// About what they take, in bytes.
+        /// The approximate memory that they take, in bytes.
         memory_bytes: u64,
-        /// The limit in bytes, which follows from the memory setting.
+        /// The limit in bytes, which follows from [`crate::EngineOptions::memory_bytes`].
         limit_bytes: u64,
     },
     /// A condition of a batch does not hold. Nothing was written.
     ConditionFailed {
-        /// The index of the entry within the batch.
+        /// The index of the operation within the batch.
         index: usize,
-        /// The sequence number that the key has, if it is there.
+        /// The current sequence number of the key; `None` if the key is not there.
         current: Option<u64>,
     },
     /// The table is not in the catalogue.
     TableUnknown {
-        /// Its number.
+        /// The number of the table.
         number: u16,
     },
-    /// There is no number left for a further table.
+    /// No table number is left for a new table or index.
     TablesExhausted,
-    /// A read that must not wait for the medium would have to.
+    /// A read that must not wait for the medium found data that is not in memory.
     NotInMemory,
     /// The journal does not hold every write after a sequence number: some were collected, or the
-    /// number is above that of the last write.
+    /// number is higher than that of the last write.
     ChangesLost {
-        /// The sequence number after which writes were asked for.
+        /// The sequence number after which the writes were asked for.
         since: u64,
-        /// The lowest one after which all are there.
+        /// The lowest sequence number after which all writes are there.
         oldest: u64,
-        /// The last write.
+        /// The sequence number of the last write.
         newest: u64,
     },
-    /// A table is there, but its options are not those that were asked for.
+    /// A table exists, but its options differ from those that were asked for.
     TableDiffers {
-        /// Its name.
+        /// The name of the table.
         name: String,
-        /// The difference.
+        /// A description of the difference.
         what: String,
     },
-    /// The heads of a table come from a rule that is not registered.
+    /// The heads of a table come from a metadata extractor that is not registered.
     ExtractorMissing {
-        /// The name of the rule.
+        /// The name of the extractor.
         rule: String,
     },
-    /// A head was given where a rule derives them.
+    /// A head was given for a table whose heads a metadata extractor derives.
     HeadGiven {
         /// The number of the table.
         number: u16,
-        /// The name of its rule.
+        /// The name of the extractor.
         rule: String,
     },
-    /// A metadata extractor does not take the object.
+    /// A metadata extractor refused the object.
     HeadRefused {
-        /// The name of the rule.
+        /// The name of the extractor.
         rule: String,
-        /// The reason that the rule gave.
+        /// The reason that the extractor gave.
         what: String,
     },
     /// A value was given to a table that holds heads only.
@@ -177,14 +177,15 @@ pub enum Error {
         /// The number of the table.
         number: u16,
     },
-    /// An index is not in the catalogue, or not of the table of the operation that changes it.
+    /// An index is not in the catalogue, or does not belong to the table of the operation that
+    /// changes it.
     IndexUnknown {
         /// The number of the index.
         number: u16,
         /// The number of the operation's table.
         table: u16,
     },
-    /// An index is to be made of a table that has objects already.
+    /// An index cannot be created, because its table has objects already.
     IndexLate {
         /// The name of the index.
         name: String,
@@ -198,35 +199,35 @@ pub enum Error {
     },
     /// A term of an index entry is too long.
     TermLength {
-        /// Its length in bytes.
+        /// The length of the term in bytes.
         length: usize,
         /// The limit in bytes.
         limit: usize,
     },
-    /// An option has a value that cannot work.
+    /// An option has an invalid value.
     Option {
-        /// The option, and the reason.
+        /// The option and the reason.
         what: String,
     },
 }
 
-/// The room on the disk that a write found, and that is too little for it.
+/// The room on the disk that a write found, and that was not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomFound {
-    /// Bytes that the write needs: a segment of the journal.
+    /// Bytes that the write needs: the size of a new journal segment.
     pub needed_bytes: u64,
     /// Bytes that are free.
     pub free_bytes: u64,
-    /// Bytes of them that are kept for deletes, and for all that gives room back.
+    /// The part of the free bytes that is reserved for deletes, and for work that frees space.
     pub reserve_bytes: u64,
 }
 
-/// True if there was no room on the disk, or none within a quota.
+/// True if the disk is full or a quota is exhausted.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// True if the system had no descriptor or no memory left for a call that did nothing then.
+/// True if the system had no descriptor or no memory left, and the call did nothing.
 fn is_exhaustion(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory
         || error.raw_os_error().is_some_and(pellucid_io::is_out_of_descriptors)
@@ -236,13 +237,13 @@ fn is_exhaustion(error: &io::Error) -> bool {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// True if the file is not there.
+    /// True if the file does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The failure of `operation` on `path`; a full disk becomes [`Error::DiskFull`], and a want of
-    /// descriptors or memory [`Error::Exhausted`].
+    /// The error of `operation` on `path`. A full disk becomes [`Error::DiskFull`]; a lack of
+    /// descriptors or memory becomes [`Error::Exhausted`].
     pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> Error {
         if is_full(&source) {
             return Error::full(path);
@@ -255,17 +256,17 @@ impl Error {
         }
     }
 
-    /// There is no room for `path`.
+    /// The error that there is no room for `path`.
     pub(crate) fn full(path: &Path) -> Error {
         Error::DiskFull { path: path.to_path_buf(), room: None }
     }
 
-    /// True if what failed can be tried again, and may then succeed: nothing was written.
+    /// True if the operation may succeed when it is tried again: nothing was written.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Error::DiskFull { .. } | Error::Exhausted { .. })
     }
 
-    /// Corruption of `path` at `offset`.
+    /// The error that `path` is damaged at `offset`.
     pub(crate) fn corruption(path: &Path, offset: u64, what: impl Into<String>) -> Error {
         Error::Corruption { path: path.to_path_buf(), offset, what: what.into() }
     }

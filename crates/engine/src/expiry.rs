@@ -1,9 +1,9 @@
-//! The time by which entries expire: it never goes back, so that what has expired stays gone.
+//! The time by which entries expire. It never goes back, so that an expired entry stays expired.
 //!
-//! The wall clock may be set back, and may have been wrong when it was ahead. What counts here is
-//! the highest wall time seen so far, carried on by the monotonic clock; the manifest remembers it
-//! across restarts. While the wall clock stands behind it, lifetimes (`expires after`) keep their
-//! length, because [`crate::Engine::now_ms`] is what they are added to.
+//! The wall clock may be set back, and may have been wrong when it was ahead. The engine uses the
+//! highest wall time seen so far, advanced by the monotonic clock; the manifest keeps it across
+//! restarts. While the wall clock is behind this time, lifetimes (`expires after`) still have their
+//! right length, because they are added to [`crate::Engine::now_ms`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub(crate) struct MarkedTime {
 }
 
 impl MarkedTime {
-    /// Goes on from `mark_ms`, the highest time of an earlier run.
+    /// Continues from `mark_ms`, the highest time of earlier runs.
     pub(crate) fn new(clock: Clock, mark_ms: u64) -> MarkedTime {
         MarkedTime { clock, opened: clock.now(), offset_ms: AtomicU64::new(mark_ms) }
     }
@@ -32,7 +32,7 @@ impl MarkedTime {
     pub(crate) fn now_ms(&self) -> u64 {
         let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
         let offset_ms = self.clock.wall().unix_ms().saturating_sub(elapsed_ms);
-        // Looked at first, because a shared line that is written to costs every reader.
+        // Read first, because writing to a shared cache line slows down every reader.
         let highest = self.offset_ms.load(Ordering::Relaxed);
         if offset_ms > highest {
             self.offset_ms.fetch_max(offset_ms, Ordering::Relaxed);
@@ -40,20 +40,20 @@ impl MarkedTime {
         highest.max(offset_ms).saturating_add(elapsed_ms)
     }
 
-    /// Notes that the wall clock showed `seen_ms` at some time before.
+    /// Notes that the wall clock showed `seen_ms` earlier.
     pub(crate) fn raise(&self, seen_ms: u64) {
         let elapsed_ms = self.clock.nanoseconds(self.clock.now().since(self.opened)) / NS_PER_MS;
         self.offset_ms.fetch_max(seen_ms.saturating_sub(elapsed_ms), Ordering::Relaxed);
     }
 
-    /// True if an entry is a value that has not expired. Entries without expiry cost no look at the
-    /// clock.
+    /// True if an entry is a value that has not expired. For an entry without expiry the clock is
+    /// not read.
     #[inline]
     pub(crate) fn is_live(&self, entry: &FoundEntry) -> bool {
         entry.kind == Kind::Put && !self.has_expired(entry.expires_at_ms)
     }
 
-    /// True if what expires at `expires_at_ms` (0 for never) has expired.
+    /// True if `expires_at_ms` has passed; 0 means never.
     #[inline]
     pub(crate) fn has_expired(&self, expires_at_ms: u64) -> bool {
         expires_at_ms != 0 && expires_at_ms <= self.now_ms()

@@ -1,48 +1,49 @@
-//! Figures and their counters: how a row of the table in `stats` becomes a field that is read, a
-//! counter that is added to, and a name on pages and in metrics.
+//! The declaration of figures and their counters. A row of the table in `stats` becomes a public
+//! field, a counter, a name on the figures page, and possibly a metric.
 //!
-//! A row is `name: Kind`, with the place on the page where that is another than the name, and the
-//! metric where it has one of its own; its comment is also the metric's help. A figure within
-//! another has its place behind it; `#` in a place stands for all that comes before.
+//! A row is `name: Kind`, followed by its path on the page if that differs from the name, and by
+//! the metric if it has one; its doc comment is also the metric's help. The path of a figure within
+//! another one is appended to the outer path; a `#` in a path stands for the whole outer path.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Clock;
 
-/// The time of a sample: one in [`SAMPLED_EVERY`](crate::SAMPLED_EVERY) of each thread's.
+/// The sampled time of an operation: each thread times one in
+/// [`SAMPLED_EVERY`](crate::SAMPLED_EVERY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SampledTime {
-    /// How many were timed.
+    /// The number of samples.
     pub samples: u64,
-    /// Their time, in nanoseconds.
+    /// The sum of the sampled times, in nanoseconds.
     pub sum_ns: u64,
 }
 
 /// The metric of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name, without that of the program.
+    /// The name, without the prefix of the program.
     pub name: &'static str,
-    /// A sentence about it.
+    /// The help text, one sentence.
     pub help: &'static str,
 }
 
-/// A number with its place among all figures.
+/// A number with its path among all figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// Its place: names and the numbers of levels, with `/` between them.
+    /// The path: names and numbers of levels, separated by `/`.
     pub path: &'a str,
     /// The number.
     pub value: u64,
-    /// Its metric, if it has one of its own.
+    /// The metric, if the number has one.
     pub metric: Option<Metric>,
 }
 
-/// Something that is shown.
+/// A figure or a group of figures.
 pub(crate) trait Figure {
-    /// Shows each of its numbers. Its own place is `at`.
+    /// Calls `each` with each of its numbers; `at` is its own path.
     fn show(&self, at: &str, metric: Option<Metric>, each: &mut dyn FnMut(Shown<'_>));
-    /// Adds what another counted.
+    /// Adds another figure of the same kind.
     fn add(&mut self, other: &Self);
 }
 
@@ -68,7 +69,7 @@ impl Figure for SampledTime {
     }
 }
 
-/// Levels: the number of each is part of its place.
+/// A figure per level: the number of the level is part of the path.
 impl<F: Figure> Figure for Vec<F> {
     fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
         for (level, figure) in self.iter().enumerate() {
@@ -81,7 +82,7 @@ impl<F: Figure> Figure for Vec<F> {
     }
 }
 
-/// The place `name` within the place `at`.
+/// The path of `name` within the path `at`.
 pub(crate) fn place(at: &str, name: &str) -> String {
     match (at, name) {
         (_, name) if name.contains('#') => name.replace('#', at),
@@ -95,13 +96,13 @@ pub(crate) fn place(at: &str, name: &str) -> String {
 pub(crate) struct Number(AtomicU64);
 
 impl Number {
-    /// Adds `amount`, where others may add at the same time.
+    /// Adds `amount`; other threads may add at the same time. Returns the previous number.
     #[inline]
     pub(crate) fn add(&self, amount: u64) -> u64 {
         self.0.fetch_add(amount, Ordering::Relaxed)
     }
 
-    /// Adds `amount`, where this thread alone adds; returns what it was before.
+    /// Adds `amount`; only this thread adds. Returns the previous number.
     #[inline]
     pub(crate) fn add_alone(&self, amount: u64) -> u64 {
         let before = self.0.load(Ordering::Relaxed);
@@ -114,7 +115,7 @@ impl Number {
     }
 }
 
-/// A counter of ticks, which is shown as nanoseconds.
+/// A counter of ticks, shown in nanoseconds.
 #[derive(Default)]
 pub(crate) struct Elapsed(pub(crate) Number);
 
@@ -138,7 +139,7 @@ impl Sampled {
     }
 }
 
-/// The type in which a kind of counter is shown. Others than these are shown as they are.
+/// The public type for a kind of counter. Other kinds are their own type.
 macro_rules! shown {
     (Number) => {
         u64
@@ -157,7 +158,7 @@ macro_rules! shown {
     };
 }
 
-/// Declares figures. Fields behind `beside` are no numbers, and are shown by those who know them.
+/// Declares figures. Fields behind `beside` are not numbers, and are not shown.
 macro_rules! figures {
     ($(#[$of:meta])* $figures:ident {
         $($(#[doc = $help:literal])+

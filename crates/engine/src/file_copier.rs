@@ -1,5 +1,5 @@
-//! Copies of files that never change: a second name where the file system gives one, otherwise the
-//! bytes, at a bounded speed.
+//! Copies of files that never change: hard links where the file system allows them, otherwise
+//! copies of the bytes, at a bounded speed.
 
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -12,26 +12,27 @@ use pellucid_io::FileSystem;
 use crate::error::{Error, Result};
 use crate::mapped::PAGE_BYTES;
 
-/// Bytes that are copied in one go where files cannot be linked.
+/// Bytes that are copied at a time.
 const PIECE_LENGTH: usize = 1 << 20;
-/// The longest rest without a look whether the copy is stopped.
+/// The longest sleep between two checks whether the copying is to stop.
 const REST_MAX: Duration = Duration::from_millis(100);
 
-/// Options of a backup, and of restoring one.
+/// Options of a backup and of restoring one.
 #[derive(Clone, Copy, Default)]
 pub struct CopyOptions<'a> {
-    /// Bytes a second that are copied at most, so that requests beside it have the medium; nothing
-    /// sets no bound. Files that are linked cost nothing, and are not counted.
+    /// The largest number of bytes copied per second, so that other requests get their share of the
+    /// medium; `None` for no limit. Files that are linked do not count.
     pub bytes_per_second_max: Option<NonZeroU64>,
-    /// Called behind each file and each MiB of one that is copied, and now and then while a copy
-    /// rests, on the calling thread. With `Break`, copying ends in [`Error::Stopped`].
+    /// A function that is called after each file, after each MiB of a file that is copied, and now
+    /// and then while copying pauses, on the calling thread. If it returns `Break`, copying ends
+    /// with [`Error::Stopped`].
     pub progress: Option<&'a dyn Fn(CopyProgress) -> ControlFlow<()>>,
 }
 
-/// The progress of a backup, or of restoring one.
+/// The progress of a backup or of restoring one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Bytes of the files that are linked or copied.
+    /// Bytes that were linked or copied so far.
     pub done_bytes: u64,
     /// Bytes of all files.
     pub total_bytes: u64,
@@ -40,26 +41,26 @@ pub struct CopyProgress {
 /// A file to be copied.
 pub(crate) struct CopySource<'a> {
     pub(crate) path: &'a Path,
-    /// The bytes of a map of it.
+    /// The bytes of the mapped file.
     pub(crate) bytes: &'a [u8],
-    /// An error if a page of the map could not be read: then its bytes are zeros.
+    /// Returns an error if a page of the map could not be read; the bytes of such a page are zeros.
     pub(crate) check: &'a dyn Fn() -> Result<()>,
 }
 
-/// See the module.
+/// A copier of files: it links or copies them, reports its progress, and keeps to a speed limit.
 pub(crate) struct FileCopier<'a> {
     files: &'a dyn FileSystem,
     options: CopyOptions<'a>,
     clock: Clock,
     progress: CopyProgress,
-    /// Files that got a second name.
+    /// Files that were linked.
     pub(crate) linked_files: u64,
-    /// Files of which the bytes were copied.
+    /// Files whose bytes were copied.
     pub(crate) copied_files: u64,
 }
 
 impl<'a> FileCopier<'a> {
-    /// A copier of files with so many bytes together.
+    /// A copier of files that have `total_bytes` together.
     pub(crate) fn new(
         files: &'a dyn FileSystem,
         options: CopyOptions<'a>,
@@ -76,12 +77,13 @@ impl<'a> FileCopier<'a> {
         }
     }
 
-    /// Gives a file a second name in `folder`, or copies it there.
+    /// Links a file into `folder`, or copies it there.
     pub(crate) fn link_or_copy(&mut self, source: &CopySource<'_>, folder: &Path) -> Result<()> {
         let target = folder.join(source.path.file_name().unwrap_or_default());
         if let Err(error) = self.files.hard_link(source.path, &target) {
             if self.files.exists(&target) {
-                // Over a network, a link may be made and fail: a copy would overwrite its source.
+                // On a network file system, a link may be made although the call fails. Copying
+                // would then overwrite the source.
                 return Err(Error::io("link", &target, error));
             }
             return self.copy(source, folder);
@@ -95,8 +97,8 @@ impl<'a> FileCopier<'a> {
         let target = folder.join(source.path.file_name().unwrap_or_default());
         let copied = self.write(source.bytes, &target);
         if let Err(Error::Io { .. }) = copied {
-            // It may be the source that failed: a call that cannot read a page tells no more than
-            // that, and the page is noted when this process reads it.
+            // The source may be what failed: a system call that cannot read a page of the map only
+            // fails. Touching the pages in this process notes the one that cannot be read.
             std::hint::black_box(source.bytes.iter().step_by(PAGE_BYTES).max());
         }
         (source.check)()?;
@@ -112,9 +114,10 @@ impl<'a> FileCopier<'a> {
             let watch = self.clock.stopwatch();
             copy.write_all_at(piece, (index * PIECE_LENGTH) as u64).map_err(failed)?;
             if let Some(bytes_per_second_max) = self.options.bytes_per_second_max {
-                // What the page cache gathers would reach the medium at its own speed.
+                // Otherwise the page cache would write back later, at its own speed.
                 copy.sync().map_err(failed)?;
-                // Each piece by itself: what a slow one took longer is no credit for the next.
+                // Each piece is timed by itself: time lost on a slow piece gives no credit to the
+                // next.
                 self.rest(pause(piece.len(), bytes_per_second_max, watch.elapsed_ns()))?;
             }
             self.advance(piece.len())?;
@@ -122,12 +125,12 @@ impl<'a> FileCopier<'a> {
         copy.sync().map_err(failed)
     }
 
-    /// Bytes of the files so far.
+    /// Bytes that were linked or copied so far.
     pub(crate) fn done_bytes(&self) -> u64 {
         self.progress.done_bytes
     }
 
-    /// Rests for so long, and looks now and then whether it is stopped.
+    /// Sleeps for `left`, and checks now and then whether the copying is to stop.
     fn rest(&mut self, mut left: Duration) -> Result<()> {
         while !left.is_zero() {
             let rest = left.min(REST_MAX);
@@ -147,7 +150,7 @@ impl<'a> FileCopier<'a> {
     }
 }
 
-/// The pause behind `bytes` that were copied in `elapsed_ns`.
+/// The pause after `bytes` that took `elapsed_ns` to copy.
 fn pause(bytes: usize, bytes_per_second_max: NonZeroU64, elapsed_ns: u64) -> Duration {
     let due_ns = bytes as u128 * 1_000_000_000 / u128::from(bytes_per_second_max.get());
     let pause_ns = due_ns.saturating_sub(u128::from(elapsed_ns));
@@ -159,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_pauses_for_what_it_is_ahead() {
+    fn a_copy_pauses_when_it_is_ahead_of_its_limit() {
         let of = |bytes, rate, elapsed_ns| {
             pause(bytes, NonZeroU64::new(rate).unwrap(), elapsed_ns).as_nanos()
         };

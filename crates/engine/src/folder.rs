@@ -1,4 +1,4 @@
-//! The store's folder: its parts, and the lock that one process holds.
+//! The store's directory: its folders, and the lock that only one process holds.
 
 use std::io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
 use std::path::Path;
@@ -8,12 +8,12 @@ use pellucid_io::{FileSystem, LockGuard};
 use crate::error::{Error, Result};
 use crate::journal::JOURNAL_FOLDER;
 
-/// The file that is locked for as long as the store is open.
+/// The file that is locked while the store is open.
 pub(crate) const LOCK_FILE: &str = "LOCK";
-/// The folder of the ledger's tables within the store's folder.
+/// The folder of the ledger's tables in the store's directory.
 pub(crate) const LEDGER_FOLDER: &str = "ledger";
 
-/// Makes the folders of the store in `directory`.
+/// Creates the store's directory and its folders.
 pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
     let is_missing = |folder: &&Path| !file_system.exists(folder);
     let made = directory.ancestors().take_while(is_missing).count();
@@ -25,7 +25,8 @@ pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Re
     }
     let synced = file_system.sync_directory(directory);
     synced.map_err(|error| Error::io("sync", directory, error))?;
-    // The name of a folder that was there is synced, too: who made it may have been cut off here.
+    // The parent is synced even if the directory existed: its creator may have been interrupted
+    // here.
     let mut parents = directory.ancestors().skip(1).take(made.max(1));
     parents.try_for_each(|parent| sync_parent(file_system, parent))
 }
@@ -33,7 +34,7 @@ pub(crate) fn make_folders(file_system: &dyn FileSystem, directory: &Path) -> Re
 fn sync_parent(file_system: &dyn FileSystem, parent: &Path) -> Result<()> {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     match file_system.sync_directory(parent) {
-        // Then its names are its owner's business, or those of a file system that syncs none.
+        // The parent belongs to someone else, or its file system cannot sync directories.
         Err(error)
             if matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput) =>
         {
@@ -52,7 +53,8 @@ pub(crate) fn take_lock(file_system: &dyn FileSystem, directory: &Path) -> Resul
     })
 }
 
-/// A folder that holds data but no manifest is not taken for an empty store.
+/// Returns an error if a directory without a manifest holds data: it must not count as an empty
+/// store.
 pub(crate) fn refuse_orphans(file_system: &dyn FileSystem, directory: &Path) -> Result<()> {
     for (folder, suffix) in [(JOURNAL_FOLDER, ".journal"), (LEDGER_FOLDER, ".table")] {
         let folder = directory.join(folder);
@@ -71,9 +73,10 @@ mod tests {
 
     use super::*;
 
-    /// A loss of power took a new store whose folder lay in new folders, whatever it had synced.
+    /// Regression: a loss of power removed a new store in new directories, although its files were
+    /// synced.
     #[test]
-    fn folders_stay_with_all_above_them() {
+    fn new_folders_and_their_parents_survive_a_crash() {
         let directory = Path::new("/a/b/store");
         for seed in 0..20 {
             let files = SimulatedFileSystem::new();
@@ -85,9 +88,9 @@ mod tests {
         }
     }
 
-    /// Its maker may have been cut off before the name was synced.
+    /// The creator of the directory may have been interrupted before it synced the name.
     #[test]
-    fn a_folder_that_was_there_stays() {
+    fn an_existing_directory_survives_a_crash() {
         let (directory, files) = (Path::new("/store"), SimulatedFileSystem::new());
         files.create_directory(directory).unwrap();
         make_folders(&files, directory).unwrap();

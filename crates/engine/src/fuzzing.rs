@@ -1,5 +1,5 @@
-//! The decoders of everything that comes from disk, for fuzzers: arbitrary bytes must be decoded or
-//! refused, without a panic and without memory in proportion to a length that lies.
+//! The decoders of all data from the disk, for fuzzers: arbitrary bytes must be decoded or refused,
+//! without a panic, and without allocating memory in proportion to an invalid length.
 
 use std::path::Path;
 
@@ -9,26 +9,27 @@ use crate::index_key::{put_index_key, split_index_key};
 use crate::journal::{Record, decode_footer, find_stray, scan_records, walk_records};
 use crate::ledger::decoders;
 
-/// The seed and identity that fuzzed files are read with.
+/// The checksum seed and store identity for fuzzed files.
 const IDENTITY: u64 = 7;
-/// Sequence numbers of a segment that are looked for.
+/// The most sequence numbers of a segment that are looked up.
 const SEQUENCES_MAX: u64 = 1_000;
 
-/// A journal record, and its value, which may be compressed.
+/// Decodes a journal record, and its value, which may be compressed.
 pub fn record(bytes: &[u8]) {
     if let Ok(record) = Record::decode(bytes, IDENTITY as u32) {
         let _ = record.unpacked();
     }
 }
 
-/// A whole journal segment: its header, its records, what follows a tear, and its footer.
+/// Decodes a whole journal segment: its header, its records, the bytes behind a tear, and its
+/// footer.
 pub fn segment(bytes: &[u8]) {
     let seed = crate::codec::checksum_seed(&[IDENTITY]);
     let _ = FileHeader::decode(bytes, FileKind::Journal, Path::new("fuzzed"));
     let scanned = scan_records(bytes, seed, 1);
     let _ = find_stray(bytes, seed, scanned.tear, scanned.missing_sequence, true);
     if let Ok(footer) = decode_footer(bytes, IDENTITY, 1, 1) {
-        // Every sequence number of the range is looked for, those that were collected away, too.
+        // Look up every sequence number of the range, even those whose records were collected.
         let range = footer.last_sequence.saturating_sub(1).min(SEQUENCES_MAX);
         (0..=range).for_each(|distance| {
             let _ = footer.record_offset(bytes, distance);
@@ -37,35 +38,36 @@ pub fn segment(bytes: &[u8]) {
     walk_records(bytes, (IDENTITY, 1, seed), 1, |_| {});
 }
 
-/// A data block of a table.
+/// Decodes a data block of a table.
 pub fn block(bytes: &[u8]) {
     let _ = decoders::check_block(bytes);
 }
 
-/// The index of a table, whose blocks end at the offset that the first 8 bytes hold.
+/// Decodes the index of a table; the first 8 bytes are the offset at which the blocks end.
 pub fn index(bytes: &[u8]) {
     let Some((end, index)) = bytes.split_first_chunk::<8>() else { return };
     let _ = decoders::check_index(index, u64::from_le_bytes(*end));
 }
 
-/// The filter of a table.
+/// Decodes the filter of a table.
 pub fn filter(bytes: &[u8]) {
     let _ = decoders::check_filter(bytes);
 }
 
-/// The closing of a table.
+/// Decodes the closing of a table.
 pub fn closing(bytes: &[u8]) {
     let _ = decoders::check_closing(bytes);
 }
 
-/// The definition of a table. One that is accepted is written as it is read.
+/// Decodes the definition of a table. An accepted one must round-trip.
 pub fn definition(bytes: &[u8]) {
     if let Ok(definition) = Definition::decode(bytes) {
         assert_eq!(Definition::decode(&definition.encode()), Ok(definition));
     }
 }
 
-/// The key of an index entry. One that is accepted is the only one of its term and object.
+/// Decodes the key of an index entry. An accepted one must be the only encoding of its term and
+/// object.
 pub fn index_key(bytes: &[u8]) {
     let mut term = Vec::new();
     if let Some(key) = split_index_key(bytes, &mut term) {
@@ -75,7 +77,7 @@ pub fn index_key(bytes: &[u8]) {
     }
 }
 
-/// A manifest.
+/// Decodes a manifest.
 pub fn manifest(bytes: &[u8]) {
     let _ = decoders::check_manifest(bytes);
 }
@@ -84,7 +86,7 @@ pub fn manifest(bytes: &[u8]) {
 mod tests {
     use pellucid_io::{Random, SeededRandom};
 
-    /// A short run without a fuzzer, with bytes that look right at the places that matter.
+    /// A short run without a fuzzer, with plausible bytes in the places that matter.
     #[test]
     fn no_bytes_make_a_decoder_panic() {
         let decoders: [fn(&[u8]); 7] = [

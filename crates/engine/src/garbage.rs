@@ -1,23 +1,25 @@
-//! Garbage collection of the journal: records that nobody can ask for any more make room.
+//! Garbage collection of the journal: frees the space of records that no reader can ask for any
+//! more.
 //!
-//! A run of neighbouring segments is read from its beginning to its end. Each record that is still
-//! needed is copied, under its sequence number, into one new segment, which then takes the run's
-//! place in the manifest. The ledger is read and never written: the sequence number by which it
-//! names a record stays the same.
+//! A run of neighbouring segments is read from start to end. Each record that is still needed is
+//! copied, under its sequence number, into one new segment, which then replaces the run in the
+//! manifest. The ledger is read and never written, because the sequence number by which it points
+//! to a record stays the same.
 //!
 //! # The rule
 //!
-//! A record is needed if the newest entry of its key, as of what is durable, is its own, or if a
-//! snapshot sees it. Of the others, one that a newer entry hides goes. If the ledger has no entry
-//! of the key at all, a plain value goes, too: what hid it is a **marker**, a tombstone or a value
-//! that has expired, and its record is still there. A marker goes only if no segment below can hold
-//! a plain value of its key, or a rebuilt ledger would bring that back. A segment cannot if none of
-//! its bytes are dead, or if it was collected when the marker was already there (its clean sequence
-//! number). So the newest record of each key that the journal holds always tells the truth.
+//! A record is needed if it is the newest of its key, as of the durable state, or if a snapshot
+//! sees it. Otherwise it is dropped if a newer entry hides it. If the ledger has no entry of the
+//! key at all, a plain value is dropped, too: a **marker** hides it, which is a tombstone or an
+//! expired value, and the record of the marker is still there. A marker is dropped only if no older
+//! segment can hold a plain value of its key; otherwise a rebuilt ledger would bring that value
+//! back. A segment cannot hold one if none of its bytes are dead, or if it was collected when the
+//! marker was already there (its clean sequence number). So the newest record of each key in the
+//! journal is always the right one.
 //!
-//! The record of an entry that the ledger dropped because a newer one hides it is known to go
-//! without being read (`journal/unneeded.rs`): the newer one's record is there, or a marker that
-//! hides both. Only if it can expire is it judged by what it says.
+//! If the ledger dropped an entry because a newer one hides it, its record can be dropped without
+//! being read (`journal/unneeded.rs`): the record of the newer entry is there, or a marker that
+//! hides both. Only a record that can expire is read and judged.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,33 +45,33 @@ use crate::stats::Collected;
 
 /// The name of the thread.
 const COLLECT_THREAD: &str = "pellucid-collect";
-/// Record bytes that are looked at in one go; between two, everything else goes first.
+/// Bytes of records that are processed in one slice; between slices the thread rests.
 const SLICE_BYTES: u64 = 256 << 10;
-/// The bytes for which a record that is known to be needed by nobody counts in a slice: it is not
-/// read.
+/// Bytes that count towards a slice for a record that is known to be unneeded: it is not read.
 const UNNEEDED_COSTS_BYTES: u64 = 8;
-/// The share from which on [`crate::Engine::collect`] collects a segment, and so does a full disk.
+/// The share of dead bytes from which on a segment is collected by [`crate::Engine::collect`] or on
+/// a full disk.
 const DEAD_SHARE_ON_CALL: f64 = 0.1;
-/// Merges that are done at a time to make room on a full disk; each is small enough for the room
-/// that there is.
+/// The most merges that one attempt to make room on a full disk runs. Each is small enough for the
+/// room that is left.
 const MERGES_FOR_ROOM_MAX: u32 = 64;
-/// [`crate::Engine::collect`] ends when one in so many bytes of the journal is dead: what is left
-/// is spread so thin that freeing a byte would cost the copying of two and more.
+/// [`crate::Engine::collect`] stops when at most one in this many bytes of the journal is dead: the
+/// dead bytes are then spread so thin that freeing one costs the copying of more than two.
 const DEAD_LEFT_ONE_IN: u64 = 14;
-/// The thread looks for work this often.
+/// The interval at which the thread looks for work.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// The thread's rest after each slice: at most 128 MiB are looked at in a second.
+/// The rest of the thread after each slice: it processes at most 128 MiB per second.
 const SLICE_REST: Duration = Duration::from_millis(2);
-/// The thread's wait at a time while flushes and merges are behind.
+/// The rest of the thread, repeated while flushes and merges are behind.
 const DEBT_REST: Duration = Duration::from_millis(20);
-/// The most of these waits in a row; then it goes on, because a full disk helps nobody.
+/// The most of these rests in a row. Then the thread continues, so that the disk does not fill up.
 const DEBT_RESTS_MAX: u32 = 500;
 
 /// The fate of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Keep,
-    /// It stays although the ledger names it no more, for the records that it hides.
+    /// The ledger no longer names it, but it has to stay, because it hides older records.
     KeepAsMarker,
     Drop,
 }
@@ -77,14 +79,15 @@ enum Verdict {
 /// Judges the records of a slice.
 struct Judge {
     pinned: Pinned,
-    /// The newest entries up to it are durable, published and in tables.
+    /// The state that is judged by: entries up to this sequence number are durable, published and
+    /// in tables.
     at_sequence: u64,
-    /// Markers up to it have nothing to hide.
+    /// Markers up to this sequence number hide nothing any more.
     marker_sequence: u64,
     /// The time by which values have expired.
     now_ms: u64,
-    /// The key that was looked up last, and the sequence number of its newest entry: where one key
-    /// is written all the time, its records lie side by side.
+    /// The last key that was looked up, and the sequence number of its newest entry: if one key is
+    /// written all the time, its records are neighbours.
     last: Option<(Vec<u8>, Option<u64>)>,
 }
 
@@ -117,12 +120,14 @@ impl Judge {
                 return Ok(Verdict::Keep);
             }
         }
-        // A value that has not expired was hidden by something else.
+        // If the ledger has no entry of the key, a value that has not expired was hidden by a
+        // marker.
         let has_expired = record.expires_at_ms != 0 && record.expires_at_ms <= self.now_ms;
         let is_marker = record.kind == RecordKind::Delete || has_expired;
         Ok(match newest {
             Some(newest) if newest > record.sequence => Verdict::Drop,
-            // The ledger holds something older, but not this: nothing that this rule knows.
+            // The ledger holds an older entry, but not this one. The rule does not cover this: keep
+            // the record.
             Some(_) => Verdict::Keep,
             None if !is_marker || record.sequence <= self.marker_sequence => Verdict::Drop,
             None => Verdict::KeepAsMarker,
@@ -130,12 +135,12 @@ impl Judge {
     }
 }
 
-/// The segments that the thread collects.
+/// The settings of collection by the thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CollectionRules {
-    /// The share of a segment that is dead from which on it is collected.
+    /// The share of dead bytes from which on a segment is collected.
     pub(crate) dead_share: f64,
-    /// Bytes of the newest segments, which are left alone.
+    /// Bytes of the newest segments, which are not collected.
     pub(crate) kept_bytes: u64,
 }
 
@@ -148,16 +153,16 @@ pub(crate) struct GarbageCollector {
     clock: Clock,
     activity: Activity,
     rules: CollectionRules,
-    /// Held while a run is collected; whether the store was closed.
+    /// Locked while a run is collected; true once the store was closed.
     is_closed: Mutex<bool>,
     is_stopping: AtomicBool,
-    /// Wakes the thread when it shall stop.
+    /// Wakes the thread when it has to stop.
     stop: Mutex<()>,
     stopped: Condvar,
     /// The last failure on the thread.
     trouble: Mutex<Option<String>>,
     has_thread: AtomicBool,
-    /// The shortage of room that writers have met.
+    /// The lack of room that writers ran into.
     shortage: Shortage,
 }
 
@@ -191,7 +196,7 @@ impl GarbageCollector {
         self.journal.garbage().excess()
     }
 
-    /// Has the thread, and every other caller, end with the present slice.
+    /// Makes the thread and every other caller stop after the current slice.
     pub(crate) fn stop(&self) {
         let _stop = lock(&self.stop);
         self.is_stopping.store(true, Ordering::Release);
@@ -199,7 +204,7 @@ impl GarbageCollector {
         self.excess().wake();
     }
 
-    /// Returns once nobody collects any more, for good.
+    /// Stops collection for good; returns once no collection is running.
     pub(crate) fn close(&self) {
         self.stop();
         *lock(&self.is_closed) = true;
@@ -217,7 +222,7 @@ impl GarbageCollector {
         }
     }
 
-    /// The last failure on the thread, or the damage that keeps it from a segment for good.
+    /// The last failure of the thread, or the damage because of which a segment is never collected.
     pub(crate) fn trouble(&self) -> Option<String> {
         lock(&self.trouble).clone().or_else(|| self.journal.garbage().damage())
     }
@@ -227,7 +232,7 @@ impl GarbageCollector {
         drop(self.check_open()?);
         let garbage = self.journal.garbage();
         let before = garbage.collected();
-        // Each run takes at least one segment with it.
+        // Each run removes at least one segment.
         for _ in 0..=self.journal.segments().list().segments.len() {
             let (dead_bytes, all_bytes) = garbage.dead_and_all_bytes();
             let is_done = dead_bytes <= all_bytes / DEAD_LEFT_ONE_IN;
@@ -243,14 +248,15 @@ impl GarbageCollector {
         })
     }
 
-    /// The lock under which a run is collected; an error once the store is being closed.
+    /// Takes the lock under which runs are collected; an error once the store is closing.
     fn check_open(&self) -> Result<MutexGuard<'_, bool>> {
         let is_closed = lock(&self.is_closed);
         if *is_closed || self.is_stopping() { Err(Error::Closed) } else { Ok(is_closed) }
     }
 
-    /// Collects the run that frees the largest share, if one is worth it, and says whether it did.
-    /// The newest `kept_bytes` stay. `rest` is called between slices.
+    /// Collects the run that frees the largest share, if one has at least `dead_share` of dead
+    /// bytes; returns true if it did. The newest `kept_bytes` stay. `rest` is called between
+    /// slices.
     fn collect_one(&self, dead_share: f64, kept_bytes: u64, rest: impl Fn()) -> Result<bool> {
         let _one_at_a_time = self.check_open()?;
         self.journal.sync().check_poison()?;
@@ -274,15 +280,17 @@ impl GarbageCollector {
         Ok(true)
     }
 
-    /// The judge of the present moment, about segments from `first_sequence` on; markers above
+    /// A judge for the present state, about segments from `first_sequence` on. Markers above
     /// `marker_sequence` stay in any case.
     fn judge(&self, first_sequence: u64, marker_sequence: u64) -> Judge {
         let durable = self.journal.sync().durable_sequence();
-        // Entries that only memtables have hide nothing yet. Its dead bytes are not counted either,
-        // and a key that is written all the time has its hundreds of thousands of versions there.
+        // Entries in memtables do not hide anything yet. The dead bytes do not count them either,
+        // and a key that is written all the time would have hundreds of thousands of versions
+        // there.
         let flushed = self.ledger.flushed_sequence();
         let pinned = self.ledger.pin();
-        // After the pinning: then the dead bytes count all that the pinned ledger has dropped.
+        // Read after pinning: the dead bytes then count everything that the pinned ledger has
+        // dropped.
         let clean_below = self.journal.garbage().markers_clean_below(first_sequence);
         let at_sequence = durable.min(flushed).min(pinned.view.published);
         let oldest = pinned.view.snapshots.first().copied().unwrap_or(u64::MAX);
@@ -290,8 +298,8 @@ impl GarbageCollector {
         Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms(), last: None }
     }
 
-    /// Copies the needed records of `run`, and lets it take the run's place. No marker above
-    /// `marker_sequence` had gone from the view when this began.
+    /// Copies the needed records of `run` into a new segment, which replaces the run. Markers above
+    /// `marker_sequence` are kept: they may still have been in the ledger when this began.
     fn copy_run(&self, run: &SegmentRun, marker_sequence: u64, rest: impl Fn()) -> Result<()> {
         let mut writer = SegmentRewriter::create(self.journal.files(), run)?;
         let mut judge = self.judge(run.first_sequence, marker_sequence);
@@ -301,7 +309,7 @@ impl GarbageCollector {
             for (sequence, offset) in segment.entries() {
                 if slice_bytes >= SLICE_BYTES {
                     slice_bytes = 0;
-                    // Let go while it rests: it keeps tables and memtables alive.
+                    // Dropped before resting, because it keeps tables and memtables alive.
                     drop(judge);
                     rest();
                     if self.is_stopping() {
@@ -326,21 +334,22 @@ impl GarbageCollector {
             }
         }
         drop(judge);
-        // An offset that could not be read would be a record that is left behind.
+        // A record whose offset cannot be read must not be left behind.
         run.segments.iter().try_for_each(|segment| segment.check_offsets())?;
         let collected = writer.finish(run, marker_sequence)?;
         self.journal.garbage().install(run, collected, &markers);
         Ok(())
     }
 
-    /// True if room is to be made for a write that found none, or little, when `sequence` was the
-    /// last one. The caller is to have [`GarbageCollector::make_room`] make it.
+    /// True if room should be made for a write that found none, or little; `sequence` is the last
+    /// write so far. The caller then calls [`GarbageCollector::make_room`].
     pub(crate) fn is_room_due(&self, sequence: u64) -> bool {
         self.shortage.is_due(sequence, self.has_thread.load(Ordering::Relaxed))
     }
 
-    /// Makes room on the disk, or has the thread make it, if there is one; says whether it was
-    /// made. `sequence` is the last write, if no active memtable hides what it has overwritten.
+    /// Makes room on the disk, or asks the thread to do it if there is one. Returns true if it was
+    /// done here. `sequence` is the last write, if the memtable that overwrote older records was
+    /// sealed.
     pub(crate) fn make_room(&self, sequence: Option<u64>) -> bool {
         self.shortage.note(sequence);
         if self.has_thread.load(Ordering::Relaxed) {
@@ -352,12 +361,12 @@ impl GarbageCollector {
     }
 
     fn end_shortage(&self) {
-        // Where that fails, the write that comes next is refused, and says why.
+        // If this fails, the next write is refused and reports the reason.
         let _ = self.shortage.end(|| self.flush_merge_and_collect());
     }
 
-    /// Gives back all the room there is to give back, or until there is enough: what is known to be
-    /// dead first, then what flushes and merges find out to be.
+    /// Frees space until there is enough or nothing more can be freed: first what is known to be
+    /// dead, then what flushes and merges find to be dead.
     fn flush_merge_and_collect(&self) -> Result<()> {
         let room = self.journal.room();
         let mut may_find_more = true;
@@ -375,9 +384,9 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Collects the segments that are worth it, one run after another, until there is room.
+    /// Collects the segments that are worth it, one run after another, until there is enough room.
     fn collect_until_ample(&self) -> Result<()> {
-        // Each run takes at least one segment with it, or is damaged and not looked at again.
+        // Each run removes at least one segment, or is damaged and not tried again.
         for _ in 0..=self.journal.segments().list().segments.len() {
             if self.journal.room().is_ample() {
                 break;
@@ -392,8 +401,8 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Waits while flushes and merges are behind, and leaves the machine to others for a moment;
-    /// not while too much of the journal is dead, or the disk is full.
+    /// Rests for a moment, and as long as flushes and merges are behind. Does not rest while too
+    /// much of the journal is dead, or while the disk is full.
     fn rest_between_slices(&self) {
         if self.excess().bytes() > 0 || self.shortage.is_noted() {
             return;
@@ -439,7 +448,8 @@ impl GarbageCollector {
         let work = move || {
             static COLLECTION: Job = Job::new("collection");
             let _job = start_job(&COLLECTION);
-            // Where it is refused, requests wait for this thread as long as the kernel likes.
+            // If the system refuses this, requests may have to wait for this thread to be scheduled
+            // out.
             let _ = schedule_for_background();
             let excess = collector.excess();
             excess.work_off();
@@ -482,10 +492,10 @@ mod tests {
         }
     }
 
-    /// A counter that was written a million times kept a processor busy: for each of its records,
-    /// the collection went through all versions of it that were in memory.
+    /// Regression: a counter that was written a million times kept a processor busy, because for
+    /// each of its records the collection went through all versions in memory.
     #[test]
-    fn a_key_that_is_written_all_the_time_is_not_gone_through_for_each_record() {
+    fn versions_of_a_hot_key_are_not_searched_once_per_record() {
         let options = EngineOptions {
             file_system: Arc::new(SimulatedFileSystem::new()),
             segment_size_bytes: 8 << 10,
@@ -499,7 +509,7 @@ mod tests {
         put_often(&engine, table, b"rarely", 1);
         put_often(&engine, table, b"hot", 300);
         engine.flush().unwrap();
-        // A part of what only the memtable knows is on the medium, and the rest is not.
+        // Some of the writes that only the memtable holds are on the medium, the others are not.
         put_often(&engine, table, b"hot", 200);
         engine.wait_durable(engine.stats().published_sequence).unwrap();
         put_often(&engine, table, b"hot", 200);
@@ -517,7 +527,7 @@ mod tests {
         assert!(looked_at <= 300, "{looked_at} versions for some 300 records");
     }
 
-    /// A follower that was away for a minute would have to read the whole table anew.
+    /// Otherwise a follower that was away for a minute would have to read the whole table again.
     #[test]
     fn the_thread_leaves_the_newest_segments_alone() {
         for (kept_bytes, is_whole) in [(0, false), (64 << 10, true)] {
@@ -545,7 +555,7 @@ mod tests {
         }
     }
 
-    /// The share is a setting: less space is paid for with more copies.
+    /// The dead share is a setting: less space costs more copying.
     #[test]
     fn a_smaller_dead_share_takes_less_space_and_copies_more() {
         let [(roomy_bytes, roomy_copied), (tight_bytes, tight_copied)] =

@@ -1,13 +1,13 @@
-//! The forms of a record's header (`docs/format.md`, Record): the journal writes them, and the
-//! ledger counts the bytes of records that are dead.
+//! The forms of a record's header (`docs/format.md`, Record). The journal writes them, and the
+//! ledger needs them to compute the length of a dead record.
 //!
-//! Most records have no head and never expire. Their header leaves out both, which is 16 bytes of
-//! 340 for the studies' entries: less to write, to copy, to read, and to check.
+//! Most records have no head and never expire. Their short header omits both, which saves 16 bytes
+//! of 340 for the entries of the studies: fewer bytes to write, copy, read and check.
 
-/// The last time that has room in a short header, in milliseconds since the Unix epoch: in the year
-/// 10889. Writers take no later one.
+/// The last time that fits into a short header, in milliseconds since the Unix epoch, in the year
+/// 10889. Writers clamp their time to it.
 pub(crate) const WRITTEN_AT_MAX_MS: u64 = (1 << 48) - 1;
-/// Sequence numbers are below.
+/// The limit of sequence numbers: all of them are below.
 pub(crate) const SEQUENCE_END: u64 = 1 << 56;
 /// Every record begins at a multiple of this, in bytes.
 pub(crate) const RECORD_ALIGNMENT: u64 = 8;
@@ -15,14 +15,14 @@ pub(crate) const RECORD_ALIGNMENT: u64 = 8;
 /// The form of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderForm {
-    /// Without head and expiry.
+    /// A header without head length and expiry.
     Short,
-    /// With all fields.
+    /// A header with all fields.
     Long,
 }
 
 impl HeaderForm {
-    /// The form in which such a record is written.
+    /// The form in which a record with these fields is written.
     #[inline]
     pub(crate) fn of(head_length: usize, written_at_ms: u64, expires_at_ms: u64) -> HeaderForm {
         let is_plain = head_length == 0 && expires_at_ms == 0;
@@ -33,7 +33,7 @@ impl HeaderForm {
         }
     }
 
-    /// Bytes of the header.
+    /// Length of the header, in bytes.
     #[inline]
     pub(crate) const fn length(self) -> usize {
         match self {
@@ -42,8 +42,8 @@ impl HeaderForm {
         }
     }
 
-    /// Bytes that a record takes with a header of this form and `rest` bytes of key, head and
-    /// value, padding included.
+    /// Length of a record with a header of this form and `rest` bytes of key, head and value,
+    /// including the padding, in bytes.
     #[inline]
     pub(crate) fn padded_length(self, rest: u64) -> u64 {
         (self.length() as u64 + rest).next_multiple_of(RECORD_ALIGNMENT)
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_short_header_can_say_has_one() {
+    fn a_short_header_is_used_only_if_all_fields_fit() {
         assert_eq!(HeaderForm::of(0, 0, 0), HeaderForm::Short);
         assert_eq!(HeaderForm::of(0, WRITTEN_AT_MAX_MS, 0), HeaderForm::Short);
         assert_eq!(HeaderForm::of(0, WRITTEN_AT_MAX_MS + 1, 0), HeaderForm::Long);

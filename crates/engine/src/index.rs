@@ -1,8 +1,8 @@
-//! Indexes: terms by which the objects of a table are found.
+//! Indexes: terms that find the objects of a table.
 //!
 //! The entries of an index have a table number of their own. Each is an ordinary record without a
-//! value, of the same batch as its object: journal, recovery, garbage collection, backup,
-//! rebuilding and salvage treat it like any other, and none of them can tear the two apart.
+//! value, in the same batch as its object. So journal, recovery, garbage collection, backup,
+//! rebuilding and salvage treat it like any other record, and never separate the two.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -29,14 +29,14 @@ pub struct IndexEntry<'a> {
     pub key: &'a [u8],
 }
 
-/// The entries of an index at one moment, one after another: in the order of their terms, and
-/// within a term in that of the objects' keys.
+/// The entries of an index as they were at one moment, one after another: in the order of their
+/// terms, and within a term in the order of the objects' keys.
 pub struct IndexScan {
     store: Arc<OpenStore>,
     guard: Arc<SnapshotGuard>,
     scan: Scan,
     table: TableId,
-    /// Entries that may still be taken.
+    /// The number of entries that may still be returned.
     left: u64,
     mode: ReadMode,
     /// The term that the last call returned.
@@ -91,8 +91,8 @@ impl IndexScan {
         split(&self.store, entry, &mut self.term).map(Some)
     }
 
-    /// The next entry with its object as it was at the same moment. There is none if it was deleted
-    /// by a write that left the entry, or has expired.
+    /// The next entry with its object as it was at the same moment. The object is `None` if it has
+    /// expired, or if a write deleted it and left the entry.
     ///
     /// # Errors
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
@@ -110,7 +110,7 @@ impl IndexScan {
     }
 }
 
-/// The entry that lies under `index_key`; its term is put into `term`.
+/// The entry whose key is `index_key`; its term is put into `term`.
 fn split<'a>(
     store: &OpenStore,
     index_key: &'a [u8],
@@ -125,7 +125,7 @@ fn split<'a>(
     }
 }
 
-/// `bound`, or the place behind `entry` if fewer entries lie beyond that.
+/// The narrower of two bounds: `bound`, or the one behind `entry`.
 fn narrower(bound: Bound<Vec<u8>>, entry: Vec<u8>, beyond: Ordering) -> Bound<Vec<u8>> {
     match &bound {
         Bound::Included(key) | Bound::Excluded(key) if key.cmp(&entry) == beyond => bound,

@@ -1,23 +1,23 @@
 //! The key of an index entry: a term, then the key of its object.
 //!
-//! Entries are to be in the order of their terms, and of the objects' keys within a term, whatever
-//! bytes a term has. So a zero byte of the term is written as 0x00 0xff, and the term ends in
-//! 0x00 0x00: the end of a term sorts below everything that could go on in its place
-//! (`docs/format.md`, Index entry).
+//! Entries are ordered by term, and within a term by the object's key, whatever bytes a term
+//! contains. So a zero byte of the term is encoded as 0x00 0xff, and the term ends with 0x00 0x00:
+//! the end of a term sorts below anything that could follow in its place (`docs/format.md`, Index
+//! entry).
 
 use std::ops::Bound;
 
 use crate::codec::{KEY_LENGTH_MAX, TERM_LENGTH_MAX};
 use crate::error::{Error, Result};
 
-/// Behind a zero byte that belongs to the term.
+/// The byte behind a zero byte that belongs to the term.
 const ESCAPED_ZERO: u8 = 0xff;
-/// Ends a term.
+/// The end of a term.
 const TERM_END: [u8; 2] = [0, 0];
-/// Above every key that begins with a term and [`TERM_END`], and below every longer term.
+/// A suffix that sorts above every key of a term with [`TERM_END`], and below every longer term.
 const BEHIND_TERM: [u8; 2] = [0, 1];
 
-/// Appends `term`, escaped and without its end.
+/// Appends `term`, escaped, without its end.
 fn put_term(out: &mut Vec<u8>, term: &[u8]) {
     for byte in term {
         out.push(*byte);
@@ -27,7 +27,7 @@ fn put_term(out: &mut Vec<u8>, term: &[u8]) {
     }
 }
 
-/// Appends the key of the entry that `key` has under `term`.
+/// Appends the key of the index entry for `term` and the object's `key`.
 pub(crate) fn put_index_key(out: &mut Vec<u8>, term: &[u8], key: &[u8]) -> Result<()> {
     if term.len() > TERM_LENGTH_MAX {
         return Err(Error::TermLength { length: term.len(), limit: TERM_LENGTH_MAX });
@@ -41,8 +41,8 @@ pub(crate) fn put_index_key(out: &mut Vec<u8>, term: &[u8], key: &[u8]) -> Resul
     Ok(())
 }
 
-/// Takes the key of an entry apart: the term goes to `term`, the object's key is returned. `None`
-/// if no entry has such a key.
+/// Splits the key of an index entry: puts the term into `term` and returns the object's key. `None`
+/// if it is not a valid key of an entry.
 pub(crate) fn split_index_key<'a>(index_key: &'a [u8], term: &mut Vec<u8>) -> Option<&'a [u8]> {
     term.clear();
     let mut rest = index_key;
@@ -61,7 +61,7 @@ pub(crate) fn split_index_key<'a>(index_key: &'a [u8], term: &mut Vec<u8>) -> Op
     is_entry.then_some(rest)
 }
 
-/// The bounds on keys of entries that bounds on terms stand for.
+/// The bounds on keys of entries that are equivalent to these bounds on terms.
 pub(crate) fn term_bounds(
     start: Bound<&[u8]>,
     end: Bound<&[u8]>,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_entries_are_in_the_order_of_terms_and_keys_and_come_apart_again() {
+    fn keys_of_entries_keep_the_order_and_round_trip() {
         let mut previous = None;
         let mut found = Vec::new();
         for (term, key) in TERMS.iter().flat_map(|term| KEYS.map(|key| (*term, key))) {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_on_terms_take_all_entries_of_a_term_or_none() {
+    fn bounds_on_terms_select_all_entries_of_a_term_or_none() {
         for (low, high) in TERMS.iter().flat_map(|low| TERMS.map(|high| (*low, high))) {
             let starts = [Bound::Unbounded, Bound::Included(low), Bound::Excluded(low)];
             let ends = [Bound::Unbounded, Bound::Included(high), Bound::Excluded(high)];
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_and_keys_have_their_limits_and_strange_bytes_are_no_entry() {
+    fn limits_are_kept_and_invalid_keys_are_refused() {
         let longest = index_key(&[0; TERM_LENGTH_MAX], &[1; KEY_LENGTH_MAX]);
         assert_eq!(longest.len(), INDEX_KEY_LENGTH_MAX);
         let mut term = Vec::new();

@@ -1,5 +1,5 @@
-//! Looking at a store that is not open: what it holds, and whether all of it is intact. Nothing is
-//! changed, so a damaged store can be looked at as often as it takes.
+//! Inspection of a store that is not open: its contents, and whether all of it is intact. Nothing
+//! is changed, so a damaged store can be inspected any number of times.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use crate::folder::take_lock;
 use crate::journal::{SegmentReport, SegmentSummary, check_journal, segment_path, verify_segments};
 use crate::ledger::{Manifest, Table};
 
-/// Problems that a report keeps. [`Report::problems_left_off`] counts the rest.
+/// The most problems that a report lists. [`Report::problems_left_off`] counts the rest.
 const PROBLEMS_MAX: usize = 10_000;
 
-/// Something that is not as it was written.
+/// A part of a file that is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub path: PathBuf,
     /// The offset in the file, in bytes.
     pub offset: u64,
-    /// The damage.
+    /// A description of the damage.
     pub what: String,
 }
 
@@ -31,16 +31,16 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// A table of the ledger.
+/// The report on a table of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableReport {
-    /// The number of its file.
+    /// The number of the file.
     pub number: u64,
-    /// Its level.
+    /// The level.
     pub level: u8,
-    /// Its entries.
+    /// The number of entries.
     pub entries: u64,
-    /// The size of its file.
+    /// The size of the file, in bytes.
     pub size_bytes: u64,
     /// The lowest sequence number in it.
     pub lowest_sequence: u64,
@@ -53,7 +53,7 @@ pub struct TableReport {
 pub struct Report {
     /// The identity of the store.
     pub store_identity: u64,
-    /// Every record up to it is in the tables.
+    /// The sequence number up to which every record is in the tables.
     pub flushed_sequence: u64,
     /// The journal's segments, in order.
     pub segments: Vec<SegmentReport>,
@@ -61,9 +61,9 @@ pub struct Report {
     pub tables: Vec<TableReport>,
     /// The tables of objects and the indexes, by number, as far as the catalogue can be read.
     pub definitions: Vec<DefinitionReport>,
-    /// The damage.
+    /// The damage that was found.
     pub problems: Vec<Problem>,
-    /// Problems beyond those kept.
+    /// The number of problems beyond those listed.
     pub problems_left_off: u64,
 }
 
@@ -76,12 +76,13 @@ impl Report {
         }
     }
 
-    /// True if there is a problem in this file.
+    /// True if a problem in this file is listed.
     fn names(&self, path: &Path) -> bool {
         self.problems.iter().any(|problem| problem.path == path)
     }
 
-    /// Takes the definitions, and notes why some are missing, unless that is known.
+    /// Sets the definitions, and notes the errors of those that cannot be read, unless they are
+    /// listed.
     fn define(&mut self, read: (Vec<DefinitionReport>, Vec<Error>)) -> Result<()> {
         let (definitions, problems) = read;
         self.definitions = definitions;
@@ -101,7 +102,7 @@ impl Report {
         Ok(())
     }
 
-    /// Notes an error that concerns a file; what concerns the folder as a whole is returned.
+    /// Notes an error about a file as a problem; returns errors about the store as a whole.
     fn note(&mut self, error: Error) -> Result<()> {
         match error {
             Error::Corruption { path, offset, what } => {
@@ -123,7 +124,7 @@ impl Report {
 }
 
 /// Checks every record, block, footer, index and filter of the store in `directory`, which must not
-/// be open. Damage is in [`Report::problems`], not an error.
+/// be open. Damage is listed in [`Report::problems`], and is not an error.
 ///
 /// ```
 /// # use pellucid_engine::*;
@@ -144,7 +145,7 @@ impl Report {
 /// If the store is open, if it has no manifest, or if the manifest cannot be read.
 pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
     let directory = directory.as_ref();
-    // What cannot be read is a problem to report, and what follows it is to be looked at.
+    // Unreadable bytes are problems to report, and the bytes behind them are still checked.
     let (mapped, files) = (files, &ByCalls(files));
     let _lock = take_lock(files, directory)?;
     let manifest = Manifest::read_existing(files, directory)?;
@@ -157,9 +158,10 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
         }
         report.segments.push(segment);
     }
-    // All segments at once: by calls, they would all be in memory.
+    // This uses maps, because it opens all segments at once: with system calls, all would be in
+    // memory.
     match check_journal(mapped, directory, &manifest) {
-        // What opening refuses in a file that is named already has the same reason.
+        // If a problem of that file is listed already, the opening refuses it for the same reason.
         Err(
             Error::Corruption { path, .. } | Error::Foreign { path } | Error::Version { path, .. },
         ) if report.names(&path) => {}
@@ -177,9 +179,8 @@ pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Rep
     Ok(report)
 }
 
-/// The contents of the manifest of the store in `directory`, and the catalogue. Only what has to
-/// be read for that is checked, and is in [`Report::problems`] if it is damaged. The store may be
-/// open.
+/// Reads the manifest of the store in `directory`, and the catalogue. Only the parts that are read
+/// for that are checked; damage in them is listed in [`Report::problems`]. The store may be open.
 ///
 /// # Errors
 /// If there is no manifest, or if it cannot be read.

@@ -1,17 +1,17 @@
-//! The job that a ledger does now.
+//! The current job of a ledger.
 
 use crate::ledger::LEVELS;
 
-/// A job that runs beside requests.
+/// A background job of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// A memtable becomes a table of level 0.
+    /// A memtable is written to a table of level 0.
     Flush,
     /// Tables of level `from` are merged into level `to`.
     Compaction {
         /// The upper level.
         from: u8,
-        /// The level that the outcome goes to.
+        /// The level of the output.
         to: u8,
     },
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn job_numbers_return() {
+    fn job_numbers_round_trip() {
         let merges = (0..LEVELS as u8)
             .flat_map(|from| (from + 1..LEVELS as u8).map(move |to| Job::Compaction { from, to }));
         for job in merges.chain([Job::Flush]) {

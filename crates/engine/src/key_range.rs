@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use crate::ledger::KeyRange;
 
-/// A range of internal keys.
+/// A range of internal keys, with owned bounds.
 pub(crate) struct InternalRange {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
@@ -19,7 +19,7 @@ impl InternalRange {
     }
 }
 
-/// The range of internal keys that `bounds` within `table` stand for.
+/// The range of internal keys for these bounds on user keys of `table`.
 pub(crate) fn internal_range(
     table: u16,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),

@@ -1,13 +1,14 @@
 //! The embedded store: a journal of records and a ledger of keys.
 //!
 //! Every write goes, once, into the **journal**: append-only segments of records that are found by
-//! their sequence number. The **ledger** is a merge tree from key to sequence number, head and
-//! lengths. A GET asks the ledger and then reads one record; a HEAD, a test for existence and a
-//! scan of keys never touch the journal. The durable pointer is the sequence number, so the journal
-//! can be collected without ever writing the ledger, and the ledger can be rebuilt from the
-//! journal.
+//! their sequence number. The **ledger** is an LSM tree that maps a key to its sequence number,
+//! head and lengths. A GET asks the ledger and then reads one record; a HEAD, a test for existence
+//! and a scan of keys never touch the journal. The ledger points to a record by its sequence
+//! number, never by its file and offset. So garbage collection of the journal never writes the
+//! ledger, and the ledger can be rebuilt from the journal.
 //!
-//! The calls whose names end in `timed` give their [`parts`] to a [`pellucid_account::Timeline`].
+//! Calls whose names end in `_timed` record how long each of their [`parts`] took, in a
+//! [`pellucid_account::Timeline`].
 //!
 //! ```
 //! use pellucid_engine::{Acknowledgement, Engine, EngineOptions};
@@ -27,10 +28,10 @@
 
 //! # Mapped memory
 //!
-//! Files are read and written as mapped memory. Where a medium does not deliver a page, the call
-//! that needs it is an error with the file and the offset: the engine has the signal (`SIGBUS`)
-//! for itself, and gives it on for memory that is not its own. A full disk is an error of the
-//! write, because space is allocated before it is mapped.
+//! Files are read and written through memory maps. If the medium cannot deliver a page, the call
+//! that needs it returns an error that names the file and the offset: the engine installs a handler
+//! for `SIGBUS`, and passes the signal on if the memory is not its own. A full disk makes the write
+//! fail with an error, because space is allocated before it is mapped.
 
 mod ahead;
 mod backup;

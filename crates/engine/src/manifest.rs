@@ -1,8 +1,10 @@
-//! The manifest: which files make up the store (docs/format.md, Manifest).
+//! The manifest lists the files that make up the store (docs/format.md, Manifest).
 //!
-//! It is replaced as a whole: written beside the old one, synced, renamed over it, the folder
-//! synced, and read back. Files that only the old one names are removed after that.
+//! It is always replaced as a whole: a new file is written next to the old one, synced, and renamed
+//! over it; then the folder is synced and the manifest is read back. Files that only the old
+//! manifest lists are removed after that.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use pellucid_io::{File, FileSystem};
@@ -15,67 +17,69 @@ use crate::ledger::{LEVELS, TableFacts};
 
 const MANIFEST_NAME: &str = "manifest";
 const MANIFEST_NEW_NAME: &str = "manifest.new";
-/// A manifest above this size was not written by us: 1 GiB names some 10 million tables.
+/// The maximum size of a valid manifest: 1 GiB has space for about 10 million tables.
 const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
 
-/// The facts of a journal segment in the manifest.
+/// The entry of a journal segment in the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentFacts {
     /// The segment's number.
     pub(crate) number: u64,
-    /// Its first sequence number.
+    /// The segment's first sequence number.
     pub(crate) first_sequence: u64,
-    /// Its last sequence number, 0 while it is not sealed.
+    /// The segment's last sequence number, 0 until it is sealed.
     pub(crate) last_sequence: u64,
-    /// Size of its file.
+    /// The size of the segment's file in bytes.
     pub(crate) size_bytes: u64,
-    /// Record bytes that the ledger is known to name no more and nothing else needs.
+    /// The size of the dead records: no entry of the ledger refers to them, and they are not needed
+    /// otherwise.
     pub(crate) dead_bytes: u64,
-    /// Record bytes of markers (tombstones, expired values) that the ledger names no more.
+    /// The size of the markers (tombstones, expired values) that no entry of the ledger refers to.
     pub(crate) marker_bytes: u64,
 }
 
 impl SegmentFacts {
-    /// Its first and its last sequence number.
+    /// Returns the segment's first and last sequence numbers.
     pub(crate) fn sequences(&self) -> (u64, u64) {
         (self.first_sequence, self.last_sequence)
     }
 }
 
-/// The files of a store at a moment, and the numbers that go on from there.
+/// The files of a store at one time, and the counters that continue from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Identity of the store.
+    /// The identity of the store.
     pub(crate) store_identity: u64,
-    /// One more with each writing.
+    /// The version of the manifest, incremented with each write.
     pub(crate) edition: u64,
-    /// Every record up to it is in the tables; replay starts after it.
+    /// The highest sequence number up to which all records are in the tables; replay starts after
+    /// it.
     pub(crate) flushed_sequence: u64,
-    /// The number of the next table.
+    /// The number of the next table file.
     pub(crate) next_file_number: u64,
-    /// The time by which entries had expired: it never goes back, even if the clock does.
+    /// The time up to which entries have expired: it never goes back, even if the clock does.
     pub(crate) time_mark_ms: u64,
     /// The tables and their levels.
     pub(crate) tables: Vec<(u8, TableFacts)>,
-    /// The journal's segments.
+    /// The segments of the journal.
     pub(crate) segments: Vec<SegmentFacts>,
 }
 
-/// Why a manifest was not written.
+/// The failure to write a manifest.
 pub(crate) struct WriteFailure {
-    /// The failure.
+    /// The cause of the failure.
     pub(crate) error: Error,
-    /// True if the new manifest may be the one that the next open finds.
+    /// True if the next open may find the new manifest.
     pub(crate) may_be_in_place: bool,
 }
 
-/// The manifest's file in the folder of a store.
+/// Returns the path of the manifest in the folder of a store.
 pub(crate) fn manifest_path(directory: &Path) -> PathBuf {
     directory.join(MANIFEST_NAME)
 }
 
 impl Manifest {
-    /// The manifest of a store that has nothing yet; it is not written so.
+    /// Returns the manifest of an empty store, which is not written in this form.
     pub(crate) fn empty(store_identity: u64) -> Manifest {
         Manifest {
             store_identity,
@@ -88,7 +92,7 @@ impl Manifest {
         }
     }
 
-    /// Bytes of the tables.
+    /// Returns the total size of the table files in bytes.
     pub(crate) fn tables_bytes(&self) -> u64 {
         self.tables.iter().map(|(_, facts)| facts.size_bytes).sum()
     }
@@ -103,13 +107,13 @@ impl Manifest {
         }
     }
 
-    /// As [`Manifest::read`], of a store that has to have one.
+    /// Reads the manifest of a store that must have one; otherwise like [`Manifest::read`].
     pub(crate) fn read_existing(fs: &dyn FileSystem, directory: &Path) -> Result<Manifest> {
         let missing = || Error::ManifestMissing { directory: directory.to_path_buf() };
         Manifest::read(fs, directory)?.ok_or_else(missing)
     }
 
-    /// Makes this the manifest of the store in `directory`.
+    /// Writes this as the manifest of the store in `directory`.
     pub(crate) fn write(
         &self,
         fs: &dyn FileSystem,
@@ -118,6 +122,12 @@ impl Manifest {
         let bytes = self.encode();
         let path = manifest_path(directory);
         let new_path = directory.join(MANIFEST_NEW_NAME);
+        if bytes.len() as u64 > MANIFEST_SIZE_MAX_BYTES {
+            let what = format!("it has {} bytes, at most {MANIFEST_SIZE_MAX_BYTES}", bytes.len());
+            let error =
+                Error::io("write", &new_path, io::Error::new(ErrorKind::FileTooLarge, what));
+            return Err(WriteFailure { error, may_be_in_place: false });
+        }
         let prepared = (|| {
             let file = fs.create(&new_path)?;
             file.write_all_at(&bytes, 0)?;
@@ -131,7 +141,7 @@ impl Manifest {
         let put_in_place = fs.rename(&new_path, &path).and_then(|()| fs.sync_directory(directory));
         let read_back = put_in_place
             .map_err(|error| Error::io("put in place", &path, error))
-            // By the file that is open: there may be no descriptor for another one.
+            // Read through the open file: no descriptor may be available for another one.
             .and_then(|()| read_all(&*file, &path));
         match read_back {
             Ok(found) if found == bytes => Ok(()),
@@ -144,7 +154,7 @@ impl Manifest {
         }
     }
 
-    /// Removes what an interrupted writing left behind.
+    /// Removes the temporary file that an interrupted write left behind.
     pub(crate) fn remove_unfinished(fs: &dyn FileSystem, directory: &Path) -> Result<()> {
         let path = directory.join(MANIFEST_NEW_NAME);
         if fs.exists(&path) {
@@ -157,7 +167,7 @@ impl Manifest {
         checksum_seed(&[store_identity, edition])
     }
 
-    /// The bytes of the file.
+    /// Encodes the manifest as the bytes of its file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let header = FileHeader::new(FileKind::Manifest, self.store_identity, self.edition);
         let mut out = header.encode().to_vec();
@@ -210,13 +220,19 @@ impl Manifest {
             let what = "the checksum of the manifest is wrong";
             return Err(Error::corruption(path, FILE_HEADER_LENGTH as u64, what));
         };
-        let mut reader = Reader { rest: body };
+        let mut reader = Reader::new(body);
         let decoded = reader.manifest(&header);
-        let at = (FILE_HEADER_LENGTH + body.len() - reader.rest.len()) as u64;
+        let offset_of = |rest: usize| (FILE_HEADER_LENGTH + body.len() - rest) as u64;
         match decoded {
             Some(manifest) if reader.rest.is_empty() => Ok(manifest),
-            Some(_) => Err(Error::corruption(path, at, "there are bytes behind the manifest")),
-            None => Err(Error::corruption(path, at, "the manifest makes no sense")),
+            Some(_) => {
+                let at = offset_of(reader.rest.len());
+                Err(Error::corruption(path, at, "there are bytes behind the manifest"))
+            }
+            None => {
+                let at = offset_of(reader.entry_rest);
+                Err(Error::corruption(path, at, "an entry of the manifest is invalid"))
+            }
         }
     }
 }
@@ -240,12 +256,18 @@ fn read_all(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     bytes.ok_or_else(|| Error::corruption(path, 0, "the file is too large for a manifest"))
 }
 
-/// Takes fields from the front of bytes; `None` where they end or make no sense.
+/// A reader of fields from a byte slice; it returns `None` if the bytes end or are invalid.
 struct Reader<'a> {
     rest: &'a [u8],
+    /// The length of `rest` at the start of the current entry.
+    entry_rest: usize,
 }
 
 impl Reader<'_> {
+    fn new(bytes: &[u8]) -> Reader<'_> {
+        Reader { rest: bytes, entry_rest: bytes.len() }
+    }
+
     fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (chunk, rest) = self.rest.split_first_chunk::<N>()?;
         self.rest = rest;
@@ -270,7 +292,9 @@ impl Reader<'_> {
         Some(key.into())
     }
 
-    fn table(&mut self) -> Option<(u8, TableFacts)> {
+    /// Reads an entry of a table, whose number and sequence numbers have to be within these bounds.
+    fn table(&mut self, next_file_number: u64, flushed_sequence: u64) -> Option<(u8, TableFacts)> {
+        self.entry_rest = self.rest.len();
         let [level, zeros @ ..] = self.chunk::<8>()?;
         if usize::from(level) >= LEVELS || zeros != [0; 7] {
             return None;
@@ -284,13 +308,16 @@ impl Reader<'_> {
             smallest: self.key()?,
             largest: self.key()?,
         };
-        let ordered = facts.smallest <= facts.largest
+        let is_sound = facts.smallest <= facts.largest
             && facts.lowest_sequence <= facts.highest_sequence
-            && facts.entries > 0;
-        ordered.then_some((level, facts))
+            && facts.entries > 0
+            && facts.number < next_file_number
+            && facts.highest_sequence <= flushed_sequence;
+        is_sound.then_some((level, facts))
     }
 
     fn segment(&mut self) -> Option<SegmentFacts> {
+        self.entry_rest = self.rest.len();
         Some(SegmentFacts {
             number: self.number()?,
             first_sequence: self.number()?,
@@ -306,14 +333,13 @@ impl Reader<'_> {
         let next_file_number = self.number()?;
         let time_mark_ms = self.number()?;
         let (tables, segments) = (self.count()?, self.count()?);
-        // Collected one by one: a count that lies ends the reading before it takes memory.
-        let tables: Option<Vec<_>> = (0..tables).map(|_| self.table()).collect();
+        // The counts may be wrong, so no memory is reserved from them.
+        let tables: Option<Vec<_>> =
+            (0..tables).map(|_| self.table(next_file_number, flushed_sequence)).collect();
+        let tables = tables?;
         let segments: Option<Vec<_>> = (0..segments).map(|_| self.segment()).collect();
-        let (tables, segments) = (tables?, segments?);
-        let sound = tables.iter().all(|(_, table)| {
-            table.number < next_file_number && table.highest_sequence <= flushed_sequence
-        });
-        sound.then_some(Manifest {
+        let segments = segments?;
+        Some(Manifest {
             store_identity: header.store_identity,
             edition: header.number,
             flushed_sequence,
@@ -325,12 +351,12 @@ impl Reader<'_> {
     }
 }
 
-/// Decodes arbitrary bytes as a manifest; true if they are one.
+/// Decodes arbitrary bytes as a manifest; returns true if they are valid.
 #[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
 pub(crate) fn check_manifest(bytes: &[u8]) -> bool {
-    // The body is decoded too if its checksum is wrong, or no fuzzer would ever reach that code.
+    // The body is decoded even if its checksum is wrong; otherwise a fuzzer would never reach it.
     let header = FileHeader::new(FileKind::Manifest, 1, 1);
-    let _ = Reader { rest: bytes }.manifest(&header);
+    let _ = Reader::new(bytes).manifest(&header);
     Manifest::decode(bytes, Path::new(MANIFEST_NAME)).is_ok()
 }
 
@@ -407,6 +433,35 @@ mod tests {
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             prop_assert!(!check_manifest(&bytes));
         }
+    }
+
+    /// Regression: the error of an invalid entry had the offset of the end of the file.
+    #[test]
+    fn an_invalid_entry_is_named_by_its_offset() {
+        let facts = |number| TableFacts {
+            number,
+            size_bytes: 1,
+            entries: 1,
+            lowest_sequence: 1,
+            highest_sequence: 1,
+            smallest: b"a".as_slice().into(),
+            largest: b"b".as_slice().into(),
+        };
+        let mut manifest = Manifest::empty(7);
+        (manifest.flushed_sequence, manifest.next_file_number) = (1, 4);
+        manifest.segments = vec![SegmentFacts::default(); 2];
+        manifest.tables = vec![(0, facts(1)), (0, facts(2)), (0, facts(3))];
+        let offset_of_second = {
+            let one =
+                Manifest { tables: vec![(0, facts(1))], segments: vec![], ..manifest.clone() };
+            one.encode().len() as u64 - 4
+        };
+        manifest.tables[1].1.number = manifest.next_file_number;
+        let refused = Manifest::decode(&manifest.encode(), Path::new("manifest")).unwrap_err();
+        assert!(
+            matches!(refused, Error::Corruption { offset, .. } if offset == offset_of_second),
+            "{refused} and not at {offset_of_second}"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A map whose beginning and length are at hand: a look-up asks for them a dozen times, and each
-//! time was a call through the trait.
+//! A map with its pointer and length in fields: a look-up needs them a dozen times, and each would
+//! otherwise be a call through the trait.
 
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -9,13 +9,13 @@ use pellucid_io::{FileBytes, FileSystem, Map, MapMode, any_unreadable};
 
 use crate::error::{Error, Result};
 
-/// The damage of bytes that the medium did not give.
+/// The description of bytes that the medium could not deliver.
 const UNREADABLE: &str = "the page cannot be read from the medium, or written to it";
 
-/// The smallest page: where bytes cannot be read, those of a whole one cannot.
+/// The smallest page: if a byte cannot be read, its whole page cannot.
 pub(crate) const PAGE_BYTES: usize = 4_096;
 
-/// A map of all of a file that nobody writes to.
+/// Maps a whole file that is not written any more.
 pub(crate) fn map_file(files: &dyn FileSystem, path: &Path) -> Result<Arc<dyn Map>> {
     let open = || {
         let file = files.open(path, false)?;
@@ -24,7 +24,7 @@ pub(crate) fn map_file(files: &dyn FileSystem, path: &Path) -> Result<Arc<dyn Ma
     open().map_err(|error| Error::io("read", path, error))
 }
 
-/// The parts of a map that could not be read, in order: offsets and lengths.
+/// The ranges of a map that could not be read, in order, each as (offset, length).
 pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {
     let (mut parts, mut from, length) = (Vec::new(), 0, map.length());
     while let Some(begin) = map.unreadable_in(from, length - from) {
@@ -38,21 +38,21 @@ pub(crate) fn unreadable_parts(map: &dyn Map) -> Vec<(u64, u64)> {
     parts
 }
 
-/// A map, with its beginning and length.
+/// A map with its pointer and length.
 pub(crate) struct Mapped {
     pointer: *mut u8,
     length: usize,
     map: Arc<dyn Map>,
 }
 
-// SAFETY: the pointer names memory of the map, which may be shared between threads; who writes
-// where is the business of its users, as with the map itself.
+// SAFETY: the pointer points to memory of the map, which may be shared between threads. The users
+// decide which thread may write where, as with the map itself.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// The first byte, as [`Map::pointer`].
+    /// The first byte, as [`Map::pointer`] returns it.
     #[inline]
     pub(crate) fn pointer(&self) -> *mut u8 {
         self.pointer
@@ -64,17 +64,16 @@ impl Mapped {
         self.length
     }
 
-    /// All bytes of a map that nobody writes to any more, as [`Map::bytes`].
+    /// All bytes of a map that is not written any more, as [`Map::bytes`] returns them.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the map holds `length` bytes from `pointer` for as long as it lives, and the
-        // caller asserts that nobody writes to them.
+        // SAFETY: the map holds `length` bytes from `pointer` on as long as it lives, and the
+        // caller guarantees that they are not written any more.
         unsafe { std::slice::from_raw_parts(self.pointer, self.length) }
     }
 
-    /// An error if bytes of `range`, which were just used, could not be had from the file at
-    /// `path`, so that what was read was zeros and what was written is lost
-    /// ([`Map::unreadable_in`]).
+    /// Returns an error if a page in `range`, which was just used, failed ([`Map::unreadable_in`]):
+    /// reads have then returned zeros, and writes are lost. `path` is the file.
     #[inline]
     pub(crate) fn check(&self, range: Range<usize>, path: &Path) -> Result<()> {
         if any_unreadable() { self.check_slowly(range, path) } else { Ok(()) }
@@ -88,13 +87,13 @@ impl Mapped {
         }
     }
 
-    /// The bytes at `offset`, which nobody writes to any more.
+    /// The bytes at `offset`, which are not written any more.
     #[inline]
     pub(crate) fn value(&self, offset: usize, length: usize) -> FileBytes {
         assert!(offset.checked_add(length).is_some_and(|end| end <= self.length));
         let begin = self.pointer.wrapping_add(offset).cast_const();
         // SAFETY: the range is within the map. The record there was complete before its sequence
-        // number was published, and an offset in the journal is never written twice.
+        // number was published, and an offset in the journal is never overwritten.
         unsafe { FileBytes::mapped(&self.map, begin, length) }
     }
 }

@@ -1,19 +1,20 @@
-//! Metadata extractors: how the head of an object follows from its key and value.
+//! Metadata extractors: rules that derive the head of an object from its key and value.
 //!
-//! A head answers what would otherwise need the value: a type, a size, a version vector, the
-//! fields that a list shows. Whoever reads heads must be able to rely on them, so a table that
-//! names a rule takes no head from anywhere else.
+//! A head answers questions that would otherwise need the value: a type, a size, a version vector,
+//! the fields that a list shows. Readers must be able to rely on heads, so a table with an
+//! extractor accepts no other heads.
 
 use std::sync::Arc;
 
 use crate::definition::EXTRACTOR_NAME_LENGTH_MAX;
 use crate::error::{Error, Result};
 
-/// Derives the heads of a table. It is registered in [`crate::EngineOptions::metadata_extractors`]
-/// and named by [`crate::TableOptions::metadata_extractor`].
+/// A rule that derives the heads of a table. It is registered in
+/// [`crate::EngineOptions::metadata_extractors`] and named by
+/// [`crate::TableOptions::metadata_extractor`].
 ///
-/// The store keeps the name, not the rule, and never derives a head a second time. So a rule that
-/// changes what it derives should change its name, for a new table.
+/// The store keeps only the name of the extractor, and never derives a head again. So an extractor
+/// that changes its results should get a new name, for a new table.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,15 +51,15 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 pub trait MetadataExtractor: Send + Sync {
-    /// The name by which tables know the rule: 1 to [`EXTRACTOR_NAME_LENGTH_MAX`] bytes.
+    /// The name by which tables refer to the extractor: 1 to [`EXTRACTOR_NAME_LENGTH_MAX`] bytes.
     fn name(&self) -> &str;
 
     /// Writes the head of an object to `head`, which is empty, and may become
-    /// [`crate::HEAD_LENGTH_MAX`] bytes long. It runs on the writing thread, before the write takes
-    /// its turn.
+    /// [`crate::HEAD_LENGTH_MAX`] bytes long. It runs on the writing thread, before the writer lock
+    /// is taken.
     ///
     /// # Errors
-    /// Why such an object must not be written; the write is then refused with
+    /// The reason why the object must not be written; the write is then refused with
     /// [`Error::HeadRefused`].
     fn derive(
         &self,
@@ -68,7 +69,7 @@ pub trait MetadataExtractor: Send + Sync {
     ) -> std::result::Result<(), String>;
 }
 
-/// The rule called `name`.
+/// The extractor called `name`.
 pub(crate) fn find_extractor(
     rules: &[Arc<dyn MetadataExtractor>],
     name: &str,
@@ -76,7 +77,7 @@ pub(crate) fn find_extractor(
     rules.iter().find(|rule| rule.name() == name).cloned()
 }
 
-/// Refuses rules that tables could not tell apart.
+/// Returns an error if a name is invalid or used twice.
 pub(crate) fn check_extractors(rules: &[Arc<dyn MetadataExtractor>]) -> Result<()> {
     for (index, rule) in rules.iter().enumerate() {
         let name = rule.name();

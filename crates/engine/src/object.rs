@@ -1,4 +1,4 @@
-//! The results of look-ups.
+//! The results of reads.
 
 use std::ops::Deref;
 
@@ -6,10 +6,10 @@ pub use pellucid_io::FileBytes as Value;
 
 use crate::ledger::{self, FoundEntry};
 
-/// The facts of a key but its value, as the ledger has them.
+/// Everything about a key except its value, as the ledger has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The sequence number of the write: no two writes have the same, and later ones have higher.
+    /// The sequence number of the write: unique, and higher for later writes.
     pub sequence: u64,
     /// The time of the write, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
@@ -17,7 +17,7 @@ pub struct Head {
     pub expires_at_ms: u64,
     /// Length of the value in bytes.
     pub value_length: u32,
-    /// The head that it was written with.
+    /// The head bytes that the write gave.
     pub metadata: Metadata,
 }
 
@@ -26,7 +26,7 @@ impl Head {
         Head::taken_from(&mut found)
     }
 
-    /// The head of what was found, without moving the rest of it.
+    /// Moves the head out of `found`, and leaves the rest in place.
     #[inline]
     pub(crate) fn taken_from(found: &mut FoundEntry) -> Head {
         Head {
@@ -39,7 +39,7 @@ impl Head {
     }
 }
 
-/// The bytes of a head. Few bytes are held without an allocation.
+/// The bytes of a head. A short head needs no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metadata(ledger::Head);
 
@@ -61,7 +61,7 @@ impl Deref for Metadata {
 /// A key's head and value.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// All but the value.
+    /// The head.
     pub head: Head,
     /// The value.
     pub value: Value,

@@ -33,14 +33,14 @@ pub(crate) struct OpenStore {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
     pub(crate) collector: Arc<GarbageCollector>,
-    /// The jobs that run beside reads and writes.
+    /// The jobs that run in the background of reads and writes.
     pub(crate) activity: Activity,
     threads: Mutex<Vec<JoinHandle<()>>>,
     lock: Mutex<Option<LockGuard>>,
 }
 
 impl OpenStore {
-    /// Opens the store in `directory`, which is made if it does not exist.
+    /// Opens the store in `directory`; creates both if they do not exist.
     pub(crate) fn open(directory: &Path, options: EngineOptions) -> Result<OpenStore> {
         options.check()?;
         let directory = directory.to_path_buf();
@@ -125,13 +125,13 @@ impl OpenStore {
 
     /// Replays the journal, and starts the threads.
     fn begin(&self) -> Result<()> {
-        // The definitions in tables first: replay depends on the options of tables, and so does the
-        // thread that gathers the prefixes of their keys.
+        // Load the definitions that are in tables first: replay depends on the options of the
+        // tables, and so does the thread that gathers key prefixes.
         self.ledger.publish(self.ledger.flushed_sequence());
         self.catalogue.load(&self.ledger, &self.directory)?;
         let is_background = self.options.background;
         if is_background {
-            // The threads before replay: a long one needs flushes while it goes on.
+            // The threads start before the replay: a long replay needs flushes while it goes on.
             lock(&self.threads).extend(self.journal.start_threads()?);
             self.ledger.start_background()?;
         }
@@ -143,12 +143,13 @@ impl OpenStore {
             let failed = |error| Error::io("start a thread for", &self.directory, error);
             lock(&self.threads).push(thread.map_err(failed)?);
         }
-        // Of a store that was just opened nobody knows which pages are in memory.
+        // Nothing is known yet about which pages of the store are in memory: assume that reads are
+        // slow.
         self.journal.segments().medium().note_away();
         Ok(())
     }
 
-    /// Brings the records back into memory that only the journal has.
+    /// Replays the journal: inserts into memory all records that are not in tables yet.
     fn replay(&self) -> Result<()> {
         let flushed = self.ledger.flushed_sequence();
         let last = self.journal.sync().appended_sequence();
@@ -162,7 +163,7 @@ impl OpenStore {
             self.catalogue.note_entry(record.key, record.head);
             let is_held = kind == Kind::Put
                 && self.catalogue.rules().of_key(record.key).holds(record.value_length());
-            // Should it be damaged, reads of the record will tell.
+            // A damaged record is not an error here: reads of it will report the damage.
             let held = if is_held { record.unpacked().ok() } else { None };
             self.ledger.insert(&Entry {
                 key: record.key,
@@ -182,13 +183,13 @@ impl OpenStore {
             }
             Ok(())
         })?;
-        // The last ones may have been collected.
+        // The last records may have been collected.
         self.ledger.publish(last);
         Ok(())
     }
 
-    /// Keeps replay within the memory budget. On a full disk it goes beyond, because a store that
-    /// can be read is better than one that cannot be opened.
+    /// Keeps replay within the memory budget. On a full disk replay exceeds the budget, because a
+    /// store that can be read is better than one that cannot be opened.
     fn keep_room(&self) -> Result<()> {
         match self.ledger.wait_for_room() {
             Ok(_) => Ok(()),
@@ -213,9 +214,9 @@ impl OpenStore {
         let threads = std::mem::take(&mut *lock(&self.threads));
         let own = std::thread::current().id();
         for thread in threads {
-            // The last owner may be a callback, on the sync thread itself.
+            // The last owner may be a callback on the sync thread; a thread cannot join itself.
             if thread.thread().id() != own {
-                // A thread that panicked has said so on standard error.
+                // A thread that panicked has already written that to standard error.
                 let _ = thread.join();
             }
         }

@@ -16,28 +16,30 @@ use crate::metadata_extractor::{MetadataExtractor, check_extractors};
 use crate::prefix::{PrefixRule, STEM_RULES_MAX};
 use crate::rules::TableRules;
 
-/// The smallest segment, in bytes: a header, a record of the longest key and a footer fit.
+/// The smallest segment, in bytes: it has room for a header, a record with the longest key, and a
+/// footer.
 pub(crate) const SEGMENT_SIZE_MIN_BYTES: u64 = 4 << 10;
-/// The largest segment, in bytes: places are 4 bytes that count in 8 bytes.
+/// The largest segment, in bytes: offsets are stored as 4 bytes that count units of 8 bytes.
 pub(crate) const SEGMENT_SIZE_MAX_BYTES: u64 = 16 << 30;
-/// The shares of dead bytes that segments may be collected from. Below them nearly all that is
-/// written would be copies; above them the bound of the journal collects before.
+/// The allowed values of [`EngineOptions::dead_share`]. Below this range nearly all bytes that are
+/// written would be copies; above it the bound on the journal's dead bytes would trigger collection
+/// first.
 pub const DEAD_SHARES: RangeInclusive<f64> = 0.1..=0.6;
-/// Where all keys are overwritten at random, so much of the journal is dead for each share of a
-/// segment from which on it is collected: a third for 0.55.
+/// The dead share of the whole journal, relative to the dead share from which on a segment is
+/// collected, if all keys are overwritten at random: a third of the journal for segments of 0.55.
 const DEAD_OF_COLLECTED: f64 = 0.6;
 
 /// The moment at which a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledgement {
-    /// It is visible to readers. The journal is written through mapped files, so that this costs
-    /// and promises the same as [`Acknowledgement::Os`].
+    /// The write is visible to readers. The journal is written through memory maps, so this costs
+    /// and guarantees the same as [`Acknowledgement::Os`].
     Memory,
-    /// It is in the operating system's memory: it survives the death of the process, not that of
-    /// the machine.
+    /// The write is in the memory of the operating system: it survives a crash of the process, but
+    /// not of the machine.
     #[default]
     Os,
-    /// It is on the medium: it survives the death of the machine.
+    /// The write is on the medium: it survives a crash of the machine.
     Disk,
 }
 
@@ -51,42 +53,41 @@ pub enum Acknowledgement {
 /// ```
 #[derive(Clone)]
 pub struct EngineOptions {
-    /// The largest size of a segment of the journal: in a small journal segments are smaller. A
+    /// The largest size of a journal segment, in bytes. A small journal has smaller segments. A
     /// batch that is larger gets a segment of its own size.
     pub segment_size_bytes: u64,
-    /// All memory that grows with the data, in bytes: what was written and is not yet in tables,
-    /// what is held of tables to answer quickly, and what background work takes. The engine divides
-    /// it ([`crate::MemoryFigures`]) and keeps within it; at least 64 KiB. What the operating
-    /// system caches of the files is not part of it, nor are some hundred KiB that any engine
-    /// takes.
+    /// The budget for all memory that grows with the data, in bytes, at least 64 KiB: memtables,
+    /// the parts of tables that are held for quick reads, and the memory of background work. The
+    /// engine divides it ([`crate::MemoryFigures`]) and keeps within it. The page cache of the
+    /// operating system does not count, nor does a fixed overhead of some hundred KiB.
     pub memory_bytes: u64,
     /// The longest value, in bytes, up to [`VALUE_LENGTH_HARD_MAX`].
     pub value_length_max: usize,
-    /// The most entries of a batch.
+    /// The largest number of entries of a batch.
     pub batch_entries_max: usize,
-    /// The largest batch in the journal, in bytes.
+    /// The largest size of a batch in the journal, in bytes.
     pub batch_size_max_bytes: usize,
-    /// Bytes of the newest sealed segments that the engine does not collect by itself, so that
-    /// [`crate::Engine::changes`] can begin that far back; [`crate::Engine::collect`] collects them
-    /// all the same.
+    /// The size of the newest sealed segments that the engine does not collect by itself, in bytes,
+    /// so that [`crate::Engine::changes`] can begin that far back. [`crate::Engine::collect`]
+    /// collects them all the same.
     pub kept_changes_bytes: u64,
-    /// The share of a journal segment that is dead from which on the engine collects it by itself,
-    /// in [`DEAD_SHARES`]. A smaller one takes less space and copies more: where all keys are
-    /// overwritten at random, each byte that is freed costs the copying of `(1 - share) / share`.
+    /// The share of dead bytes from which on the engine collects a journal segment by itself, in
+    /// [`DEAD_SHARES`]. A smaller share takes less space and copies more: if all keys are
+    /// overwritten at random, each byte that is freed costs `(1 - share) / share` bytes of copying.
     pub dead_share: f64,
-    /// True if threads of the engine's own flush, merge, sync and prepare segments. If not, the
-    /// calling threads do it, which makes every run repeat itself.
+    /// True if the engine has threads of its own that flush, merge, sync and prepare segments. If
+    /// false, the calling threads do this work, so that every run is deterministic.
     pub background: bool,
     /// The file system.
     pub file_system: Arc<dyn FileSystem>,
     /// The clock for dates, expiry and the times of syncs.
     pub clock: Clock,
-    /// The rules that tables may name to have their heads derived
+    /// The metadata extractors that tables may name to have their heads derived
     /// ([`crate::TableOptions::metadata_extractor`]).
     pub metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
-    /// The rules by which keys of some tables have prefixes, at most four of them.
+    /// The rules that give the keys of some tables a prefix, at most four of them.
     pub prefix_rules: Vec<PrefixRule>,
-    /// The seed of a new store's identity, for runs that repeat themselves; otherwise random.
+    /// The seed of a new store's identity, for deterministic runs; `None` for a random identity.
     pub identity_seed: Option<u64>,
 }
 
@@ -126,7 +127,7 @@ impl std::fmt::Debug for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Refuses settings that cannot work.
+    /// Refuses invalid settings.
     pub(crate) fn check(&self) -> Result<()> {
         check_extractors(&self.metadata_extractors)?;
         let sizes = SEGMENT_SIZE_MIN_BYTES..=SEGMENT_SIZE_MAX_BYTES;
@@ -161,7 +162,7 @@ impl EngineOptions {
         }
     }
 
-    /// The dead bytes that the journal may have before writers wait for the collector.
+    /// The dead bytes that the journal may have before writers are slowed down for the collector.
     pub(crate) fn dead_bound(&self) -> DeadBound {
         let known_late_bytes = self.shares().dead_allowance_bytes();
         DeadBound {
@@ -170,7 +171,7 @@ impl EngineOptions {
         }
     }
 
-    /// The division of the memory.
+    /// The division of the memory budget.
     pub(crate) fn shares(&self) -> Shares {
         Shares::of(self.memory_bytes)
     }
@@ -205,15 +206,15 @@ pub(crate) struct WriteLimits {
     pub(crate) value_length_max: usize,
     batch_entries_max: usize,
     batch_size_max_bytes: usize,
-    /// The most that the entries of a batch may take in a memtable.
+    /// The most memory that the entries of a batch may take in a memtable.
     pub(crate) batch_memory_max_bytes: u64,
-    /// Bytes of the journal at which the memtable that stands for them is sealed, however small it
-    /// is: what it hides stays on the disk until its flush.
+    /// Bytes of the journal at which the memtable that covers them is sealed, however small the
+    /// memtable is: records that it overwrites keep their space on the disk until its flush.
     pub(crate) unsealed_max_bytes: u64,
 }
 
 impl WriteLimits {
-    /// Refuses a batch of so many entries and bytes in the journal.
+    /// Refuses a batch that has too many entries or too many bytes in the journal, or no entry.
     pub(crate) fn check_batch(&self, entries: usize, size_bytes: u64) -> Result<()> {
         let fits = size_bytes <= self.batch_size_max_bytes as u64;
         if entries == 0 || entries > self.batch_entries_max || !fits {

@@ -1,25 +1,24 @@
-//! Checksums of any parts of a file, however many are asked for and however they overlap.
+//! Checksums of any parts of a file, efficient for many and overlapping parts.
 
 use std::ops::Range;
 
 use crate::crc::{RawSum, checksum, checksum_between};
 
-/// Bytes between two sums that are kept. Touching the memory of more sums costs more than adding
-/// up the bytes between them: `make bench-opening` takes half as long again with 32.
+/// The distance of the sums that are kept, in bytes. Accessing more sums would cost more than
+/// adding up the bytes between them: with 32, `make bench-opening` takes half as long again.
 const STEP_BYTES: usize = 128;
 
-/// The raw sums of a file's beginnings, of which the checksum of any part follows: the sum of a
-/// part is that of the beginning up to its end, less that of the beginning before it, carried over
-/// the part's length.
+/// The raw sums of a file's beginnings. The checksum of a part is the sum up to its end, minus
+/// (XOR) the sum up to its start, carried over the length of the part.
 pub(crate) struct PartSums<'a> {
     bytes: &'a [u8],
-    /// The raw sum of as many steps from the file's beginning on.
+    /// The raw sum at each step, from the beginning of the file.
     sums: Vec<u32>,
     summed_bytes: u64,
 }
 
 impl<'a> PartSums<'a> {
-    /// Of `bytes`, all of which are read once.
+    /// Sums up all of `bytes` once.
     pub(crate) fn new(bytes: &'a [u8]) -> PartSums<'a> {
         let mut sums = Vec::with_capacity(bytes.len() / STEP_BYTES + 1);
         sums.push(0);
@@ -31,7 +30,7 @@ impl<'a> PartSums<'a> {
         PartSums { bytes, sums, summed_bytes: bytes.len() as u64 }
     }
 
-    /// crc32c of a part, started with `seed`.
+    /// The crc32c of a part; `seed` is the crc32c of preceding bytes.
     #[inline]
     pub(crate) fn checksum(&mut self, seed: u32, part: Range<usize>) -> u32 {
         let length = part.len() as u32;
@@ -40,14 +39,14 @@ impl<'a> PartSums<'a> {
         checksum_between(seed, before, whole, length)
     }
 
-    /// A raw sum, and the bytes behind it up to `end`.
+    /// The raw sum up to the last step before `end`, and the bytes from there to `end`.
     #[inline]
     fn up_to(&self, end: usize) -> RawSum<'a> {
         let steps = end / STEP_BYTES;
         (self.sums[steps], &self.bytes[steps * STEP_BYTES..end])
     }
 
-    /// Bytes that were summed up so far.
+    /// The number of bytes summed up so far.
     pub(crate) fn summed_bytes(&self) -> u64 {
         self.summed_bytes
     }

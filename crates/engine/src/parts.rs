@@ -1,5 +1,4 @@
-//! The parts of `execute` that the engine accounts for, as slots of a
-//! [`pellucid_account::Timeline`].
+//! The parts of a call that the engine measures, as slots of a [`pellucid_account::Timeline`].
 
 use pellucid_account::Part;
 
@@ -7,7 +6,7 @@ use pellucid_account::Part;
 pub const STALL: Part = Part::new(0);
 /// Waiting for another writer.
 pub const WRITER_WAIT: Part = Part::new(1);
-/// Looking a key up in the ledger.
+/// Looking up a key in the ledger.
 pub const LEDGER: Part = Part::new(2);
 /// Reading a record from the journal and checking it.
 pub const JOURNAL_READ: Part = Part::new(3);

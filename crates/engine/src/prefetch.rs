@@ -1,10 +1,10 @@
-//! Asks the processor for memory ahead of its use: a look-up that waits for several lines at once
-//! waits about as long as for one.
+//! Prefetch instructions: a look-up that waits for several cache lines at once waits about as long
+//! as for one.
 
-/// Bytes that come into the cache together.
+/// The size of a cache line, in bytes.
 pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
-/// Asks for the line that `pointer` is in. Any address is allowed: nothing is read.
+/// Prefetches the cache line that contains `pointer`. Any address is allowed: nothing is accessed.
 #[inline(always)]
 pub(crate) fn prefetch(pointer: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -17,11 +17,11 @@ pub(crate) fn prefetch(pointer: *const u8) {
     let _ = pointer;
 }
 
-/// Asks for the line that `pointer` is in, to be written. Any address is allowed.
+/// Prefetches the cache line that contains `pointer` for writing. Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch_to_write(pointer: *mut u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instruction is a hint that never faults; processors that do not know it skip it.
+    // SAFETY: the instruction is a hint that never faults; older processors ignore it.
     unsafe {
         std::arch::asm!(
             "prefetchw [{0}]",
@@ -33,7 +33,7 @@ pub(crate) fn prefetch_to_write(pointer: *mut u8) {
     let _ = pointer;
 }
 
-/// Asks for the first `lines_max` lines of `bytes`.
+/// Prefetches the first `lines_max` cache lines of `bytes`.
 #[inline]
 pub(crate) fn prefetch_all(bytes: &[u8], lines_max: usize) {
     for line in bytes.chunks(CACHE_LINE_BYTES).take(lines_max) {

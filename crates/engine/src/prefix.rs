@@ -1,33 +1,32 @@
-//! Prefixes: the beginnings by which keys are looked up of which no more is known.
+//! Prefixes: the first bytes of keys, for look-ups that know only these.
 //!
-//! Who looks an index entry up knows the values that it is for, and not the object whose key comes
-//! behind them. A scan finds such keys, but it has to seek in every memtable and table whose keys
-//! lie around them. Where a rule says which beginning of a key its prefix is, memtables and tables
-//! know the prefixes that they hold in the way in which they know keys: most of them are passed
-//! over, and the others say where the first key of the prefix is
-//! ([`crate::Snapshot::scan_prefix`]).
+//! A look-up in an index knows the values that it searches for, but not the object whose key
+//! follows them. A scan finds such keys, but has to seek in every memtable and table whose key
+//! range contains them. If a rule defines the prefix of a key, memtables and tables know which
+//! prefixes they hold, as they know their keys: most of them are skipped, and the others know the
+//! place of the first key of the prefix ([`crate::Snapshot::scan_prefix`]).
 //!
-//! Files know nothing of prefixes. They are collected in memory, while tables are written or later,
-//! so that a rule may come and go with the program.
+//! Files do not contain prefixes. They are collected in memory, while tables are written or later,
+//! so a program may add or remove a rule at any time.
 
 use std::sync::OnceLock;
 
-/// The number of first bytes of a key that are its prefix; nothing if it has none.
+/// The length of a key's prefix, in bytes; `None` if the key has none.
 ///
-/// No prefix may be the beginning of another key that has another prefix or none: the keys of a
-/// prefix are then those that begin with it.
+/// A prefix must not be the beginning of a key that has another prefix or none. So the keys of a
+/// prefix are exactly those that begin with it.
 pub type PrefixOf = fn(&[u8]) -> Option<usize>;
 
-/// Says which keys of a table have prefixes.
+/// The prefix rule of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixRule {
     /// The name of the table.
     pub table: &'static str,
-    /// The rule.
+    /// The function that returns the length of a key's prefix.
     pub prefix_of: PrefixOf,
 }
 
-/// Rules that an engine takes. Each entry that is written looks through those that are in use.
+/// The most prefix rules of an engine. Each written entry is compared with the rules in use.
 pub(crate) const STEM_RULES_MAX: usize = 4;
 
 /// The rules of the tables that have one, by number.
@@ -39,12 +38,12 @@ impl PrefixRules {
     pub(crate) fn set(&self, table: u16, prefix_of: PrefixOf) {
         let is_known = |rule: &OnceLock<_>| rule.get().is_some_and(|(known, _)| *known == table);
         if !self.0.iter().any(is_known) {
-            // There is a place for each rule of the options.
+            // There is a slot for each rule of the options.
             let _ = self.0.iter().find(|rule| rule.set((table, prefix_of)).is_ok());
         }
     }
 
-    /// The prefix of an internal key, with the number of its table in front.
+    /// The prefix of an internal key, including the table number in front.
     #[inline]
     pub(crate) fn prefix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         for rule in &self.0 {
@@ -58,7 +57,7 @@ impl PrefixRules {
     }
 }
 
-/// The first key behind all that begin with `prefix`, if there is one.
+/// The first key behind all keys that begin with `prefix`; `None` if there is none.
 pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_are_those_of_their_table() {
+    fn prefixes_follow_the_rule_of_their_table() {
         let rules = PrefixRules::default();
         assert_eq!(rules.prefix_of(&[0, 7, 1, 2]), None);
         rules.set(7, |key| (key.len() > 1).then_some(1));
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_prefixes() {
+    fn the_end_of_a_prefix_is_the_next_key_behind_it() {
         assert_eq!(end_of_prefix(&[1, 2]), Some(vec![1, 3]));
         assert_eq!(end_of_prefix(&[1, 255, 255]), Some(vec![2]));
         assert_eq!(end_of_prefix(&[255]), None);

@@ -1,8 +1,8 @@
-//! Preparation of a batch that asks for more than its operations say: heads that a rule derives,
-//! and the entries of indexes.
+//! Preparation of a batch that needs more than its operations: heads that a metadata extractor
+//! derives, and index entries.
 //!
-//! It happens before the batch takes its turn, so that nobody waits for a rule of the embedder.
-//! Entries of indexes go before the operations: so the operations have the last sequence numbers of
+//! It happens before the writer lock is taken, so that no writer waits for code of the embedder.
+//! Index entries go before the operations, so that the operations have the last sequence numbers of
 //! the batch, with or without indexes.
 
 use std::ops::Range;
@@ -18,30 +18,30 @@ use crate::metadata_extractor::MetadataExtractor;
 use crate::options::WriteLimits;
 use crate::table_id::TableId;
 
-/// The rules that derive the heads of a batch, each with the position of its operation.
+/// The metadata extractors for the heads of a batch, each with the position of its operation.
 type Rules = Vec<(usize, Arc<dyn MetadataExtractor>)>;
 
-/// The additions to a batch.
+/// The heads and index entries to add to a batch.
 #[derive(Default)]
 pub(crate) struct Prepared {
     bytes: Vec<u8>,
-    /// The derived heads: the position of the operation, and where in `bytes` its head is.
+    /// The derived heads: the position of the operation, and the range of its head in `bytes`.
     heads: Vec<(usize, Range<usize>)>,
     /// The entries of indexes, in the order of their operations.
     entries: Vec<EntryChange>,
 }
 
-/// An entry of an index that is added or removed.
+/// An index entry that is added or removed.
 struct EntryChange {
     index: TableId,
     kind: Kind,
     expires_at_ms: u64,
-    /// Its key, within the prepared bytes.
+    /// The range of its key in the prepared bytes.
     key: Range<usize>,
 }
 
-/// Refuses operations that their tables do not take; returns the rules that their heads are to be
-/// derived with.
+/// Refuses operations that their tables do not allow; returns the metadata extractors that derive
+/// their heads.
 fn check_tables(catalogue: &Catalogue, operations: &[Operation<'_>]) -> Result<Rules> {
     let definitions = catalogue.read();
     let mut rules = Rules::new();
@@ -54,8 +54,8 @@ fn check_tables(catalogue: &Catalogue, operations: &[Operation<'_>]) -> Result<R
     Ok(rules)
 }
 
-/// Refuses an operation that its table does not take; returns the rule that its head is to be
-/// derived with.
+/// Refuses an operation that its table does not allow; returns the metadata extractor that derives
+/// its head, if there is one.
 fn check_table(
     definitions: &Definitions,
     operation: &Operation<'_>,
@@ -75,8 +75,8 @@ fn check_table(
     Ok((operation.kind == Kind::Put).then(|| Arc::clone(rule)))
 }
 
-/// Refuses changes of indexes that are not of the operation's table, and entries for an object that
-/// the same operation deletes.
+/// Refuses changes of indexes that do not belong to the operation's table, and entries that are
+/// added for an object that the same operation deletes.
 fn check_index_changes(definitions: &Definitions, operation: &Operation<'_>) -> Result<()> {
     for change in operation.index_changes {
         let (table, index) = (operation.table, change.index);
@@ -91,8 +91,8 @@ fn check_index_changes(definitions: &Definitions, operation: &Operation<'_>) -> 
 }
 
 impl Prepared {
-    /// The additions to `operations`, of which at least one changes an index or has a table that is
-    /// not plain.
+    /// Prepares the additions to `operations`. At least one of them changes an index, or its table
+    /// is not plain.
     pub(crate) fn of(
         catalogue: &Catalogue,
         limits: &WriteLimits,
@@ -101,7 +101,7 @@ impl Prepared {
         let rules = check_tables(catalogue, operations)?;
         let changes = operations.iter().map(|operation| operation.index_changes.len());
         let entries = changes.fold(0, usize::saturating_add);
-        // Before memory is taken for them.
+        // Checked before memory is allocated for them.
         limits.check_batch(operations.len().saturating_add(entries), 0)?;
         let mut prepared = Prepared::default();
         prepared.derive_heads(operations, &rules)?;
@@ -109,7 +109,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// The number of entries of indexes, which go first.
+    /// The number of index entries, which go first.
     pub(crate) fn index_entries(&self) -> usize {
         self.entries.len()
     }
@@ -151,7 +151,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// The entries of indexes, and behind them the operations with their derived heads.
+    /// The index entries, followed by the operations with their derived heads.
     pub(crate) fn expand<'a>(&'a self, operations: &[Operation<'a>]) -> Vec<Operation<'a>> {
         let entry = |entry: &EntryChange| {
             let key = &self.bytes[entry.key.clone()];

@@ -1,4 +1,4 @@
-//! Look-ups: the ledger first, then one record of the journal.
+//! Point reads: first the ledger, then one record of the journal.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::read_mode::{Read, ReadMode};
 use crate::table_id::TableId;
 use crate::tally::Turn;
 
-/// Reads that belong together are taken for slow from here on: hundreds from memory take less.
+/// A group of reads that takes this long counts as slow: hundreds from memory take less.
 const SLOW_TOGETHER_NS: u64 = 1_000_000;
 
-/// The length of the record of an entry, its padding aside.
+/// The length of the record of an entry, without its padding.
 #[inline]
 pub(crate) fn record_length(key: &[u8], found: &FoundEntry) -> usize {
     let form = HeaderForm::of(found.head.len(), found.written_at_ms, found.expires_at_ms);
     form.length() + key.len() + found.head.len() + found.stored_length as usize
 }
 
-/// Looks keys up.
+/// Reads single keys.
 pub(crate) struct Reader {
     ledger: Arc<Ledger>,
     segments: Arc<SegmentSet>,
@@ -46,13 +46,13 @@ impl Reader {
         Reader { ledger, segments, time, clock }
     }
 
-    /// True if records had to be fetched from the medium of late.
+    /// True if records recently had to be fetched from the medium.
     pub(crate) fn is_slow(&self) -> bool {
         self.segments.medium().are_slow()
     }
 
-    /// Has `reads` make reads that belong together, and says whether all of them found their data
-    /// in memory, as `reads` does.
+    /// Runs `reads`, a group of reads, with the mode to use. Returns what `reads` returns: true if
+    /// all of them found their data in memory.
     pub(crate) fn all_in_memory(&self, reads: impl FnOnce(ReadMode) -> bool) -> bool {
         let begun = self.clock.stopwatch();
         let (are_here, is_slow) = if self.is_slow() {
@@ -67,7 +67,8 @@ impl Reader {
         are_here
     }
 
-    /// Makes a read in `mode`: whether its pages are in memory is asked only while reads are slow.
+    /// Makes a read in `mode`. Only while reads are slow does it check that its pages are in
+    /// memory.
     #[inline]
     pub(crate) fn in_mode<T>(
         &self,
@@ -89,7 +90,7 @@ impl Reader {
             medium.note_if_slow(self.clock.nanoseconds(ticks));
             return found.map(Read::from);
         }
-        // The notes of a read that ends early belong to no answer.
+        // An abandoned read must leave nothing in the timeline.
         let before = timeline.clone();
         match read(mode, timeline) {
             Err(Error::NotInMemory) => {
@@ -101,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// The object of `key` as of `at_sequence`.
+    /// The object of `key` as of the sequence number `at_sequence`.
     pub(crate) fn get(
         &self,
         table: TableId,
@@ -123,7 +124,7 @@ impl Reader {
             let asking = Asking::begin(self.ledger.tally().mine());
             let answer = version.find(&sought, &mut counts, &asking, &mut named);
             asking.end(&mut counts);
-            // Nothing is kept of it while a record is read.
+            // The version is released before a record is read.
             drop(version);
             let turn = named.turn;
             timeline.counts = counts;
@@ -155,8 +156,8 @@ impl Reader {
             if let Some(value) = value {
                 return Ok(Some(Object { head: Head::from_found(found), value }));
             }
-            // A record is collected only after a newer one was published, so that the next look-up
-            // finds that. The same one a second time is really missing.
+            // A record is collected only after a newer one was published, so the next look-up finds
+            // the newer one. If it finds the same one again, the record is really missing.
             if found.sequence == missed {
                 return Err(self.segments.missing(missed));
             }
@@ -164,7 +165,7 @@ impl Reader {
         }
     }
 
-    /// Reads the value of an entry, if the journal has it still, and counts that.
+    /// Reads the value of an entry and counts the read; `None` if the journal no longer has it.
     fn read_record(
         &self,
         key: &[u8],
@@ -175,7 +176,7 @@ impl Reader {
         let counting = self.ledger.tally().mine();
         let turn = match turn {
             None => counting.turn(&counting.turns.records),
-            // The time since then is not the record's alone.
+            // The time since then includes other steps, so start again.
             Some(Turn::Timed(_)) => Turn::Timed(counting.now()),
             Some(turn) => turn,
         };
@@ -216,12 +217,13 @@ impl Reader {
     }
 }
 
-/// The short way of a GET: reads the record that a directory of the ledger names, and counts it.
+/// The short path of a GET: reads the record whose sequence number a directory of the ledger gives,
+/// and counts the read.
 struct NamedRead<'a> {
     reader: &'a Reader,
     key: &'a [u8],
     timeline: &'a mut Timeline,
-    /// The record's turn of this request, once that was asked.
+    /// The measuring turn of this read, once it was taken.
     turn: Option<Turn>,
 }
 

@@ -1,4 +1,4 @@
-//! Rebuilding the ledger from the journal, which is all that a store needs.
+//! Rebuilding the ledger from the journal, which holds everything that a store needs.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use crate::ledger::Manifest;
 use crate::options::EngineOptions;
 
 /// Discards the manifest and all tables of the store in `directory`, which must not be open, and
-/// makes them anew from the journal: the cure for damage in them, or for their loss. Returns the
+/// builds new ones from the journal. This repairs damaged or lost tables and manifests. Returns the
 /// highest sequence number found.
 ///
 /// # Errors
 /// If the store is open, if there is no journal, or if a record in the middle of it is damaged; the
-/// ledger is then left as it was, as far as it was there.
+/// ledger is then not changed.
 pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Result<u64> {
     let directory = directory.as_ref();
     let files = &*options.file_system;
     let lock = take_lock(files, directory)?;
     let former = match Manifest::read(files, directory) {
-        // A newer release may know more than this one would write.
+        // A newer release may have written more than this one would.
         Err(error @ Error::Version { .. }) => return Err(error),
         read => read.ok().flatten(),
     };
@@ -34,7 +34,7 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     };
     let mut manifest = Manifest::empty(identity);
     manifest.edition = former.as_ref().map_or(0, |former| former.edition) + 1;
-    // What has expired stays so, whatever the clock says now.
+    // Expired entries stay expired, whatever the clock shows now.
     manifest.time_mark_ms = former.as_ref().map_or(0, |former| former.time_mark_ms);
     manifest.next_file_number = highest_file_number(directory, &options)? + 1;
     check(directory, &options, former.as_ref(), &manifest)?;
@@ -46,7 +46,7 @@ pub fn rebuild_ledger(directory: impl AsRef<Path>, options: EngineOptions) -> Re
     Ok(last_sequence)
 }
 
-/// The identity that the first segment names.
+/// The store identity in the header of the first readable segment.
 pub(crate) fn journal_identity(directory: &Path, options: &EngineOptions) -> Result<u64> {
     let files = &*options.file_system;
     let mut last_error =
@@ -67,7 +67,7 @@ pub(crate) fn journal_identity(directory: &Path, options: &EngineOptions) -> Res
     Err(last_error)
 }
 
-/// The highest number of a table's file, so that no number is used a second time.
+/// The highest number of a table's file, so that no number is used twice.
 fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64> {
     let folder = directory.join(LEDGER_FOLDER);
     if !options.file_system.exists(&folder) {
@@ -82,8 +82,8 @@ fn highest_file_number(directory: &Path, options: &EngineOptions) -> Result<u64>
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// Refuses before anything is changed if the journal is damaged, by the `former` manifest, where
-/// there is one, or without it, as it is to be opened.
+/// Checks the journal before anything is changed: against the `former` manifest if there is one,
+/// and against the new one with which it will be opened.
 fn check(
     directory: &Path,
     options: &EngineOptions,
@@ -102,7 +102,8 @@ fn check(
             return Err(Error::corruption(&segment.path, segment.size_bytes, what));
         }
     }
-    // All segments at once: by calls, they would all be in memory.
+    // This uses maps, because it opens all segments at once: with system calls, all would be in
+    // memory.
     check_journal(mapped, directory, known)?;
     check_journal(mapped, directory, manifest)
 }

@@ -1,5 +1,5 @@
-//! The options of a table as each of its entries needs them, at hand without a lock: writes ask for
-//! it once an entry, flushes and merges once a table.
+//! The options of tables in the form that their entries need, readable without a lock: writes ask
+//! for them once per entry, flushes and merges once per table.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::compression::Compression;
 use crate::prefix::{PrefixOf, PrefixRules};
 
-/// The longest value that the ledger can hold beside the journal, in bytes: a block holds several.
+/// The longest value that the ledger can hold in addition to the journal, in bytes. A block holds
+/// several values of this length.
 pub const HELD_VALUE_LENGTH_MAX: u32 = 1 << 10;
 
-/// Rules come in chunks of tables with neighbouring numbers.
+/// The number of tables in a chunk of rules; their numbers are consecutive.
 const CHUNK_TABLES: usize = 256;
 
 const HELD_BITS: u32 = 16;
@@ -20,7 +21,7 @@ const COMPRESSION_MASK: u32 = (1 << COMPRESSION_BITS) - 1;
 /// The rule for the entries of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableRule {
-    /// Values up to this length are held in the ledger, too.
+    /// The longest value that the ledger holds, too, in bytes.
     pub(crate) held_length_max: u32,
     /// The compression of values in the journal.
     pub(crate) values: Compression,
@@ -47,15 +48,15 @@ impl TableRule {
         }
     }
 
-    /// True if the ledger holds a value of so many bytes. An empty one is known by its length.
+    /// True if the ledger holds a value of this length. An empty value is not held: its length in
+    /// the ledger says everything.
     #[inline]
     pub(crate) fn holds(self, value_length: usize) -> bool {
         value_length > 0 && value_length <= self.held_length_max as usize
     }
 }
 
-/// The rules of all tables, by number. A table that is not known, and the catalogue, has the
-/// default one.
+/// The rules of all tables, by number. The catalogue and unknown tables have the default rule.
 pub(crate) struct TableRules {
     chunks: Box<[OnceLock<Box<[AtomicU32]>>]>,
     prefixes: PrefixRules,
@@ -100,14 +101,14 @@ impl TableRules {
         self.chunks[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
     }
 
-    /// The prefix of an internal key, if its table has a rule for that.
+    /// The prefix of an internal key, if its table has a prefix rule.
     #[inline]
     pub(crate) fn prefix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         self.prefixes.prefix_of(key)
     }
 
-    /// Sets the rule by which keys of table `table` have prefixes: before the first of them is
-    /// known here.
+    /// Sets the prefix rule of table `table`. It must be set before the first key of the table is
+    /// noted in this process.
     pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixOf) {
         self.prefixes.set(table, prefix_of);
     }
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_return_by_table() {
+    fn rules_are_kept_by_table() {
         let rules = TableRules::default();
         let rule = |held_length_max, values, blocks| TableRule { held_length_max, values, blocks };
         let (none, lz4) = (Compression::None, Compression::Lz4);

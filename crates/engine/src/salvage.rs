@@ -1,12 +1,12 @@
-//! Salvage: all that is intact of a damaged store becomes a store again.
+//! Salvage: builds a new store of everything that is intact in a damaged one.
 //!
-//! Every segment is read record by record. Behind damage, the next record is looked for at every
-//! multiple of 8 bytes; its checksum tells that it is one, and of this store. What is found goes
-//! into new segments under its own sequence numbers, and a ledger is made of them. The damaged
-//! store is not changed.
+//! Every segment is read record by record. After damage, every multiple of 8 bytes is tried as the
+//! start of the next record; its checksum confirms that it is a record, and of this store. The
+//! records found are written into new segments under their own sequence numbers, and a ledger is
+//! built from them. The damaged store is not changed.
 //!
-//! Where the newest record of a key is lost, an older one may show again, or a key that was
-//! deleted: [`Lost`] says which sequence numbers that may concern.
+//! If the newest record of a key is lost, an older record of it may show again, even if the key was
+//! deleted: [`Lost`] gives the sequence numbers that are affected.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -31,10 +31,10 @@ use crate::mapped::{map_file, unreadable_parts};
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
 
-/// Losses that a report keeps. [`Salvaged::lost_left_off`] counts the rest.
+/// The most losses that a report lists. [`Salvaged::lost_left_off`] counts the rest.
 const LOST_MAX: usize = 10_000;
 
-/// The damage of a part that was lost.
+/// The descriptions of lost parts.
 const DAMAGED: &str = "there is no intact record";
 const UNREADABLE: &str = "it cannot be read from the medium";
 const UNFINISHED: &str = "the end of the batch is missing";
@@ -43,38 +43,39 @@ const NOWHERE: &str = "no segment holds these sequence numbers";
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The file, or the folder of the journal where no file is known that held it.
+    /// The file; or the folder of the journal, if the file is not known.
     pub path: PathBuf,
-    /// The offset of the part in it, in bytes.
+    /// The offset of the part in the file, in bytes.
     pub offset: u64,
-    /// Its length in bytes; 0 if the file does not show that there was something.
+    /// The length of the part in bytes; 0 if the file shows no trace of it.
     pub length: u64,
-    /// The lowest sequence number that may have been in it; 0 if that cannot be told.
+    /// The lowest sequence number that may have been in it; 0 if unknown.
     pub first_sequence: u64,
-    /// The highest one; 0 if that cannot be told.
+    /// The highest sequence number that may have been in it; 0 if unknown.
     pub last_sequence: u64,
-    /// The damage.
+    /// A description of the damage.
     pub what: String,
 }
 
 /// The outcome of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Records that were intact, older ones of the same key included.
+    /// The number of intact records, including overwritten ones.
     pub records: u64,
-    /// Their bytes.
+    /// The size of these records, in bytes.
     pub size_bytes: u64,
-    /// The sequence number after which the new store goes on.
+    /// The sequence number after which the new store continues.
     pub last_sequence: u64,
-    /// The lost parts, in the order of the files, and then the numbers that no file shows.
+    /// The lost parts: first those of files, in the order of the files, then sequence numbers that
+    /// no file shows.
     pub lost: Vec<Lost>,
-    /// Losses beyond those kept.
+    /// The number of losses beyond those listed in `lost`.
     pub lost_left_off: u64,
 }
 
 impl Salvaged {
-    /// Notes a part of a file, by offset and length, and the first and last sequence number that
-    /// may have been in it.
+    /// Notes a lost part of a file, given by offset and length, and by the first and last sequence
+    /// number that may have been in it.
     fn lose(
         &mut self,
         path: &Path,
@@ -91,18 +92,18 @@ impl Salvaged {
     }
 }
 
-/// A record that is intact.
+/// An intact record.
 #[derive(Clone, Copy)]
 struct Place {
     sequence: u64,
-    /// The segment, as they were read.
+    /// The index of its segment, in the order in which segments were read.
     segment: usize,
     offset: u64,
     length: u64,
 }
 
-/// Makes a store in `to`, which must be empty or not exist, of all that is intact of the store in
-/// `from`, which must not be open.
+/// Builds a store in `to`, which must be empty or not exist, from everything that is intact in the
+/// store in `from`, which must not be open.
 ///
 /// ```
 /// # use pellucid_engine::*;
@@ -123,8 +124,8 @@ struct Place {
 ///
 /// # Errors
 /// [`Error::Occupied`] if the target is not empty, [`Error::Locked`] if the store is open, and
-/// failures of the file system. Damage is no error, unless not even the identity of the store can
-/// be told.
+/// failures of the file system. Damage is not an error, unless not even the identity of the store
+/// can be found.
 pub fn salvage(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -136,7 +137,7 @@ pub fn salvage(
     let _lock = take_lock(files, from)?;
     let mut salvaged = Salvaged::default();
     let former = Manifest::read(files, from).unwrap_or_else(|error| {
-        // Which segments there were, and the time, are not known.
+        // Without the manifest, the list of segments and the time mark are unknown.
         let what = format!(
             "{error}: segments that are missing at the end, and expired entries that are there \
              again, cannot be told"
@@ -160,7 +161,7 @@ pub fn salvage(
     let highest = places.last().map_or(0, |place| place.sequence);
     let lost = salvaged.lost.iter().map(|lost| lost.last_sequence).max().unwrap_or(0);
     let sealed = former.segments.iter().map(|facts| facts.last_sequence).max().unwrap_or(0);
-    // Numbers that were given away are not given away again.
+    // Never reuse a sequence number that was assigned before.
     salvaged.last_sequence = highest.max(lost).max(sealed).max(former.flushed_sequence);
     claim(files, to)?;
     write_journal(files, to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
@@ -171,7 +172,7 @@ pub fn salvage(
     Ok(salvaged)
 }
 
-/// Writes the records at `places` as segments that stand for all sequence numbers up to
+/// Writes the records at `places` as segments that cover all sequence numbers up to
 /// `last_sequence`.
 fn write_journal(
     files: &dyn FileSystem,
@@ -184,7 +185,8 @@ fn write_journal(
     let (mut rest, mut first, mut number) = (places, 1, 1);
     let mut source = Source { files, paths, seed: checksum_seed(&[identity]), open: None };
     while first <= last_sequence {
-        // A segment of nothing stands for numbers that are too many for one with records.
+        // If the gap before the next record is too large for a segment with records, an empty
+        // segment covers it.
         let next = rest.first().map_or(last_sequence + 1, |place| place.sequence);
         if u32::try_from(next - first).is_err() {
             let path = segment_path(to, number);
@@ -212,12 +214,12 @@ fn write_journal(
     files.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))
 }
 
-/// The records that were found, read once more.
+/// Reads the records that were found once more.
 struct Source<'a> {
     files: &'a dyn FileSystem,
     paths: &'a [PathBuf],
     seed: u32,
-    /// The segment that was read last: as a rule the next record is in it as well.
+    /// The segment that was read last: usually the next record is in it, too.
     open: Option<(usize, Arc<dyn File>)>,
 }
 
@@ -232,7 +234,8 @@ impl Source<'_> {
         };
         let mut bytes = vec![0; usize::try_from(place.length).map_err(io::Error::other)?];
         if let Err(error) = file.read_exact_at(&mut bytes, place.offset) {
-            // Its checksum may have been right with zeros for what the medium does not give.
+            // The checksum may have been right with zeros in place of bytes that the medium cannot
+            // deliver.
             let file = ByCalls(self.files).open(&self.paths[place.segment], false)?;
             let map = file.map(place.offset + place.length, MapMode::Read)?;
             bytes.copy_from_slice(&map.bytes()[place.offset as usize..]);
@@ -248,10 +251,10 @@ struct SegmentReader<'a> {
     files: &'a dyn FileSystem,
     from: &'a Path,
     manifest: &'a Manifest,
-    /// Of the segments that were read.
+    /// The paths of the segments that were read.
     paths: Vec<PathBuf>,
     places: Vec<Place>,
-    /// The sequence numbers, first and last ones, that segments with footers stand for.
+    /// The sequence numbers that sealed segments cover, each as (first, last).
     spans: Vec<(u64, u64)>,
 }
 
@@ -275,21 +278,23 @@ impl SegmentReader<'_> {
         Ok(())
     }
 
-    /// Leaves out segments that others stand for: what a collection left behind would bring deleted
-    /// keys back. Where no others are there, as by a former manifest, it is all that there is.
+    /// The segments to read: all except those that others have replaced. A segment that garbage
+    /// collection left behind would bring deleted keys back. It is read if its replacement is
+    /// missing, for example because the manifest is an old one.
     fn current(&self, numbers: &[u64]) -> Vec<u64> {
         let verify =
             |number: &u64| verify_segment(self.files, self.from, self.manifest, *number).ok();
         let summaries: Vec<(u64, Option<SegmentSummary>)> =
             numbers.iter().map(|number| (*number, verify(number).flatten())).collect();
         let readable = summaries.iter().filter_map(|(_, summary)| summary.as_ref());
-        // Of a segment whose header is damaged, nobody knows whether another stands for it.
+        // If the header of a segment is damaged, it is not known whether another segment replaces
+        // it.
         let spans = readable.map(SegmentSummary::span).filter(|span| span.first_sequence != 0);
         let spans: Vec<_> = spans.collect();
         let is_current = current_segments(&spans, self.manifest);
         let (current, others): (Vec<_>, Vec<_>) =
             std::iter::zip(&spans, is_current).partition(|(_, is_current)| *is_current);
-        // What a damaged one stood for, the manifest knows.
+        // The manifest knows the sequence numbers of segments that are damaged.
         let named = self.manifest.segments.iter().filter(|facts| numbers.contains(&facts.number));
         let named = named.map(SegmentFacts::sequences);
         let current = current.iter().map(|(span, _)| (span.first_sequence, span.last_sequence));
@@ -334,13 +339,13 @@ impl SegmentReader<'_> {
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
         let (places, spans) = (&mut self.places, &mut self.spans);
-        // Segments of garbage collection are of no mount. What one left out between two records was
-        // not needed.
+        // Segments of garbage collection have no mount identity. Sequence numbers missing between
+        // two of their records were not needed.
         let is_collected = matches!(&header, Ok(header) if header.mount_identity == [0; 16]);
         let mut previous = first_sequence.checked_sub(1).filter(|_| is_collected);
         let mut batch_begin = places.len();
         let mut visit = |found| match found {
-            // A former state of the file, from before a loss of power took what is in it.
+            // Beyond the sealed end: an older state of the file, from before a loss of power.
             Stretch::Record { sequence, .. } if last_sequence != 0 && sequence > last_sequence => {}
             Stretch::Record { sequence, offset, length, batch_goes_on } => {
                 if let Some(previous) = previous.filter(|previous| sequence > previous + 1) {
@@ -353,7 +358,7 @@ impl SegmentReader<'_> {
                 }
             }
             Stretch::Damage { offset, length, after, before } => {
-                // Between damage and the next record, a batch may have ended.
+                // A batch may have ended between the damage and the next record.
                 if before.is_some() {
                     batch_begin = places.len();
                 }
@@ -371,8 +376,8 @@ impl SegmentReader<'_> {
         let is_sealed = sealed_up_to.is_some();
         let sealed_up_to = sealed_up_to.filter(|_| first_sequence != 0);
         self.spans.extend(sealed_up_to.map(|last| (first_sequence, last)));
-        // A batch that was not written to its end was never acknowledged. Segments of garbage
-        // collection hold parts of batches that were.
+        // A batch without its end was never acknowledged. Segments of garbage collection may hold
+        // parts of batches that were acknowledged.
         let has_grown = header.is_ok() && !is_collected;
         let may_be_torn = has_grown && !is_sealed && last_sequence == 0;
         let unfinished = places.split_off(if may_be_torn { batch_begin } else { places.len() });
@@ -380,7 +385,7 @@ impl SegmentReader<'_> {
             let part = (first.offset, last.offset + last.length - first.offset);
             salvaged.lose(path, part, (first.sequence, last.sequence), UNFINISHED);
         }
-        // The end of a segment may have held records, or was zeros, or its footer.
+        // The end of a segment may have held records, zeros, or its footer.
         for part in unnamed.into_iter().filter(|part| part.0 > 0) {
             salvaged.lose(path, part, (0, last_sequence), UNREADABLE);
         }
@@ -388,10 +393,10 @@ impl SegmentReader<'_> {
         Ok(())
     }
 
-    /// Puts the records in their order, and notes as lost all sequence numbers of which nothing was
-    /// found, not even damage: a file may look as if it had never held them.
+    /// Sorts the records, and notes as lost all sequence numbers of which no trace was found: a
+    /// file may look as if it had never held them.
     fn lose_the_rest(&mut self, salvaged: &mut Salvaged) {
-        // After a loss of power, the numbers of what was lost are given away once more.
+        // After a loss of power, sequence numbers of lost records were used again.
         self.places.sort_unstable_by_key(|place| (place.sequence, Reverse(place.segment)));
         self.places.dedup_by_key(|place| place.sequence);
         let facts = &self.manifest.segments;
@@ -413,8 +418,8 @@ impl SegmentReader<'_> {
         }
     }
 
-    /// The sequence numbers from `begin` to `end`, or to the last record, for which no record and
-    /// no span stands: first and last ones.
+    /// The ranges of sequence numbers, each as (first, last), that no record and no span covers,
+    /// from `begin` to `end` or to the last record.
     fn gaps(&mut self, begin: u64, end: u64) -> Vec<(u64, u64)> {
         self.spans.sort_unstable();
         let mut spans = self.spans.iter().copied().peekable();
@@ -440,8 +445,8 @@ impl SegmentReader<'_> {
     }
 }
 
-/// Ranges of sequence numbers, first and last ones, in their order; those that overlap or follow
-/// one another are one.
+/// Sorts ranges of sequence numbers, each given as (first, last), and joins those that overlap or
+/// are adjacent.
 fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -461,12 +466,12 @@ mod tests {
 
     const STORE: &str = "/store";
     const SALVAGED: &str = "/salvaged";
-    /// More numbers than the pairs of a footer reach over.
+    /// More sequence numbers than the 32-bit pairs of a footer can span.
     const FAR: u64 = 1 << 33;
 
-    /// A store of which nothing is left below [`FAR`], as after so many writes that later ones
-    /// overwrote, became one that was refused: no segment stood for the lowest numbers. One of
-    /// which nothing is left at all was opened, and its backup panicked.
+    /// Regression: if nothing below [`FAR`] was left, the salvaged store could not be opened,
+    /// because no segment covered the lowest sequence numbers. If nothing was left at all, its
+    /// backup panicked.
     #[test]
     fn a_store_of_high_numbers_is_salvaged_and_can_be_backed_up() {
         for keeps_last in [true, false] {
@@ -504,7 +509,7 @@ mod tests {
         }
     }
 
-    /// Gives away all numbers up to [`FAR`], as if their records had been collected.
+    /// Skips all sequence numbers up to [`FAR`], as if their records had been collected.
     fn leave_out(files: &SimulatedFileSystem) -> u64 {
         let directory = Path::new(STORE);
         let mut manifest = Manifest::read(files, directory).unwrap().unwrap();

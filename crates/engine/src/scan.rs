@@ -1,4 +1,4 @@
-//! Scans: the keys of a range, one after another, in memory that does not grow.
+//! Scans: the keys of a range, one after another, in constant memory.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::open_store::OpenStore;
 use crate::read_mode::ReadMode;
 use crate::table_id::TableId;
 
-/// The keys of a range at one moment, one after another.
+/// A scan: the keys of a range as they were at one moment, one after another.
 pub struct Scan {
     store: Arc<OpenStore>,
     ledger_scan: LedgerScan,
     ahead: Ahead,
     mode: ReadMode,
-    /// Keeps what the scan sees for as long as it goes on.
+    /// Keeps the entries that the scan sees in the tables while the scan exists.
     _guard: Arc<SnapshotGuard>,
 }
 
@@ -60,7 +60,7 @@ impl Scan {
         Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
     }
 
-    /// Sets whether the scan may wait for the medium from now on.
+    /// Sets the read mode from now on: whether the scan may wait for the medium.
     pub fn set_mode(&mut self, mode: ReadMode) {
         self.mode = mode;
         self.ledger_scan.set_mode(mode);
@@ -91,7 +91,7 @@ impl Scan {
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
         let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
         if self.ahead.is_empty() {
-            // Nothing is waited for, so nothing need be found ahead and kept.
+            // No read of the journal is needed, so no look-ahead is needed either.
             let mut found = FoundEntry::nothing();
             let is_there = find_live(time, ledger_scan, &mut found)?;
             let key = ledger_scan.key();
@@ -104,7 +104,7 @@ impl Scan {
     }
 }
 
-/// As [`find_live`], with a copy of the key.
+/// Moves on as [`find_live`] does, and copies the key.
 #[inline]
 fn advance(
     time: &MarkedTime,
@@ -120,7 +120,7 @@ fn advance(
     Ok(is_there)
 }
 
-/// Moves on to the next live key, and says whether there was one.
+/// Moves on to the next live key; returns true if there was one.
 #[inline]
 fn find_live(
     time: &MarkedTime,

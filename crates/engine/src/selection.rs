@@ -4,8 +4,8 @@ use std::ops::Bound;
 
 use crate::scan::Direction;
 
-/// A selection of the keys of a table, or of the terms of an index: those within bounds, in one
-/// direction, up to a number of entries.
+/// A selection of the keys of a table, or of the terms of an index: a range, a direction, and a
+/// maximum number of entries.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -23,17 +23,17 @@ use crate::scan::Direction;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection<'a> {
-    /// The lower bound, whichever the direction.
+    /// The lower bound, in either direction.
     pub start: Bound<&'a [u8]>,
     /// The upper bound.
     pub end: Bound<&'a [u8]>,
-    /// From the lower bound upwards, or from the upper one downwards.
+    /// The direction: from the lower bound upwards, or from the upper bound downwards.
     pub direction: Direction,
-    /// The most entries that are taken.
+    /// The most entries that are returned.
     pub limit: u64,
 }
 
-/// Everything, upwards.
+/// Selects everything, in ascending order.
 impl Default for Selection<'_> {
     fn default() -> Self {
         let (start, end) = (Bound::Unbounded, Bound::Unbounded);
@@ -42,7 +42,7 @@ impl Default for Selection<'_> {
 }
 
 impl<'a> Selection<'a> {
-    /// One key, or one term with all its entries.
+    /// Selects one key, or one term with all its entries.
     #[must_use]
     pub fn one(key: &'a [u8]) -> Selection<'a> {
         let (start, end) = (Bound::Included(key), Bound::Included(key));

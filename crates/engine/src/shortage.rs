@@ -1,4 +1,4 @@
-//! A shortage of room on the disk: when some is made at once, and how often.
+//! A shortage of room on the disk: the decision when room is made, and how often.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,24 +8,25 @@ use pellucid_thread::Mutex;
 use crate::error::Result;
 use crate::locks::lock;
 
-/// The shortest rest of the thread that makes room, in nanoseconds.
+/// The shortest rest of the thread between two attempts to make room, in nanoseconds.
 const REST_MIN_NS: u64 = 1_000_000_000;
-/// It rests so many times as long as it has worked: it merges and copies what others pay for.
+/// The thread rests this many times as long as it has worked, because its merges and copies slow
+/// down others.
 const REST_TIMES: u64 = 4;
-/// After this time, in nanoseconds, it is tried again although nothing was written since: snapshots
-/// may have gone, and values expired.
+/// The time after which another attempt is made although nothing was written since, in nanoseconds:
+/// snapshots may have been dropped, and values may have expired.
 const RETRY_AFTER_NS: u64 = 60_000_000_000;
 
-/// The last time that room was made.
+/// The last attempt to make room.
 #[derive(Default)]
 struct Last {
     ended: Option<Ticks>,
     rest_ns: u64,
-    /// The last write before it, if all that it hid could be found out.
+    /// The last write before it, if everything that the write has overwritten could be freed.
     sequence: Option<u64>,
 }
 
-/// The shortage, as writers note it and the collector ends it.
+/// The shortage, noted by writers and ended by the collector.
 pub(crate) struct Shortage {
     clock: Clock,
     is_noted: AtomicBool,
@@ -33,14 +34,14 @@ pub(crate) struct Shortage {
 }
 
 impl Shortage {
-    /// No shortage so far.
+    /// A state without a shortage.
     pub(crate) fn new(clock: Clock) -> Shortage {
         Shortage { clock, is_noted: AtomicBool::new(false), last: Mutex::default() }
     }
 
-    /// True if room is to be made for a write that found none, or little, when `sequence` was the
-    /// last one: something was written since it was made last, and the thread, if one makes it, has
-    /// rested.
+    /// True if room should be made for a write that found none, or little; `sequence` is the last
+    /// write so far. That is so if something was written since the last attempt, and the thread, if
+    /// there is one, has rested.
     pub(crate) fn is_due(&self, sequence: u64, is_threaded: bool) -> bool {
         if self.is_noted() {
             return false;
@@ -53,19 +54,19 @@ impl Shortage {
         (has_changed && has_rested) || since_ns.is_some_and(|since| since >= RETRY_AFTER_NS)
     }
 
-    /// Notes that room is to be made. `sequence` is the last write, if no active memtable hides
-    /// what it has overwritten.
+    /// Notes that room has to be made. `sequence` is the last write, if the memtable that overwrote
+    /// older records was sealed.
     pub(crate) fn note(&self, sequence: Option<u64>) {
         lock(&self.last).sequence = sequence;
         self.is_noted.store(true, Ordering::Release);
     }
 
-    /// True if room is to be made, or is being made.
+    /// True if room has to be made or is being made.
     pub(crate) fn is_noted(&self) -> bool {
         self.is_noted.load(Ordering::Acquire)
     }
 
-    /// Makes room by `work`.
+    /// Runs `work`, which makes room, and ends the shortage.
     pub(crate) fn end(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let begun = self.clock.stopwatch();
         let outcome = work();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_once_for_each_state_of_the_store() {
+    fn room_is_made_once_per_state_of_the_store() {
         let (shortage, clock) = shortage();
         assert!(shortage.is_due(7, false));
         shortage.note(Some(7));
@@ -105,7 +106,7 @@ mod tests {
         assert!(shortage.is_due(8, false));
         clock.advance_ns(60 * SECOND_NS);
         assert!(shortage.is_due(7, false), "a snapshot may have gone");
-        // What a memtable hides is not known yet, and neither is what a failure leaves.
+        // It is not known what a memtable overwrites, nor what a failed attempt left.
         shortage.note(None);
         shortage.end(|| Ok(())).unwrap();
         assert!(shortage.is_due(7, false));

@@ -15,8 +15,8 @@ use crate::scan::{Direction, Scan};
 use crate::selection::Selection;
 use crate::table_id::{IndexId, TableId};
 
-/// The store as it was at one moment. It costs next to nothing to take; while it is held, the
-/// entries that it sees stay in the tables.
+/// The store as it was at one moment. Taking a snapshot costs next to nothing; while it is held,
+/// the entries that it sees stay in the tables.
 #[derive(Clone)]
 pub struct Snapshot {
     store: Arc<OpenStore>,
@@ -31,13 +31,13 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// The store as it is now, with the mode of all reads and scans.
+    /// Takes a snapshot of the store as it is now; all its reads and scans use `mode`.
     pub(crate) fn of(store: &Arc<OpenStore>, mode: ReadMode) -> Snapshot {
         let guard = Arc::new(store.ledger.register_snapshot());
         Snapshot { store: Arc::clone(store), guard, mode }
     }
 
-    /// The parts of a scan.
+    /// The parts of the snapshot that a scan needs.
     fn parts(&self) -> (Arc<OpenStore>, Arc<SnapshotGuard>, ReadMode) {
         (Arc::clone(&self.store), Arc::clone(&self.guard), self.mode)
     }
@@ -48,7 +48,7 @@ impl Snapshot {
         self.guard.sequence()
     }
 
-    /// As [`crate::Engine::get`], at the moment of the snapshot.
+    /// Reads as [`crate::Engine::get`] does, at the moment of the snapshot.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -56,7 +56,7 @@ impl Snapshot {
         self.get_timed(table, key, &mut Timeline::off())
     }
 
-    /// As [`Snapshot::get`], with the parts of the read in `timeline`.
+    /// Reads as [`Snapshot::get`] does, and records the parts of the read in `timeline`.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -69,7 +69,7 @@ impl Snapshot {
         self.store.reader.get(table, key, self.sequence(), self.mode, timeline)
     }
 
-    /// As [`crate::Engine::head`], at the moment of the snapshot.
+    /// Reads as [`crate::Engine::head`] does, at the moment of the snapshot.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -78,7 +78,7 @@ impl Snapshot {
         self.store.reader.head(table, key, self.sequence(), self.mode, timeline)
     }
 
-    /// As [`crate::Engine::scan`], at the moment of the snapshot.
+    /// Scans as [`crate::Engine::scan`] does, at the moment of the snapshot.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -93,20 +93,20 @@ impl Snapshot {
         Scan::new(store, guard, table, (start, end), direction, mode)
     }
 
-    /// The keys of a prefix, which has to be a whole one by the table's rule
-    /// ([`crate::EngineOptions::prefix_rules`]): those that begin with it. It is quick whether
-    /// there are any or not, and a table without a rule answers, too.
+    /// A scan of the keys that begin with `prefix`, which has to be a complete prefix by the
+    /// table's rule ([`crate::EngineOptions::prefix_rules`]). With a rule it is quick even if there
+    /// are no such keys; without one it works, too.
     ///
     /// ```
     /// # use pellucid_engine::*;
     /// # fn main() -> Result<()> {
     /// # let files = std::sync::Arc::new(pellucid_io::simulated::SimulatedFileSystem::new());
     /// # let options = EngineOptions { file_system: files, ..EngineOptions::default() };
-    /// // What stands up to the colon, with it.
+    /// // The prefix is everything up to and including the colon.
     /// let prefix_of = |key: &[u8]| key.iter().position(|byte| *byte == b':').map(|at| at + 1);
-    /// let options =
-    ///     EngineOptions { prefix_rules: vec![PrefixRule { table: "by colour", prefix_of }],
-    /// ..options }; let engine = Engine::open("/store", options)?;
+    /// let rules = vec![PrefixRule { table: "by colour", prefix_of }];
+    /// let options = EngineOptions { prefix_rules: rules, ..options };
+    /// let engine = Engine::open("/store", options)?;
     /// let table = engine.table("by colour")?;
     /// for key in ["blue:sea", "red:poppy", "red:rose"] {
     ///     engine.put(table, key.as_bytes(), b"")?;
@@ -128,7 +128,7 @@ impl Snapshot {
         Scan::of_prefix(store, guard, (table, prefix), direction, mode)
     }
 
-    /// The entries of an index whose terms are selected.
+    /// A scan of the entries of an index whose terms are selected.
     ///
     /// # Errors
     /// As [`crate::Engine::get`], and [`crate::Error::IndexUnknown`].
@@ -137,12 +137,12 @@ impl Snapshot {
         IndexScan::new(store, guard, index, selection, None, mode)
     }
 
-    /// As [`Snapshot::scan_index`], but only the entries that come behind the entry of `key` under
-    /// `term` in the selection's direction, whether that entry is there or not: the next page.
+    /// Scans as [`Snapshot::scan_index`] does, but only the entries behind the entry of `key` under
+    /// `term`, in the selection's direction: the next page. That entry itself need not exist.
     ///
     /// # Errors
     /// As [`Snapshot::scan_index`], and [`crate::Error::TermLength`] and
-    /// [`crate::Error::KeyLength`] if there cannot be such an entry.
+    /// [`crate::Error::KeyLength`] if the term or the key of that entry is invalid.
     pub fn scan_index_after(
         &self,
         index: IndexId,
@@ -154,8 +154,9 @@ impl Snapshot {
         IndexScan::new(store, guard, index, selection, Some((term, key)), mode)
     }
 
-    /// Gives `each` the selected keys, with its last answer; returns the last one.
-    /// The journal is not touched.
+    /// Folds over the selected keys: calls `each` with the result so far, which begins as `first`,
+    /// and with each key, until it returns [`ControlFlow::Break`]. Returns the last result. The
+    /// journal is not touched.
     ///
     /// ```
     /// # use pellucid_engine::*;
@@ -190,7 +191,7 @@ impl Snapshot {
         self.fold_heads(table, selection, first, |folded, key, _| each(folded, key))
     }
 
-    /// As [`Snapshot::fold_keys`], with the heads.
+    /// Folds as [`Snapshot::fold_keys`] does, with keys and heads.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -214,7 +215,7 @@ impl Snapshot {
         Ok(folded)
     }
 
-    /// As [`Snapshot::fold_keys`], with heads and values.
+    /// Folds as [`Snapshot::fold_keys`] does, with keys, heads and values.
     ///
     /// # Errors
     /// As [`crate::Engine::get`].
@@ -238,7 +239,7 @@ impl Snapshot {
         Ok(folded)
     }
 
-    /// As [`Snapshot::fold_keys`], with the entries of an index whose terms are selected.
+    /// Folds as [`Snapshot::fold_keys`] does, over the selected entries of an index.
     ///
     /// # Errors
     /// As [`crate::Engine::scan_index`].

@@ -1,5 +1,5 @@
-//! Figures of an engine: the one table of all that is counted. Fields of [`Engine::stats`], the
-//! page and the metrics of a server and its log are made of it (`figures`).
+//! The figures of an engine, in one table: everything that is counted. It produces the fields of
+//! [`Engine::stats`], and the figures page, the metrics and the log of a server (`figures`).
 //!
 //! [`Engine::stats`]: crate::Engine::stats
 
@@ -10,8 +10,8 @@ use crate::figures::{
 };
 use crate::job::Job;
 
-/// What a record has beside the user's bytes: its header, the table's number, and on average half
-/// of the padding (docs/format.md, Record); and its place.
+/// The bytes of a record beside the user's bytes: its header, the table number, and on average half
+/// of the padding (docs/format.md, Record); and its entry in the footer's offset index.
 const RECORD_OVERHEAD_BYTES: u64 = 40 + 2 + 4 + 4;
 
 /// The levels, the youngest first.
@@ -32,61 +32,61 @@ figures! {
         segments: Number at "state/journal_segments",
         /// Bytes of the journal's files.
         journal_bytes: Number at "state/journal_bytes",
-        /// Bytes of the journal that no key needs any more, as far as merges have noticed.
+        /// Bytes of the journal that no key needs any more, as far as merges have found out.
         journal_dead_bytes: Number at "state/journal_dead_bytes",
-        /// Bytes of the journal of tombstones and expired values that the ledger names no more;
-        /// they go once nothing that they hide is left.
+        /// Bytes of the journal's tombstones and expired values that the ledger no longer names.
+        /// They are freed once they hide nothing any more.
         journal_marker_bytes: Number at "state/journal_marker_bytes",
-        /// Syncs of the journal for those who waited for durability.
+        /// Syncs of the journal that were made for callers that waited for durability.
         syncs: Number at "writes/syncs",
-        /// What was collected since the store was opened.
+        /// Garbage collection since the store was opened.
         collected: Collected at "background/collection",
-        /// How long syncs took, and how long writers waited for them.
+        /// The time that syncs took, and the time that writers waited for them.
         durability: DurabilityFigures at "writes",
-        /// What was read since the store was opened.
+        /// Reads since the store was opened.
         reads: ReadFigures,
-        /// What was written since the store was opened.
+        /// Writes since the store was opened.
         writes: WriteFigures,
         /// Figures of the ledger.
         ledger: LedgerFigures at "",
-        /// Memory beside the page cache, by the shares of the setting.
+        /// Memory beside the page cache, by the shares of the memory budget.
         memory: MemoryFigures at "state/memory",
         beside {
-            /// Why the last collection in the background came to nothing, if it did.
+            /// The error of the last collection in the background, if it failed.
             pub collection_trouble: Option<String>,
         }
     }
 }
 
 figures! {
-    /// Memory that grows with the data, by the shares into which the engine divides its setting.
-    /// What is left of the setting is for what does not grow, and for what allocators leave unused.
+    /// Memory that grows with the data, by the shares into which the engine divides its budget. The
+    /// rest of the budget is for memory that does not grow, and for what allocators leave unused.
     #[derive(Copy)]
     MemoryFigures {
-        /// The setting ([`crate::EngineOptions::memory_bytes`]).
+        /// The budget ([`crate::EngineOptions::memory_bytes`]).
         setting_bytes: Number,
-        /// Memtables, their hash tables and orders; those that wait for their flush included. When
-        /// it is used up, writers wait for a flush.
+        /// Memtables with their hash tables and sort orders, including those that wait for their
+        /// flush. When the share is used up, writers wait for a flush.
         memtables: MemoryShare,
-        /// What is held of tables: facts, indexes, directories. When it is used up, tables do
-        /// without directories and then without indexes in memory.
+        /// The parts of tables that are held in memory: facts, indexes, directories. When the share
+        /// is used up, tables go without directories in memory, and then without indexes.
         tables: MemoryShare,
-        /// What flushes and merges take while they run; in use is the most that one took so far for
-        /// the table it wrote. When it is used up, tables end earlier.
+        /// The memory of running flushes and merges; the used bytes are the most that one took so
+        /// far for the table that it wrote. When the share is used up, tables end earlier.
         jobs: MemoryShare,
-        /// Places of records in segments that are not sealed. When it is used up, segments end
-        /// earlier.
+        /// Offsets of records in segments that are not sealed. When the share is used up, segments
+        /// end earlier.
         journal: MemoryShare,
     }
 }
 
 figures! {
-    /// A share of the memory.
+    /// A share of the memory budget.
     #[derive(Copy)]
     MemoryShare {
-        /// What it may take, in bytes.
+        /// The limit, in bytes.
         limit_bytes: Number,
-        /// What it takes, in bytes.
+        /// The use, in bytes.
         used_bytes: Number,
     }
 }
@@ -102,7 +102,7 @@ figures! {
         table_memory_bytes: Number at "state/table_memory_bytes" as "table_memory_bytes",
         /// Bytes that compactions are behind.
         debt_bytes: Number at "state/compaction_debt_bytes" as "compaction_debt_bytes",
-        /// The delay that each write takes now, in proportion to the debt.
+        /// The delay that each write takes now, in proportion to the compaction debt.
         write_delay_ns: Number at "state/write_delay_ns",
         /// How often writers waited for a flush.
         waits: Number at "writes/waits/memtables_full/count",
@@ -117,7 +117,7 @@ figures! {
         beside {
             /// The job that runs now.
             pub running: Option<Job>,
-            /// Why jobs are put off or have ended, if something is wrong.
+            /// The reason why jobs are put off or have ended, if something is wrong.
             pub trouble: Option<String>,
         }
     }
@@ -131,17 +131,17 @@ figures! {
         tables: Number at "state/levels/#/tables" as "level_tables",
         /// Bytes of a level's tables.
         size_bytes: Number at "state/levels/#/size_bytes" as "level_bytes",
-        /// Their entries.
+        /// Entries of a level's tables.
         entries: Number at "state/levels/#/entries",
-        /// Of them, those that say that a key is gone.
+        /// Entries of a level's tables that are tombstones.
         tombstones: Number at "state/levels/#/tombstones",
-        /// Blocks of its tables.
+        /// Blocks of a level's tables.
         blocks: Number at "state/levels/#/blocks",
-        /// Of them, those whose checksum was checked since their table was opened.
+        /// Blocks of a level's tables whose checksum was checked since their table was opened.
         blocks_checked: Number at "state/levels/#/blocks_checked",
         /// Memory of the directories of a level's tables.
         directory_bytes: Number at "state/levels/#/directory_bytes" as "level_directory_bytes",
-        /// What its tables were asked.
+        /// Look-ups in the level's tables.
         reads: LevelReads at "reads/levels/#",
         /// Merges out of this level into the next one.
         compaction: JobFigures at "background/compactions/#",
@@ -149,7 +149,7 @@ figures! {
 }
 
 counters! {
-    /// What the tables of a level were asked.
+    /// Look-ups in the tables of a level.
     #[derive(Copy)]
     LevelReads from LevelCounters {
         /// Tables asked for a key.
@@ -162,9 +162,9 @@ counters! {
         by_index: Number as "index_searches_total",
         /// Blocks of tables searched.
         blocks_searched: Number as "blocks_searched_total",
-        /// Time of those that were sampled.
+        /// Time of the sampled searches in tables.
         time: Sampled,
-        /// Times of the steps within the tables, of as many others.
+        /// Times of the steps within tables, for other samples of the same number.
         steps: Steps,
     }
 }
@@ -174,7 +174,7 @@ counters! {
     /// step in place of filter and index.
     #[derive(Copy)]
     StepFigures from Steps {
-        /// Asking the directory, which says where the key is, or that it is not.
+        /// Asking the directory for the place of the key, or for its absence.
         directory: Sampled,
         /// Asking the filter whether the key may be there.
         filter: Sampled,
@@ -198,15 +198,15 @@ counters! {
         sync_ns: Elapsed,
         /// Writers that waited for a sync.
         waits: Number at "waits/group/count" at "waits/sync/count",
-        /// How long they waited for their group's sync to begin, in nanoseconds.
+        /// The time that they waited for their group's sync to begin, in nanoseconds.
         group_waited_ns: Elapsed at "waits/group/sum_ns",
-        /// How long they waited from then on, in nanoseconds.
+        /// The time that they waited from then on, in nanoseconds.
         sync_waited_ns: Elapsed at "waits/sync/sum_ns",
     }
 }
 
 counters! {
-    /// What was read.
+    /// Reads.
     ReadFigures from RecordCounters {
         /// Values that the ledger held, or that are empty, so that no record had to be read.
         held_values: Number at "journal/held_values",
@@ -214,13 +214,13 @@ counters! {
         records: Number at "journal/records" as "journal_records_read_total",
         /// Bytes of records read from the journal.
         record_bytes: Number at "journal/bytes" as "journal_read_bytes_total",
-        /// Time of those that were sampled.
+        /// Time of the sampled record reads.
         record_time: Sampled at "journal/time",
-        /// Finding the place of a record, of as many others that were sampled.
+        /// Finding the offset of a record, for other samples of the same number.
         place_time: Sampled at "journal/place",
-        /// Reading and checking a record, of those of them that were in the page cache.
+        /// Reading and checking a record that was in the page cache, for the same samples.
         cached_time: Sampled at "journal/read_cached",
-        /// The same, of those that were not.
+        /// Reading and checking a record that was not in the page cache, for the same samples.
         disk_time: Sampled at "journal/read_disk",
     } and {
         /// Look-ups that found no entry.
@@ -238,13 +238,13 @@ counters! {
     FoundFigures from FoundCounters {
         /// Look-ups by where they ended.
         count: Number as "look_ups_total",
-        /// Time of those that were sampled.
+        /// Time of the sampled look-ups.
         time: Sampled,
     }
 }
 
 counters! {
-    /// What was written.
+    /// Writes.
     #[derive(Copy)]
     WriteFigures from WriteCounters {
         /// Batches written.
@@ -253,17 +253,18 @@ counters! {
         entries: Number as "entries_written_total",
         /// Bytes of keys and values written.
         user_bytes: Number as "payload_written_bytes_total",
-        /// Time in the journal of the batches that were sampled.
+        /// Time that sampled batches took in the journal.
         append_time: Sampled at "journal_append",
-        /// Time in the memtable of the same batches, its sealing included where it was full.
+        /// Time that the same batches took in the memtable, including its sealing where it was
+        /// full.
         memtable_time: Sampled at "memtable",
         /// Waits for another writer.
         writer_waits: Number at "waits/other_writer/count",
-        /// How long they were, in nanoseconds.
+        /// Time of these waits, in nanoseconds.
         writer_waited_ns: Elapsed at "waits/other_writer/sum_ns",
-        /// Delays because level 0 or sealed memtables had piled up.
+        /// Delays of writes because level 0 or sealed memtables had piled up.
         delays: Number at "waits/merges_behind/count",
-        /// How long they were, in nanoseconds.
+        /// Time of these delays, in nanoseconds.
         delayed_ns: Number at "waits/merges_behind/sum_ns",
     }
 }
@@ -274,14 +275,14 @@ figures! {
     JobFigures {
         /// Flushes, and merges out of a level.
         runs: Number as "job_runs_total",
-        /// Of them, those that moved tables without rewriting them.
+        /// Jobs that moved tables without rewriting them.
         moves: Number,
-        /// Of them, merges that two threads did at once, each its part of the keys, because merges
-        /// were behind. The times by what was done are the sums of both.
+        /// Merges that two threads did at once, each a part of the keys, because merges were
+        /// behind. The times of the stages are then sums over both threads.
         in_parts: Number,
         /// Entries read.
         entries_in: Number,
-        /// Of them, those that were dropped.
+        /// Entries dropped.
         entries_dropped: Number,
         /// Bytes read by jobs.
         bytes_in: Number as "job_read_bytes_total",
@@ -291,9 +292,10 @@ figures! {
         tables_out: Number as "job_tables_total",
         /// Time taken, in nanoseconds.
         duration_ns: Number,
-        /// Bringing a memtable's entries into order: the fetch from memory, in nanoseconds.
+        /// Bringing a memtable's entries into order, which fetches them from memory, in
+        /// nanoseconds.
         order_ns: Number at "stages/order_ns",
-        /// Reading entries in order from what goes in, by samples, in nanoseconds.
+        /// Reading the entries of the inputs in order, by samples, in nanoseconds.
         merge_ns: Number at "stages/merge_ns",
         /// Putting entries into blocks, by samples, in nanoseconds.
         build_ns: Number at "stages/build_ns",
@@ -303,9 +305,10 @@ figures! {
         write_ns: Number at "stages/write_ns",
         /// Syncing the tables, in nanoseconds.
         sync_ns: Number at "stages/sync_ns",
-        /// Waiting until the records that a table names are on the medium, in nanoseconds.
+        /// Waiting until the journal records of a table's entries are on the medium, in
+        /// nanoseconds.
         journal_sync_ns: Number at "stages/journal_sync_ns",
-        /// Writing the manifest and what goes with it, in nanoseconds.
+        /// Writing the manifest and the work that goes with it, in nanoseconds.
         commit_ns: Number at "stages/commit_ns",
     }
 }
@@ -324,14 +327,14 @@ counters! {
 }
 
 impl EngineStats {
-    /// Shows each number with its place among all figures and its metric.
+    /// Calls `each` with each number, its path among all figures, and its metric.
     pub fn each(&self, mut each: impl FnMut(Shown<'_>)) {
         self.show("", None, &mut each);
     }
 
-    /// Bytes written to files for each byte that the user gave, since the store was opened: the
-    /// journal's records (nearly the user's bytes), tables, and what collection copied. `None`
-    /// before the first write.
+    /// Bytes written to files per byte that the user gave, since the store was opened: records of
+    /// the journal, tables, and records that garbage collection copied. `None` before the first
+    /// write.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let merged: u64 = self.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
@@ -341,7 +344,8 @@ impl EngineStats {
         (self.writes.user_bytes > 0).then(|| written as f64 / self.writes.user_bytes as f64)
     }
 
-    /// Bytes of all files for each byte that is not known to be dead. `None` in an empty store.
+    /// Bytes of all files per byte of the journal that is not known to be dead. `None` for an empty
+    /// store.
     #[must_use]
     pub fn space_amplification(&self) -> Option<f64> {
         let tables: u64 = self.ledger.levels.iter().map(|level| level.size_bytes).sum();

@@ -1,15 +1,15 @@
 //! The identities of tables and indexes.
 
-/// The number of the catalogue's own table.
+/// The table number of the catalogue.
 pub(crate) const CATALOGUE_TABLE: u16 = 0;
 
 /// A table of a store, as [`crate::Engine::table`] returns it. It stays valid when the store is
-/// opened anew.
+/// closed and opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub(crate) u16);
 
 impl TableId {
-    /// The table with this number. Whether the store has one is found out when it is used.
+    /// The table with this number. Operations check whether the store has such a table.
     #[must_use]
     pub fn of_number(number: u16) -> TableId {
         TableId(number)
@@ -23,7 +23,7 @@ impl TableId {
 }
 
 /// An index of a table, as [`crate::Engine::index`] returns it. It stays valid when the store is
-/// opened anew.
+/// closed and opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId {
     pub(crate) number: u16,
@@ -31,13 +31,13 @@ pub struct IndexId {
 }
 
 impl IndexId {
-    /// The number within the store under which the entries of the index are kept.
+    /// The table number under which the entries of the index are stored.
     #[must_use]
     pub fn number(self) -> u16 {
         self.number
     }
 
-    /// The table whose objects the index is of.
+    /// The table whose objects are indexed.
     #[must_use]
     pub fn table(self) -> TableId {
         self.table

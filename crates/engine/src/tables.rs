@@ -1,4 +1,4 @@
-//! Tables and indexes by name: found if they are there, otherwise made.
+//! Tables and indexes by name: returned if they exist, otherwise created.
 
 use std::ops::Bound;
 
@@ -14,14 +14,15 @@ use crate::open_store::OpenStore;
 use crate::read_mode::ReadMode;
 use crate::table_id::{CATALOGUE_TABLE, IndexId, TableId};
 
-/// The table called `name`, whatever its options are; it is made with the default ones if there is
-/// none.
+/// Returns the table called `name`, whatever its options are; creates it with default options if
+/// there is none.
 pub(crate) fn table(store: &OpenStore, name: &str) -> Result<TableId> {
     let known = store.catalogue.read().table(name);
     known.map_or_else(|| make_table(store, name, &TableOptions::default()), Ok)
 }
 
-/// The table called `name`, which has these options; it is made with them if there is none.
+/// Returns the table called `name`, which must have these options; creates it with them if there is
+/// none.
 pub(crate) fn table_with(store: &OpenStore, name: &str, options: &TableOptions) -> Result<TableId> {
     options.check()?;
     let known = store.catalogue.read().table(name);
@@ -34,7 +35,7 @@ pub(crate) fn table_with(store: &OpenStore, name: &str, options: &TableOptions) 
     }
 }
 
-/// The index called `name` of `table`; it is made if there is none.
+/// Returns the index called `name` of `table`; creates it if there is none.
 pub(crate) fn index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> {
     if name.is_empty() || name.len() > INDEX_NAME_LENGTH_MAX {
         let what = format!("the name of an index has 1 to {INDEX_NAME_LENGTH_MAX} bytes");
@@ -44,7 +45,7 @@ pub(crate) fn index(store: &OpenStore, table: TableId, name: &str) -> Result<Ind
     known.map_or_else(|| make_index(store, table, name), Ok)
 }
 
-/// Makes the table `name`, or returns the one that another thread made meanwhile.
+/// Creates the table `name`, or returns the one that another thread created meanwhile.
 fn make_table(store: &OpenStore, name: &str, options: &TableOptions) -> Result<TableId> {
     let mut definitions = store.catalogue.write();
     if let Some(table) = definitions.table(name) {
@@ -54,7 +55,7 @@ fn make_table(store: &OpenStore, name: &str, options: &TableOptions) -> Result<T
     define(store, &mut definitions, name.as_bytes(), TableKind::Objects(options.clone()))
 }
 
-/// Makes the index `name`, or returns the one that another thread made meanwhile.
+/// Creates the index `name`, or returns the one that another thread created meanwhile.
 fn make_index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> {
     let mut definitions = store.catalogue.write();
     if let Some(index) = definitions.index(table, name) {
@@ -71,7 +72,7 @@ fn make_index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> 
     Ok(IndexId { number: entries.0, table })
 }
 
-/// True if there is an object in a table.
+/// True if a table holds a live object.
 fn has_objects(store: &OpenStore, table: TableId) -> Result<bool> {
     let range = internal_range(table.0, (Bound::Unbounded, Bound::Unbounded));
     let snapshot = store.ledger.register_snapshot();
@@ -85,7 +86,7 @@ fn has_objects(store: &OpenStore, table: TableId) -> Result<bool> {
     Ok(false)
 }
 
-/// Gives a number to a new table and writes its definition.
+/// Assigns a number to a new table and writes its definition.
 fn define(
     store: &OpenStore,
     definitions: &mut Definitions,

@@ -1,11 +1,12 @@
-//! What is counted of every read and write, always: adding one to a number costs a nanosecond where
-//! no other thread adds to the same.
+//! The counters of every read and write. They are always on: an increment costs a nanosecond if no
+//! other thread writes to the same cache line.
 //!
-//! Each thread has a stripe of its own, to which it alone adds, with a load and a store; threads
-//! beyond the number of stripes share the last one. The sums are exact. Time is taken of one in
-//! [`SAMPLED_EVERY`] of a thread's reads, and of as many of its writes: a clock costs more than
-//! what is to be measured. Of as many reads again the steps are timed one by one: not of the same
-//! ones, because the readings between the steps would count as time of the whole.
+//! Each thread has its own stripe of counters, to which only it adds, with a load and a store;
+//! threads beyond the number of stripes share the last one. The sums are exact. One in
+//! [`SAMPLED_EVERY`] reads of a thread is timed, and one in as many of its writes, because reading
+//! a clock costs more than the work that is measured. The steps of other reads, as many, are timed
+//! one by one; not of the same reads, because the clock readings between the steps would count as
+//! time of the whole.
 
 use std::ops::Deref;
 use std::sync::PoisonError;
@@ -21,16 +22,16 @@ use crate::stats::{
     WriteCounters, WriteFigures,
 };
 
-/// Of so many reads or writes of a thread, the first is timed.
+/// The sampling rate: the first of this many reads or writes of a thread is timed.
 pub const SAMPLED_EVERY: u64 = 64;
-/// Of so many reads of a thread, the steps of this one are timed.
+/// The turn, among [`SAMPLED_EVERY`] reads of a thread, at which the steps are timed.
 const STEPPED_TURN: u64 = SAMPLED_EVERY / 2;
-/// Threads with a stripe of their own.
+/// The number of threads with a stripe of their own.
 const STRIPES_OWN: usize = 31;
-/// Where a key can be found: nowhere, in a memtable, in a level.
+/// The number of places where a look-up can end: nowhere, in a memtable, in a level.
 const PLACES: usize = 2 + LEVELS;
 
-/// The turns of a thread, by which samples are chosen.
+/// The turn counters of a thread, by which samples are chosen.
 #[derive(Default)]
 pub(crate) struct Turns {
     pub(crate) reads: Number,
@@ -38,24 +39,24 @@ pub(crate) struct Turns {
     pub(crate) writes: Number,
 }
 
-/// The counters of one thread, away from the lines of all others.
+/// The counters of one thread, in cache lines of their own.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) turns: Turns,
-    /// Look-ups by the number of the place where they ended.
+    /// Look-ups by the place where they ended.
     pub(crate) found: [FoundCounters; PLACES],
     pub(crate) levels: [LevelCounters; LEVELS],
     pub(crate) records: RecordCounters,
     pub(crate) writes: WriteCounters,
 }
 
-/// Numbers of threads that have ended, for threads to come.
+/// The slot numbers of ended threads, to be reused.
 static FREE_SLOTS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// The lowest number that no thread ever had.
+/// The lowest slot number that was never used.
 static NEXT_SLOT: AtomicU64 = AtomicU64::new(0);
 
-/// The number of a thread, given back when it ends.
+/// The slot number of a thread, returned when the thread ends.
 struct Slot(usize);
 
 impl Slot {
@@ -68,7 +69,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // The lock orders what this thread has added before what the next owner adds.
+        // The lock orders the additions of this thread before those of the slot's next owner.
         FREE_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
     }
 }
@@ -98,7 +99,7 @@ impl Tally {
         Counting { counters, is_shared, clock: self.clock }
     }
 
-    /// What all threads have read.
+    /// The reads of all threads.
     pub(crate) fn reads(&self) -> ReadFigures {
         let mut sum =
             ReadFigures { levels: vec![FoundFigures::default(); LEVELS], ..ReadFigures::default() };
@@ -110,14 +111,14 @@ impl Tally {
         sum
     }
 
-    /// What all threads have asked the tables of a level.
+    /// The look-ups of all threads in the tables of a level.
     pub(crate) fn level(&self, level: usize) -> LevelReads {
         let mut sum = LevelReads::default();
         self.stripes.iter().for_each(|of| of.levels[level].add_to(self.clock, &mut sum));
         sum
     }
 
-    /// What all threads have written.
+    /// The writes of all threads.
     pub(crate) fn writes(&self) -> WriteFigures {
         let mut sum = WriteFigures::default();
         self.stripes.iter().for_each(|of| of.writes.add_to(self.clock, &mut sum));
@@ -125,14 +126,14 @@ impl Tally {
     }
 }
 
-/// What is taken of a read beside its counts.
+/// The measurement of a read, in addition to its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing.
+    /// No measurement.
     Counted,
-    /// The time of the whole, which began now.
+    /// The time of the whole read, which began now.
     Timed(Ticks),
-    /// The times of its steps.
+    /// The times of the steps.
     Stepped,
 }
 
@@ -154,19 +155,19 @@ impl Deref for Counting<'_> {
 }
 
 impl Counting<'_> {
-    /// Adds `amount` to one of the thread's counters; returns what the number was before.
+    /// Adds `amount` to one of the thread's counters; returns the previous number.
     #[inline]
     pub(crate) fn add(&self, counter: &Number, amount: u64) -> u64 {
         if self.is_shared { counter.add(amount) } else { counter.add_alone(amount) }
     }
 
-    /// Takes a turn of `turns`; the time, if this one is to be timed.
+    /// Takes a turn of `turns`; returns the time if this turn is to be timed.
     #[inline]
     pub(crate) fn begin_sample(&self, turns: &Number) -> Option<Ticks> {
         self.add(turns, 1).is_multiple_of(SAMPLED_EVERY).then(|| self.clock.now())
     }
 
-    /// Takes a turn of `turns`, which says what is taken of this read.
+    /// Takes a turn of `turns`, which decides the measurement of this read.
     #[inline]
     pub(crate) fn turn(&self, turns: &Number) -> Turn {
         match self.add(turns, 1) % SAMPLED_EVERY {
@@ -176,13 +177,13 @@ impl Counting<'_> {
         }
     }
 
-    /// The time.
+    /// The current time.
     #[inline]
     pub(crate) fn now(&self) -> Ticks {
         self.clock.now()
     }
 
-    /// Adds the ticks since `begun`; returns the time.
+    /// Adds the ticks since `begun`; returns the current time.
     #[inline]
     pub(crate) fn add_since(&self, counter: &Elapsed, begun: Ticks) -> Ticks {
         let now = self.clock.now();
@@ -190,7 +191,7 @@ impl Counting<'_> {
         now
     }
 
-    /// Adds a sample, which began at `begun`; returns the time.
+    /// Adds a sample that began at `begun`; returns the current time.
     #[inline]
     pub(crate) fn add_sample(&self, counter: &Sampled, begun: Ticks) -> Ticks {
         let now = self.add_since(&counter.ticks, begun);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn one_turn_in_so_many_is_timed() {
+    fn one_turn_in_every_sampling_interval_is_timed() {
         let tally = Tally::new(Clock::monotonic());
         let mine = tally.mine();
         let begun = |_: &u64| mine.begin_sample(&mine.turns.writes).is_some();

@@ -1,4 +1,4 @@
-//! The write path: conditions, journal, memtable, in this order and under one lock.
+//! The write path: conditions, then journal, then memtable, under one lock.
 
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
@@ -26,20 +26,20 @@ use crate::parts;
 use crate::prepare::Prepared;
 use crate::read_mode::ReadMode;
 
-/// A wait for another writer from which on it is asked whether that one was held up by a job.
+/// A writer that waits this long for another one looks up which job held that one up.
 const WRITER_WAIT_NOTED_NS: u64 = 100_000;
-/// Delays below this are saved up: a shorter sleep would last longer than it should.
+/// Delays below this are saved up: such a short sleep would take longer than asked for.
 const DELAY_MIN_NS: u64 = 1_000_000;
-/// About as much an entry takes in a memtable beside its key and head.
+/// The approximate memory that an entry takes in a memtable in addition to its key and head.
 const ENTRY_MEMORY_BYTES: usize = 48;
 
 /// The state that the writer lock protects.
 pub(crate) struct WriterState {
     journal: JournalWriter,
     is_closed: bool,
-    /// Bytes in the journal of the writes that the active memtable holds.
+    /// Bytes in the journal that the writes of the active memtable take.
     unsealed_bytes: u64,
-    /// Delay that writers owe to the merges behind them and have not yet taken.
+    /// The delay that writers still have to take, so that merges and the collector can catch up.
     owed_ns: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Writer {
     time: Arc<MarkedTime>,
     clock: Clock,
     activity: Activity,
-    /// The journal's bytes beyond its bound, which slow writes down.
+    /// The bytes of the journal beyond its bound, which slow writes down.
     excess: Arc<SpaceExcess>,
     /// Makes room on a full disk.
     collector: Arc<GarbageCollector>,
@@ -75,8 +75,8 @@ impl Writer {
         Writer { limits, catalogue, ledger, sync, time, clock, activity, excess, collector, turn }
     }
 
-    /// The metadata and the index entries that a batch has to be written with; `None` if its tables
-    /// ask for none.
+    /// Derives the metadata and index entries that a batch needs in addition to its operations;
+    /// `None` if it needs none.
     #[inline]
     pub(crate) fn prepare(&self, operations: &[Operation<'_>]) -> Result<Option<Prepared>> {
         let is_plain = operations.iter().all(|operation| {
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Writes everything to tables that is only in memory and the journal.
+    /// Flushes everything that is only in memory and in the journal.
     pub(crate) fn flush(&self) -> Result<()> {
         self.flush_in(&lock(&self.turn))
     }
@@ -98,7 +98,8 @@ impl Writer {
         self.ledger.flush_now(turn.journal.next_sequence() - 1)
     }
 
-    /// Has the active memtable wait for its flush, with all that was written before.
+    /// Seals the active memtable, which holds everything written so far, and queues it for its
+    /// flush.
     pub(crate) fn seal_memtable(&self) -> Result<()> {
         let mut turn = lock(&self.turn);
         if turn.is_closed {
@@ -110,14 +111,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes segments that were prepared for the next writes, as far as there is time to make
-    /// others.
+    /// Removes segments that were prepared for the next writes, except those that are needed before
+    /// new ones can be made.
     pub(crate) fn give_up_spares(&self) {
         lock(&self.turn).journal.give_up_spares();
     }
 
-    /// Flushes, seals the segment that grows, and calls `capture` with the last sequence number,
-    /// while writes wait.
+    /// Flushes, seals the active segment, and calls `capture` with the last sequence number. Writes
+    /// wait until `capture` returns.
     pub(crate) fn at_rest<T>(&self, capture: impl FnOnce(u64) -> T) -> Result<T> {
         let mut turn = lock(&self.turn);
         if turn.is_closed {
@@ -128,7 +129,8 @@ impl Writer {
         Ok(capture(turn.journal.next_sequence() - 1))
     }
 
-    /// Refuses further writes, flushes, and ends the journal; `None` if that was done before.
+    /// Refuses further writes, flushes, and ends the journal. Returns `None` if the writer was
+    /// closed before.
     pub(crate) fn close(&self) -> Option<Result<()>> {
         let mut turn = lock(&self.turn);
         if std::mem::replace(&mut turn.is_closed, true) {
@@ -138,9 +140,9 @@ impl Writer {
         Some(flushed.and_then(|()| self.ledger.write_manifest()))
     }
 
-    /// Writes operations as they are, of which the first `index_entries` are entries of indexes;
-    /// returns the sequence number of the last. [`Writer::prepare`] says what has to be added to
-    /// those of users before.
+    /// Writes operations as they are; the first `index_entries` of them are index entries. Returns
+    /// the sequence number of the last. [`Writer::prepare`] has added to the user's operations what
+    /// they need.
     pub(crate) fn write(
         &self,
         operations: &[Operation<'_>],
@@ -172,8 +174,9 @@ impl Writer {
         Ok(last)
     }
 
-    /// Appends operations to the journal, which has room for them, and puts them into the memtable
-    /// for readers to see, which it seals if that is due; returns the sequence number of the last.
+    /// Appends operations to the journal, in which room was reserved, and inserts them into the
+    /// memtable, where readers see them. Seals the memtable if that is due. Returns the sequence
+    /// number of the last.
     fn commit(
         &self,
         turn: &mut WriterState,
@@ -190,7 +193,7 @@ impl Writer {
         let mut key = InternalKey::empty();
         for (index, operation) in operations.iter().enumerate() {
             key.set_entry(operation.table.0, operation.key)?;
-            // The wait for it is over when the record is laid down.
+            // A prefetch: the memory is loaded while the record is written.
             active.expect(key.as_bytes());
             let (value, compression) = packed.stored(index, operation);
             let sequence = turn.journal.append(Record {
@@ -240,8 +243,8 @@ impl Writer {
         Ok(last)
     }
 
-    /// Takes a step of a write. Where the disk has no room for it, has some made, for this write or
-    /// for later ones.
+    /// Runs `step`, a step of a write. If the disk has no room for it, makes room and tries once
+    /// more.
     #[inline]
     fn with_room<T>(
         &self,
@@ -254,7 +257,7 @@ impl Writer {
         }
     }
 
-    /// Has room made on the disk, unless that was just done; true if there may be some now.
+    /// Makes room on the disk, unless that was just tried; returns true if there may be some now.
     #[cold]
     fn make_room(&self, turn: &mut WriterState) -> bool {
         let last = turn.journal.next_sequence() - 1;
@@ -262,7 +265,7 @@ impl Writer {
             return false;
         }
         turn.journal.give_up_spares();
-        // What it has overwritten is known once it is flushed.
+        // The records that this memtable overwrites count as dead only after its flush.
         let is_sealed = self.ledger.try_seal_active(last);
         if is_sealed {
             turn.unsealed_bytes = 0;
@@ -270,7 +273,7 @@ impl Writer {
         self.collector.make_room(is_sealed.then_some(last))
     }
 
-    /// Takes the writer lock, and accounts for the wait if there was one.
+    /// Takes the writer lock, and records the wait if there was one.
     fn take_turn(&self, timeline: &mut Timeline) -> MutexGuard<'_, WriterState> {
         match self.turn.try_lock() {
             Ok(turn) => turn,
@@ -292,8 +295,8 @@ impl Writer {
         }
     }
 
-    /// Waits for flushes that are behind, and takes the delay that merges and the collector ask a
-    /// write of `size_bytes` for.
+    /// Waits for flushes that are behind, and takes the delay that merges and the collector demand
+    /// of a write of `size_bytes`.
     fn stall(
         &self,
         turn: &mut WriterState,
@@ -310,7 +313,7 @@ impl Writer {
                 let begun = self.clock.stopwatch();
                 let _noted = self.activity.begin(jobs::STALL, self.clock);
                 std::thread::sleep(delay);
-                // A sleep lasts longer than it should, and it is what the writer waited.
+                // A sleep lasts longer than asked for; count the real time.
                 let slept_ns = begun.elapsed_ns();
                 let counting = self.ledger.tally().mine();
                 counting.add(&counting.writes.delays, 1);
@@ -325,7 +328,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes which job of these kinds held the writer up since `asked`.
+    /// Records in `timeline` which job of these kinds held the writer up since `asked`.
     #[cold]
     fn note_wait(&self, kinds: &[JobKind], asked: Ticks, timeline: &mut Timeline) {
         let now = timeline.since();
@@ -370,7 +373,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The value of `operation`, if its table has it held in the ledger.
+    /// The value of `operation`, if the rule of its table holds it in the ledger.
     #[inline]
     fn held_value<'a>(&self, operation: &Operation<'a>) -> Option<&'a [u8]> {
         let rule = self.catalogue.rules().of(operation.table.0);
@@ -378,7 +381,7 @@ impl Writer {
             .then_some(operation.value)
     }
 
-    /// Compresses the values whose tables ask for it, before the batch takes its turn.
+    /// Compresses the values whose tables ask for it, before the writer lock is taken.
     #[inline]
     fn pack_values(&self, operations: &[Operation<'_>]) -> PackedValues {
         let is_plain = |operation: &Operation<'_>| {
@@ -395,7 +398,7 @@ impl Writer {
         PackedValues(operations.iter().map(pack_value).collect())
     }
 
-    /// Refuses operations beyond the limits; returns the bytes that they take in the journal.
+    /// Checks operations against the limits; returns the bytes that they take in the journal.
     fn check_limits(
         &self,
         operations: &[Operation<'_>],
@@ -418,7 +421,7 @@ impl Writer {
                 return Err(Error::ValueLength { length: value, limit: limits.value_length_max });
             }
             let stored = packed.stored(index, operation).0.len();
-            // Writers take no time for which a short header has no room.
+            // The write time is not known yet; no write time makes a header longer.
             let form = HeaderForm::of(head, 0, operation.expires_at_ms);
             size_bytes += form.padded_length((TABLE_PREFIX_LENGTH + key + head + stored) as u64);
             let held = self.held_value(operation).map_or(0, <[u8]>::len);
@@ -437,7 +440,7 @@ impl Writer {
     }
 }
 
-/// The values of a batch that are stored packed, by position; empty if none is.
+/// The compressed values of a batch, by position; empty if no value is compressed.
 struct PackedValues(Vec<Option<Vec<u8>>>);
 
 impl PackedValues {

@@ -1,4 +1,4 @@
-//! Backups of a store that is open, and what becomes of them.
+//! Tests of backups of an open store, and of stores that are restored from them.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -28,7 +28,7 @@ fn fill(engine: &Engine, rounds: u8) -> pellucid_engine::TableId {
 }
 
 #[test]
-fn a_backup_is_links_and_stays_what_it_was() {
+fn a_backup_consists_of_links_and_does_not_change() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = fill(&engine, 3);
@@ -36,7 +36,7 @@ fn a_backup_is_links_and_stays_what_it_was() {
     assert_eq!(backup.sequence, 301);
     assert_eq!(backup.copied_files, 0);
     assert!(backup.linked_files > 5 && backup.size_bytes > 60_000, "{backup:?}");
-    // The store goes on: everything that the backup names is merged and collected away.
+    // The store goes on: every file that the backup names is merged or collected.
     fill(&engine, 5);
     settle(&engine);
     engine.collect().unwrap();
@@ -49,17 +49,17 @@ fn a_backup_is_links_and_stays_what_it_was() {
     for number in 0..100_u8 {
         assert_eq!(get(&engine, table, &[b'k', number]).unwrap(), Some(vec![2; 200]));
     }
-    // The restored store and its backup do not share what is written from now on.
+    // The restored store and its backup do not share later writes.
     put(&engine, table, b"new", b"1").unwrap();
     drop(engine);
     let engine = Engine::open(BACKUP, small(&files)).unwrap();
     assert_eq!(get(&engine, table, b"new").unwrap(), None);
 }
 
-/// A backup that was opened and killed has a segment that grows; what is restored from it has it,
+/// A backup that was opened and killed has a segment that is not sealed; a restored store has it,
 /// too.
 #[test]
-fn a_backup_that_was_written_to_is_restored_with_that() {
+fn writes_to_an_opened_backup_are_restored() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = fill(&engine, 1);
@@ -78,7 +78,7 @@ fn a_backup_that_was_written_to_is_restored_with_that() {
 }
 
 #[test]
-fn a_folder_with_something_in_it_is_refused() {
+fn a_target_that_is_not_empty_is_refused() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = fill(&engine, 1);
@@ -90,7 +90,7 @@ fn a_folder_with_something_in_it_is_refused() {
     assert_eq!(get(&engine, table, b"k\0").unwrap(), Some(vec![0; 200]));
 }
 
-/// Simulated files that get no second names.
+/// Simulated files that cannot be linked.
 fn without_links() -> SimulatedFileSystem {
     let files = SimulatedFileSystem::new();
     files.set_faults(Faults { refuses_links: true, ..Faults::default() });
@@ -98,7 +98,7 @@ fn without_links() -> SimulatedFileSystem {
 }
 
 #[test]
-fn what_cannot_be_linked_is_copied_at_a_bounded_speed_and_tells_its_progress() {
+fn files_that_cannot_be_linked_are_copied_with_a_speed_limit_and_progress() {
     const BYTES_PER_SECOND: u64 = 1 << 20;
     let files = without_links();
     let engine = open(&files).unwrap();
@@ -133,7 +133,7 @@ fn what_cannot_be_linked_is_copied_at_a_bounded_speed_and_tells_its_progress() {
 }
 
 #[test]
-fn a_backup_that_is_stopped_is_none() {
+fn a_stopped_backup_is_not_a_store() {
     let files = without_links();
     let engine = open(&files).unwrap();
     fill(&engine, 3);
@@ -146,7 +146,7 @@ fn a_backup_that_is_stopped_is_none() {
     assert!(!files.exists(Path::new("/backup/manifest")));
 }
 
-/// A page that cannot be read reads as zeros, and was copied as such without a word.
+/// Regression: a page that cannot be read reads as zeros, and was copied as zeros without an error.
 #[test]
 fn a_backup_with_a_bad_sector_is_not_restored() {
     for folder in ["journal", "ledger"] {
@@ -163,9 +163,9 @@ fn a_backup_with_a_bad_sector_is_not_restored() {
     }
 }
 
-/// Any call may fail: then there is no backup that only looks like one, and the store goes on.
+/// If any call fails, there is no incomplete backup that looks like a store, and the store goes on.
 #[test]
-fn a_backup_is_whole_or_none() {
+fn a_backup_is_complete_or_not_a_store() {
     let mut copies = 0;
     for number in 1..500 {
         let files = SimulatedFileSystem::new();
@@ -185,11 +185,11 @@ fn a_backup_is_whole_or_none() {
             assert_eq!(get(&copy, table, b"k\0").unwrap(), Some(vec![0; 200]));
             assert_eq!(copy.stats().published_sequence, backup.sequence);
         } else if crashed.exists(&Path::new(BACKUP).join("manifest")) {
-            // The last call of all failed: the manifest may be there, and then so is all else.
+            // The very last call failed: the manifest may be there, and then so is everything else.
             assert_eq!(verify(BACKUP, &crashed).unwrap().problems, []);
         }
         if is_untouched {
-            assert!(copies > 3, "where there is no link, there is a copy");
+            assert!(copies > 3, "a failed link leads to a copy");
             return;
         }
     }
@@ -197,7 +197,7 @@ fn a_backup_is_whole_or_none() {
 }
 
 #[test]
-fn a_backup_is_made_while_others_write_and_files_come_and_go() {
+fn a_backup_is_made_during_writes_merges_and_collections() {
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions {
         segment_size_bytes: 64 << 10,
@@ -227,7 +227,7 @@ fn a_backup_is_made_while_others_write_and_files_come_and_go() {
             assert_eq!(verify(&target, &SystemFileSystem).unwrap().problems, []);
             let copy = Engine::open(&target, options.clone()).unwrap();
             assert_eq!(copy.stats().published_sequence, backup.sequence);
-            // Writes came key by key: no key is a round ahead of one before it.
+            // Writes went key by key, so no key may be a round ahead of one before it.
             let mut last = u64::MAX;
             for key in 0..200_u64 {
                 let Some(value) = get(&copy, table, &key.to_le_bytes()).unwrap() else { break };

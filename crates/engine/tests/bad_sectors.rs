@@ -1,6 +1,6 @@
-//! Sectors that cannot be read: `verify`, `salvage` and `rebuild_ledger` name them by file and
-//! offset and go on behind them. They read mapped files once, and the first bad sector ended the
-//! process.
+//! Tests with sectors that cannot be read: `verify`, `salvage` and `rebuild_ledger` name them by
+//! file and offset, and continue behind them. Regression: they read mapped files, and the first bad
+//! sector ended the process.
 use std::path::{Path, PathBuf};
 
 use crate::common::*;
@@ -20,8 +20,8 @@ fn value(key: u64) -> Vec<u8> {
     vec![key as u8; 100 + (key as usize * 37) % 300]
 }
 
-/// A closed store of several segments of many pages, all of it in tables as well; with the sequence
-/// numbers.
+/// A closed store with several segments of many pages, completely flushed; also returns the
+/// sequence numbers.
 fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
     let (files, engine, table) = open_new(options);
     let write = |key: u64| put(&engine, table, &key.to_le_bytes(), &value(key)).unwrap();
@@ -36,7 +36,7 @@ fn path_of(files: &SimulatedFileSystem, folder: &str, index: usize) -> PathBuf {
 }
 
 #[test]
-fn verify_names_what_cannot_be_read_and_looks_behind_it() {
+fn verify_names_bad_sectors_and_checks_behind_them() {
     let (files, ..) = store();
     let (segment, table) = (path_of(&files, "journal", 0), path_of(&files, "ledger", 0));
     let bad = 3 * PAGE_BYTES;
@@ -86,8 +86,8 @@ fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
     }
 }
 
-/// The checksum says that the bytes are right which the map has in place of the page. Reading them
-/// once more by a call failed, and so did the salvage.
+/// Regression: the zeros that a map has in place of the page matched the checksum. Reading the
+/// record again with a system call failed, and so did the salvage.
 #[test]
 fn a_record_of_zeros_is_salvaged_from_a_bad_sector() {
     let files = SimulatedFileSystem::new();
@@ -120,10 +120,10 @@ fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
     assert_eq!(found.value, value(1)[..]);
 }
 
-/// A page that the medium does not give is zeros in a map, and zeros end the records: an opening
-/// dropped what was behind it, although it had been acknowledged as durable.
+/// Regression: a page that the medium cannot deliver is zeros in a map, and zeros end the records.
+/// An opening dropped the records behind it, although they had been acknowledged as durable.
 #[test]
-fn an_opening_takes_no_bad_sector_for_the_end_of_the_records() {
+fn an_opening_does_not_take_a_bad_sector_for_the_end_of_the_records() {
     let files = SimulatedFileSystem::new();
     let engine = Engine::open(STORE, options(&files)).unwrap();
     let table = journal_only(&engine);
@@ -143,8 +143,8 @@ fn an_opening_takes_no_bad_sector_for_the_end_of_the_records() {
     assert!(files.read(&path).unwrap() == before, "the file was changed");
 }
 
-/// A segment that the manifest does not name and whose header is gone counted as one that another
-/// stands for: what was in it was neither salvaged nor said to be lost.
+/// Regression: a segment without a header that the manifest did not name was taken for a replaced
+/// one. Its records were neither salvaged nor reported as lost.
 #[test]
 fn a_segment_without_its_header_is_salvaged() {
     let files = SimulatedFileSystem::new();
@@ -167,9 +167,9 @@ fn a_segment_without_its_header_is_salvaged() {
     assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
 }
 
-/// Half of a batch came back by salvage, and nothing was said to be lost.
+/// Regression: salvage restored half of a batch, and reported no loss.
 #[test]
-fn salvage_leaves_out_a_batch_that_was_not_written_to_its_end() {
+fn salvage_leaves_out_an_incomplete_batch() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = journal_only(&engine);

@@ -1,4 +1,4 @@
-//! Changes: every write in its order, up to what the journal has collected.
+//! Tests of changes: every write in order, as long as the journal has it.
 
 use crate::common::*;
 use pellucid_engine::{
@@ -18,7 +18,7 @@ fn rest_of(changes: &mut Changes) -> Result<Vec<Change>, Error> {
     }
 }
 
-/// A write as a test remembers it: sequence number, key, and the value if there is one.
+/// A write as a test remembers it: sequence number, key, and the value of a put.
 type Written = (u64, Vec<u8>, Option<Vec<u8>>);
 
 fn as_written(changes: &[Change]) -> Vec<Written> {
@@ -30,7 +30,7 @@ fn changes_since(engine: &Engine, table: TableId, since: u64) -> Result<Vec<Writ
     Ok(as_written(&rest_of(&mut engine.changes(table, since)?)?))
 }
 
-/// Puts and deletes at random; returns them.
+/// Puts and deletes at random; returns the writes.
 fn write_some(
     engine: &Engine,
     table: TableId,
@@ -52,7 +52,7 @@ fn write_some(
 }
 
 #[test]
-fn every_write_comes_in_its_order_also_after_flushes_and_openings() {
+fn all_writes_come_in_order_even_after_flushes_and_openings() {
     for seed in 0..20 {
         let mut random = SeededRandom::new(seed);
         let (files, mut engine, table) = open_new(tiny);
@@ -83,7 +83,7 @@ fn every_write_comes_in_its_order_also_after_flushes_and_openings() {
 }
 
 #[test]
-fn a_walk_goes_on_with_what_is_written_meanwhile() {
+fn a_walk_continues_with_later_writes() {
     let (_files, engine, table) = open_new(tiny);
     let mut changes = engine.changes(table, engine.newest_sequence()).unwrap();
     assert!(matches!(changes.step().unwrap(), ChangeStep::End));
@@ -95,7 +95,7 @@ fn a_walk_goes_on_with_what_is_written_meanwhile() {
 }
 
 #[test]
-fn writes_that_were_collected_are_an_error_that_says_where_to_go_on() {
+fn collected_writes_are_an_error_that_tells_where_to_continue() {
     let (_files, engine, table) = open_new(tiny);
     let mut early = engine.changes(table, 0).unwrap();
     for _ in 0..100 {
@@ -117,7 +117,7 @@ fn writes_that_were_collected_are_an_error_that_says_where_to_go_on() {
 }
 
 #[test]
-fn a_change_that_has_to_be_durable_is_so_before_it_is_told() {
+fn changes_are_durable_before_they_are_returned_if_asked_for() {
     let (_files, engine, table) = open_new(tiny);
     let mut changes = engine.changes(table, engine.newest_sequence()).unwrap().durable_only();
     for _ in 0..3 {
@@ -128,8 +128,8 @@ fn a_change_that_has_to_be_durable_is_so_before_it_is_told() {
     }
 }
 
-/// A follower that was told of a write which a loss of power took back would never hear of the one
-/// that got its number.
+/// Otherwise a follower that has seen a write which a loss of power took back would never see the
+/// write that reuses its sequence number.
 #[test]
 fn a_number_beyond_the_last_write_is_refused_after_a_loss_of_power() {
     let (files, engine, table) = open_new(tiny);
@@ -151,9 +151,9 @@ fn a_number_beyond_the_last_write_is_refused_after_a_loss_of_power() {
     assert!(fallen_back > 0, "no loss of power took a write");
 }
 
-/// A step over large writes of others looked at gigabytes before it returned.
+/// Regression: a step over large writes of other tables read gigabytes before it returned.
 #[test]
-fn a_step_over_others_looks_at_few_bytes() {
+fn a_step_over_other_tables_reads_few_bytes() {
     let (_, engine, _) = open_new(tiny);
     let (mine, other) = (engine.table("mine").unwrap(), engine.table("other").unwrap());
     let since = engine.stats().published_sequence;

@@ -1,4 +1,5 @@
-//! Collection of the journal: what it frees, what it keeps, and that nothing comes back.
+//! Tests of garbage collection of the journal: what it frees, what it keeps, and that no deleted
+//! key returns.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -31,7 +32,7 @@ fn keys(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
     rows(engine, table).into_iter().map(|(key, _)| key).collect()
 }
 
-/// The bytes that the records of all live keys take.
+/// The length of the records of all live keys, in bytes.
 fn live_bytes(engine: &Engine, table: TableId) -> u64 {
     let record = |key: usize, held: &Held| {
         let header = if held.head.is_empty() { 24 } else { 40 };
@@ -41,7 +42,7 @@ fn live_bytes(engine: &Engine, table: TableId) -> u64 {
 }
 
 #[test]
-fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
+fn overwritten_values_are_freed_and_the_others_keep_their_sequence_numbers() {
     let (files, engine, table) = open_new(tiny);
     for round in 0..10_u8 {
         fill(&engine, table, 0..50, &[round; 100]);
@@ -75,11 +76,11 @@ fn overwritten_values_make_room_and_the_rest_keeps_its_sequence_numbers() {
     assert_eq!(engine.stats().published_sequence, after.published_sequence);
 }
 
-/// Most of what a collection read was there to be thrown away. Damage shows what it reads: what the
-/// ledger has dropped since the store was opened is not among it, and everything is after an
-/// opening.
+/// Regression: most records that a collection read were dropped anyway. A damaged record shows
+/// whether it is read: not if the ledger has dropped it since the store was opened, but always
+/// after a new opening.
 #[test]
-fn what_the_ledger_dropped_is_thrown_away_unread() {
+fn dropped_records_are_not_read() {
     for is_reopened in [false, true] {
         let files = SimulatedFileSystem::new();
         let mut engine = Engine::open(STORE, tiny(&files)).unwrap();
@@ -108,9 +109,9 @@ fn what_the_ledger_dropped_is_thrown_away_unread() {
     }
 }
 
-/// Dead bytes are those of all records in the files but the live ones, to the byte.
+/// The dead bytes are exactly the bytes of all records in the files except the live ones.
 #[test]
-fn the_books_are_exact() {
+fn the_counts_of_dead_bytes_are_exact() {
     let files = SimulatedFileSystem::new();
     let mut choose = Chooser::new(5);
     for round in 0..6 {
@@ -127,13 +128,14 @@ fn the_books_are_exact() {
             }
         }
         settle(&engine);
-        // What is in the active segment has no footer yet; closing seals it.
+        // Records in the active segment are in no footer yet; closing seals it.
         engine.close().unwrap();
         assert_eq!(verify(STORE, &files).unwrap().problems, []);
         let engine = Engine::open(STORE, tiny(&files)).unwrap();
         for _ in 0..2 {
             let stats = engine.stats();
-            // The catalogue's record: 40 bytes of fields, 2 of the table's number, the name, 24.
+            // The record of the catalogue: a header of 40 bytes, a table number of 2, the name, a
+            // definition of 24.
             let catalogue = (40 + 2 + 1 + 24_u64).next_multiple_of(8);
             let live = live_bytes(&engine, table) + catalogue;
             let lost = stats.journal_dead_bytes + stats.journal_marker_bytes;
@@ -144,14 +146,14 @@ fn the_books_are_exact() {
     }
 }
 
-/// Bytes of the records of all segments; sync marks are not counted.
+/// Length of the records of all segments, without sync marks, in bytes.
 fn record_bytes(files: &SimulatedFileSystem) -> u64 {
     let read = |name| files.read(&Path::new(STORE).join("journal").join(name)).unwrap();
     records::record_bytes(list(files, "journal").into_iter().map(read))
 }
 
-/// badger#2286: a deleted key must not return by way of collection, nor by way of a ledger that is
-/// rebuilt afterwards from what is left (leveled#389).
+/// badger#2286, leveled#389: a deleted key must not return after a collection, not even if the
+/// ledger is rebuilt afterwards from the remaining records.
 #[test]
 fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
     for keep_every in [1, 3, 50] {
@@ -169,7 +171,7 @@ fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
             settle(&engine);
             engine.collect().unwrap();
             assert_eq!(keys(&engine, table), kept, "pass {pass}");
-            // A few more, so that the tombstones' segment is sealed.
+            // Some more writes, so that the segment with the tombstones is sealed.
             put(&engine, table, b"large", &[2; 5_000]).unwrap();
             delete(&engine, table, b"large");
             let copy = files.kill();
@@ -186,9 +188,9 @@ fn deleted_keys_stay_gone_even_from_a_rebuilt_ledger() {
     }
 }
 
-/// The tombstones themselves go, too: a queue does not grow for ever.
+/// Tombstones are collected, too, so that a queue does not grow for ever.
 #[test]
-fn tombstones_go_once_there_is_nothing_left_for_them_to_hide() {
+fn tombstones_are_collected_once_they_hide_nothing() {
     let (_files, engine, table) = open_new(tiny);
     put(&engine, table, b"stays", &[1; 3_000]).unwrap();
     for round in 0..20 {
@@ -205,9 +207,9 @@ fn tombstones_go_once_there_is_nothing_left_for_them_to_hide() {
     assert_eq!(keys(&engine, table), [b"stays".to_vec()]);
 }
 
-/// Live records that make a segment too large to be collected along with others.
+/// Live records that make a segment too large to be collected together with others.
 const LIVE: std::ops::Range<u32> = 0..40;
-/// As many others, and the bytes that the record of each takes.
+/// As many other records, and the length of each of these records.
 const OTHERS: std::ops::Range<u32> = 100..140;
 const LIVE_RECORD_BYTES: u64 = 136;
 
@@ -217,20 +219,20 @@ fn put_all(engine: &Engine, table: TableId, numbers: std::ops::Range<u32>, byte:
     }
 }
 
-/// Overwrites one key, so that all of its records but one are dead.
+/// Overwrites one key, so that all of its records except the last are dead.
 fn put_often(engine: &Engine, table: TableId, times: u32) {
     for _ in 0..times {
         engine.put(table, b"often", &[3; 300]).unwrap();
     }
 }
 
-/// Flushes, and ends the segment that grows: a backup does.
+/// Flushes, and seals the active segment by making a backup.
 fn end_segment(engine: &Engine, name: &str) {
     engine.backup(Path::new("/ended").join(name)).unwrap();
 }
 
-/// Writes the value of `k` to a segment of which all else lives, and its tombstone to the next one,
-/// of which most is dead. No table was merged yet.
+/// Writes the value of `k` to a segment whose other records are live, and its tombstone to the next
+/// one, most of which is dead. No table is merged yet.
 fn hide_in_the_segment_above(engine: &Engine, table: TableId) {
     engine.put(table, b"k", &[1; 100]).unwrap();
     put_all(engine, table, LIVE, 2);
@@ -240,7 +242,7 @@ fn hide_in_the_segment_above(engine: &Engine, table: TableId) {
     end_segment(engine, "second");
 }
 
-/// Checks that `k` is not there, for a ledger that is rebuilt from the journal either.
+/// Checks that `k` is absent, also from a ledger that is rebuilt from the journal.
 fn check_hidden(files: &SimulatedFileSystem, engine: &Engine, table: TableId) {
     assert_eq!(get(engine, table, b"k").unwrap(), None);
     let copy = files.kill();
@@ -250,9 +252,10 @@ fn check_hidden(files: &SimulatedFileSystem, engine: &Engine, table: TableId) {
     assert_eq!(get(&rebuilt, table, &key(LIVE.start)).unwrap(), Some(vec![2; 100]));
 }
 
-/// The tombstone was collected, and the value lies on in a segment that was not worth it.
+/// Regression: the tombstone was collected, while its value was in a segment that was not worth
+/// collecting.
 #[test]
-fn a_marker_stays_for_what_lies_in_a_segment_below() {
+fn a_marker_stays_for_a_value_in_an_older_segment() {
     let (files, engine, table) = open_new(small);
     hide_in_the_segment_above(&engine, table);
     settle(&engine);
@@ -260,10 +263,10 @@ fn a_marker_stays_for_what_lies_in_a_segment_below() {
     check_hidden(&files, &engine, table);
 }
 
-/// As above, where a snapshot had kept the value in a segment that was collected: that markers up
-/// to a number have nothing to hide there was said of those above the snapshot, too.
+/// Regression: the same, after a snapshot had kept the value in a collected segment. The clean
+/// sequence number of that segment wrongly included markers above the snapshot.
 #[test]
-fn a_marker_stays_for_what_a_snapshot_kept() {
+fn a_marker_stays_for_a_value_that_a_snapshot_kept() {
     let (files, engine, table) = open_new(small);
     engine.put(table, b"k", &[1; 100]).unwrap();
     put_all(&engine, table, LIVE, 2);
@@ -284,8 +287,8 @@ fn a_marker_stays_for_what_a_snapshot_kept() {
     check_hidden(&files, &engine, table);
 }
 
-/// A merge that ended while the collection made up its mind took value and tombstone from the
-/// ledger; the account of dead bytes was of the time before, when there was nothing to hide.
+/// Regression: a merge that ended while the collection was deciding removed value and tombstone
+/// from the ledger. The counts of dead bytes were from before, when there was nothing to hide.
 #[test]
 fn a_merge_in_the_middle_of_a_collection_frees_no_marker_too_early() {
     let files = SimulatedFileSystem::new();
@@ -309,10 +312,10 @@ fn a_merge_in_the_middle_of_a_collection_frees_no_marker_too_early() {
     check_hidden(&files, &engine, table);
 }
 
-/// Records that died while they were copied were counted at the segment that they were copied from,
-/// and so nowhere.
+/// Regression: records that died while they were copied were counted for the segment that they were
+/// copied from, and so were lost from the counts.
 #[test]
-fn what_is_dropped_during_a_collection_is_counted_where_it_went() {
+fn records_dropped_during_a_collection_are_counted_in_the_new_segment() {
     let files = SimulatedFileSystem::new();
     let watched = WatchedFiles::new(&files);
     let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
@@ -333,9 +336,10 @@ fn what_is_dropped_during_a_collection_is_counted_where_it_went() {
     assert_eq!(get(&engine, table, &key(0)).unwrap(), Some(vec![9; 100]));
 }
 
-/// The manifest named the dead bytes of all merges but the one that it was written for.
+/// Regression: a manifest counted the dead bytes of all merges except the one for which it was
+/// written.
 #[test]
-fn the_books_survive_the_death_of_the_process() {
+fn the_counts_of_dead_bytes_survive_a_crash_of_the_process() {
     let (files, engine, table) = open_new(tiny);
     for round in 0..3 {
         put_all(&engine, table, LIVE, round);
@@ -351,7 +355,7 @@ fn the_books_survive_the_death_of_the_process() {
     assert_eq!(lost(&Engine::open(STORE, tiny(&files.kill())).unwrap()), before);
 }
 
-/// titan#167: a snapshot holds what it sees through a collection.
+/// titan#167: a collection keeps the records that a snapshot sees.
 #[test]
 fn a_snapshot_keeps_its_records() {
     let (_files, engine, table) = open_new(tiny);
@@ -381,10 +385,10 @@ fn a_snapshot_keeps_its_records() {
     assert_eq!(*held_value, [1; 100], "a value that was read stays readable");
 }
 
-/// A scan takes the list of segments anew after some hundred rows; where it had found the next
-/// ones in the list before leads elsewhere then.
+/// A scan loads a new list of segments after some hundred rows. Locations that it found ahead in
+/// the previous list are then invalid.
 #[test]
-fn a_scan_goes_on_over_segments_that_were_collected_meanwhile() {
+fn a_scan_continues_over_segments_collected_meanwhile() {
     let (_files, engine, table) = open_new(tiny);
     for round in 0..3 {
         fill(&engine, table, 0..700, &[round; 100]);
@@ -403,16 +407,16 @@ fn a_scan_goes_on_over_segments_that_were_collected_meanwhile() {
     assert!(scan.next().unwrap().is_none());
 }
 
-/// titan#81: what hides a record must be as safe as the collection that takes the record away.
+/// titan#81: a record may be collected only if the record that hides it is durable.
 #[test]
-fn a_loss_of_power_after_a_collection_exposes_no_hole() {
+fn no_key_is_lost_if_power_fails_after_a_collection() {
     for seed in 0..40 {
         let (files, engine, table) = open_new(tiny);
         for _ in 0..3 {
             fill(&engine, table, 0..60, &[1; 100]);
         }
         settle(&engine);
-        // These are in memory and in the page cache only.
+        // These writes are only in memory and in the page cache.
         fill(&engine, table, 0..60, &[2; 10]);
         engine.collect().unwrap();
         let crashed = files.crash(seed);
@@ -424,9 +428,9 @@ fn a_loss_of_power_after_a_collection_exposes_no_hole() {
     }
 }
 
-/// Power may go, or the process die, at any call of a collection.
+/// Power may fail, or the process may die, at any call of a collection.
 #[test]
-fn a_collection_may_be_cut_short_anywhere() {
+fn a_collection_may_be_interrupted_anywhere() {
     let mut errors = 0;
     for number in 1..400 {
         let (files, engine, table) = open_new(tiny);
@@ -440,7 +444,7 @@ fn a_collection_may_be_cut_short_anywhere() {
         files.set_faults(Faults { fail_call, keep_failing: true, ..Faults::default() });
         let outcome = engine.collect();
         let is_untouched = files.calls() - calls < number;
-        // An old file that cannot be removed is no error: the next opening does it.
+        // An old file that cannot be removed is not an error: the next opening removes it.
         errors += u32::from(outcome.is_err());
         files.set_faults(Faults::default());
         assert!(!matches!(outcome, Err(Error::Corruption { .. })), "{outcome:?}");
@@ -487,14 +491,14 @@ fn a_damaged_record_is_not_copied_and_stops_nothing_else() {
     assert!(engine.collect().unwrap().segments > 0, "the others are collected");
     assert_eq!(keys(&engine, table).len(), 40);
     assert!(files.exists(&path));
-    // It was told until the next run, a second later.
+    // Regression: the error was forgotten at the next run, a second later.
     let trouble = engine.stats().collection_trouble.unwrap();
     assert!(trouble.contains(path.to_str().unwrap()), "{trouble}");
 }
 
-/// The same run was picked again and again.
+/// Regression: the same run was picked again and again.
 #[test]
-fn a_run_that_a_damaged_table_judges_is_set_aside() {
+fn a_run_that_needs_a_damaged_table_is_set_aside() {
     let (files, engine, _) = overwritten();
     let damaged = list(&files, "ledger").remove(0);
     let path = Path::new(STORE).join("ledger").join(damaged);
@@ -509,7 +513,7 @@ fn a_run_that_a_damaged_table_judges_is_set_aside() {
     assert!(engine.stats().collection_trouble.unwrap().contains(path.to_str().unwrap()));
 }
 
-/// The thread collects by itself what is half dead, while writers and readers go on.
+/// The thread collects half-dead segments by itself, while writers and readers go on.
 #[test]
 fn the_thread_collects_while_others_write_and_read() {
     let files = SimulatedFileSystem::new();
@@ -538,7 +542,7 @@ fn the_thread_collects_while_others_write_and_read() {
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
 }
 
-/// Waits for what a thread in the background does.
+/// Waits until a background thread has made `holds` true.
 fn until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -547,8 +551,7 @@ fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The space of the segment that is prepared for the next writes comes back, too, and another one
-/// is prepared when it is needed.
+/// The space of the spare segment is freed, too, and another one is made when it is needed.
 #[test]
 fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
     let files = SimulatedFileSystem::new();
@@ -556,7 +559,7 @@ fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
     let (engine, table) = open_table(options);
     put(&engine, table, b"k", b"v").unwrap();
     let spares = || list(&files, "journal").len() as u64 - engine.stats().segments;
-    // It may still be under way.
+    // The spare may still be in the making.
     until(|| spares() == 1);
     until(|| {
         engine.collect().unwrap();
@@ -566,8 +569,8 @@ fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
     assert_eq!(spares(), 0, "when that was put, half was left");
     put(&engine, table, b"k", b"v").unwrap();
     until(|| spares() == 1);
-    // The next segment is kept where it is needed soon, and it alone: all of them were once. One is
-    // made when a segment is begun, and one when it is half full.
+    // If the next segment is needed soon, exactly one spare is kept; once, all were removed. One
+    // spare is made when a segment is begun, and one when it is half full.
     put(&engine, table, b"k", &[1; 2_500]).unwrap();
     until(|| spares() == 1);
     put(&engine, table, b"k", b"v").unwrap();
@@ -584,11 +587,10 @@ fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64)
     engine.write(&[operation], Acknowledgement::Os).unwrap();
 }
 
-/// An expired value hides what was there before it, even after its ledger entry has gone.
-/// A scan whose reader paused told damage: rows that it had found ahead had expired meanwhile, and
-/// their records were collected.
+/// Regression: a scan whose reader paused reported corruption, because rows that it had found ahead
+/// had expired meanwhile, and their records were collected.
 #[test]
-fn a_scan_passes_over_what_expires_between_finding_and_reading() {
+fn a_scan_skips_rows_that_expire_between_finding_and_reading() {
     for before_pause in 1..40 {
         let clock = SimulatedClock::leaked(1_000_000);
         let files = SimulatedFileSystem::new();
@@ -615,8 +617,9 @@ fn a_scan_passes_over_what_expires_between_finding_and_reading() {
     }
 }
 
+/// An expired value hides what was there before it, even after its ledger entry was dropped.
 #[test]
-fn expired_values_make_room_and_bring_nothing_back() {
+fn expired_values_are_freed_and_stay_hidden() {
     let clock = SimulatedClock::leaked(1_000_000);
     let files = SimulatedFileSystem::new();
     let options = |files: &SimulatedFileSystem| EngineOptions {
@@ -643,7 +646,7 @@ fn expired_values_make_room_and_bring_nothing_back() {
         assert_eq!(keys(&rebuilt, table), [b"large".to_vec()]);
     }
     assert!(engine.stats().journal_bytes < before / 3, "{:?}", engine.stats());
-    // valkey#2651: the clock steps back, and what has expired stays so, for a restart as well.
+    // valkey#2651: the clock goes back, and expired entries stay expired, even after a restart.
     clock.set_wall_ms(900_000);
     assert_eq!(keys(&engine, table), [b"large".to_vec()]);
     engine.close().unwrap();
@@ -651,28 +654,29 @@ fn expired_values_make_room_and_bring_nothing_back() {
     assert_eq!(keys(&engine, table), [b"large".to_vec()]);
 }
 
-/// The bytes that a store on real files takes.
+/// The space that a store on real files takes, in bytes.
 fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
         Ok(facts) if facts.is_dir() => disk_bytes(&entry.path()),
         Ok(facts) => facts.blocks() * 512,
-        // A file may go between the listing and the look.
+        // A file may be removed between the listing and this call.
         Err(_) => 0,
     };
     std::fs::read_dir(folder).unwrap().map(|entry| bytes(entry.unwrap())).sum()
 }
 
-/// Beyond 1.5 times its live bytes, a store of the settings below takes at most: the journal of the
-/// memtable that fills and of the tables of level 0 that are too few for a merge, and segments that
-/// are prepared or grow.
+/// The most space that a store with the settings below takes beyond 1.5 times its live bytes: the
+/// journal of the active memtable and of the tables of level 0 that are too few for a merge, and
+/// spare and active segments.
 const SPACE_BEYOND_BYTES: u64 = 32 << 20;
-/// The background jobs of a busy machine have caught up after this time.
+/// The time after which the background jobs of a busy machine have caught up.
 const CAUGHT_UP_MAX: Duration = Duration::from_secs(120);
 
 /// Overwrites `keys` values of `length` bytes at random, `rounds` times all of them. After each
-/// round the store comes to its bound by itself: 1.5 times what the live values take in a store of
-/// their own, [`SPACE_BEYOND_BYTES`], and eight values, each of which may be a table of level 0.
+/// round the store must shrink by itself to its bound: 1.5 times the space of the live values in a
+/// fresh store, plus [`SPACE_BEYOND_BYTES`], plus eight values, each of which may be in a table of
+/// level 0.
 fn overwrite_in_bounded_space(length: usize, keys: u64, rounds: u64) {
     let options = || EngineOptions {
         memory_bytes: 4 << 20,
@@ -706,8 +710,8 @@ fn overwrite_in_bounded_space(length: usize, keys: u64, rounds: u64) {
     }
 }
 
-/// One key of 500 kB, overwritten 300 times, took 150 MB: a memtable of a few entries was never
-/// flushed, so nothing was known to be dead.
+/// Regression: one key of 500 kB, overwritten 300 times, took 150 MB, because a memtable of a few
+/// entries was never flushed, so that nothing was known to be dead.
 #[test]
 fn large_values_that_are_overwritten_take_a_bounded_space() {
     overwrite_in_bounded_space(500_000, 1, 300);

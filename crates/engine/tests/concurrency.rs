@@ -1,4 +1,4 @@
-//! Writers, readers, scans and snapshots at the same time, with all threads of the engine running.
+//! Tests with concurrent writers, readers, scans and snapshots, and with all threads of the engine.
 
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
@@ -14,12 +14,12 @@ use pellucid_engine::{
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, SeededRandom};
 
-/// Pairs of keys that every batch sets to the same value.
+/// The number of pairs of keys; every batch sets both keys of a pair to the same value.
 const PAIRS: u64 = 50;
-/// Objects that move from term to term, and moves of each writer.
+/// The number of objects that move from term to term, and of the moves of each writer.
 const MOVED_KEYS: u64 = 30;
 const MOVES: u64 = 10_000;
-/// Batches of each writer.
+/// The number of batches of each writer.
 const BATCHES: u64 = 40_000;
 
 fn busy_options(files: &SimulatedFileSystem) -> EngineOptions {
@@ -33,7 +33,7 @@ fn pair(number: u64) -> ([u8; 9], [u8; 9]) {
     (left, right)
 }
 
-/// Each batch sets both keys of a pair to one value that is higher than all before.
+/// Writes batches; each sets both keys of a pair to one value that is higher than all before.
 fn write_pairs(engine: &Engine, table: TableId, counter: &AtomicU64, seed: u64) {
     let mut random = SeededRandom::new(seed);
     for _ in 0..BATCHES {
@@ -83,7 +83,7 @@ fn check_pairs(engine: &Engine, table: TableId) {
 }
 
 #[test]
-fn readers_see_whole_batches_in_order_while_two_write() {
+fn readers_see_complete_batches_in_order_while_two_write() {
     let (files, engine, table) = open_new(busy_options);
     let (stop, counter) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ fn a_counter_by_compare_and_set_loses_no_increment() {
 }
 
 #[test]
-fn writers_that_wait_for_the_medium_share_syncs_and_lose_nothing() {
+fn writers_that_wait_for_durability_share_syncs_and_lose_nothing() {
     let files = SimulatedFileSystem::new();
     let engine = Arc::new(Engine::open(STORE, busy_options(&files)).unwrap());
     let table = engine.table("t").unwrap();
@@ -163,7 +163,7 @@ fn writers_that_wait_for_the_medium_share_syncs_and_lose_nothing() {
     }
 }
 
-/// Moves objects from term to term, each time on the condition that nobody else has.
+/// Moves objects from term to term, each time on condition that no other thread has moved it.
 fn move_objects(engine: &Engine, table: TableId, index: IndexId, seed: u64) {
     let mut random = SeededRandom::new(seed);
     for _ in 0..MOVES {
@@ -190,7 +190,7 @@ fn move_objects(engine: &Engine, table: TableId, index: IndexId, seed: u64) {
     }
 }
 
-/// Every object is found by its value, and by nothing else.
+/// Checks that every object is found by its value, and by nothing else.
 fn check_moved(engine: &Engine, table: TableId, index: IndexId) {
     let (snapshot, all) = (engine.snapshot(), Selection::default());
     let objects = snapshot.fold_objects(table, &all, Vec::new(), |mut found, key, object| {
@@ -234,8 +234,9 @@ fn entries_of_an_index_and_their_objects_are_never_seen_apart() {
     check_moved(&open(&files.crash(7)).unwrap(), table, index);
 }
 
-/// A full merge runs on the thread that asks for it, which closing has nothing to join by: it
-/// returned while the merge was still removing tables, in a folder that could be another opening's.
+/// Regression: a full merge runs on the thread that requests it, so closing has no thread to join.
+/// It returned while the merge was still removing tables, when the directory could belong to
+/// another opening.
 #[test]
 fn closing_waits_until_a_merge_on_request_has_given_up() {
     let files = SimulatedFileSystem::new();

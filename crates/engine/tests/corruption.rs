@@ -1,5 +1,5 @@
-//! Damage on the medium is an error that names file and offset, and never a missing key; what was
-//! only torn off by a loss of power is cut off.
+//! Damage on the medium is an error that names the file and the offset, and never a missing key. A
+//! tail that was torn by a power loss is cut off.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use pellucid_engine::{
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// The path of the journal segment that holds `bytes`, and where.
+/// Returns the path of the journal segment that contains `bytes`, and the offset of the bytes.
 fn find(files: &SimulatedFileSystem, bytes: &[u8]) -> (PathBuf, u64) {
     for name in list(files, "journal") {
         let path = Path::new(STORE).join("journal").join(name);
@@ -31,7 +31,7 @@ fn corruption(outcome: Result<Engine, Error>) -> (PathBuf, u64, String) {
     }
 }
 
-/// A store with three keys, of which nothing is in tables.
+/// Returns a store with three keys, none of which is in a ledger table.
 fn three_keys() -> (SimulatedFileSystem, Engine, TableId) {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
@@ -43,7 +43,7 @@ fn three_keys() -> (SimulatedFileSystem, Engine, TableId) {
 }
 
 #[test]
-fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
+fn a_flipped_bit_in_a_value_is_an_error_on_get() {
     let (files, engine, table) = three_keys();
     let (path, offset) = find(&files, b"value B");
     files.flip_bits(&path, offset, 0x10).unwrap();
@@ -54,14 +54,14 @@ fn a_flipped_bit_in_a_value_is_an_error_of_its_get() {
         }
         other => panic!("{other:?}"),
     }
-    // Its neighbours are as they were, and so is what the ledger knows of it.
+    // The records next to it are intact, and so is the entry in the ledger.
     assert_eq!(get(&engine, table, b"a").unwrap(), Some(b"value A".to_vec()));
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
     assert!(engine.head(table, b"b").unwrap().is_some());
 }
 
 #[test]
-fn a_flipped_bit_in_a_sealed_segment_is_an_error_of_its_get_after_a_clean_stop() {
+fn a_flipped_bit_in_a_sealed_segment_is_an_error_on_get_after_a_clean_stop() {
     let (files, engine, _) = three_keys();
     engine.close().unwrap();
     let (path, offset) = find(&files, b"value B");
@@ -82,9 +82,10 @@ fn damage_before_valid_records_of_the_same_boot_is_corruption() {
     assert!(what.contains("a valid record follows"), "{what}");
 }
 
-/// A file that was cut within the padding of its last record ended the process that opened it.
+/// Regression: a file that was cut within the padding of its last record made the process that
+/// opened it panic.
 #[test]
-fn a_file_that_ends_within_the_padding_of_its_last_record_has_all_of_it() {
+fn a_file_that_ends_within_the_padding_of_its_last_record_is_complete() {
     let (files, _engine, _) = three_keys();
     let (path, offset) = find(&files, b"value C");
     let files = files.kill();
@@ -100,7 +101,8 @@ fn a_file_that_ends_within_the_padding_of_its_last_record_has_all_of_it() {
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
 }
 
-/// An operator can have the tail cut off that an opening refuses to cut, and is told what goes.
+/// An operator can cut off a tail that opening refuses to cut, and the report lists the lost
+/// records.
 #[test]
 fn a_tail_is_cut_off_on_request() {
     let (files, _engine, _) = three_keys();
@@ -128,7 +130,8 @@ fn a_tail_is_cut_off_on_request() {
     assert!(files.exists(&cut.kept_as), "what was dropped stays");
 }
 
-/// A cut that was interrupted once the file had its second name failed each time after.
+/// Regression: after a cut was interrupted once the second name of the file existed, every later
+/// attempt failed.
 #[test]
 fn a_cut_that_was_interrupted_can_be_made_again() {
     let (files, _engine, _) = three_keys();
@@ -153,9 +156,9 @@ fn a_cut_that_was_interrupted_can_be_made_again() {
     }
 }
 
-/// What the tables hold is nothing that a cut may take away.
+/// A cut never removes records that the ledger tables contain.
 #[test]
-fn no_tail_is_cut_off_that_the_tables_hold() {
+fn a_tail_that_the_ledger_tables_contain_is_not_cut_off() {
     let (files, engine, _) = three_keys();
     engine.flush().unwrap();
     drop(engine);
@@ -169,7 +172,8 @@ fn no_tail_is_cut_off_that_the_tables_hold() {
 #[test]
 fn damage_before_a_sync_mark_is_corruption_in_any_boot() {
     let (files, engine, table) = three_keys();
-    // The sync is noted before the record that follows it, and the note arrives with the next sync.
+    // The sync mark is written before the record that follows, and reaches the medium with the next
+    // sync.
     engine.wait_durable(4).unwrap();
     put_durable(&engine, table, b"d", b"value D").unwrap();
     let (path, offset) = find(&files, b"value B");
@@ -192,7 +196,7 @@ fn damage_behind_the_last_sync_is_a_torn_tail_after_a_loss_of_power() {
 }
 
 #[test]
-fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
+fn damage_to_a_record_that_is_in_the_ledger_is_found_on_get() {
     let (files, engine, table) = three_keys();
     engine.flush().unwrap();
     put(&engine, table, b"d", b"value D").unwrap();
@@ -203,10 +207,10 @@ fn damage_in_what_the_ledger_has_already_is_found_by_its_get() {
     assert!(what.contains("in the ledger already"), "{what}");
 }
 
-/// Damage was found when the segments behind it had been sealed already, and looking at the store
-/// had changed it.
+/// Regression: opening found the damage only after it had sealed the segments behind it, so that
+/// looking at the store had changed it.
 #[test]
-fn an_opening_that_refuses_leaves_every_file_as_it_was() {
+fn a_refused_open_changes_no_file() {
     let (files, engine, table) = open_new(small);
     for number in 0..60 {
         put(&engine, table, &[number], &[number; 400]).unwrap();
@@ -246,7 +250,7 @@ fn a_segment_that_is_gone_is_corruption() {
 }
 
 #[test]
-fn every_bit_of_a_small_store_is_watched() {
+fn every_bit_flip_in_a_small_store_is_detected_or_harmless() {
     let (files, engine, table) = three_keys();
     engine.wait_durable(4).unwrap();
     put(&engine, table, b"d", b"value D").unwrap();
@@ -263,15 +267,15 @@ fn every_bit_of_a_small_store_is_watched() {
             for offset in 0..length {
                 let copy = files.kill();
                 copy.flip_bits(&path, offset, 1 << (offset % 8)).unwrap();
-                watched += u64::from(is_noticed_or_harmless(&copy));
+                watched += u64::from(is_detected(&copy));
             }
         }
     }
     assert!(watched > 500, "only {watched} flips were noticed");
 }
 
-/// Whether the flip is an error. If it is none, every answer must be the right one.
-fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
+/// Returns true if the flip causes an error. If not, every answer must be correct.
+fn is_detected(files: &SimulatedFileSystem) -> bool {
     let Ok(engine) = open(files) else { return true };
     let Ok(table) = engine.table("t") else { return true };
     let mut is_noticed = false;
@@ -289,10 +293,10 @@ fn is_noticed_or_harmless(files: &SimulatedFileSystem) -> bool {
     is_noticed
 }
 
-/// The file was taken for one that was never used, and removed: writes that were on the medium were
-/// gone, and nothing said so.
+/// Regression: a segment with a destroyed header was treated as one that was never used, and
+/// removed. Writes that were on the medium were lost without any message.
 #[test]
-fn a_segment_whose_beginning_is_gone_is_damage_and_stays() {
+fn a_segment_with_a_destroyed_header_is_damage_and_is_kept() {
     for (is_cut, is_closed) in [(false, false), (false, true), (true, false), (true, true)] {
         let (files, engine, table) = open_new(small);
         let last = put_durable(&engine, table, b"a", b"value A").unwrap();
@@ -319,9 +323,10 @@ fn a_segment_whose_beginning_is_gone_is_damage_and_stays() {
     }
 }
 
-/// As above, for a header that is a former one: it says that nothing was written yet.
+/// Regression: the same happened to a segment with an outdated header, which says that nothing is
+/// written yet.
 #[test]
-fn a_segment_whose_header_is_a_former_one_is_damage_and_stays() {
+fn a_segment_with_an_outdated_header_is_damage_and_is_kept() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let name = |files: &SimulatedFileSystem| list(files, "journal")[0].clone();
@@ -378,7 +383,7 @@ fn a_store_is_open_once() {
 }
 
 #[test]
-fn verify_names_each_damage_and_changes_nothing() {
+fn verify_lists_every_damage_and_changes_nothing() {
     let (files, engine, _) = three_keys();
     assert!(matches!(verify(STORE, &files), Err(Error::Locked { .. })));
     engine.flush().unwrap();
@@ -406,7 +411,7 @@ fn verify_names_each_damage_and_changes_nothing() {
 }
 
 #[test]
-fn verify_takes_a_torn_tail_for_one() {
+fn verify_does_not_report_a_torn_tail_as_damage() {
     let (files, engine, _) = three_keys();
     engine.wait_durable(2).unwrap();
     drop(engine);
@@ -420,7 +425,7 @@ fn verify_takes_a_torn_tail_for_one() {
 }
 
 #[test]
-fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
+fn the_ledger_is_rebuilt_from_the_journal_after_any_damage() {
     for damage in 0..3 {
         let (files, engine, table) = three_keys();
         engine.flush().unwrap();
@@ -441,10 +446,10 @@ fn the_ledger_is_rebuilt_from_the_journal_whatever_happened_to_it() {
     }
 }
 
-/// A loss of power while a segment was sealed left the end of its footer alone. The store opened,
-/// but `verify` called it damaged, and the ledger could not be rebuilt.
+/// Regression: a power loss while a segment was being sealed left only the end of its footer. The
+/// store opened, but `verify` reported damage, and the ledger could not be rebuilt.
 #[test]
-fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed() {
+fn a_partial_footer_is_damage_only_in_a_sealed_segment() {
     let (files, engine, _) = three_keys();
     engine.wait_durable(4).unwrap();
     drop(engine);
@@ -458,15 +463,16 @@ fn a_footer_of_which_a_part_arrived_is_no_damage_unless_the_segment_was_sealed()
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
     assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 4);
     assert_eq!(verify(STORE, &files).unwrap().problems, []);
-    // A segment of garbage collection has gaps: without its footer it would end at the first.
+    // A segment written by garbage collection has gaps: without its footer, it would end at the
+    // first gap.
     let outcome = rebuild_ledger(STORE, small(&without_manifest));
     assert!(matches!(outcome, Err(Error::Corruption { path: named, .. }) if named == path));
 }
 
-/// With the last segment gone, a rebuild succeeded without what was in it; with one in the middle
-/// gone, it replaced the manifest before it refused.
+/// Regression: if the last segment was missing, a rebuild succeeded without its records; if one in
+/// the middle was missing, the rebuild replaced the manifest before it refused.
 #[test]
-fn a_rebuild_without_a_segment_changes_nothing() {
+fn a_rebuild_with_a_missing_segment_changes_nothing() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = journal_only(&engine);
@@ -489,10 +495,11 @@ fn a_rebuild_without_a_segment_changes_nothing() {
     }
 }
 
-/// A segment that a collection left behind, because the process ended, is no part of the store: its
-/// damage kept the ledger from being rebuilt.
+/// Regression: a segment that a collection had already replaced, but not removed because the
+/// process ended, is not part of the store. Damage in it nevertheless prevented a rebuild of the
+/// ledger.
 #[test]
-fn a_rebuild_does_not_ask_for_what_others_stand_for() {
+fn a_rebuild_ignores_segments_that_were_replaced() {
     let (files, engine, table) = three_keys();
     let (path, offset) = find(&files, b"value B");
     for value in 0..60 {
@@ -524,10 +531,10 @@ fn a_rebuild_from_a_damaged_journal_changes_nothing() {
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
 }
 
-/// A flipped bit anywhere in the files of a store whose values and blocks are compressed: what is
-/// read is right, or an error.
+/// A flipped bit anywhere in the files of a store with compressed values and blocks leads to the
+/// correct value or to an error.
 #[test]
-fn damage_to_what_is_compressed_is_an_error_and_never_a_wrong_answer() {
+fn damage_to_compressed_data_is_an_error_and_never_a_wrong_answer() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let options = TableOptions {
@@ -576,9 +583,9 @@ fn damage_to_what_is_compressed_is_an_error_and_never_a_wrong_answer() {
     assert!(errors > 50, "{errors}");
 }
 
-/// `stat` left out tables and indexes that it could not read, and said nothing.
+/// Regression: `stat` left out tables and indexes that it could not read, without any message.
 #[test]
-fn definitions_that_cannot_be_read_are_problems_of_stat() {
+fn stat_reports_definitions_that_cannot_be_read() {
     let (files, engine, _) = three_keys();
     engine.flush().unwrap();
     engine.close().unwrap();

@@ -1,11 +1,11 @@
-//! The storage engine on a medium that loses sectors, in a program of its own: while a test knows
-//! of sectors that cannot be read, all reads of its process take the careful way.
+//! Tests of the storage engine on a medium with bad sectors. They are a program of their own,
+//! because all reads of a process take the slow path while a bad sector is known.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     dead_code,
-    reason = "a test fails by panicking, and prints its seed; these use a part of what tests share"
+    reason = "a test fails by panicking, and prints its seed; these use part of the shared module"
 )]
 
 mod common;

@@ -1,15 +1,15 @@
-//! A program outside the workspace embeds the engine, built as cargo builds by default: without
-//! frame pointers, without `.cargo/config.toml`.
+//! A program outside the workspace embeds the engine. It is built with cargo's defaults: without
+//! frame pointers and without `.cargo/config.toml`.
 //!
-//! `PELLUCID_EMBEDDER_KEYS=5000000 PELLUCID_EMBEDDER_ROUNDS=10` is the long form.
+//! `PELLUCID_EMBEDDER_KEYS=5000000 PELLUCID_EMBEDDER_ROUNDS=10` runs a longer version.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Enough for waits at the writer's lock in each round.
+/// The number of keys, enough for threads to wait for the writer lock in each round.
 const KEYS: u64 = 200_000;
 const ROUNDS: u64 = 3;
-/// Flags reach a build by these.
+/// The environment variables that pass flags to a build.
 const FLAG_VARIABLES: [&str; 5] = [
     "RUSTFLAGS",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -27,7 +27,7 @@ fn expect_success(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}: {}\n{text}", output.status);
 }
 
-/// Builds the program in `folder`, which no configuration of the workspace reaches.
+/// Builds the program in `folder`, which no configuration of the workspace affects.
 fn build(folder: &Path) -> PathBuf {
     let engine = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (sources, crates) = (engine.join("tests/embedder"), engine.parent().unwrap());
@@ -35,7 +35,7 @@ fn build(folder: &Path) -> PathBuf {
     let manifest = manifest.replace("CRATES", crates.to_str().unwrap());
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::copy(sources.join("program.rs"), folder.join("program.rs")).unwrap();
-    // The same versions of outside crates, which are at hand.
+    // Use the same versions of external crates as the workspace, which are already downloaded.
     fs::copy(crates.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("embedder");
     let mut cargo = Command::new(env!("CARGO"));
@@ -48,8 +48,9 @@ fn build(folder: &Path) -> PathBuf {
     target.join("release/embedder")
 }
 
-/// Three of four such fills ended with SIGSEGV: a lock that is given back while another thread
-/// waits looked for the stack at whatever was in the register for frame pointers.
+/// Regression: three of four such runs ended with SIGSEGV. Code that released a lock while another
+/// thread waited looked for the stack at the address in the frame pointer register, which held an
+/// arbitrary value.
 #[test]
 fn a_program_without_frame_pointers_fills_a_store_from_two_threads() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The storage engine by its public functions, in one program.
+//! Tests of the storage engine through its public interface, in one program.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,21 +1,24 @@
-//! A process without descriptors: what needs one is tried again. A flush that could not open its
-//! table ended all writes until the store was opened anew.
+//! A process that runs out of file descriptors retries the operations that need one.
+//!
+//! Regression: after a flush that could not create its table, all writes failed until the store was
+//! reopened.
 use std::time::{Duration, Instant};
 
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// Some ten flushes, each with its memtable full.
+/// The number of keys, enough for about ten flushes of a full memtable.
 const KEYS: u64 = 4_000;
-/// More than any one job tries; few enough for the pauses between two attempts, which double.
+/// The number of failures: more than the attempts of any one job, and few enough for the pauses
+/// between attempts, which double each time.
 const FAILURES: u32 = 6;
 
 fn options(files: &SimulatedFileSystem, background: bool) -> EngineOptions {
     EngineOptions { segment_size_bytes: 64 << 10, background, ..small(files) }
 }
 
-/// Puts a key; what refuses it is tried again for as long as it says that it passes.
+/// Puts a key, and retries as long as the error says that it is temporary.
 fn put_patiently(engine: &Engine, table: TableId, key: u64) -> u32 {
     let (begun, mut refusals) = (Instant::now(), 0);
     loop {
@@ -40,7 +43,7 @@ fn expect_all(engine: &Engine, table: TableId) {
 }
 
 #[test]
-fn a_want_of_descriptors_refuses_writes_for_a_while_and_loses_none() {
+fn a_lack_of_descriptors_refuses_writes_temporarily_and_loses_none() {
     for background in [false, true] {
         let files = SimulatedFileSystem::new();
         let (engine, table) = open_table(options(&files, background));
@@ -63,9 +66,9 @@ fn a_want_of_descriptors_refuses_writes_for_a_while_and_loses_none() {
     }
 }
 
-/// Bytes were written, and whether they are on the medium is unknown.
+/// Bytes were written, and it is unknown whether they are on the medium.
 #[test]
-fn a_sync_that_fails_is_final_whatever_the_system_says() {
+fn a_failed_sync_is_final_for_every_error_code() {
     let files = SimulatedFileSystem::new();
     let (engine, table) = open_table(options(&files, false));
     put(&engine, table, b"key", b"value").unwrap();

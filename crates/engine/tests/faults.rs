@@ -1,4 +1,4 @@
-//! Single calls to the file system that fail, each with what has to come of it.
+//! Single failing calls to the file system, each with its expected consequence.
 
 use std::sync::mpsc;
 
@@ -7,13 +7,13 @@ use pellucid_engine::{EngineOptions, Error};
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 #[test]
-fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {
+fn a_failed_sync_is_final_for_writes_and_does_not_affect_reads() {
     let (files, engine, table) = open_new(small);
     put_durable(&engine, table, b"safe", b"1").unwrap();
     let sequence = put(&engine, table, b"unsafe", b"2").unwrap();
     files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
     assert!(matches!(engine.wait_durable(sequence), Err(Error::Poisoned { .. })));
-    // A later sync would succeed without having kept anything, so it is not even tried.
+    // A later sync would succeed without making anything durable, so it is not attempted.
     let syncs = files.syncs();
     assert!(matches!(engine.wait_durable(sequence), Err(Error::Poisoned { .. })));
     assert!(matches!(put(&engine, table, b"k", b"v"), Err(Error::Poisoned { .. })));
@@ -27,10 +27,11 @@ fn a_failed_sync_is_final_for_writes_and_nothing_to_reads() {
     assert_eq!(get(&engine, table, b"safe").unwrap(), Some(b"1".to_vec()));
 }
 
-/// The next process found the records in memory, and vouched for them although the medium had
-/// never got them: the first loss of power destroyed the store.
+/// Regression: after a failed sync, the next process found the records in the page cache and
+/// reported them as durable, although they had never reached the medium. The first power loss
+/// destroyed the store.
 #[test]
-fn an_opening_after_a_failed_sync_vouches_for_what_it_wrote_anew() {
+fn opening_after_a_failed_sync_rewrites_what_it_reports_as_durable() {
     for (seed, length) in [(0, 100), (1, 6_000), (2, 20_000), (3, 6_000), (4, 20_000)] {
         let files = SimulatedFileSystem::new();
         let options = || EngineOptions { segment_size_bytes: 64 << 10, ..small(&files) };
@@ -51,10 +52,10 @@ fn an_opening_after_a_failed_sync_vouches_for_what_it_wrote_anew() {
     }
 }
 
-/// As above, where the sync that failed was to bring a segment's footer to the medium.
+/// Regression: the same happened after the sync of a segment's footer failed.
 #[test]
-fn an_opening_after_a_failed_seal_vouches_for_what_it_wrote_anew() {
-    // Of three syncs: that of the next segment, of the records, and of the footer.
+fn opening_after_a_failed_seal_rewrites_what_it_reports_as_durable() {
+    // There are three syncs: of the next segment, of the records and of the footer.
     for failing in 0..12 {
         let (files, engine, table) = open_new(small);
         let mut acknowledged = Vec::new();
@@ -83,7 +84,7 @@ fn an_opening_after_a_failed_seal_vouches_for_what_it_wrote_anew() {
 }
 
 #[test]
-fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
+fn a_full_disk_refuses_a_write_and_accepts_it_once_there_is_space() {
     let (files, engine, table) = open_new(small);
     put(&engine, table, b"before", b"1").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes() + 100), ..Faults::default() });
@@ -101,7 +102,7 @@ fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
     assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"1".to_vec()));
     assert_eq!(get(&engine, table, b"x").unwrap(), None);
     assert!(engine.head(table, format!("k{}", written - 1).as_bytes()).unwrap().is_some());
-    // The store opens on the full disk, and works again once there is room.
+    // The store opens on the full disk, and accepts writes again once there is space.
     let killed = files.kill();
     killed.set_faults(Faults { space_bytes: Some(killed.used_bytes()), ..Faults::default() });
     let reopened = open(&killed).unwrap();
@@ -115,7 +116,7 @@ fn a_full_disk_refuses_the_write_and_takes_it_once_there_is_room() {
 }
 
 #[test]
-fn one_sync_serves_all_who_wait() {
+fn one_sync_serves_all_waiting_threads() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { background: true, ..small(&files) };
     let (engine, table) = open_table(options);

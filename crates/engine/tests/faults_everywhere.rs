@@ -1,6 +1,7 @@
-//! A scenario of all that a store does, again and again: the first, the second, … call to the file
-//! system fails once, and then all calls from it on. Answers stay right, nothing panics, and the
-//! store, its backup, what is restored, rebuilt and salvaged hold what they have to.
+//! Runs a scenario with everything that a store does many times: in each run, one call to the file
+//! system fails (the first, the second, and so on), or that call and all calls after it fail.
+//! Answers stay correct, nothing panics, and the store, its backup, and the restored, rebuilt and
+//! salvaged stores contain the expected data.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,31 +17,31 @@ use pellucid_engine::{
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// Calls that the scenario makes at most: the loops below must reach its end before that.
+/// The highest number of calls in the scenario: the loops below must reach its end earlier.
 const CALLS_MAX: u64 = 5_000;
-/// Openings of the store, with a backup in each.
+/// The number of times that the store is opened, with one backup each time.
 const ROUNDS: u64 = 2;
-/// Batches that are written in each.
+/// The number of batches that are written each time.
 const WRITES: u64 = 14;
-/// The words for bytes that a call did not give.
+/// The error text for bytes that a call did not return.
 const UNREAD: &str = "cannot be read";
-/// The time on the wall clock at first, in milliseconds.
+/// The wall-clock time at the beginning, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
-/// The step of the wall clock behind each batch.
+/// The step of the wall clock after each batch, in milliseconds.
 const WALL_STEP_MS: u64 = 500;
 
-/// A run of the scenario.
+/// One run of the scenario.
 struct Run {
     files: SimulatedFileSystem,
     clock: &'static SimulatedClock,
     choose: Chooser,
-    /// The state behind each sequence number that a batch or the catalogue ended with.
+    /// The state at each sequence number that a batch or a catalogue change ended with.
     history: BTreeMap<u64, State>,
-    /// A loss of power leaves no less.
+    /// The last sequence number that survives a power loss.
     durable_sequence: u64,
-    /// The backups that were made, with their last write.
+    /// The backups that were made, with the sequence number of their last write.
     backups: Vec<(String, u64)>,
-    /// Segments that were collected.
+    /// The number of segments that were collected.
     collected: u64,
     errors: u64,
 }
@@ -72,7 +73,8 @@ impl Run {
     fn note<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            // Tools read by calls, and a call that fails once is a bad sector to them.
+            // The tools read through system calls, and a call that fails once looks like a bad
+            // sector to them.
             Err(Error::Corruption { path, offset, what }) if !what.contains(UNREAD) => {
                 panic!("a failing call is no corruption: {} {offset} {what}", path.display())
             }
@@ -87,20 +89,21 @@ impl Run {
         self.history.last_key_value().map_or(0, |(last, _)| *last)
     }
 
-    /// The state at `sequence`, without what has expired by `now_ms`.
+    /// Returns the state at `sequence`, without the entries that have expired by `now_ms`.
     fn state_at(&self, sequence: u64, now_ms: u64) -> State {
         let mut state = self.history.get(&sequence).expect("no part of a batch").clone();
         state.purge(now_ms);
         state
     }
 
-    /// Everything, in the order of a store's life; it goes on after errors as long as it can.
+    /// Runs all steps in the order of a store's life, and continues after errors as long as
+    /// possible.
     fn play(&mut self) {
         for round in 0..ROUNDS {
             self.serve(round);
         }
         let cut = self.note(cut_tail(STORE, &self.files.clone()));
-        // A batch whose write failed may have left a part of itself.
+        // A failed write of a batch may have left a part of the batch.
         let is_whole = cut.is_none_or(|parts| parts.is_empty());
         assert!(is_whole || self.errors > 0, "an intact store has no tail to be cut off");
         for (index, (backup, sequence)) in self.backups.clone().into_iter().enumerate() {
@@ -130,7 +133,7 @@ impl Run {
         assert_eq!(engine.stats().published_sequence, self.last_sequence());
         let names = self.note(try_names(&engine));
         let state = self.history[&self.last_sequence()].clone();
-        // The catalogue's writes change no table.
+        // Writes to the catalogue change no table.
         for sequence in self.last_sequence() + 1..=engine.stats().published_sequence {
             self.history.insert(sequence, state.clone());
         }
@@ -142,7 +145,7 @@ impl Run {
                 let state = self.state_at(self.last_sequence(), engine.now_ms());
                 snapshots.push((engine.snapshot(), state));
             }
-            self.keep_house(&engine, round, index);
+            self.run_maintenance(&engine, round, index);
             self.clock.set_wall_ms(WALL_FIRST_MS + (round * WRITES + index) * WALL_STEP_MS);
         }
         for (snapshot, state) in snapshots {
@@ -168,8 +171,8 @@ impl Run {
         }
     }
 
-    /// Does what goes on beside reads and writes.
-    fn keep_house(&mut self, engine: &Engine, round: u64, index: u64) {
+    /// Runs the maintenance tasks that accompany reads and writes.
+    fn run_maintenance(&mut self, engine: &Engine, round: u64, index: u64) {
         let last = self.last_sequence();
         let is_durable = match index {
             2 | 13 => self.note(engine.wait_durable(last).map(|_| ())).is_some(),
@@ -189,7 +192,7 @@ impl Run {
         }
     }
 
-    /// A snapshot sees what it saw, unless a read fails.
+    /// Checks that a snapshot still sees the same state, unless a read fails.
     fn read(&mut self, snapshot: &Snapshot, (tables, _): &Names, state: &State) {
         for (table, map) in std::iter::zip(tables, &state.tables) {
             for (key, expected) in map {
@@ -202,7 +205,7 @@ impl Run {
         }
     }
 
-    /// Opens the store in `folder` and compares all that it holds, if no call fails meanwhile.
+    /// Opens the store in `folder` and compares its contents, unless a call fails.
     fn check_store(&mut self, folder: &str, sequence: u64) {
         let opened = Engine::open(folder, self.options(&self.files));
         let Some(engine) = self.note(opened) else { return };
@@ -214,7 +217,8 @@ impl Run {
         self.note(engine.close());
     }
 
-    /// Opens what the scenario left behind, on files that do not fail, and compares.
+    /// Opens the files that the scenario left behind, with a file system that does not fail, and
+    /// compares them.
     fn check_left(&self, seed: u64) {
         self.files.set_faults(Faults::default());
         let last = self.last_sequence();
@@ -264,11 +268,11 @@ fn fail_each_call(keep_failing: bool) {
 }
 
 #[test]
-fn any_call_of_everything_may_fail_once() {
+fn any_single_call_of_the_scenario_may_fail() {
     fail_each_call(false);
 }
 
 #[test]
-fn all_calls_of_everything_may_fail_from_any_one_on() {
+fn all_calls_may_fail_from_any_call_on() {
     fail_each_call(true);
 }

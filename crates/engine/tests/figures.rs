@@ -1,4 +1,4 @@
-//! The figures that the engine keeps of itself: exact where they are counts, and adding up.
+//! The engine's own statistics: counts are exact, and totals add up.
 use std::sync::Arc;
 
 use pellucid_clock::{Clock, SimulatedClock};
@@ -21,7 +21,7 @@ fn open_with(files: &Arc<SimulatedFileSystem>, clock: Clock) -> (Engine, TableId
         ..EngineOptions::default()
     };
     let engine = Engine::open("/store", options).unwrap();
-    // Values in the journal alone, however short: its reads are to be counted.
+    // Values are only in the journal, however short they are, so that reads of it are counted.
     let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
     let table = engine.table_with("t", &options).unwrap();
     (engine, table)
@@ -47,15 +47,16 @@ fn get(engine: &Engine, table: TableId, number: u64) -> bool {
 }
 
 #[test]
-fn look_ups_are_counted_where_they_end() {
+fn lookups_are_counted_by_where_they_end() {
     let files = Arc::new(SimulatedFileSystem::new());
-    // No read takes any time, or look-ups would go by blocks where the machine is slow.
+    // The simulated reads take no time; otherwise, lookups would read block by block on a slow
+    // machine.
     let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
     let (engine, table) = open_with(&files, clock);
     put(&engine, table, 0..KEYS);
     engine.flush().unwrap();
     engine.compact().unwrap();
-    // Of a store that was just opened it has to be learnt first that it is in memory.
+    // The engine does not know yet that the files of a newly opened store are in memory.
     assert!((0..8 * SAMPLED_EVERY).all(|_| get(&engine, table, 0)));
     put(&engine, table, KEYS..2 * KEYS);
     engine.flush().unwrap();
@@ -79,8 +80,8 @@ fn look_ups_are_counted_where_they_end() {
         let (reads, earlier) = (level.reads, before.reads);
         let found = reads.asked - reads.excluded - reads.false_positives;
         assert!(found >= KEYS, "{reads:?}");
-        // The records that directories name answer all but the samples: look-ups that are timed as
-        // a whole or by their steps, and records that are read by theirs.
+        // Records that directories refer to answer all lookups except the samples, which are timed
+        // as a whole or by step and read their records step by step.
         let searched = (reads.blocks_searched - earlier.blocks_searched)
             - (reads.false_positives - earlier.false_positives);
         let sampled = KEYS / SAMPLED_EVERY;
@@ -93,7 +94,7 @@ fn look_ups_are_counted_where_they_end() {
 }
 
 #[test]
-fn one_in_so_many_is_timed_and_a_table_that_was_opened_answers_by_its_index() {
+fn a_sample_is_timed_and_an_opened_table_answers_by_its_index() {
     let files = Arc::new(SimulatedFileSystem::new());
     let (engine, table) = open(&files);
     put(&engine, table, 0..KEYS);
@@ -110,7 +111,7 @@ fn one_in_so_many_is_timed_and_a_table_that_was_opened_answers_by_its_index() {
     assert!(level.reads.time.sum_ns <= stats.reads.levels[0].time.sum_ns);
 }
 
-/// The steps are those of other look-ups than the whole times, so that neither is part of the
+/// The steps are measured on other lookups than the total times, so that neither is part of the
 /// other.
 #[test]
 fn steps_are_timed_in_tables_with_and_without_a_directory() {
@@ -188,8 +189,8 @@ fn writes_and_jobs_are_counted() {
     assert_eq!((flush.runs, merge.runs), (2, 1));
     assert_eq!(merge.entries_dropped, KEYS);
     for job in [flush, merge] {
-        // What is timed exactly lies within the job; samples only stand for what they are drawn
-        // from.
+        // Exactly timed parts lie within the job; samples only represent the group that they are
+        // drawn from.
         let exact_ns = job.order_ns + job.filter_ns + job.write_ns + job.sync_ns;
         assert!(exact_ns + job.journal_sync_ns + job.commit_ns <= job.duration_ns, "{job:?}");
         assert!(job.build_ns > 0 && job.merge_ns > 0 && job.write_ns > 0);

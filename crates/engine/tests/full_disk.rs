@@ -1,5 +1,5 @@
-//! A full disk: reads, deletes, flushes, merges, collections and openings go on in the reserve that
-//! puts leave alone, and puts are taken again once there is something to give back.
+//! On a full disk, reads, deletes, flushes, merges, collections and openings go on in the reserve,
+//! which puts must not use. Puts are accepted again once there is space that can be freed.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use pellucid_engine::{
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// The disk has room for some hundred segments.
+/// The size of the disk, which has space for several hundred segments.
 const DISK_BYTES: u64 = 1 << 20;
-/// Four records of these values fill a segment.
+/// The length of values of which four records fill a segment.
 const VALUE_LENGTH: usize = 1_900;
-/// More than any test fills the disk with.
+/// A number of keys larger than any test needs to fill the disk.
 const KEYS_MAX: u32 = 2_000;
-/// The threads of a busy machine have made room after this time.
+/// The longest time that the background threads of a busy machine need to free space.
 const ROOM_MADE_MAX: Duration = Duration::from_secs(60);
 
 fn value(number: u32) -> Vec<u8> {
@@ -26,7 +26,7 @@ fn bound(files: &SimulatedFileSystem, space_bytes: u64) {
     files.set_faults(Faults { space_bytes: Some(space_bytes), ..Faults::default() });
 }
 
-/// A store, and the keys that were put until its disk was full.
+/// A store, and the number of keys that were put until its disk was full.
 struct Full {
     engine: Engine,
     table: TableId,
@@ -53,7 +53,7 @@ impl Full {
         panic!("the disk takes more than it has room for");
     }
 
-    /// Opens the same store anew.
+    /// Closes and reopens the same store.
     fn reopen(self, files: &SimulatedFileSystem) -> Full {
         let Full { table, keys, has_threads, engine } = self;
         drop(engine);
@@ -61,7 +61,7 @@ impl Full {
         Full { engine, table, keys, has_threads }
     }
 
-    /// Puts a key; where threads make the room for it, it is tried again until they have.
+    /// Puts a key; if background threads have to free space first, it retries until they have.
     fn put(&self, key: &[u8], value: &[u8]) {
         let begun = Instant::now();
         loop {
@@ -76,7 +76,7 @@ impl Full {
         }
     }
 
-    /// Checks that the keys are there that `is_there` says, and no others.
+    /// Checks that exactly the keys for which `is_there` returns true exist.
     fn check(&self, is_there: impl Fn(u32) -> bool) {
         for number in 0..self.keys {
             let found = get(&self.engine, self.table, &key(number)).unwrap();
@@ -85,7 +85,7 @@ impl Full {
     }
 
     /// Deletes every other key, and puts a quarter of them again.
-    fn give_room_and_use_it(&self) {
+    fn free_space_and_use_it(&self) {
         for number in (0..self.keys).step_by(2) {
             self.engine.delete(self.table, &key(number)).unwrap();
         }
@@ -97,34 +97,35 @@ impl Full {
     }
 }
 
-/// On a full disk nothing gave room back: deletes were refused, and so was what they make room by.
+/// Regression: on a full disk, nothing freed space: deletes were refused, and so were the jobs that
+/// free space.
 #[test]
-fn a_full_disk_serves_reads_takes_deletes_and_then_puts_again() {
+fn a_full_disk_serves_reads_accepts_deletes_and_then_puts() {
     for has_threads in [false, true] {
         let files = SimulatedFileSystem::new();
         let store = Full::fill(&files, has_threads);
         store.check(|_| true);
-        store.give_room_and_use_it();
+        store.free_space_and_use_it();
         store.engine.close().unwrap();
         assert_eq!(verify(STORE, &files).unwrap().problems, []);
     }
 }
 
-/// A store that was opened on a full disk needs a segment for the first delete already.
+/// A store that was opened on a full disk needs a new segment for the very first delete.
 #[test]
-fn a_full_store_closes_and_opens_and_takes_deletes() {
+fn a_full_store_closes_and_opens_and_accepts_deletes() {
     for has_threads in [false, true] {
         let files = SimulatedFileSystem::new();
         let store = Full::fill(&files, has_threads);
         store.engine.close().unwrap();
         let store = store.reopen(&files);
         store.check(|_| true);
-        store.give_room_and_use_it();
+        store.free_space_and_use_it();
     }
 }
 
 #[test]
-fn a_full_store_that_lost_its_power_opens_and_takes_deletes() {
+fn a_full_store_opens_after_a_power_loss_and_accepts_deletes() {
     let files = SimulatedFileSystem::new();
     let store = Full::fill(&files, false);
     store.engine.wait_durable(store.engine.stats().published_sequence).unwrap();
@@ -135,12 +136,12 @@ fn a_full_store_that_lost_its_power_opens_and_takes_deletes() {
         let engine = Engine::open(STORE, Full::options(&crashed, false)).unwrap();
         let found = Full { engine, table, keys, has_threads: false };
         found.check(|_| true);
-        found.give_room_and_use_it();
+        found.free_space_and_use_it();
     }
 }
 
-/// One key, written over and over: nearly all of the disk is dead, and was never collected, because
-/// that began with a flush for which there was no room.
+/// Regression: after one key had been overwritten many times, nearly all data on the disk was dead,
+/// but it was never collected, because collection began with a flush for which there was no space.
 #[test]
 fn a_key_that_is_overwritten_does_not_fill_the_disk() {
     for (has_threads, times) in [(false, 500), (true, 60)] {
@@ -151,14 +152,14 @@ fn a_key_that_is_overwritten_does_not_fill_the_disk() {
         for round in 0..times {
             store.put(b"key", &[round as u8; 5_000]);
         }
-        // Room is made for a segment that is larger than the usual one, too.
+        // Space is also freed for a segment that is larger than usual.
         store.put(b"key", &[7; 40_000]);
         assert_eq!(get(&store.engine, table, b"key").unwrap(), Some(vec![7; 40_000]));
     }
 }
 
 #[test]
-fn a_refused_put_leaves_the_store_as_it_was_and_says_what_helps() {
+fn a_refused_put_changes_nothing_and_its_error_suggests_a_remedy() {
     let files = SimulatedFileSystem::new();
     let Full { engine, table, .. } = Full::fill(&files, false);
     let (before, last) = (rows(&engine, table), engine.stats().published_sequence);
@@ -184,14 +185,14 @@ fn a_refused_put_leaves_the_store_as_it_was_and_says_what_helps() {
     assert_eq!(rows(&open(&killed).unwrap(), table), before);
 }
 
-/// A segment that is begun for a delete has room for puts, which would use the reserve up.
+/// A segment that is created for a delete has space for puts, which would use up the reserve.
 #[test]
-fn puts_do_not_get_into_the_reserve_behind_deletes() {
+fn puts_after_deletes_do_not_use_the_reserve() {
     let files = SimulatedFileSystem::new();
     let store = Full::fill(&files, false);
     let mut taken = 0;
     for number in 0..300 {
-        // A key that is not there: deleting it gives no room.
+        // The key does not exist: deleting it frees no space.
         store.engine.delete(store.table, &key(KEYS_MAX + number)).unwrap();
         taken += u32::from(put(&store.engine, store.table, b"new", &value(0)).is_ok());
     }

@@ -1,10 +1,10 @@
-//! Stores of every released format version open, and hold what they held.
+//! Stores of every released format version open, and contain the expected data.
 //!
-//! Each folder in `golden` was written by its test with its name in the environment variable
-//! `PELLUCID_GOLDEN`, once, and stays as it is from the release of its format version on: a build
-//! that cannot read it cannot read what its users have. `version-1` has records of all kinds,
-//! `definitions` tables with options and indexes, `packed` compressed values, and values that the
-//! ledger holds. The last two have records with long headers alone.
+//! Each folder in `golden` was written once by its test, with the folder's name in the environment
+//! variable `PELLUCID_GOLDEN`. From the release of its format version on, it stays unchanged: a
+//! build that cannot read it cannot read its users' data. `version-1` has records of all kinds,
+//! `definitions` has tables with options and indexes, and `packed` has compressed values and values
+//! in the ledger. The last two contain only records with long headers.
 
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,23 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 /// The time at which the store was written, in milliseconds since the Unix epoch.
 const WRITTEN_AT_MS: u64 = 1_800_000_000_000;
-/// When half of the keys that expire had done so.
+/// The time at which half of the keys that expire have expired.
 const LATER_MS: u64 = WRITTEN_AT_MS + 5_000;
 const KEYS: u8 = 120;
 
-/// Records of all kinds.
+/// The store with records of all kinds.
 const VERSION_1: &str = "version-1";
-/// Tables with options, and indexes.
+/// The store with tables with options, and with indexes.
 const DEFINITIONS: &str = "definitions";
 
-/// Values and blocks that are compressed, and values held in the ledger.
+/// The store with compressed values and blocks, and with values in the ledger.
 const PACKED: &str = "packed";
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Whether the store called `name` is to be written before it is read.
+/// Returns true if the store called `name` is to be written before it is read.
 fn is_to_be_written(name: &str) -> bool {
     std::env::var_os("PELLUCID_GOLDEN").is_some_and(|wanted| wanted == name)
 }
@@ -56,8 +56,9 @@ fn value(key: u8) -> Vec<u8> {
     vec![key; usize::from(key)]
 }
 
-/// Writes a store that has everything: segments sealed, collected and growing, tables on two
-/// levels, tombstones, heads, expiry, a batch, two tables of keys, and records only in the journal.
+/// Writes a store with every kind of content: sealed, collected and growing segments, tables on two
+/// levels, tombstones, heads, expiry, a batch, two tables of keys, and records that are only in the
+/// journal.
 fn write(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
     let engine = Engine::open(directory, options(clock)).unwrap();
@@ -83,7 +84,7 @@ fn write(directory: &Path) {
     engine.wait_durable(engine.stats().published_sequence).unwrap();
     put(&engine, other, b"c", b"after a mark").unwrap();
     assert!(engine.stats().collected.segments > 0);
-    // Dropped, not closed: the last segment is not sealed.
+    // The engine is dropped without closing it, so the last segment is not sealed.
 }
 
 fn check(engine: &Engine, now_ms: u64) {
@@ -110,13 +111,13 @@ fn check(engine: &Engine, now_ms: u64) {
     );
 }
 
-/// Where a book stands in the index: by the parity of its number, and by nothing.
+/// Returns the index terms of a book: one for the parity of its number, and the empty one.
 fn terms(number: u8) -> [Vec<u8>; 2] {
     [vec![0, number % 2], Vec::new()]
 }
 
-/// Writes a store that has everything that tables can be, and entries of indexes in tables of the
-/// ledger, in the journal only, removed, and expiring.
+/// Writes a store with all table features, and with index entries that are in ledger tables, only
+/// in the journal, removed, and expiring.
 fn write_tables(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
     let options = EngineOptions { metadata_extractors: vec![Arc::new(Brief)], ..options(clock) };
@@ -152,7 +153,7 @@ fn write_tables(directory: &Path) {
 
 fn check_tables(engine: &Engine, now_ms: u64) {
     let books = engine.table("books").unwrap();
-    // Before values could be held in the ledger, none was.
+    // At that version, no value could be held in the ledger.
     let held_value_length_max = 0;
     let ruled = TableOptions { held_value_length_max, ..ruled() };
     let head_only = TableOptions { held_value_length_max, ..head_only() };
@@ -187,7 +188,7 @@ fn check_tables(engine: &Engine, now_ms: u64) {
     entries(by_nothing, &is_live, 1);
 }
 
-/// A copy of the golden store that may be opened, which changes it.
+/// Copies the golden store, because opening it changes it.
 fn copy(name: &str) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for folder in ["", "journal", "ledger"] {
@@ -203,7 +204,7 @@ fn copy(name: &str) -> tempfile::TempDir {
     copy
 }
 
-/// Checks the store called `name` at both times, and again once it was merged, collected and
+/// Checks the store called `name` at both times, and again after it was merged, collected and
 /// rebuilt.
 fn check_golden(name: &str, write: fn(&Path), definitions: usize, check: fn(&Engine, u64)) {
     if is_to_be_written(name) {
@@ -226,19 +227,19 @@ fn check_golden(name: &str, write: fn(&Path), definitions: usize, check: fn(&Eng
 }
 
 #[test]
-fn the_store_holds_what_it_held() {
+fn the_golden_store_has_the_expected_contents() {
     check_golden(VERSION_1, write, 2, check);
 }
 
 #[test]
-fn the_tables_and_indexes_are_what_they_were() {
+fn the_golden_tables_and_indexes_have_the_expected_contents() {
     check_golden(DEFINITIONS, write_tables, 5, check_tables);
 }
 
-/// Once nothing of a store is needed any more but what was written last, all records before it are
-/// dead, to the byte.
+/// When only the last writes of a store are still needed, all earlier records are counted as dead,
+/// exactly to the byte.
 #[test]
-fn the_books_are_exact() {
+fn the_count_of_dead_bytes_is_exact() {
     let copy = copy(VERSION_1);
     let open = || Engine::open(copy.path(), options(SimulatedClock::leaked(WRITTEN_AT_MS)));
     let files = || std::fs::read_dir(copy.path().join("journal")).unwrap();
@@ -263,20 +264,20 @@ fn the_books_are_exact() {
         settle(&engine);
     }
     let collected = lost(&engine);
-    // What is in the active segment has no footer yet; closing seals it.
+    // The records in the active segment have no footer yet; closing the store seals it.
     engine.close().unwrap();
     let engine = open().unwrap();
     assert_eq!(lost(&engine), collected);
     let read =
         |entry: std::io::Result<std::fs::DirEntry>| std::fs::read(entry.unwrap().path()).unwrap();
     let all = records::record_bytes(files().map(read));
-    // Three entries live, with heads, and the definitions of two tables.
+    // Three entries are live, with heads, and so are the definitions of two tables.
     let entry = (40 + 2 + 1 + 4 + 3_u64).next_multiple_of(8);
     let definition = (40_u64 + 2 + 5 + 24).next_multiple_of(8);
     assert_eq!(all - 3 * entry - 2 * definition, lost(&engine));
 }
 
-/// What the table of [`PACKED`] was made with.
+/// Returns the options with which the table of [`PACKED`] was created.
 fn packed() -> TableOptions {
     TableOptions {
         held_value_length_max: 20,
@@ -299,7 +300,7 @@ fn write_packed(directory: &Path) {
 }
 
 #[test]
-fn the_store_with_what_is_compressed_holds_what_it_held() {
+fn the_golden_store_with_compressed_data_has_the_expected_contents() {
     if is_to_be_written(PACKED) {
         write_packed(&golden(PACKED));
     }

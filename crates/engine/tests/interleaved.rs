@@ -1,5 +1,6 @@
-//! What comes in the middle: writes while a sync is under way, seals that wait, power that goes
-//! between two calls. Threads meet at these moments; here they are brought about.
+//! Events in the middle of an operation: writes during a sync, seals that wait, and power losses
+//! between two calls. In production, threads meet at these moments by chance; these tests bring
+//! them about.
 
 use std::io;
 use std::path::Path;
@@ -13,35 +14,35 @@ use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// The size of segments, and the bytes of a value of which some ten fill one.
+/// The size of segments, and the length of values of which about ten fill one.
 const SEGMENT_BYTES: u64 = 8 << 10;
 const VALUE_BYTES: usize = 700;
-/// Fewer records than any full segment has.
+/// A lower bound for the records in any full segment.
 const RECORDS_A_SEGMENT_MIN: u64 = 8;
-/// A thread in the background has done its work after this time.
+/// The longest time that a background thread needs to finish its work.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time for another thread to take up what it was given, on a machine that is busy.
+/// Time for another thread on a busy machine to start the work that it was given.
 const MEETING: Duration = Duration::from_millis(200);
 
-/// Opens a store on files that are watched.
+/// Opens a store on watched files.
 fn open_watched(files: &SimulatedFileSystem, background: bool) -> (WatchedFiles, Engine, TableId) {
     let watched = WatchedFiles::new(files);
     let file_system = Arc::new(watched.clone());
-    // Nothing is flushed before somebody asks for it.
+    // Nothing is flushed until it is requested.
     let memory_bytes = 4 << 20;
     let options = EngineOptions { file_system, background, memory_bytes, ..small(files) };
     let (engine, table) = open_table(options);
     (watched, engine, table)
 }
 
-/// Wants the calls of this thread alone.
+/// Returns a filter that accepts only calls of the current thread.
 fn of_this_thread() -> impl Fn(&Path) -> bool + Send + 'static {
     let thread = std::thread::current().id();
     move |_| std::thread::current().id() == thread
 }
 
-/// Checks that the files hold a prefix of the records, whose first sequence number is `first`, and
-/// returns the last sequence number of that prefix.
+/// Checks that the files contain a prefix of the records, whose first sequence number is `first`,
+/// and returns the last sequence number of that prefix.
 fn check_prefix(files: &SimulatedFileSystem, first: u64, records: u64) -> u64 {
     let engine = open(files).unwrap();
     let kept = engine.stats().published_sequence;
@@ -53,9 +54,9 @@ fn check_prefix(files: &SimulatedFileSystem, first: u64, records: u64) -> u64 {
     kept
 }
 
-/// A sync took what was written in the meantime for durable, too.
+/// Regression: a sync also marked writes as durable that were appended while it ran.
 #[test]
-fn a_sync_vouches_for_no_write_that_came_meanwhile() {
+fn a_sync_does_not_cover_writes_appended_while_it_runs() {
     let files = SimulatedFileSystem::new();
     let (watched, engine, table) = open_watched(&files, false);
     let before = put(&engine, table, b"before", b"1").unwrap();
@@ -75,7 +76,8 @@ fn a_sync_vouches_for_no_write_that_came_meanwhile() {
     }
 }
 
-/// Of callbacks that were left together, all were called after a sync for the first of them.
+/// Regression: of several callbacks that were registered together, all were called after a sync
+/// that covered only the first.
 #[test]
 fn a_callback_waits_for_a_sync_that_covers_its_write() {
     let files = SimulatedFileSystem::new();
@@ -84,7 +86,8 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
     let (sender, outcomes) = mpsc::channel();
     let writer = engine.clone();
     watched.at_next(Moment::Synced, of_this_thread(), move || {
-        // With this one, the thread waits for the sync that is under way; the others come together.
+        // After this call, the thread waits for the sync in progress; the other callbacks arrive
+        // together.
         writer.when_durable(first, Box::new(|_| ()));
         std::thread::sleep(MEETING);
         let second = put(&writer, table, b"b", b"2").unwrap();
@@ -100,10 +103,11 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
     }
 }
 
-/// A store with all its threads, and with records in several segments, none of which is synced.
+/// A store with all its background threads, and with records in several segments, none of which is
+/// synced.
 struct Unsealed {
-    /// Seals wait until this is told, or gone: before the engine, which waits for them when it
-    /// goes.
+    /// Seals wait until a message arrives here, or this sender is dropped. The field precedes the
+    /// engine, which waits for the seals when it is dropped.
     release: Sender<()>,
     files: SimulatedFileSystem,
     watched: WatchedFiles,
@@ -132,8 +136,8 @@ impl Unsealed {
     }
 }
 
-/// A newer segment was synced before an older one. The power goes when the first sync of several is
-/// done: what it covers is there, and is the beginning.
+/// Regression: a newer segment was synced before an older one. The power loss happens after the
+/// first of several syncs: the records that it covers are there, and they are the oldest.
 #[test]
 fn the_oldest_of_several_segments_is_synced_first() {
     const RECORDS: u64 = 40;
@@ -153,16 +157,16 @@ fn the_oldest_of_several_segments_is_synced_first() {
     check_prefix(&store.files.crash(0), store.first, RECORDS);
 }
 
-/// After a sync that failed for an older segment, newer ones were sealed, and their records were
-/// taken for durable.
+/// Regression: after a failed sync of an older segment, newer ones were sealed, and their records
+/// were treated as durable.
 #[test]
-fn nothing_is_sealed_after_a_sync_that_failed() {
+fn nothing_is_sealed_after_a_failed_sync() {
     let store = Unsealed::with(40);
     let fail = || Err(io::Error::other("injected failure of a sync"));
     store.watched.at_next(Moment::Syncing, of_this_thread(), fail);
     assert!(matches!(store.engine.wait_durable(store.last), Err(Error::Poisoned { .. })));
     store.release.send(()).unwrap();
-    // The seals that wait come to their end before the store is closed.
+    // The waiting seals finish before the store is closed.
     assert!(matches!(store.engine.close(), Err(Error::Poisoned { .. })));
     for sequence in [store.first, store.first + 2 * RECORDS_A_SEGMENT_MIN - 2, store.last] {
         let outcome = store.engine.wait_durable(sequence);
@@ -170,8 +174,8 @@ fn nothing_is_sealed_after_a_sync_that_failed() {
     }
 }
 
-/// A segment behind a hole was dropped as a torn tail although it was sealed: without a sync mark
-/// in it, nothing else told that the missing records had been safe.
+/// Regression: a segment behind a hole was dropped as a torn tail although it was sealed. It
+/// contained no sync mark, so nothing else showed that the missing records had been durable.
 #[test]
 fn a_sealed_segment_behind_a_hole_is_damage() {
     let store = Unsealed::with(60);
@@ -190,15 +194,15 @@ fn a_sealed_segment_behind_a_hole_is_damage() {
     }
 }
 
-/// The footer of a segment was on the medium before its records: a loss of power left a sealed
-/// segment with holes, and the store was refused.
+/// Regression: the footer of a segment reached the medium before its records. A power loss left a
+/// sealed segment with holes, and the store refused to open.
 #[test]
-fn a_seal_that_is_cut_short_leaves_no_sealed_segment_with_holes() {
+fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
     const RECORDS: u64 = 12;
     let files = SimulatedFileSystem::new();
     let (watched, engine, table) = open_watched(&files, false);
     let (seen, (sender, images)) = (files.clone(), mpsc::channel());
-    // Once it has its footer, the file is cut to its length.
+    // Once the segment has its footer, the file is truncated to its length.
     let has_footer = move |path: &Path| {
         let content = seen.read(&path.with_extension(""));
         is_segment(path) && content.is_ok_and(|bytes| (bytes.len() as u64) < SEGMENT_BYTES)
@@ -220,10 +224,10 @@ fn a_seal_that_is_cut_short_leaves_no_sealed_segment_with_holes() {
     }
 }
 
-/// The manifest that is in place was taken for the one that was written, whatever the medium made
-/// of it.
+/// Regression: the manifest file was assumed to contain what was written, whatever the medium had
+/// stored.
 #[test]
-fn a_manifest_that_reads_back_differently_is_a_failure_that_is_told() {
+fn a_manifest_that_reads_back_differently_is_reported_as_an_error() {
     let files = SimulatedFileSystem::new();
     let (watched, engine, table) = open_watched(&files, false);
     put(&engine, table, b"k", b"v").unwrap();
@@ -239,10 +243,10 @@ fn a_manifest_that_reads_back_differently_is_a_failure_that_is_told() {
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"v".to_vec()));
 }
 
-/// The manifest was in place, and was opened once more to be read back: for want of a descriptor
-/// then, no write was taken any more.
+/// Regression: the manifest was opened again after it was in place, to read it back. If no file
+/// descriptor was available at that moment, all later writes failed.
 #[test]
-fn a_manifest_is_read_back_without_a_descriptor_more() {
+fn a_manifest_is_read_back_without_another_descriptor() {
     let files = SimulatedFileSystem::new();
     let (watched, engine, table) = open_watched(&files, false);
     put(&engine, table, b"k", b"v").unwrap();

@@ -1,5 +1,5 @@
-//! Failures that other engines had, each with the test that it cannot happen here. The numbers are
-//! those of the list that the design was made from.
+//! Failures that other engines had, each with a test that it cannot happen here. The numbers are
+//! those of docs/known-failures.md.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use pellucid_engine::{Engine, EngineOptions, Error, Operation};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// 1: a torn record at the end made the whole log unreadable, or hid what was appended behind it.
+/// 1: a torn record at the end made the whole log unreadable, or hid records appended behind it.
 #[test]
-fn what_is_appended_after_a_torn_tail_is_found_again() {
+fn records_appended_after_a_torn_tail_are_found_again() {
     for seed in 0..60 {
         let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
@@ -35,7 +35,7 @@ fn preallocated_zeros_are_the_end_of_the_journal() {
     assert_eq!(engine.stats().published_sequence, 2);
 }
 
-/// 3: a record of the log's former use looked valid, because its place was written a second time.
+/// 3: a record from the previous use of a reused log file looked valid.
 #[test]
 fn a_dropped_record_never_stands_behind_a_new_one() {
     for seed in 0..200 {
@@ -70,8 +70,9 @@ fn replay_never_steps_over_a_hole() {
     assert!(matches!(outcome, Err(Error::Corruption { path, .. }) if path == second));
 }
 
-/// 5: a newer log file was synced before an older one, so that a crash left a hole. The sync of
-/// several segments ends at each of its calls, for good, and the power is lost then.
+/// 5: a newer log file was synced before an older one, so that a crash left a hole. In this test,
+/// the sync of several segments fails for good at each of its calls in turn, followed by a power
+/// loss.
 #[test]
 fn a_sync_covers_the_older_segments_first() {
     for failing in 1..1_000 {
@@ -98,7 +99,7 @@ fn a_sync_covers_the_older_segments_first() {
     panic!("the sync never came to its end");
 }
 
-/// 7: the outcome of the sync within a flush was not looked at.
+/// 7: the result of the sync within a flush was ignored.
 #[test]
 fn a_flush_whose_sync_fails_fails() {
     let (files, engine, table) = open_new(small);
@@ -109,12 +110,12 @@ fn a_flush_whose_sync_fails_fails() {
     open(&files.crash(3)).unwrap();
 }
 
-/// 8: after a failed write to the log, later writes went to it and were lost with the hole.
+/// 8: after a failed write to the log, later writes went behind the hole and were lost with it.
 #[test]
 fn a_refused_write_leaves_no_hole() {
     let (files, engine, table) = open_new(small);
     put(&engine, table, b"a", b"1").unwrap();
-    // The first call asks how much is free, and does without an answer.
+    // The first call asks for the free space, and its failure is tolerated.
     files.set_faults(Faults { fail_call: Some(2), ..Faults::default() });
     assert!(put(&engine, table, b"b", &[2; 9_000]).is_err());
     let sequence = put(&engine, table, b"c", &[3; 9_000]).unwrap();
@@ -124,7 +125,7 @@ fn a_refused_write_leaves_no_hole() {
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(vec![3; 9_000]));
 }
 
-/// 9, 10, 11: a table or manifest was named before it, or its name, was on the medium.
+/// 9, 10, 11: a table or manifest was referred to before its data or its name was on the medium.
 #[test]
 fn a_loss_of_power_right_after_a_flush_finds_whole_files() {
     for seed in 0..100 {
@@ -136,9 +137,9 @@ fn a_loss_of_power_right_after_a_flush_finds_whole_files() {
     }
 }
 
-/// 12: the manifest was not written, but what it was to replace was gone already.
+/// 12: the new manifest was not written, but the old one was already removed.
 #[test]
-fn a_manifest_that_is_not_written_changes_nothing() {
+fn a_failed_write_of_the_manifest_changes_nothing() {
     for call in 1..40 {
         let (files, engine, table) = open_new(small);
         for round in 0..3 {
@@ -173,9 +174,9 @@ fn a_full_disk_during_a_flush_leaves_the_old_manifest() {
     }
 }
 
-/// 14: a full disk during a flush poisoned the store until it was restarted.
+/// 14: a full disk during a flush made the store read-only until it was restarted.
 #[test]
-fn a_flush_works_again_once_there_is_room() {
+fn a_flush_works_again_once_there_is_space() {
     let (files, engine, table) = open_new(small);
     put(&engine, table, b"k", b"v").unwrap();
     files.set_faults(Faults { space_bytes: Some(files.used_bytes()), ..Faults::default() });
@@ -187,7 +188,7 @@ fn a_flush_works_again_once_there_is_room() {
     put(&engine, table, b"k", b"v").unwrap();
 }
 
-/// 15: what an interrupted job left behind kept later jobs from working, or stayed for ever.
+/// 15: files left behind by an interrupted job stopped later jobs, or stayed forever.
 #[test]
 fn orphans_are_removed_on_open() {
     let (files, engine, table) = open_new(small);
@@ -212,12 +213,12 @@ fn orphans_are_removed_on_open() {
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"v".to_vec()));
 }
 
-/// 20: the index was durable before the value that it names.
+/// 20: the index was durable before the value that it refers to.
 #[test]
 fn no_table_names_a_value_that_is_not_on_the_medium() {
     for seed in 0..30 {
         let (files, engine, table) = open_new(small);
-        // Memtables of 16 KiB: some of these writes flush one, without anybody asking for a sync.
+        // The memtables are 16 KiB: some of these writes flush one without requesting a sync.
         fill(&engine, table, 0..1_500, &[seed as u8; 60]);
         assert!(engine.stats().flushed_sequence > 0);
         let engine = open(&files.crash(seed)).unwrap();
@@ -241,9 +242,9 @@ fn all_segments_are_replayed() {
     }
 }
 
-/// 28: sequence numbers began anew after recovery, and new writes were shadowed by old ones.
+/// 28: sequence numbers restarted after recovery, and old writes shadowed new ones.
 #[test]
-fn sequence_numbers_go_on_after_every_kind_of_opening() {
+fn sequence_numbers_continue_after_every_kind_of_opening() {
     let (mut files, mut engine, table) = open_new(small);
     for round in 0..12 {
         let last = put_durable(&engine, table, b"k", &[round]).unwrap();
@@ -261,7 +262,7 @@ fn sequence_numbers_go_on_after_every_kind_of_opening() {
     }
 }
 
-/// 29: a look-up returned an older version, because tables of level 0 were in the wrong order.
+/// 29: a lookup returned an older version, because the tables of level 0 were in the wrong order.
 #[test]
 fn the_newest_version_wins_wherever_it_is() {
     let (files, engine, table) = open_new(small);
@@ -277,7 +278,7 @@ fn the_newest_version_wins_wherever_it_is() {
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(vec![19]));
 }
 
-/// 30: a merge dropped the version that a snapshot needed.
+/// 30: a merge dropped a version that a snapshot needed.
 #[test]
 fn a_snapshot_keeps_its_versions_through_flush_and_merge() {
     let (_files, engine, table) = open_new(small);
@@ -294,9 +295,9 @@ fn a_snapshot_keeps_its_versions_through_flush_and_merge() {
     assert_eq!(get(&engine, table, b"gone").unwrap(), None);
 }
 
-/// 34: keys expired at once, or never, when the clock stepped; and the process died of it.
+/// 34: keys expired at once, or never, when the clock was changed; or the process crashed.
 #[test]
-fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
+fn expiry_follows_clock_changes_and_reads_remove_nothing() {
     let now_ms = 1_700_000_000_000;
     let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
     let files = SimulatedFileSystem::new();
@@ -314,10 +315,10 @@ fn expiry_follows_the_clock_both_ways_and_removes_nothing_by_reading() {
     assert!(scan_all(&engine, table).next_head().unwrap().is_none());
 }
 
-/// 34: as above, where the process died and the clock stepped back before the next one: the records
-/// that are replayed say how far the time had been.
+/// 34, after a restart: the process died and the clock was set back before the next start. The
+/// replayed records say what time it had been.
 #[test]
-fn what_has_expired_stays_so_for_the_next_process_whatever_its_clock_says() {
+fn expired_entries_stay_expired_in_the_next_process_whatever_its_clock_says() {
     let (now_ms, later_ms) = (1_700_000_000_000, 1_700_000_002_000);
     let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
     let options = |files: &SimulatedFileSystem| EngineOptions {
@@ -337,7 +338,7 @@ fn what_has_expired_stays_so_for_the_next_process_whatever_its_clock_says() {
     assert!(get(&engine, table, b"later").unwrap().is_some());
 }
 
-/// 37: the scan on opening left the checksums of values out.
+/// 37: the scan during opening did not verify the checksums of values.
 #[test]
 fn replay_checks_values() {
     let (files, engine, table) = open_new(small);
@@ -350,7 +351,7 @@ fn replay_checks_values() {
     assert!(matches!(open(&files.kill()), Err(Error::Corruption { .. })));
 }
 
-/// 39: what was in memory after a failed commit was not what the log held.
+/// 39: after a failed commit, memory and log differed.
 #[test]
 fn memory_and_journal_agree_after_a_refused_batch() {
     let (files, engine, table) = open_new(small);
@@ -367,9 +368,9 @@ fn memory_and_journal_agree_after_a_refused_batch() {
     assert_eq!(get(&engine, table, b"k").unwrap(), Some(b"old".to_vec()));
 }
 
-/// Recovery itself is interrupted by a loss of power, at any call.
+/// A power loss interrupts recovery itself, at any call.
 #[test]
-fn an_interrupted_recovery_is_begun_anew() {
+fn an_interrupted_recovery_can_be_repeated() {
     for seed in 0..20 {
         let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();
@@ -393,10 +394,10 @@ fn an_interrupted_recovery_is_begun_anew() {
     }
 }
 
-/// Recovery after the death of the process is interrupted by a loss of power: what it was about to
-/// seal had not been on the medium yet.
+/// A power loss interrupts recovery after the death of a process: the records that recovery was
+/// about to seal were not on the medium yet.
 #[test]
-fn an_interrupted_recovery_vouches_for_nothing_that_was_not_synced() {
+fn an_interrupted_recovery_reports_nothing_unsynced_as_durable() {
     for seed in 0..20 {
         let (files, engine, table) = open_new(small);
         put_durable(&engine, table, b"safe", b"1").unwrap();

@@ -1,5 +1,5 @@
-//! Failures that other engines had with files that come and go: descriptors, collection, repair,
-//! backlogs. The numbers are those of docs/known-failures.md.
+//! Failures that other engines had with the creation and removal of files: descriptors, collection,
+//! repair, backlogs. The numbers are those of docs/known-failures.md.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,13 +8,13 @@ use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 
-/// What a store holds open at most, whatever it holds: 8 segments that wait for their seal and one
-/// that is being sealed, 4 spares and one that is being made; the lock, the manifest and its
-/// folder; 3 tables that are written, and as many that are read into maps. How many of them there
-/// are at once is up to the disk: a slow one once had 16.
+/// The maximum number of descriptors that a store holds open, whatever its size: 8 segments that
+/// wait to be sealed and one that is being sealed, 4 spare segments and one that is being created;
+/// the lock, the manifest and its folder; 3 tables that are being written, and 3 that are being
+/// read into maps. How many are open at once depends on the disk: a slow one once had 16.
 const DESCRIPTORS_MAX: usize = 14 + 3 + 6;
 
-/// 16: a store of many files ran out of descriptors. Here a file that is mapped is closed.
+/// 16: a store of many files ran out of descriptors. Here, files are closed after they are mapped.
 #[test]
 fn a_store_of_many_files_holds_few_descriptors() {
     let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,8 @@ fn a_store_of_many_files_holds_few_descriptors() {
     );
 }
 
-/// 19 and 23: a look-up read where a value is, collection deleted the file, and the read failed.
+/// 19 and 23: a lookup read the location of a value, collection deleted the file, and the read
+/// failed.
 #[test]
 fn reads_and_scans_go_on_while_files_are_collected_below_them() {
     let files = SimulatedFileSystem::new();
@@ -73,10 +74,10 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
     });
 }
 
-/// 25: the repair tool destroyed files that it did not know. Salvage writes elsewhere, and leaves
-/// the damaged store as it is.
+/// 25: the repair tool destroyed files that it did not recognise. Here, salvage writes to another
+/// folder, and leaves the damaged store unchanged.
 #[test]
-fn salvage_touches_nothing_of_the_damaged_store() {
+fn salvage_does_not_change_the_damaged_store() {
     let (files, engine, table) = open_new(small);
     fill(&engine, table, 0..200, &[3; 100]);
     engine.close().unwrap();
@@ -100,7 +101,8 @@ fn salvage_touches_nothing_of_the_damaged_store() {
     assert_eq!(content(&files), before);
 }
 
-/// 32: a backlog hid in the memory cache. Here memory is bounded, and what does not fit waits.
+/// 32: a backlog grew unnoticed in memory. Here, memory is bounded, and writes that do not fit
+/// wait.
 #[test]
 fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
     let (_files, engine, table) = open_new(small);
@@ -112,7 +114,7 @@ fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
         assert!(ledger.sealed_memtables <= 8, "{}", ledger.sealed_memtables);
     }
     assert!(highest > 0 && highest <= 64 << 10, "{highest} bytes of memtables");
-    // Nobody merges here, and that is no secret: writers are told to wait.
+    // No thread merges in this test, and the statistics show it: writers are told to wait.
     let behind = engine.stats().ledger;
     assert!(behind.levels[0].tables > 50 && behind.debt_bytes > 0 && behind.write_delay_ns > 0);
     engine.compact().unwrap();
@@ -120,8 +122,8 @@ fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
     assert_eq!((merged.levels[0].tables, merged.write_delay_ns), (0, 0));
 }
 
-/// 38: the newest version was lost to damage, the middle one was gone already, and a rebuild
-/// brought the oldest back. Here damage stops the rebuild.
+/// 38: the newest version was lost to damage, the middle one was already removed, and a rebuild
+/// brought the oldest back. Here, damage stops the rebuild.
 #[test]
 fn a_rebuild_never_brings_an_older_version_back() {
     let files = SimulatedFileSystem::new();

@@ -1,8 +1,8 @@
-//! One place of one file that the medium does not give back as it was written: zeros, what was
-//! there before, what belongs elsewhere, or nothing. A seed makes a store, stops it in some way,
-//! and draws such places; each answer has to be the right one or an error that names the file, and
-//! `verify` has to find what is an error. `PELLUCID_SEEDS=7` and `PELLUCID_SEEDS=0..10000` as for
-//! `simulated_threads`.
+//! One place in one file whose content the medium returns incorrectly: zeros, previous content,
+//! content from another place, or nothing. A seed creates a store, stops it in some way, and
+//! chooses such places. Each answer has to be the correct one or an error that names the file, and
+//! `verify` has to find everything that leads to an error. `PELLUCID_SEEDS=7` and
+//! `PELLUCID_SEEDS=0..10000` work as for `simulated_threads`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{ControlFlow, Range};
@@ -19,43 +19,43 @@ use pellucid_engine::{
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
 
-/// Seeds of a run of the tests.
+/// The number of seeds in a run of the tests.
 const SEEDS: u64 = 250;
-/// Places that are damaged, one at a time, in copies of the store of a seed.
+/// The number of places that are damaged, one at a time, in copies of the store of a seed.
 const FAULTS: u64 = 8;
-/// Batches of a store at most.
+/// The maximum number of batches of a store.
 const BATCHES_MAX: u64 = 160;
-/// Draws for a place where a fault of a kind makes a difference.
+/// The number of attempts to find a place where a fault of a kind makes a difference.
 const DRAWS: u64 = 40;
 const SECTOR_BYTES: usize = 512;
 const PAGE_BYTES: usize = 4_096;
 const SALVAGED: &str = "/salvaged";
 
-/// All that was ever written to a key of a table, as far as no loss of power took it back.
+/// All values that were ever written to each key of a table, except those that a power loss undid.
 type Written = BTreeMap<(usize, Vec<u8>), Vec<Held>>;
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// Zeros, of a block that the medium has lost.
+    /// Zeros, for a block that the medium lost.
     Zeroed,
-    /// A former state, of a write that the medium has lost.
+    /// Previous content, for a write that the medium lost.
     Stale,
-    /// Bytes of another place or another file, of a write or a read that went astray.
+    /// Content from another place or another file, for a misdirected write or read.
     Misdirected,
-    /// Nothing.
+    /// An error: the place cannot be read.
     Unreadable,
 }
 
 const KINDS: [Kind; 4] = [Kind::Zeroed, Kind::Stale, Kind::Misdirected, Kind::Unreadable];
 
-/// A place of a file, and what the medium gives back of it.
+/// A place in a file, and the content that the medium returns for it.
 #[derive(Clone)]
 struct Fault {
     kind: Kind,
     path: PathBuf,
     place: Range<usize>,
-    /// The bytes in the place; the file ends with them if it is replaced as a whole.
+    /// The bytes in the place. If the whole file is replaced, it ends with them.
     bytes: Vec<u8>,
 }
 
@@ -66,8 +66,9 @@ impl std::fmt::Debug for Fault {
 }
 
 impl Fault {
-    /// True if `error` is one of the medium, and names the file. A former manifest looks right, but
-    /// what it names may be gone; a former segment looks as if others were missing.
+    /// Returns true if `error` is a medium error that names the file. An outdated manifest looks
+    /// valid, but files that it names may no longer exist; an outdated segment makes others appear
+    /// missing.
     fn explains(&self, error: &Error) -> bool {
         let may_look_right = matches!(self.kind, Kind::Stale | Kind::Misdirected);
         let is_former = may_look_right && self.path.ends_with("manifest");
@@ -100,41 +101,41 @@ impl Fault {
     }
 }
 
-/// Counts of faults, and of their consequences.
+/// Counts of faults and of their consequences.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     faults: u64,
     /// The store did not open.
     refused: u64,
-    /// It opened, and something could not be read.
+    /// The store opened, and something could not be read.
     met: u64,
-    /// Everything was read, and `verify` found the damage all the same.
+    /// Everything could be read, and `verify` found the damage nevertheless.
     verified: u64,
-    /// The end of the journal was taken for torn off.
+    /// The end of the journal was treated as torn.
     cut: u64,
     /// The ledger was rebuilt, or the store salvaged, without a loss.
     cured: u64,
 }
 
-/// A stopped store, and what it may hold.
+/// A stopped store, and the states that it may hold.
 struct Stopped {
     choose: Chooser,
     files: SimulatedFileSystem,
     options: EngineOptions,
     names: Names,
-    /// The states by sequence number, and that of the store.
+    /// The states by sequence number; `sequence` is that of the store.
     states: BTreeMap<u64, State>,
     sequence: u64,
     written: Written,
-    /// The medium at former times.
+    /// The medium at earlier times.
     former: Vec<SimulatedFileSystem>,
-    /// The segments that the manifest does not name as sealed.
+    /// The segments that the manifest does not list as sealed.
     tail: BTreeSet<PathBuf>,
-    /// Those that others stand for.
+    /// The segments that have been replaced by others.
     leftovers: BTreeSet<PathBuf>,
 }
 
-/// A store that is being made.
+/// A store that is being built.
 struct Making {
     choose: Chooser,
     files: SimulatedFileSystem,
@@ -227,7 +228,7 @@ impl Making {
         self.written.values_mut().for_each(|all| all.retain(|held| held.sequence <= sequence));
     }
 
-    /// Stops the store; true if that was by closing it.
+    /// Stops the store; returns true if it was closed cleanly.
     fn stop(&mut self) -> bool {
         let engine = self.engine.take().expect("it is open");
         let draw = self.choose.below(1 << 40);
@@ -282,7 +283,7 @@ impl Making {
     }
 }
 
-/// Reads a table to its end, or to an error.
+/// Reads a table to its end or to an error.
 fn scan_table(seen: &Snapshot, table: TableId, map: &Map) -> Result<(), Error> {
     let mut expected = map.iter();
     seen.fold_objects(table, &Selection::default(), (), |(), key, object| {
@@ -294,7 +295,7 @@ fn scan_table(seen: &Snapshot, table: TableId, map: &Map) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`scan_table`], for an index.
+/// Does the same as [`scan_table`] for an index.
 fn scan_index(seen: &Snapshot, index: IndexId, entries: &Entries) -> Result<(), Error> {
     let mut expected = entries.keys();
     seen.fold_index(index, &Selection::default(), (), |(), entry| {
@@ -310,7 +311,7 @@ fn options_of(options: &EngineOptions, files: &SimulatedFileSystem) -> EngineOpt
     EngineOptions { file_system: Arc::new(files.clone()), ..options.clone() }
 }
 
-/// The files of a store, without its lock.
+/// Returns the files of a store, without its lock file.
 fn paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
     let of = |folder: &str| {
         let folder_path = Path::new(STORE).join(folder);
@@ -321,9 +322,9 @@ fn paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
 }
 
 impl Stopped {
-    /// Draws a place and what is in it; `None` if that is what should be there.
+    /// Chooses a place and its content; returns `None` if that is the correct content.
     fn draw(&mut self, kind: Kind) -> Option<Fault> {
-        // The tail is one of many files, and the one that opening writes anew.
+        // The tail is one of many files, as is the file that opening rewrites.
         let paths = match self.choose.below(4) {
             0 if !self.tail.is_empty() => self.tail.iter().cloned().collect(),
             _ => paths(&self.files),
@@ -352,8 +353,8 @@ impl Stopped {
         is_changed.then_some(Fault { kind, path, place, bytes })
     }
 
-    /// True if a fault may be taken for another loss of power: in the tail, and where a part of a
-    /// file comes back that had been a part of the tail. What cannot be read is never.
+    /// Returns true if a fault may look like another power loss: a fault in the tail, or a part of
+    /// a file that reappears and was once part of the tail. An unreadable place never does.
     fn may_end_at(&self, sequence: u64, fault: &Fault) -> bool {
         let is_back = sequence > self.sequence && self.leftovers.contains(&fault.path);
         fault.kind != Kind::Unreadable && (is_back || self.tail.contains(&fault.path))
@@ -364,7 +365,7 @@ impl Stopped {
         self.former[number].clone()
     }
 
-    /// A sector or page of so many bytes: the first or the last one more often than others.
+    /// Chooses a sector or page of `unit` bytes: the first and the last one more often than others.
     fn place(&mut self, length: usize, unit: usize) -> Option<Range<usize>> {
         let units = length.div_ceil(unit);
         let number = match self.choose.below(8) {
@@ -375,7 +376,7 @@ impl Stopped {
         Some(number * unit..((number + 1) * unit).min(length)).filter(|place| !place.is_empty())
     }
 
-    /// The bytes of any place of any file at any time.
+    /// Returns the bytes of any place of any file at any time.
     fn elsewhere(&mut self, length: usize) -> Option<Vec<u8>> {
         let files = match self.choose.below(2) {
             0 => self.files.clone(),
@@ -422,7 +423,7 @@ impl Stopped {
             assert!(self.may_end_at(sequence, fault), "{sequence} of {}", self.sequence);
             counts.cut += 1;
         }
-        // In the tail, what comes back may be from before a loss of power.
+        // In the tail, content from before a power loss may reappear.
         let Some(state) = self.states.get(&sequence) else { return };
         let errors = self.compare(&engine, &snapshot, state, fault);
         drop(snapshot);
@@ -462,7 +463,7 @@ impl Stopped {
         errors.len() as u64
     }
 
-    /// Goes on with the store: what is damaged stays so, and nothing else becomes so.
+    /// Continues to use the store: damaged data stays damaged, and no other data becomes damaged.
     fn go_on(
         &mut self,
         engine: Engine,
@@ -503,11 +504,11 @@ impl Stopped {
         }
     }
 
-    /// Rebuilds the ledger; true if all is there again.
+    /// Rebuilds the ledger; returns true if everything is there again.
     fn rebuild(&self, fault: &Fault, files: &SimulatedFileSystem, is_found: bool) -> bool {
         let options = options_of(&self.options, files);
         if let Err(error) = rebuild_ledger(STORE, options.clone()) {
-            // Without the manifest, it is the files that say which of them others stand for.
+            // Without the manifest, the files themselves tell which of them have been replaced.
             let is_found = is_found || self.leftovers.contains(&fault.path);
             assert!(is_found, "verify finds nothing, and a rebuild says {error}");
             return false;
@@ -521,7 +522,8 @@ impl Stopped {
         self.compare(&engine, &snapshot, state, fault) == 0 && is_whole
     }
 
-    /// Salvages the store: what is not there is said to be lost. True if nothing is.
+    /// Salvages the store: everything that is missing is reported as lost. Returns true if nothing
+    /// is.
     fn salvage(&self, fault: &Fault, files: &SimulatedFileSystem, is_found: bool) -> bool {
         let options = options_of(&self.options, files);
         let salvaged = match salvage(STORE, SALVAGED, options.clone()) {
@@ -542,7 +544,7 @@ impl Stopped {
         for (number, map) in self.states[&self.sequence].tables.iter().enumerate() {
             for (key, right) in map {
                 let found = engine.get(self.names.0[number], key).unwrap().as_ref().map(held);
-                // What stands behind a torn tail is salvaged as well.
+                // Records behind a torn tail are salvaged as well.
                 if found.as_ref() != Some(right) && self.tail.is_empty() {
                     assert!(is_lost(right.sequence), "{} is lost in silence", right.sequence);
                     let written = &self.written[&(number, key.clone())];
@@ -555,7 +557,7 @@ impl Stopped {
         salvaged.lost.is_empty()
     }
 
-    /// What was removed is back only where a record behind it is among the lost ones.
+    /// Removed entries reappear only if a record behind them is among the lost ones.
     fn check_deleted(&self, engine: &Engine, salvaged: &Salvaged) {
         let tables = &self.states[&self.sequence].tables;
         let is_gone = |(number, key): &(usize, Vec<u8>)| !tables[*number].contains_key(key);
@@ -566,7 +568,7 @@ impl Stopped {
                 0 => true,
                 last => last > found.sequence,
             };
-            // What stands behind a torn tail, or behind the end, is salvaged as well.
+            // Records behind a torn tail, or behind the end, are salvaged as well.
             if self.tail.is_empty() && found.sequence <= self.sequence {
                 assert!(written.contains(&found), "a value that never was");
                 assert!(salvaged.lost.iter().any(is_behind), "{} is back", found.sequence);
@@ -590,7 +592,7 @@ fn run_seed(seed: u64, counts: &mut BTreeMap<Kind, Counts>) {
 }
 
 #[test]
-fn what_the_medium_gives_back_wrong_is_an_error_and_never_an_answer() {
+fn wrong_data_from_the_medium_is_an_error_and_never_an_answer() {
     let mut counts = BTreeMap::new();
     let seeds = seeds(SEEDS);
     let is_long = seeds.end - seeds.start >= SEEDS;

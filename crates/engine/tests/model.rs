@@ -1,5 +1,5 @@
-//! The model test: random operations, deaths of the process and losses of power, against an ordered
-//! map. A failing seed is the whole report.
+//! The model test compares the store with an ordered map under random operations, deaths of the
+//! process and power losses. A failing seed is all that is needed to reproduce a failure.
 
 use std::ops::Bound;
 
@@ -12,11 +12,11 @@ use pellucid_engine::{
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
-/// Seeds of each run.
+/// The number of seeds in each run.
 const SEEDS: u64 = 300;
-/// Steps for each seed.
+/// The number of steps for each seed.
 const STEPS: u64 = 450;
-/// What the wall clock shows at first, and how far it steps at most, in milliseconds.
+/// The first wall-clock time, and the longest step of the wall clock, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
 const STEP_MAX_MS: u64 = 10_000;
 
@@ -30,12 +30,12 @@ struct Model {
     snapshots: Vec<(Snapshot, Map)>,
     choose: Chooser,
     clock: &'static SimulatedClock,
-    /// The highest wall time that there was.
+    /// The highest wall-clock time so far.
     wall_max_ms: u64,
     backups: u64,
 }
 
-/// What changes no answer: how values and blocks are kept, and how much memory there is.
+/// Options that change no answer: the storage of values and blocks, and the size of memory.
 #[derive(Clone, Debug)]
 struct Configuration {
     table: TableOptions,
@@ -43,7 +43,7 @@ struct Configuration {
 }
 
 impl Configuration {
-    /// One of all, by number.
+    /// Returns one of all configurations, by number.
     fn of(number: u64) -> Configuration {
         let bit = |bit: u32| number >> bit & 1 == 1;
         let compression = |is_on| if is_on { Compression::Lz4 } else { Compression::None };
@@ -57,7 +57,7 @@ impl Configuration {
     }
 }
 
-/// How many there are.
+/// The number of configurations.
 const CONFIGURATIONS: u64 = 16;
 
 impl Model {
@@ -154,7 +154,8 @@ impl Model {
         check_all(&self.engine(), self.table, &self.oracle.map);
     }
 
-    /// A backup holds what the store holds, whatever happens to the store afterwards.
+    /// Checks that a backup contains the contents of the store, whatever happens to the store
+    /// afterwards.
     fn backup(&mut self) {
         self.backups += 1;
         let (backup, restored) =
@@ -173,7 +174,7 @@ impl Model {
         remove_backup(&self.files, &backup);
     }
 
-    /// The wall clock steps forward or back; what has expired stays so.
+    /// The wall clock steps forward or back; expired entries stay expired.
     fn step_clock(&mut self) {
         let forward = self.choose.below(STEP_MAX_MS);
         let wall_ms = match self.choose.below(3) {
@@ -291,7 +292,7 @@ impl Model {
         self.engine().close().unwrap();
         self.drop_engine();
         self.oracle.durable(self.oracle.last_sequence);
-        // Whatever a clean stop leaves behind survives the loss of power as well.
+        // Everything that a clean stop leaves behind also survives a power loss.
         let seed = self.choose.below(1 << 40);
         let files =
             if self.choose.below(2) == 0 { self.files.kill() } else { self.files.crash(seed) };
@@ -301,8 +302,8 @@ impl Model {
     }
 
     fn kill(&mut self) {
-        // How far the time was is not on the medium at every moment: a death and a step back at
-        // once may show again what had expired.
+        // The highest time is not on the medium at every moment: if the process dies and the clock
+        // is set back at once, expired entries may become visible again.
         self.clock.set_wall_ms(self.wall_max_ms);
         let files = self.files.kill();
         self.drop_engine();
@@ -349,17 +350,17 @@ fn run_seeds(seeds: impl Iterator<Item = u64>) {
 }
 
 #[test]
-fn the_store_is_an_ordered_map_even_seeds() {
+fn the_store_agrees_with_an_ordered_map_even_seeds() {
     run_seeds((0..SEEDS).step_by(2));
 }
 
 #[test]
-fn the_store_is_an_ordered_map_odd_seeds() {
+fn the_store_agrees_with_an_ordered_map_odd_seeds() {
     run_seeds((1..SEEDS).step_by(2));
 }
 
-/// The same operations, whatever is compressed, held in the ledger or held in memory: each run is
-/// compared with the same map.
+/// Runs the same operations for each combination of compression, values in the ledger and memory
+/// size: each run is compared with the same map.
 #[test]
 fn the_same_operations_give_the_same_answers_under_every_configuration() {
     for seed in SEEDS..SEEDS + 4 {

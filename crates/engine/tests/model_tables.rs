@@ -1,6 +1,6 @@
-//! The model test of tables with options, of indexes and of folds: random batches over all of them,
-//! deaths of the process, losses of power, collection, backups and rebuilt ledgers, against ordered
-//! maps. A failing seed is the whole report.
+//! The model test of tables with options, of indexes and of folds: it compares them with ordered
+//! maps under random batches, deaths of the process, power losses, collection, backups and rebuilt
+//! ledgers. A failing seed is all that is needed to reproduce a failure.
 
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use pellucid_engine::{
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
-/// Seeds of each run.
+/// The number of seeds in each run.
 const SEEDS: u64 = 120;
-/// Steps for each seed.
+/// The number of steps for each seed.
 const STEPS: u64 = 250;
-/// What the wall clock shows at first, in milliseconds.
+/// The first wall-clock time, in milliseconds.
 const WALL_FIRST_MS: u64 = 1_000_000_000;
 
 struct Model {
@@ -30,7 +30,7 @@ struct Model {
     names: Names,
     state: State,
     last_sequence: u64,
-    /// The states since the last one that is known to be on the medium, by sequence number.
+    /// The states since the last one known to be on the medium, by sequence number.
     history: Vec<(u64, State)>,
     snapshots: Vec<(Snapshot, State)>,
     choose: Chooser,
@@ -103,7 +103,7 @@ impl Model {
         draw_change(&mut self.choose, Some(now_ms))
     }
 
-    /// Writes changes as one batch, with a condition on the last one; returns what came of it.
+    /// Writes changes as one batch, with a condition on the last one, and returns the result.
     fn write_changes(&self, changes: &[Change], condition: Condition) -> Result<u64, Error> {
         write_changes(&self.engine(), &self.names, changes, condition, Acknowledgement::Os)
     }
@@ -145,7 +145,7 @@ impl Model {
         self.history.push((last_sequence, self.state.clone()));
     }
 
-    /// One bad operation refuses the whole batch, and nothing of it is there.
+    /// Checks that one invalid operation refuses the whole batch and that nothing of it is written.
     fn write_refused(&mut self) {
         let mut changes = vec![self.change(), self.change()];
         let bad = &mut changes[1];
@@ -224,7 +224,7 @@ impl Model {
         assert_eq!(keys.unwrap(), expected.len());
     }
 
-    /// An index, all at once and page by page, with the objects beside the entries.
+    /// Reads an index, all at once and page by page, with the objects of the entries.
     fn select_entries(&mut self) {
         self.purge();
         let (low, high) = (draw_term(&mut self.choose), draw_term(&mut self.choose));
@@ -276,7 +276,7 @@ impl Model {
                 assert_eq!(held(&object), *expected);
                 let held_max = engine.table_options(*table).unwrap().held_value_length_max;
                 let is_in_ledger = expected.value.len() <= held_max as usize;
-                assert_eq!(timeline.counts.records == 0, is_in_ledger, "of the ledger alone");
+                assert_eq!(timeline.counts.records == 0, is_in_ledger, "only the ledger is read");
             }
         }
     }
@@ -293,7 +293,7 @@ impl Model {
         }
     }
 
-    /// Everything is on the medium.
+    /// Records that everything is on the medium.
     fn durable(&mut self) {
         self.history = vec![(self.last_sequence, self.state.clone())];
     }
@@ -348,8 +348,8 @@ impl Model {
         self.durable();
     }
 
-    /// What comes back is the state after one of the batches: no entry of an index without its
-    /// object, and none lost beside it.
+    /// Checks that the recovered state is the state after one of the batches: no index entry
+    /// without its object, and no object without its entries.
     fn crash(&mut self) {
         self.clock.set_wall_ms(self.wall_max_ms);
         let files = self.files.crash(self.choose.below(1 << 40));
@@ -380,7 +380,8 @@ impl Model {
         remove_backup(&self.files, &to);
     }
 
-    /// The journal alone has everything. The rules are not needed for it: heads are kept.
+    /// Rebuilds the ledger. The journal alone contains everything; the extractors are not needed,
+    /// because heads are stored in it.
     fn rebuild(&mut self) {
         self.engine().close().unwrap();
         self.drop_engine();

@@ -1,5 +1,5 @@
-//! Scans by a prefix against scans of the same stretch of keys, which know nothing of prefixes:
-//! after writes, removals, flushes, merges, deaths of the process, and in snapshots.
+//! Compares scans by prefix with scans of the same range of keys, which do not use prefixes: after
+//! writes, deletes, flushes, merges, deaths of the process, and in snapshots.
 
 use std::ops::Bound;
 
@@ -14,7 +14,7 @@ const SEEDS: u64 = 60;
 const STEPS: u64 = 200;
 const TABLE: &str = "t";
 
-/// Of a key that begins with `i`, all up to the first slash.
+/// Returns the prefix length of a key that begins with `i`: everything up to the first slash.
 fn prefix_of(key: &[u8]) -> Option<usize> {
     let at = key.iter().position(|byte| *byte == b'/')?;
     key.starts_with(b"i").then_some(at + 1)
@@ -71,13 +71,14 @@ fn write(engine: &Engine, table: TableId, choose: &mut Chooser) {
     }
 }
 
-/// With a thread that makes directories of tables meanwhile, and without.
+/// Runs with and without a background thread that builds table directories at the same time.
 #[test]
-fn scans_by_a_prefix_find_what_others_do() {
+fn scans_by_prefix_find_the_same_keys_as_range_scans() {
     for seed in 0..SEEDS {
         let mut choose = Chooser::new(seed);
         let (files, background) = (SimulatedFileSystem::new(), seed % 3 == 0);
-        // Written without the rule at first: files know nothing of it.
+        // Some stores are first written without the rule, so that their files contain nothing for
+        // it.
         let with_rule = !seed.is_multiple_of(4);
         let mut engine = Engine::open(STORE, options(&files, background, with_rule)).unwrap();
         let table = engine.table(TABLE).unwrap();
@@ -109,9 +110,9 @@ fn scans_by_a_prefix_find_what_others_do() {
     }
 }
 
-/// A look-up by a prefix that is nowhere looks into no block of any table, and into no memtable.
+/// A lookup by a prefix that does not exist reads no block of any table, and searches no memtable.
 #[test]
-fn what_is_not_there_is_passed_over() {
+fn tables_without_the_prefix_are_skipped() {
     let files = SimulatedFileSystem::new();
     let engine = Engine::open(STORE, options(&files, false, true)).unwrap();
     let table = engine.table(TABLE).unwrap();
@@ -132,13 +133,13 @@ fn what_is_not_there_is_passed_over() {
             engine.snapshot().scan_prefix(table, prefix.as_bytes(), Direction::Forward).unwrap();
         assert_eq!(rows(scan), []);
     }
-    // A tag of some bits lets one of hundreds pass.
+    // A tag of only a few bits matches one prefix in several hundred by chance.
     let looked_into = checked() - before;
     assert!(looked_into <= 8, "{looked_into} blocks were looked into");
 }
 
 #[test]
-fn there_are_no_more_rules_than_an_entry_can_look_through() {
+fn the_number_of_prefix_rules_is_limited() {
     let files = SimulatedFileSystem::new();
     let rule = PrefixRule { table: TABLE, prefix_of };
     let options = EngineOptions { prefix_rules: vec![rule; 5], ..small(&files) };
@@ -146,11 +147,12 @@ fn there_are_no_more_rules_than_an_entry_can_look_through() {
     assert!(error.to_string().contains("prefix_rules"), "{error}");
 }
 
-/// A range over deleted keys held up its event loop until it had passed over all of them.
+/// Regression: a scan of a range of deleted keys blocked its event loop until it had passed all of
+/// them.
 #[test]
-fn a_brief_scan_passes_over_few_deleted_keys() {
+fn a_nonblocking_scan_skips_only_a_limited_number_of_deleted_keys() {
     let files = SimulatedFileSystem::new();
-    // All of it stays in one memtable.
+    // All entries stay in one memtable.
     let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
     let (engine, table) = open_table(options);
     for (deleted, is_brief) in [(1_000_u32, true), (20_000, false)] {

@@ -1,4 +1,4 @@
-//! Salvage: whatever is damaged, all the rest comes back, and what does not is named.
+//! Salvage recovers everything that is not damaged, and reports everything that is lost.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,8 @@ fn value(key: u64) -> Vec<u8> {
     vec![key as u8; 20 + (key as usize * 37) % 300]
 }
 
-/// A store with one record for each key, in several segments, closed; with the sequence numbers.
+/// Returns a closed store with one record for each key, in several segments, and the sequence
+/// numbers of the records.
 fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
     let (files, engine, table) = open_new(small);
     let sequences = (0..KEYS)
@@ -29,8 +30,8 @@ fn segments(files: &SimulatedFileSystem) -> Vec<PathBuf> {
     list(files, "journal").into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// Salvages, and checks that every key is there as it was, unless its record was lost by report.
-/// Returns how many were lost.
+/// Salvages the store, and checks that every key has its value unless its record was reported as
+/// lost. Returns the number of lost records.
 fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (Salvaged, usize) {
     let salvaged = salvage(STORE, SALVAGED, small(files)).unwrap();
     let engine = Engine::open(SALVAGED, small(files)).unwrap();
@@ -54,7 +55,7 @@ fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (Sal
     }
     assert!(engine.stats().published_sequence >= *sequences.last().unwrap());
     let written = put(&engine, table, b"new", b"1").unwrap();
-    assert!(written > *sequences.last().unwrap(), "numbers are not given away twice");
+    assert!(written > *sequences.last().unwrap(), "sequence numbers are not reused");
     engine.close().unwrap();
     assert_eq!(verify(SALVAGED, files).unwrap().problems, []);
     (salvaged, lost)
@@ -68,9 +69,9 @@ fn an_intact_store_comes_back_whole() {
     assert_eq!(salvaged.records, KEYS + 1);
 }
 
-/// Anything may be flipped, tables and manifest included: at most the records hit are lost.
+/// Flips bits anywhere, tables and manifest included: only records that are hit may be lost.
 #[test]
-fn flipped_bits_cost_the_records_that_they_hit_and_no_more() {
+fn flipped_bits_lose_only_the_records_that_they_hit() {
     for seed in 0..60 {
         let (files, table, sequences) = store();
         let mut random = SeededRandom::new(seed);
@@ -111,7 +112,7 @@ fn a_long_stretch_of_garbage_is_one_loss() {
 }
 
 #[test]
-fn files_may_be_gone_and_the_manifest_too() {
+fn files_and_the_manifest_may_be_missing() {
     let (files, table, sequences) = store();
     files.remove(&segments(&files)[2]).unwrap();
     let (salvaged, lost) = check(&files, table, &sequences);
@@ -124,9 +125,10 @@ fn files_may_be_gone_and_the_manifest_too() {
     assert_eq!((salvaged.lost, lost), (vec![], 0));
 }
 
-/// It counted as none: nobody heard that a segment at the end, or the time, may be missing.
+/// Regression: a damaged manifest was treated as a missing one. Nothing reported that a segment at
+/// the end, or the time, may be missing.
 #[test]
-fn a_manifest_that_is_damaged_is_named() {
+fn a_damaged_manifest_is_reported() {
     let (files, _, _) = store();
     let manifest = Path::new(STORE).join("manifest");
     let mut bytes = files.read(&manifest).unwrap();
@@ -137,7 +139,7 @@ fn a_manifest_that_is_damaged_is_named() {
     assert!(lost.iter().any(|lost| lost.path == manifest), "{lost:?}");
 }
 
-/// A header as it was before the first record.
+/// Returns the header of the segment as it was before the first record.
 fn spare_header(content: &[u8]) -> Vec<u8> {
     let mut header = content[..64].to_vec();
     header[32..40].fill(0);
@@ -146,10 +148,10 @@ fn spare_header(content: &[u8]) -> Vec<u8> {
     header
 }
 
-/// A sealed segment of which a former state came back, or the end of which is zeros, looks as if it
-/// had never held what is missing: it was neither salvaged nor said to be lost.
+/// Regression: a sealed segment that was reset to an earlier state, or whose end is zeros, looks as
+/// if it had never held the missing records: they were neither salvaged nor reported as lost.
 #[test]
-fn what_a_sealed_segment_does_not_show_is_lost_by_report() {
+fn records_missing_from_a_sealed_segment_are_reported_as_lost() {
     for form in 0..4 {
         let (files, table, sequences) = store();
         let path = &segments(&files)[1];
@@ -178,16 +180,16 @@ fn what_a_sealed_segment_does_not_show_is_lost_by_report() {
     }
 }
 
-/// After a loss of power, the number of what was lost is given away once more. Of two records with
-/// one number, the older one came back.
+/// Regression: after a power loss, the sequence number of a lost record is used again. Of two
+/// records with one number, the older one came back.
 #[test]
-fn what_a_loss_of_power_took_does_not_come_back_with_a_former_state() {
+fn a_record_lost_to_a_power_loss_does_not_come_back_with_an_old_segment() {
     for is_closed in [true, false] {
         let files = SimulatedFileSystem::new();
         let engine = open(&files).unwrap();
         let table = journal_only(&engine);
         put_durable(&engine, table, b"a", b"kept").unwrap();
-        // A manifest names the segment, which is not sealed.
+        // A manifest lists the segment, which is not sealed.
         engine.flush().unwrap();
         let lost = put(&engine, table, b"b", b"lost").unwrap();
         let path = &segments(&files)[0];
@@ -211,9 +213,9 @@ fn what_a_loss_of_power_took_does_not_come_back_with_a_former_state() {
     }
 }
 
-/// As above, where nothing has the number now.
+/// Regression: the lost record also came back if no current record had its number.
 #[test]
-fn a_sealed_segment_has_no_records_behind_those_it_stands_for() {
+fn records_behind_the_range_of_a_sealed_segment_are_ignored() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let table = journal_only(&engine);
@@ -243,7 +245,7 @@ fn an_open_store_and_a_folder_in_use_are_refused() {
     assert!(matches!(salvage(STORE, SALVAGED, small(&files)), Err(Error::Occupied { .. })));
 }
 
-/// Writes three of four keys of [`store`] again, and has their former records collected.
+/// Overwrites three of four keys of [`store`], and lets a collection remove their old records.
 fn collect_three_of_four(files: &SimulatedFileSystem, table: TableId) {
     let engine = open(files).unwrap();
     for key in (0..KEYS).filter(|key| key % 4 != 0) {
@@ -254,7 +256,7 @@ fn collect_three_of_four(files: &SimulatedFileSystem, table: TableId) {
     engine.close().unwrap();
 }
 
-/// Checks what is salvaged of that: all of it.
+/// Checks that everything from that store was salvaged.
 fn check_three_of_four(files: &SimulatedFileSystem, table: TableId) {
     let engine = Engine::open(SALVAGED, small(files)).unwrap();
     for key in 0..KEYS {
@@ -263,10 +265,11 @@ fn check_three_of_four(files: &SimulatedFileSystem, table: TableId) {
     }
 }
 
-/// A manifest names what is gone, and not what was collected of it since: that was taken for left
-/// behind, and was neither salvaged nor said to be lost.
+/// Regression: an outdated manifest lists removed segments, and not the segment that collection has
+/// written since. That segment was treated as a leftover, and was neither salvaged nor reported as
+/// lost.
 #[test]
-fn what_was_collected_is_salvaged_by_a_former_manifest() {
+fn a_collected_segment_is_salvaged_with_an_outdated_manifest() {
     let (files, table, _) = store();
     let manifest = Path::new(STORE).join("manifest");
     let former = files.read(&manifest).unwrap();
@@ -277,10 +280,10 @@ fn what_was_collected_is_salvaged_by_a_former_manifest() {
     check_three_of_four(&files, table);
 }
 
-/// What a collection has left out between two records was not needed. Where the footer was gone,
-/// which says so, each gap of numbers was called a loss.
+/// Regression: records that a collection left out between two others were not needed, and the
+/// footer says so. If the footer was destroyed, each gap of numbers was reported as a loss.
 #[test]
-fn a_collected_segment_without_its_footer_loses_what_stood_behind_its_last_record() {
+fn a_collected_segment_without_its_footer_may_lose_only_its_end() {
     let (files, table, _) = store();
     collect_three_of_four(&files, table);
     for path in segments(&files) {
@@ -293,7 +296,8 @@ fn a_collected_segment_without_its_footer_loses_what_stood_behind_its_last_recor
     }
 }
 
-/// Deleted and overwritten keys stay so, after a collection and a death of the process as well.
+/// Deleted and overwritten keys stay deleted and overwritten, even after a collection and a death
+/// of the process.
 #[test]
 fn the_newest_record_of_a_key_wins() {
     let (files, table, _) = store();

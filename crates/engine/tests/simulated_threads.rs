@@ -1,9 +1,9 @@
-//! All threads of the engine under a seed: writers, a reader and an operator beside flushes,
-//! merges in parts, seals, syncs and collections of the background, with losses of power and ends
-//! of the process at any call to the files in between; what was not synced is on the medium in any
-//! state that it had. A seed that fails is the whole report:
+//! Runs all threads of the engine under a seed: writers, a reader and an operator, together with
+//! flushes, partial merges, seals, syncs and collections in the background. Power losses and deaths
+//! of the process happen at any call to the files; unsynced data is on the medium in any state that
+//! it passed through. A failing seed is all that is needed to reproduce a failure:
 //! `PELLUCID_SEEDS=7 cargo test -p pellucid-engine simulated_threads` runs it again, and
-//! `PELLUCID_SEEDS=0..10000` as many.
+//! `PELLUCID_SEEDS=0..10000` runs a range of seeds.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -23,28 +23,28 @@ use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use pellucid_io::{FileSystem, Random, SeededRandom};
 use pellucid_thread::{Condvar, Mutex, simulation, spawn};
 
-/// Seeds of a run of the tests.
+/// The number of seeds in a run of the tests.
 const SEEDS: u64 = 60;
-/// A long run says how far it is after so many seeds.
+/// The number of seeds after which a long run reports its progress.
 const PROGRESS_SEEDS: u64 = 500;
-/// Threads that write.
+/// The number of writer threads.
 const WRITERS: u64 = 3;
-/// Batches of a writer, and the number of calls to the files at one of which they are cut off: a
-/// short run is cut off more finely.
+/// For each kind of run, the number of batches of a writer, and the average number of calls to the
+/// files between two crashes: short runs crash more often.
 const LENGTHS: [(u64, u64); 3] = [(15, 3), (60, 10), (250, 40)];
-/// Actions of the reader, and of the operator.
+/// The number of actions of the reader, and of the operator.
 const READS: u64 = 12;
 const ACTIONS: u64 = 12;
 const WALL_FIRST_MS: u64 = 1_000_000_000;
 
-/// A batch that was begun.
+/// A batch whose write has begun.
 struct Batch {
     changes: Vec<Change>,
     condition: Condition,
 }
 
 impl Batch {
-    /// True if the condition on its last change holds in `state`.
+    /// Returns true if the condition on the last change holds in `state`.
     fn may_follow(&self, state: &State) -> bool {
         let Some(last) = self.changes.last() else { return false };
         let current = state.tables[last.table].get(&last.key).map(|held| held.sequence);
@@ -57,20 +57,21 @@ impl Batch {
     }
 }
 
-/// The acknowledged batches by their last sequence number, and those whose outcome is open.
+/// The acknowledged batches by their last sequence number, and the batches whose outcome is
+/// unknown.
 #[derive(Default)]
 struct History {
     acknowledged: BTreeMap<u64, Batch>,
     open: BTreeMap<u64, Batch>,
     next_number: u64,
-    /// A state that stays, and its sequence number.
+    /// A state that is final, and its sequence number.
     base: (u64, State),
-    /// The highest sequence numbers that are acknowledged, and acknowledged as durable.
+    /// The highest sequence number that is acknowledged, and the highest acknowledged as durable.
     newest: u64,
     durable: u64,
-    /// Sequence numbers whose states are asked for later.
+    /// The sequence numbers whose states are needed later.
     held: Vec<u64>,
-    /// Entries expire, so that conditions hold by the time of the write.
+    /// True if entries expire, so that conditions depend on the time of the write.
     has_lifetimes: bool,
 }
 
@@ -87,7 +88,7 @@ impl History {
         self.newest = self.newest.max(last);
     }
 
-    /// Holds the present states, for a comparison to come.
+    /// Keeps the present states for a later comparison.
     fn hold(&mut self) -> u64 {
         self.held.push(self.newest);
         self.newest
@@ -98,7 +99,8 @@ impl History {
         self.held.swap_remove(position.expect("it was held"));
     }
 
-    /// Notes what is durable. No state before it is asked for any more, but for those held.
+    /// Records that a sequence number is durable. Earlier states are no longer needed, except those
+    /// that are held.
     fn note_durable(&mut self, sequence: u64) {
         self.durable = self.durable.max(sequence);
         let settled = self.held.iter().copied().fold(self.durable, u64::min);
@@ -114,14 +116,14 @@ impl History {
         }
     }
 
-    /// The acknowledged batch that begins right after a sequence number.
+    /// Returns the acknowledged batch that begins right after a sequence number.
     fn next_after(&self, sequence: u64) -> Option<(u64, &Batch)> {
         let (last, batch) = self.acknowledged.range(sequence + 1..).next()?;
         (last - length(&batch.changes) == sequence).then_some((*last, batch))
     }
 
-    /// The states that the store may be in after `sequence`: open batches fill the gaps that
-    /// acknowledged ones leave, in every order that fits.
+    /// Returns the states that the store may be in after `sequence`: batches with unknown outcome
+    /// fill the gaps between acknowledged ones, in every order that fits.
     fn states_at(&self, sequence: u64) -> Vec<State> {
         let mut states = Vec::new();
         let open: Vec<_> = self.open.values().collect();
@@ -162,7 +164,7 @@ impl History {
     }
 }
 
-/// All that a snapshot shows, and the times before and after.
+/// The contents that a snapshot shows, and the times before and after reading them.
 struct Shown {
     tables: [Map; TABLES],
     indexes: [Vec<(Vec<u8>, Vec<u8>)>; INDEX_TABLES.len()],
@@ -195,7 +197,8 @@ impl Shown {
         Shown { tables, indexes, times_ms: before_ms..engine.now_ms() }
     }
 
-    /// True if `state` looks like this; entries that expired meanwhile may be there.
+    /// Returns true if `state` matches these contents; entries that expired during the read may be
+    /// in either.
     fn is(&self, mut state: State) -> bool {
         state.purge(self.times_ms.start);
         let has_all = |entries: &Entries, shown: &[(Vec<u8>, Vec<u8>)]| {
@@ -217,14 +220,14 @@ impl Shown {
     }
 }
 
-/// The way in which a run is cut off.
+/// The way in which a run is interrupted.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Kill,
     PowerLoss,
 }
 
-/// One seed: a store, its history, and what threads have to know.
+/// One seed: a store, its history, and the state that the threads share.
 struct World {
     seed: u64,
     files: SimulatedFileSystem,
@@ -235,7 +238,7 @@ struct World {
     clock: &'static SimulatedClock,
     batches: u64,
     calls_a_crash: u64,
-    /// A call to the files fails in this run.
+    /// True if one call to the files fails in this run.
     is_failing: bool,
     is_over: AtomicBool,
     crashes: AtomicU64,
@@ -243,7 +246,7 @@ struct World {
 }
 
 impl World {
-    /// Cuts a copy of the files off, opens it, and compares what it holds with the history.
+    /// Interrupts a copy of the files, opens it, and compares its contents with the history.
     fn crash(&self, end: End, draw: u64) {
         let (promised, files) = match end {
             End::Kill => (self.history.lock().unwrap().newest, self.files.kill()),
@@ -251,7 +254,7 @@ impl World {
         };
         let sequence = self.check_store(Path::new(STORE), &files, promised, draw);
         if draw.is_multiple_of(4) {
-            // Once a store has opened, all that it holds is durable.
+            // Once a store has opened, everything that it holds is durable.
             self.check_store(Path::new(STORE), &files.crash(draw), sequence, 1);
         }
     }
@@ -292,7 +295,7 @@ impl World {
         );
     }
 
-    /// Called before each call to the files.
+    /// Runs before each call to the files.
     fn observe(&self) {
         simulation::switch_point();
         if self.is_over.load(Ordering::Relaxed) {
@@ -311,7 +314,7 @@ impl World {
         }
     }
 
-    /// Writes batches, and asks for some of them to be durable.
+    /// Writes batches, and requests that some of them be durable.
     fn write(&self, engine: &Engine, writer: u64) {
         let mut choose = Chooser::new(self.seed << 8 | writer);
         for _ in 0..self.batches {
@@ -351,8 +354,8 @@ impl World {
         }
     }
 
-    /// Waits until all that is acknowledged is durable, here or by a callback; false if that
-    /// failed.
+    /// Waits until all acknowledged writes are durable, directly or by a callback; returns false if
+    /// that failed.
     fn sync(&self, engine: &Engine, by_callback: bool) -> bool {
         let newest = self.history.lock().unwrap().newest;
         let outcome = if by_callback {
@@ -404,7 +407,8 @@ impl World {
         self.history.lock().unwrap().release(held);
     }
 
-    /// Does what an operator may do at any time, and sets the failure of a run that has one.
+    /// Runs the actions that an operator may take at any time, and injects the failure of a failing
+    /// run.
     fn operate(&self, engine: &Engine) {
         let mut choose = Chooser::new(self.seed << 8 | 0x81);
         let failing_action = self.is_failing.then(|| choose.below(ACTIONS));
@@ -440,7 +444,7 @@ impl World {
         });
     }
 
-    /// Makes a backup, and checks what is restored of it after a loss of power.
+    /// Makes a backup, and checks the store restored from it after a power loss.
     fn backup(&self, engine: &Engine, number: u64, draw: u64) -> Result<(), Error> {
         let (to, restored) = (format!("/backup {number}"), format!("/restored {number}"));
         let held = self.history.lock().unwrap().hold();
@@ -457,12 +461,12 @@ impl World {
     }
 }
 
-/// The outcome of seeds.
+/// The totals of a number of seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     seeds: u64,
     crashes: u64,
-    /// Decisions on the next thread, and their checksum.
+    /// The number of scheduling decisions, and their checksum.
     decisions: u64,
     checksum: u64,
     calls: u64,
@@ -578,7 +582,8 @@ fn run(seed: u64, clock: &'static SimulatedClock) -> Counts {
     }
 }
 
-/// Runs a seed on a thread of its own: what a thread does once would not be repeated.
+/// Runs a seed on a thread of its own: one-time initialisation of a thread would not be repeated in
+/// a second run.
 fn run_seed(seed: u64) -> Counts {
     let clock = SimulatedClock::leaked(WALL_FIRST_MS);
     let mut random = SeededRandom::new(seed);
@@ -616,7 +621,7 @@ fn nothing_is_lost_between_threads_odd_seeds() {
 }
 
 #[test]
-fn a_seed_repeats_itself() {
+fn a_seed_is_reproducible() {
     for seed in [3, 4, 5] {
         assert_eq!(run_seed(seed), run_seed(seed));
     }

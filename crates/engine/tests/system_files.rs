@@ -1,4 +1,4 @@
-//! The engine on the file system of the machine, with its threads and its default options.
+//! Tests of the engine on the real file system, with its background threads and default options.
 
 use std::sync::mpsc;
 
@@ -24,7 +24,7 @@ fn check(engine: &Engine, numbers: std::ops::Range<u32>) {
 }
 
 #[test]
-fn what_was_put_is_there_after_every_kind_of_stop() {
+fn all_puts_are_there_after_every_kind_of_stop() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..4_u32 {
         let engine = Engine::open(folder.path(), options()).unwrap();
@@ -59,6 +59,6 @@ fn a_callback_tells_when_a_write_is_on_the_medium() {
     let times = receiver.recv().unwrap().unwrap();
     assert!(times.ended > times.begun);
     assert!(engine.stats().durable_sequence >= written.sequence);
-    // A sequence number that was never given out is waited for as far as there is anything.
+    // Waiting for a sequence number that was never assigned covers everything that exists.
     engine.wait_durable(u64::MAX).unwrap();
 }

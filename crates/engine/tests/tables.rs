@@ -1,5 +1,5 @@
-//! Tables with options, metadata extractors and indexes: what they take, what they refuse, and what
-//! stays of them.
+//! Tables with options, metadata extractors and indexes: accepted and refused operations, and the
+//! state that persists.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use pellucid_engine::{
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
-/// The head is the value's first byte, as often as the value's length says.
+/// An extractor whose head is the first byte of the value, repeated as often as the value is long.
 struct Repeated(&'static str);
 
 impl MetadataExtractor for Repeated {
@@ -58,7 +58,7 @@ fn heads(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn options_stay_and_others_are_refused() {
+fn options_are_persistent_and_different_ones_are_refused() {
     let files = SimulatedFileSystem::new();
     let engine = Engine::open(STORE, with_rules(&files, &["a", "b"])).unwrap();
     let plain = engine.table("plain").unwrap();
@@ -90,7 +90,7 @@ fn options_stay_and_others_are_refused() {
     assert!(matches!(engine.table_with("both", &both), Err(Error::Option { .. })));
     engine.close().unwrap();
     check(&Engine::open(STORE, with_rules(&files, &["b", "a"])).unwrap());
-    // A table that is there can be read without its rule; a new one cannot be made.
+    // An existing table can be read without its extractor; a new one cannot be created.
     let engine = open(&files).unwrap();
     check(&engine);
     let error = engine.table_with("new", &ruled("a")).unwrap_err();
@@ -122,7 +122,7 @@ fn a_table_of_heads_only_answers_from_the_ledger() {
 }
 
 #[test]
-fn heads_follow_the_rule_and_nothing_else() {
+fn heads_come_from_the_extractor_only() {
     let files = SimulatedFileSystem::new();
     let engine = Engine::open(STORE, with_rules(&files, &["a"])).unwrap();
     let table = engine.table_with("t", &ruled("a")).unwrap();
@@ -162,7 +162,7 @@ fn heads_follow_the_rule_and_nothing_else() {
 }
 
 #[test]
-fn rules_that_tables_cannot_tell_apart_are_refused() {
+fn extractors_with_invalid_or_equal_names_are_refused() {
     let files = SimulatedFileSystem::new();
     for names in [&["a", "b", "a"][..], &[""]] {
         let refused = Engine::open(STORE, with_rules(&files, names));
@@ -195,7 +195,7 @@ fn an_index_is_found_by_name_and_belongs_to_its_table() {
         let refused = write(&engine, put.with_index_changes(&[change]));
         assert!(matches!(refused, Err(Error::IndexUnknown { .. })));
     }
-    // Another store has tables of other numbers.
+    // Another store has tables with other numbers.
     let strange = open(&SimulatedFileSystem::new()).unwrap();
     strange.table("only one").unwrap();
     assert!(matches!(strange.index(trees, "colour"), Err(Error::TableUnknown { .. })));
@@ -206,9 +206,10 @@ fn an_index_is_found_by_name_and_belongs_to_its_table() {
     assert!(matches!(refused, Err(Error::IndexUnknown { .. })));
 }
 
-/// An index that was made late began empty without a word, and its scans left objects out.
+/// Regression: an index that was created late began empty without any error, and its scans left
+/// objects out.
 #[test]
-fn a_table_that_has_objects_gets_no_new_index() {
+fn a_new_index_on_a_table_with_objects_is_refused() {
     let (_files, engine, table) = open_new(small);
     let early = engine.index(table, "early").unwrap();
     write(&engine, Operation::put(table, b"a", b"v")).unwrap();
@@ -221,7 +222,7 @@ fn a_table_that_has_objects_gets_no_new_index() {
 }
 
 #[test]
-fn limits_of_index_changes_are_kept() {
+fn limits_of_index_changes_are_enforced() {
     let files = SimulatedFileSystem::new();
     let options = EngineOptions { batch_entries_max: 4, ..small(&files) };
     let (engine, table) = open_table(options);
@@ -261,7 +262,7 @@ fn limits_of_index_changes_are_kept() {
 }
 
 #[test]
-fn the_last_of_several_changes_of_one_entry_stays() {
+fn the_last_of_several_changes_of_one_entry_wins() {
     let (engine, table) = open_table(small(&SimulatedFileSystem::new()));
     let index = engine.index(table, "i").unwrap();
     let (add, remove) = (IndexChange::add(index, b"t"), IndexChange::remove(index, b"t"));
@@ -274,7 +275,7 @@ fn the_last_of_several_changes_of_one_entry_stays() {
 }
 
 #[test]
-fn an_entry_whose_object_was_deleted_says_so() {
+fn an_entry_of_a_deleted_object_has_no_object() {
     let (engine, table) = open_table(small(&SimulatedFileSystem::new()));
     let index = engine.index(table, "i").unwrap();
     let add = [IndexChange::add(index, b"t")];
@@ -293,7 +294,7 @@ fn an_entry_whose_object_was_deleted_says_so() {
 }
 
 #[test]
-fn salvage_and_verify_take_indexes_for_what_they_are() {
+fn salvage_and_verify_support_indexes() {
     let files = SimulatedFileSystem::new();
     let engine = Engine::open(STORE, with_rules(&files, &["a"])).unwrap();
     let table = engine.table_with("t", &ruled("a")).unwrap();
@@ -315,9 +316,9 @@ fn salvage_and_verify_take_indexes_for_what_they_are() {
     assert_eq!(heads(&engine, table), vec![b"vvvvv".to_vec(); 100]);
 }
 
-/// A new table must not find the entries of one whose definition was lost.
+/// A new table must not find the entries of a table whose definition was lost.
 #[test]
-fn the_number_of_a_lost_table_is_not_given_away() {
+fn the_number_of_a_lost_table_is_not_reused() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
     let lost = engine.table("lost").unwrap();

@@ -1,5 +1,8 @@
-//! Files that somebody cuts off while the store is open: their pages cannot be read any more. Every
-//! access to one was the end of the process; each test has one of its own to lose.
+//! Files that another process truncates while the store is open, so that their pages cannot be read
+//! any more.
+//!
+//! Regression: every access to such a page terminated the process. Each test runs in a child
+//! process that may be terminated.
 use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +15,7 @@ const CHILD: &str = "PELLUCID_ENGINE_UNREADABLE_CHILD";
 const KEYS: u32 = 3_000;
 const PAGE_BYTES: u64 = 4_096;
 
-/// Runs the test named `name` in a process of its own; true in that process.
+/// Runs the test named `name` in a child process; returns true in that process.
 fn is_child(name: &str) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -42,7 +45,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// Of many lengths, so that places follow no rule.
+/// Returns a value whose length depends on the number, so that records are at irregular offsets.
 fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 100 + (number * 7_919 % 251) as usize]
 }
@@ -55,7 +58,8 @@ fn put(engine: &Engine, table: TableId, number: u32) -> Result<(), Error> {
         .map(|_| ())
 }
 
-/// A store with two tables of objects: what is in `other` lies in other files than what is in `t`.
+/// Returns a store with two tables of objects: the objects in `other` are in other files than the
+/// objects in `t`.
 fn filled(folder: &Path) -> (Engine, [TableId; 2]) {
     let engine = Engine::open(folder, options()).unwrap();
     let tables = ["t", "other"].map(|name| engine.table(name).unwrap());
@@ -78,7 +82,7 @@ fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Cuts the file at a page in its middle, and says where.
+/// Truncates the file at a page boundary in its middle, and returns the new length.
 fn cut(path: &Path) -> u64 {
     let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
     let length = file.metadata().unwrap().len() / 2 / PAGE_BYTES * PAGE_BYTES;
@@ -86,8 +90,8 @@ fn cut(path: &Path) -> u64 {
     length
 }
 
-/// Asks for every key; says how many were there, and how many ended in an error that names a place
-/// behind the cut of `path`.
+/// Looks up every key; returns the number of keys that were found, and the number that ended in an
+/// error with an offset behind the cut of `path`.
 fn ask_for_all(
     engine: &Engine,
     table: TableId,
@@ -128,14 +132,14 @@ fn scan(engine: &Engine, table: TableId) -> Result<u32, Error> {
 }
 
 #[test]
-fn a_table_that_is_cut_off_costs_its_keys_and_no_others() {
-    if !is_child("a_table_that_is_cut_off_costs_its_keys_and_no_others") {
+fn a_truncated_table_loses_only_its_own_keys() {
+    if !is_child("a_truncated_table_loses_only_its_own_keys") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let (engine, [table, other]) = filled(folder.path());
     let path = &files(folder.path(), "table")[0];
-    // The blocks are checked by their first use, and not again.
+    // Blocks are verified on first use only.
     assert_eq!(scan(&engine, table).unwrap(), KEYS);
     let length = cut(path);
     let (there, refused) = ask_for_all(&engine, table, (path, length), false);
@@ -148,13 +152,14 @@ fn a_table_that_is_cut_off_costs_its_keys_and_no_others() {
 }
 
 #[test]
-fn without_its_filter_a_table_says_of_no_key_that_it_is_absent() {
-    if !is_child("without_its_filter_a_table_says_of_no_key_that_it_is_absent") {
+fn a_table_without_its_filter_reports_no_key_as_absent() {
+    if !is_child("a_table_without_its_filter_reports_no_key_as_absent") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     drop(filled(folder.path()));
-    // After this opening the table has no directory in memory, and look-ups go by the file's end.
+    // After this opening, the table has no directory in memory, and lookups need the end of the
+    // file.
     let engine = Engine::open(folder.path(), options()).unwrap();
     let [table, other] = ["t", "other"].map(|name| engine.table(name).unwrap());
     let path = &files(folder.path(), "table")[0];
@@ -164,8 +169,8 @@ fn without_its_filter_a_table_says_of_no_key_that_it_is_absent() {
 }
 
 #[test]
-fn a_merge_of_a_table_that_is_cut_off_loses_nothing() {
-    if !is_child("a_merge_of_a_table_that_is_cut_off_loses_nothing") {
+fn a_merge_of_a_truncated_table_loses_nothing() {
+    if !is_child("a_merge_of_a_truncated_table_loses_nothing") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -186,8 +191,8 @@ fn a_merge_of_a_table_that_is_cut_off_loses_nothing() {
 }
 
 #[test]
-fn a_segment_that_is_cut_off_costs_its_values_and_no_others() {
-    if !is_child("a_segment_that_is_cut_off_costs_its_values_and_no_others") {
+fn a_truncated_segment_loses_only_its_own_values() {
+    if !is_child("a_truncated_segment_loses_only_its_own_values") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +205,7 @@ fn a_segment_that_is_cut_off_costs_its_values_and_no_others() {
     assert_eq!(ask_for_all(&engine, other, (path, length), true), (KEYS, 0));
     let error = scan(&engine, table).unwrap_err();
     assert!(matches!(&error, Error::Corruption { path: named, .. } if named == path), "{error}");
-    // A collection that cannot read what it should copy leaves all as it was.
+    // A collection that cannot read the records that it has to copy changes nothing.
     (0..KEYS)
         .filter(|number| number % 3 > 0)
         .for_each(|number| put(&engine, table, number).unwrap());
@@ -211,20 +216,20 @@ fn a_segment_that_is_cut_off_costs_its_values_and_no_others() {
 }
 
 #[test]
-fn a_write_to_a_segment_that_is_cut_off_is_not_acknowledged() {
-    if !is_child("a_write_to_a_segment_that_is_cut_off_is_not_acknowledged") {
+fn a_write_to_a_truncated_segment_is_not_acknowledged() {
+    if !is_child("a_write_to_a_truncated_segment_is_not_acknowledged") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let (engine, [table, other]) = filled(folder.path());
     let growing = files(folder.path(), "journal").pop().unwrap();
-    // Behind all of `t`, whose records lie in earlier segments.
+    // This record is behind all of `t`, whose records are in earlier segments.
     put(&engine, other, KEYS).unwrap();
     std::fs::OpenOptions::new().write(true).open(&growing).unwrap().set_len(PAGE_BYTES).unwrap();
     let mut acknowledged = 0;
     let error = loop {
         match put(&engine, other, KEYS + 1 + acknowledged) {
-            // The page that the last write began is the file's still.
+            // The rest of the page that the last write began still belongs to the file.
             Ok(()) => acknowledged += 1,
             Err(error) => break error,
         }
@@ -239,15 +244,16 @@ fn a_write_to_a_segment_that_is_cut_off_is_not_acknowledged() {
     assert_eq!(scan(&engine, table).unwrap(), KEYS, "reads go on");
 }
 
-/// Zeros were copied for the pages, and the backup was called whole.
+/// Regression: zeros were copied in place of the missing pages, and the backup was reported as
+/// complete.
 #[test]
-fn a_backup_copies_no_zeros_for_what_is_gone() {
-    if !is_child("a_backup_copies_no_zeros_for_what_is_gone") {
+fn a_backup_copies_no_zeros_for_missing_pages() {
+    if !is_child("a_backup_copies_no_zeros_for_missing_pages") {
         return;
     }
     for kind in ["journal", "table"] {
         let folder = tempfile::tempdir().unwrap();
-        // Another file system, so that files are copied.
+        // The backup is on another file system, so that files are copied.
         let other = tempfile::tempdir_in("/dev/shm").unwrap();
         let device = |folder: &tempfile::TempDir| folder.path().metadata().unwrap().dev();
         assert_ne!(device(&folder), device(&other), "set TMPDIR to another file system");

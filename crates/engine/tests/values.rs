@@ -1,5 +1,5 @@
-//! Small values are held in the ledger, and values are compressed, where a table says so: what that
-//! means for reads, for the books, and across openings and rebuilding.
+//! Small values are held in the ledger, and values are compressed, if the table's options say so.
+//! These tests check reads, the accounting of dead bytes, reopening and rebuilding.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn key(number: u8) -> Vec<u8> {
     format!("key {number:03}").into_bytes()
 }
 
-/// Short ones and long ones, compressible and not.
+/// Returns short and long values, some of them compressible.
 fn value(number: u8) -> Vec<u8> {
     let length = usize::from(number) * 2;
     match number % 2 {
@@ -48,12 +48,12 @@ fn held(held_value_length_max: u32) -> TableOptions {
     TableOptions { held_value_length_max, ..TableOptions::default() }
 }
 
-/// Overwrites every record of every segment's file.
+/// Overwrites every record in the file of every segment.
 fn destroy_journal(files: &SimulatedFileSystem) {
     for name in list(files, "journal") {
         let path = Path::new(STORE).join("journal").join(name);
         let length = files.read(&path).unwrap().len() as u64;
-        // Behind the header, and before the footer of the segments of this test.
+        // Overwrites everything between the header and the footer of the segments of this test.
         for offset in (64..length.saturating_sub(400)).step_by(8) {
             files.flip_bits(&path, offset, 0xff).unwrap();
         }
@@ -87,7 +87,7 @@ fn values_above_the_length_come_from_the_journal() {
     assert_eq!((reads.records, reads.held_values), (u64::from(KEYS) - short, short));
 }
 
-/// A table keeps to its options in replay, and when its ledger is rebuilt.
+/// A table keeps its options in replay and when its ledger is rebuilt.
 #[test]
 fn values_are_held_after_a_kill_and_after_rebuilding() {
     let files = SimulatedFileSystem::new();
@@ -114,7 +114,8 @@ fn values_are_held_after_a_kill_and_after_rebuilding() {
     check(&engine, late);
 }
 
-/// Dead bytes are those of the records as they are stored, so that collection finds all of them.
+/// The dead bytes are counted from the stored sizes of the records, so that collection finds all of
+/// them.
 #[test]
 fn dead_bytes_are_exact_with_compressed_values() {
     let files = SimulatedFileSystem::new();
@@ -140,9 +141,9 @@ fn dead_bytes_are_exact_with_compressed_values() {
     check(&engine, table);
 }
 
-/// Blocks of one table are packed, those of its neighbours are not.
+/// The blocks of one table are compressed, and those of the tables next to it are not.
 #[test]
-fn blocks_are_packed_by_table() {
+fn blocks_are_compressed_by_table() {
     let sizes = [Compression::None, Compression::Lz4].map(|block_compression| {
         let files = SimulatedFileSystem::new();
         let engine = open(&files).unwrap();
@@ -162,7 +163,8 @@ fn blocks_are_packed_by_table() {
     assert!(sizes[1] < sizes[0], "{sizes:?}");
 }
 
-/// Heads count for the memory of a batch, and what is too much is refused and changes nothing.
+/// Heads count towards the memory of a batch. A batch that is too large is refused and changes
+/// nothing.
 #[test]
 fn a_batch_beyond_the_memory_of_a_memtable_is_refused() {
     let (_files, engine, table) = open_new(small);

@@ -1,4 +1,4 @@
-//! New connections: accepted by the first event loop, each for the loop that has fewest.
+//! Accepts new connections, on the first event loop, and gives each to the loop with the fewest.
 
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -13,19 +13,19 @@ use crate::cuts::Cut;
 use crate::listener::Listener;
 use crate::shared::Shared;
 
-/// The pace of a connection within one machine. There is nothing between its ends that could be
-/// congested, and the setting of a system for its networks (BBR, say) keeps a timer for each
+/// The congestion control of a connection within one machine. Nothing between its ends can be
+/// congested, and the system's default for real networks (BBR, for example) keeps a timer for each
 /// packet.
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
-/// Connections accepted before those that are open are served again.
+/// The most connections accepted from a listener before open connections are served again.
 const ACCEPTS_MAX: usize = 1_024;
 
 /// A connection that was accepted.
 pub(crate) struct Accepted {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) seat: Seat,
-    /// The loop that it is for; it counts among its connections already.
+    /// The index of the loop that will own it; it is already counted among that loop's connections.
     pub(crate) owner: usize,
 }
 
@@ -33,9 +33,9 @@ pub(crate) struct Accepted {
 pub(crate) struct Acceptor {
     listeners: Vec<Listener>,
     clients: Clients,
-    /// A descriptor that is given up for a moment where there is no other.
+    /// A spare descriptor: it is closed for a moment to accept a connection when there is no other.
     spare: Option<OwnedFd>,
-    /// There may be more to accept, of which no event will remind us.
+    /// True if there may be more to accept, for which no further event will come.
     is_pending: bool,
 }
 
@@ -45,7 +45,7 @@ impl Acceptor {
         Acceptor { listeners, clients: Clients::default(), spare, is_pending: false }
     }
 
-    /// True if the last look left connections to accept.
+    /// True if the last call of [`Acceptor::accept`] may have left connections.
     pub(crate) fn is_pending(&self) -> bool {
         self.is_pending
     }
@@ -106,8 +106,8 @@ impl Acceptor {
         Some(Accepted { socket, seat, owner })
     }
 
-    /// Accepts a connection by the descriptor that is spared for it, and closes it: its client
-    /// would wait in vain otherwise. False if that cannot be.
+    /// Accepts a connection with the spare descriptor, and closes it: else its client would wait in
+    /// vain. False if that fails.
     fn turn_away(&mut self, place: usize, shared: &Shared) -> bool {
         if self.spare.take().is_none() {
             self.spare = spare_descriptor();
@@ -131,18 +131,19 @@ fn spare_descriptor() -> Option<OwnedFd> {
     std::fs::File::open("/dev/null").ok().map(OwnedFd::from)
 }
 
-/// The most descriptors that this process may have open; none if there is no bound.
+/// The most descriptors that this process may have open; none if there is no limit.
 #[must_use]
 pub fn descriptors_max() -> Option<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Sets the options of a new connection's socket, if it is one of TCP. A socket that does not take
-/// one still works.
+/// Sets the options of a new connection's socket. `peer` is none for a Unix socket, which needs no
+/// options. A failure is ignored: the socket works without an option.
 pub(crate) fn tune(socket: &TcpStream, peer: Option<IpAddr>) {
     let Some(peer) = peer else { return };
-    // Without it, a response in two writes waits for the client's delayed acknowledgement.
+    // Without `TCP_NODELAY`, a response in two writes waits for the client's delayed
+    // acknowledgement.
     let _ = socket.set_nodelay(true);
     if peer.to_canonical().is_loopback() {
         let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);

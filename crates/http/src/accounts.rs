@@ -1,4 +1,4 @@
-//! The accounts of the requests of one event loop.
+//! The accounts of the requests of one event loop: their timelines and facts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,24 +11,25 @@ use crate::output::{Output, SpareQueues};
 use crate::shared::Shared;
 use crate::tls::TlsMeter;
 
-/// The readings that the requests of one turn share.
+/// The clock readings that the requests of one turn share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// The wake-up.
+    /// The moment of the wake-up.
     pub(crate) woke: Ticks,
     /// The moment at which the loop turned to this connection.
     pub(crate) attended: Ticks,
     /// The end of the last read.
     pub(crate) received: Ticks,
-    /// The end of the wait for what was read before it.
+    /// The end of the wait for requests that were read before this one; none without such a wait.
     pub(crate) waited_until: Option<Ticks>,
-    /// Ticks that the connection had spent decrypting before the wake-up, and until now.
+    /// Ticks that the connection had spent decrypting before the wake-up.
     pub(crate) decrypted_before: u64,
+    /// Ticks that the connection has spent decrypting until now.
     pub(crate) decrypted: u64,
 }
 
 impl Turn {
-    /// A turn in which nothing was read yet.
+    /// The readings of a turn in which nothing was read yet.
     #[inline]
     pub(crate) fn at(woke: Ticks, attended: Ticks) -> Turn {
         let (received, waited_until) = (attended, None);
@@ -36,7 +37,7 @@ impl Turn {
     }
 }
 
-/// The readings at the first byte of a request.
+/// The clock readings at the first byte of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     pub(crate) arrived: Ticks,
@@ -46,14 +47,14 @@ pub(crate) struct Begun {
 }
 
 impl Begun {
-    /// A request whose first byte came with the wake-up of `turn`.
+    /// The readings of a request whose first byte came with the wake-up of `turn`.
     #[inline]
     pub(crate) fn of(turn: &Turn) -> Begun {
         Begun { arrived: turn.woke, attended: turn.attended, decrypted: turn.decrypted_before }
     }
 }
 
-/// The readings at the last byte of a request.
+/// The clock readings at the last byte of a request, and its length.
 pub(crate) struct Arrival {
     begun: Begun,
     received: Ticks,
@@ -64,7 +65,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// A request of so many bytes that is complete with `turn`.
+    /// The readings of a request of `bytes` bytes that is complete with `turn`.
     #[inline]
     pub(crate) fn of(begun: Begun, turn: &Turn, bytes: usize) -> Arrival {
         let Turn { received, waited_until, decrypted, .. } = *turn;
@@ -79,8 +80,8 @@ pub(crate) struct Trace {
     pub(crate) facts: RequestFacts,
 }
 
-/// The number of a loop's nth request: the loop's index above, so that loops need not agree on a
-/// counter.
+/// The number of a loop's nth request. The loop's index is in the upper bits, so that loops need no
+/// shared counter.
 pub(crate) fn request_number(index: usize, request: u64) -> u64 {
     (index as u64) << 48 | request
 }
@@ -130,12 +131,12 @@ impl Accounts {
         &self.recorder
     }
 
-    /// The recorder, and the count of requests, which links of the service share.
+    /// The recorder, and the count of requests, for the links of the service.
     pub(crate) fn recorder_and_requests(&mut self) -> (&Recorder, &mut u64) {
         (&self.recorder, &mut self.requests)
     }
 
-    /// Reads the clock for the account.
+    /// Reads the clock for an account, and keeps the reading as the last one.
     #[inline]
     pub(crate) fn read_clock(&mut self) -> Ticks {
         self.last = self.recorder.now();
@@ -153,18 +154,18 @@ impl Accounts {
         self.last = at;
     }
 
-    /// The last reading, also where accounting is off.
+    /// The last reading; the current time if accounting is off.
     #[inline]
     pub(crate) fn now(&self) -> Ticks {
         if self.recorder.is_on() { self.last } else { self.clock.now() }
     }
 
-    /// Counts one request more, or one less, among those in flight.
+    /// Adds one request to the count of those in flight.
     pub(crate) fn count_in_flight(&self) {
         self.shared.requests_in_flight.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// See [`Accounts::count_in_flight`].
+    /// Takes one request off the count of those in flight.
     pub(crate) fn uncount_in_flight(&self) {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -190,20 +191,20 @@ impl Accounts {
         Trace { timeline, facts }
     }
 
-    /// Ends the account of a response that is encoded, but for its last stamp.
+    /// Ends the account of a response that is encoded, except for its last stamp.
     #[inline]
     pub(crate) fn seal(&mut self, trace: &mut Trace) -> Option<Record> {
         self.last = trace.timeline.stamp(Stamp::Encoded);
         self.recorder.seal(&trace.timeline, trace.facts)
     }
 
-    /// Has a response wait in `output`, up to `end` of the bytes behind it.
+    /// Queues a response in `output`; it ends at `end` of the bytes behind the unsent ones.
     #[inline]
     pub(crate) fn finish(&mut self, output: &mut Output, record: Option<Record>, end: usize) {
         output.finish(record, end, &mut self.queues);
     }
 
-    /// Records the responses within the first `sent` bytes of `output`, which are out.
+    /// Records the responses that end within the first `sent` bytes of `output`, which are out.
     #[inline]
     pub(crate) fn note_sent(&mut self, output: &mut Output, sent: usize, is_encrypted: bool) {
         let (written, recorder) = (self.read_clock(), &self.recorder);
@@ -223,7 +224,7 @@ impl Accounts {
         self.recorder.record(&trace.timeline, trace.facts);
     }
 
-    /// Records a request that ends now, whose response is encoded and not out.
+    /// Records a request that ends now, although its response is encoded and not out.
     pub(crate) fn end_sealed(&self, record: &mut Record, outcome: u8) {
         record.facts.outcome = outcome;
         self.recorder.record_sealed(record, self.clock.now());

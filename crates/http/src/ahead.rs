@@ -1,9 +1,9 @@
-//! Requests that became readable together are read together, and answered afterwards.
+//! Reads the connections that became readable together first, and answers them afterwards.
 //!
-//! Between two system calls of the network, a request's own code finds its caches emptied: parsing,
-//! finding and answering took a third less time where several requests followed each other without
-//! one (docs/lab/2026-11-24-request-path.md). So the connections of one wake-up are read first, one
-//! after the other, then their requests are answered, and then the answers are written
+//! A network system call evicts a request's own code and data from the processor's caches: parsing,
+//! look-up and answering took a third less time if several requests followed each other without a
+//! system call (docs/lab/2026-11-24-request-path.md). So the connections of one wake-up are read,
+//! one after the other, then their requests are answered, and then the answers are written
 //! ([`crate::batch`]). The time that a request waits meanwhile for those before it is part of its
 //! `queue`.
 
@@ -13,27 +13,27 @@ use crate::accounts::Turn;
 use crate::connection::Connection;
 use crate::limits::{AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, READ_BYTES_MAX};
 
-/// Reads that are yet to be answered.
+/// The reads that are not answered yet, and their buffer.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     pub(crate) reads: Vec<Read>,
-    /// Their bytes, one behind the other; without any length until there are some.
+    /// The bytes of the reads, one behind the other; empty until first needed.
     pub(crate) buffer: Vec<u8>,
     used: usize,
 }
 
-/// The read of one connection. It is out of its slot until it has had its turn.
+/// The read of one connection, which is out of its slot until it has had its turn.
 pub(crate) struct Read {
     pub(crate) slot: usize,
     pub(crate) connection: Box<Connection>,
     pub(crate) range: Range<usize>,
-    /// More may be there already.
+    /// True if more bytes may be available.
     pub(crate) filled: bool,
     pub(crate) turn: Turn,
 }
 
 impl ReadAhead {
-    /// Buffers of an earlier use.
+    /// Makes an empty list that reuses the buffers of an earlier one.
     pub(crate) fn reusing(reads: Vec<Read>, buffer: Vec<u8>) -> ReadAhead {
         ReadAhead { reads, buffer, used: 0 }
     }
@@ -44,7 +44,7 @@ impl ReadAhead {
         self.reads.len() >= AHEAD_CONNECTIONS_MAX || left < AHEAD_BYTES_MIN
     }
 
-    /// Room for the next read.
+    /// The free part of the buffer, for the next read.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.buffer.is_empty() {
@@ -53,7 +53,7 @@ impl ReadAhead {
         &mut self.buffer[self.used..]
     }
 
-    /// Keeps a connection whose read has brought `count` bytes to that room.
+    /// Adds a connection whose read has put `count` bytes into [`ReadAhead::room`].
     #[inline]
     pub(crate) fn add(
         &mut self,

@@ -1,10 +1,10 @@
-//! Responses of one wake-up, written together.
+//! Batches of responses: those of one wake-up are written together.
 //!
-//! A system call costs less when the one before it was of the same kind: its code and data are in
-//! the processor's caches still. And a client with many connections that is woken by the first
-//! response finds the others by the time it looks. So the responses to connections that became
-//! readable together are gathered, and written when all are read; a bare loop with 64 busy
-//! connections saves a seventh of a request's processor time by it
+//! A system call costs less if the one before it was of the same kind, because its code and data
+//! are still in the processor's caches. And a client with many connections, which is woken by the
+//! first response, finds the others by the time it looks. So the responses to connections that
+//! became readable together are gathered, and written after all requests are answered. This saves a
+//! bare loop with 64 busy connections a seventh of a request's processor time
 //! (docs/lab/2026-11-24-request-path.md).
 
 use std::ops::Range;
@@ -14,15 +14,15 @@ use pellucid_clock::{Clock, Ticks};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX, BATCH_PAUSE_MAX};
 use crate::mailbox::ConnectionId;
 
-/// The responses that are to be written together, one connection's after the other's.
+/// A batch of responses, ordered by connection.
 pub(crate) struct Batch {
-    /// Others are to come in this wake-up: responses may wait.
+    /// True if responses may wait, because others will follow in this wake-up.
     is_open: bool,
-    /// It is to be written before anything is added.
+    /// True if the batch must be written before anything is added.
     is_full: bool,
     pub(crate) out: Vec<u8>,
     parts: Vec<(ConnectionId, Range<usize>)>,
-    /// The time of the first of them.
+    /// The time at which the first part was added.
     begun: Ticks,
     pause_ticks: u64,
 }
@@ -44,7 +44,7 @@ impl Batch {
         self.is_full
     }
 
-    /// Has responses wait from now on, or no longer; says how it was before.
+    /// Sets whether responses may wait from now on; returns the previous value.
     pub(crate) fn open(&mut self, is_open: bool) -> bool {
         std::mem::replace(&mut self.is_open, is_open)
     }

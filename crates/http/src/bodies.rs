@@ -1,8 +1,8 @@
 //! Memory for request bodies that are coming in.
 //!
-//! A body takes it as its bytes arrive, whatever length it was declared with: from what all bodies
-//! may have, from the server's memory, and from what its connection, its address and its account
-//! may have. One that comes with its head in one read takes none.
+//! A body takes memory as its bytes arrive, independent of its declared length. It takes from
+//! several budgets at once: those of its connection, its address, its account, all bodies together,
+//! and the server. A body that comes with its head in one read takes none.
 
 use pellucid_budget::{Budget, Share};
 use pellucid_clock::{Clock, Ticks};
@@ -10,18 +10,18 @@ use pellucid_clock::{Clock, Ticks};
 use crate::limits::{BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN};
 use crate::refusal::Refusal;
 
-/// The memory of one body, until it is dropped.
+/// The memory that one body holds, until this is dropped, and the time by which more must arrive.
 pub(crate) struct BodyHold {
-    /// Its shares of the budgets, each with what a refusal calls it.
+    /// The shares of the budgets, each with its name in a refusal.
     shares: Vec<(Share, &'static str)>,
     held_bytes: usize,
-    /// The moment by which more of it has to be here.
+    /// The moment by which more of the body must arrive.
     due: Ticks,
     exchange_ticks: u64,
 }
 
 impl BodyHold {
-    /// Nothing yet, of the budgets that there are. The body may be late by `exchange_ticks`.
+    /// A hold of zero bytes from each of `budgets`. The body may pause for `exchange_ticks`.
     pub(crate) fn new(
         budgets: &[(Option<&Budget>, &'static str)],
         exchange_ticks: u64,
@@ -35,8 +35,8 @@ impl BodyHold {
         BodyHold { shares, held_bytes: 0, due, exchange_ticks }
     }
 
-    /// Makes room for `more` bytes at the end of `buffer`, of a body that ends at `end_bytes` if
-    /// that is known. The buffer doubles, as far as there is memory for that.
+    /// Makes room for `more` bytes at the end of `buffer`. `end_bytes` is the final length of the
+    /// body, if it is known. The capacity doubles if there is memory for that.
     pub(crate) fn grow(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -57,7 +57,7 @@ impl BodyHold {
         buffer.try_reserve_exact(spare).map_err(|_| Refusal::BodiesFull("to this server"))
     }
 
-    /// Takes memory until it holds `bytes`: of every budget or of none.
+    /// Takes memory until `bytes` are held: from every budget, or from none.
     fn take(&mut self, bytes: usize) -> Result<(), Refusal> {
         let more = bytes.saturating_sub(self.held_bytes);
         for at in 0..self.shares.len() {
@@ -72,8 +72,9 @@ impl BodyHold {
         Ok(())
     }
 
-    /// Notes that `bytes` arrived, of one body among `bodies` that share a connection: they earn it
-    /// the time that they take at the least rate, and never more than it may be late.
+    /// Notes that `bytes` arrived. They extend the due time by the time that they take at the
+    /// lowest rate, but never beyond the longest pause from now. `bodies` share the rate of the
+    /// connection.
     pub(crate) fn note_arrived(&mut self, bytes: usize, bodies: usize, clock: &Clock, now: Ticks) {
         let bytes = (bytes as u64).saturating_mul(bodies as u64);
         let earned_ns = bytes.saturating_mul(1_000_000_000) / BODY_BYTES_PER_SECOND_MIN;
@@ -81,7 +82,7 @@ impl BodyHold {
         self.due = Ticks(self.due.0.saturating_add(clock.ticks(earned_ns)).min(latest));
     }
 
-    /// True if more of the body would have to be here.
+    /// True if the body is overdue.
     pub(crate) fn is_late(&self, now: Ticks) -> bool {
         now > self.due
     }
@@ -102,9 +103,9 @@ mod tests {
         BodyHold::new(&budgets, 0, Ticks(0))
     }
 
-    /// The declared length was taken at once.
+    /// Regression: the memory of the declared length was taken at once.
     #[test]
-    fn a_body_takes_what_has_arrived_and_gives_it_back() {
+    fn a_body_takes_memory_as_it_arrives_and_gives_it_back() {
         let (all, own) = (Budget::new(10 * MIB), Budget::new(8 * MIB));
         let (mut body, mut buffer) = (hold(&[&all, &own]), Vec::new());
         for _ in 0..32 {
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_to_the_end_of_a_budget_and_not_beyond_its_own() {
+    fn a_body_grows_up_to_its_smallest_budget() {
         let (all, own) = (Budget::new(10 * MIB), Budget::new(5 * MIB));
         let (mut body, mut buffer) = (hold(&[&all, &own]), vec![0; 3 * MIB]);
         body.grow(&mut buffer, MIB, None).unwrap();
@@ -137,9 +138,9 @@ mod tests {
         assert_eq!(buffer.capacity(), 30_000, "no more than the declared end");
     }
 
-    /// A body of 1 GiB that stood still had eighteen hours.
+    /// Regression: a stalled body of 1 GiB was cut only after eighteen hours.
     #[test]
-    fn time_is_earned_by_what_arrives_and_not_saved() {
+    fn arriving_bytes_extend_the_due_time_up_to_the_longest_pause() {
         let clock = Clock::monotonic();
         let at = |seconds: u64| Ticks(clock.ticks(seconds * 1_000_000_000));
         let exchange_ticks = clock.ticks(Duration::from_secs(30).as_nanos() as u64);

@@ -1,4 +1,4 @@
-//! The client's end of a connection, as its requests and their bodies know it.
+//! The client of a connection: its identity, its address, and the budget of its bodies.
 
 use std::net::IpAddr;
 
@@ -10,14 +10,14 @@ use crate::clients::Seat;
 use crate::mailbox::ConnectionId;
 use crate::shared::Shared;
 
-/// The client's end of a connection.
+/// The client of a connection.
 pub(crate) struct Caller {
     pub(crate) id: ConnectionId,
-    /// Number of the connection on this server, for the account.
+    /// The number of the connection on this server, for the account.
     pub(crate) number: u32,
-    /// Its place among the connections of its address.
+    /// The place among the connections of the client's address.
     seat: Seat,
-    /// For the bodies of this connection together; none before the first of them.
+    /// The budget of all bodies of this connection; none before the first of them.
     bodies: Option<Budget>,
     pub(crate) is_encrypted: bool,
 }
@@ -32,7 +32,8 @@ impl Caller {
         self.seat.address()
     }
 
-    /// Begins to take in a body that may come, `account`'s if that is known.
+    /// Makes the hold for a body that was admitted. `account` is the budget of the sender's
+    /// account, if that is known.
     pub(crate) fn hold_body(
         &mut self,
         account: Option<&Budget>,

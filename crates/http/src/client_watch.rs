@@ -1,19 +1,18 @@
-//! Clients that are gone before their requests are answered.
+//! Detects clients that are gone before their requests are answered.
 //!
 //! A request that was handed over may take minutes, and nobody reads from its connection meanwhile.
-//! Its work need not go on for nobody.
+//! When its client is gone, its work can be stopped.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 
-/// Tells whether the client of a request that was handed over is gone: its connection was reset,
-/// closed or cut, or its stream of HTTP/2 was.
+/// Tells whether the client of a request that was handed over is gone: its connection, or its
+/// HTTP/2 stream, was reset, closed or cut.
 ///
-/// A client that only says that it sends no more (FIN) looks like one that has closed its socket.
-/// For [`crate::HALF_CLOSE_GRACE`] it is taken for one that waits for its answer, and then for one
-/// that is gone.
+/// A client that has only closed its sending side (FIN) looks like one that has closed its socket.
+/// It counts as waiting for its answer for [`crate::HALF_CLOSE_GRACE`], and then as gone.
 #[derive(Clone, Default)]
 pub struct ClientWatch(Arc<Mutex<State>>);
 
@@ -22,7 +21,7 @@ enum State {
     /// The client is there.
     #[default]
     There,
-    /// It is there, and this is to be done once it is not.
+    /// The client is there; this is called when it is gone.
     Watched(Box<dyn FnOnce() + Send>),
     Gone,
 }
@@ -34,9 +33,8 @@ impl ClientWatch {
         matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone)
     }
 
-    /// Has `call` called once, when the client is gone, by the event loop: so it must not block.
-    /// If the client is gone already, it is called now. It takes the place of what was to be called
-    /// before.
+    /// Registers `call`, which the event loop calls once, when the client is gone; it must not
+    /// block. If the client is gone already, calls it now. Replaces a `call` registered before.
     pub fn when_gone(&self, call: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(*state, State::Gone) {
@@ -47,7 +45,7 @@ impl ClientWatch {
         call();
     }
 
-    /// Tells that the client is gone.
+    /// Notes that the client is gone, and calls the registered function.
     pub(crate) fn tell(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *state, State::Gone);
@@ -70,7 +68,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn what_is_to_be_done_is_done_once() {
+    fn the_last_registered_call_is_called_once() {
         let (watch, count) = (ClientWatch::default(), Arc::new(AtomicUsize::new(0)));
         let add = |amount| {
             let count = Arc::clone(&count);

@@ -1,7 +1,7 @@
 //! Clients by their addresses, and the share that each has of the connections and of memory.
 //!
-//! The loop that accepts owns the table, so that it needs no lock. A connection holds its place
-//! itself, on whichever loop it is: the place is free once the connection is dropped.
+//! The loop that accepts owns the table, so that it needs no lock. Each connection holds its
+//! [`Seat`], on any loop; the seat is free once the connection is dropped.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,13 +12,13 @@ use pellucid_budget::Budget;
 
 use crate::limits::Limits;
 
-/// An address as limits know it. Of IPv6 it is the network of 64 bits, within which one client has
-/// any address that it likes.
+/// The key under which limits count a client: an IPv4 address, or an IPv6 /64 network, within which
+/// one client can choose any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Network {
     V4(Ipv4Addr),
     V6(u64),
-    /// This machine, by the files of sockets.
+    /// All Unix sockets of this machine.
     Unix,
 }
 
@@ -32,7 +32,7 @@ impl Network {
     }
 }
 
-/// The holdings of the connections of one address together.
+/// The counts of one client: its connections, and the memory of its bodies.
 #[derive(Debug)]
 struct Client {
     connections: AtomicUsize,
@@ -47,7 +47,7 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// The address that the connection is from; none of a Unix socket.
+    /// The address that the connection comes from; none for a Unix socket.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.address
     }
@@ -71,8 +71,8 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// A place for a connection from `address`, if that has not too many. Unix sockets are, all
-    /// together, as one address of loopback.
+    /// Gives a place to a connection from `address`; none if the limit of that address is reached.
+    /// All Unix sockets together have the limit of one loopback address.
     pub(crate) fn seat(&mut self, address: Option<IpAddr>, limits: &Limits) -> Option<Seat> {
         let is_local = address.is_none_or(|address| address.to_canonical().is_loopback());
         let connections_max = match is_local {
@@ -83,7 +83,8 @@ impl Clients {
             let bodies = Budget::new(limits.body_bytes_per_address);
             Arc::new(Client { connections: AtomicUsize::new(0), bodies })
         });
-        // Only this thread adds to it.
+        // Only this thread increments the count, so that the check and the addition need not be one
+        // atomic step.
         if client.connections.load(Ordering::Relaxed) >= connections_max {
             return None;
         }
@@ -101,7 +102,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// One address could have all connections.
+    /// Regression: one address could take all connections.
     #[test]
     fn each_address_has_its_own_places() {
         let limits = Limits { connections_per_address: 2, ..Limits::default() };
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_sockets_are_bounded_together_as_an_address_of_loopback_is() {
+    fn unix_sockets_share_the_limit_of_one_loopback_address() {
         let limits =
             Limits { connections_per_address: 1, connections_of_loopback: 3, ..Limits::default() };
         let mut clients = Clients::default();

@@ -1,9 +1,8 @@
 //! Compressed responses (RFC 9110, section 8.4), for clients that ask for them.
 //!
-//! Compressing costs far more than all else that is done for a small response, and saves nothing
-//! there: a body of 60 bytes that was compressed took a server most of its time once. So only
-//! bodies from a size on are, which an operator sets, and what is longer than one piece is
-//! compressed piece by piece, between the requests of other connections.
+//! For a small response, compression costs far more than all other work, and saves nothing. So only
+//! bodies from a configurable size on are compressed. A body longer than one piece is compressed
+//! piece by piece, between the requests of other connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,19 +14,19 @@ use crate::body_source::{BodySource, Filled};
 use crate::limits::{COMPRESSED_STREAMS_MAX, READ_BYTES_MAX};
 use crate::tls::add;
 
-/// The beginning of a gzip member: no name, no time, the fastest way, an unknown system (RFC 1952).
+/// The header of a gzip member: no name, no time, the fastest level, an unknown system (RFC 1952).
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
-/// Bytes that the output has room for at a time.
+/// Free bytes that the output gets before each step of the compressor.
 const STEP_BYTES: usize = 16 * 1024;
-/// A weight of one, in the thousandths that a client may tell apart.
+/// The weight 1.0 of `Accept-Encoding`, in thousandths.
 const WHOLE: u16 = 1_000;
 
 /// A content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// RFC 1952.
+    /// `gzip`: the format of RFC 1952.
     Gzip,
-    /// RFC 1950.
+    /// `deflate`: the zlib format of RFC 1950.
     Deflate,
 }
 
@@ -41,8 +40,8 @@ impl Coding {
         }
     }
 
-    /// The coding that a client prefers, by its `Accept-Encoding`; nothing if it wants none, or
-    /// likes the plain body better.
+    /// The coding that a client prefers, by its `Accept-Encoding`; none if it accepts none, or
+    /// prefers the plain body.
     pub(crate) fn preferred(value: &[u8]) -> Option<Coding> {
         let (mut gzip, mut deflate, mut plain, mut others) = (None, None, None, None);
         for item in value.split(|byte| *byte == b',') {
@@ -68,8 +67,8 @@ impl Coding {
     }
 }
 
-/// Takes the coding off the inner part of an entity tag: a compressed body has the tag of the plain
-/// one, `+`, and the name of its coding.
+/// Splits the text between the quotes of an entity tag into the tag of the plain body and the
+/// coding. The tag of a compressed body is that of the plain one, `+`, and the name of its coding.
 #[must_use]
 pub fn plain_tag(inner: &[u8]) -> (&[u8], Option<Coding>) {
     let plain = |coding: Coding| inner.strip_suffix(coding.name().as_bytes())?.strip_suffix(b"+");
@@ -78,7 +77,7 @@ pub fn plain_tag(inner: &[u8]) -> (&[u8], Option<Coding>) {
     found.unwrap_or((inner, None))
 }
 
-/// The weight that `q=…` names; what is malformed counts as zero.
+/// The weight of a parameter `q=…`; none for other parameters. A malformed weight counts as zero.
 fn weight_of(parameter: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(parameter).ok()?;
     let (name, value) = text.split_once('=')?;
@@ -94,15 +93,15 @@ fn weight_of(parameter: &[u8]) -> Option<u16> {
 pub struct CompressionFigures {
     /// Responses that were compressed.
     pub responses: u64,
-    /// Bytes before.
+    /// Bytes of their bodies before compression.
     pub plain_bytes: u64,
-    /// Bytes after.
+    /// Bytes of their bodies after compression.
     pub compressed_bytes: u64,
-    /// Time that it took, part of the phase `encode`.
+    /// Time spent compressing, part of the phase `encode`.
     pub compress_ns: u64,
 }
 
-/// The figures of one event loop, which alone adds to them.
+/// The counters of one event loop; only that loop adds to them.
 #[derive(Debug, Default)]
 struct LoopMeter {
     responses: AtomicU64,
@@ -111,7 +110,7 @@ struct LoopMeter {
     ticks: AtomicU64,
 }
 
-/// The figures of all event loops, and their clock.
+/// The counters of all event loops, with the clock of their ticks.
 pub(crate) struct CompressionMeter {
     clock: Clock,
     loops: Vec<LoopMeter>,
@@ -147,11 +146,11 @@ impl CompressionMeter {
     }
 }
 
-/// Compresses one body after the other.
+/// A compressor that is reused for one body after another.
 struct Deflater {
     coding: Coding,
     compress: Compress,
-    /// Of what went in, for gzip.
+    /// The checksum of the plain bytes, for gzip.
     crc: Crc,
     is_begun: bool,
 }
@@ -163,7 +162,7 @@ impl Deflater {
         Deflater { coding, compress, crc: Crc::new(), is_begun: false }
     }
 
-    /// Appends to `out` what comes of `input`; after the last, another body may begin.
+    /// Appends the compressed `input` to `out`. After the last piece, another body may begin.
     fn push(&mut self, input: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let is_gzip = self.coding == Coding::Gzip;
         if is_gzip {
@@ -173,7 +172,7 @@ impl Deflater {
             self.crc.update(input);
         }
         self.is_begun = true;
-        // A piece that is not the last goes out whole, so that the client sees it now.
+        // Each piece is flushed, so that the client can decode it at once.
         let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
         let mut rest = input;
         loop {
@@ -209,7 +208,7 @@ impl Deflater {
 pub(crate) struct Compressor {
     meter: Arc<CompressionMeter>,
     index: usize,
-    /// For bodies of one piece, made when first needed: each takes some 300 KiB.
+    /// The compressors for bodies of one piece, made when first needed: each takes some 300 KiB.
     gzip: Option<Deflater>,
     deflate: Option<Deflater>,
     out: Vec<u8>,
@@ -220,7 +219,7 @@ impl Compressor {
         Compressor { meter, index, gzip: None, deflate: None, out: Vec::new() }
     }
 
-    /// A whole body, compressed, and the ticks that it took.
+    /// Compresses a complete body. Returns the compressed bytes, and the ticks that it took.
     pub(crate) fn whole(&mut self, coding: Coding, body: &[u8]) -> (&[u8], u64) {
         let begun = self.meter.clock.now();
         self.out.clear();
@@ -235,7 +234,7 @@ impl Compressor {
         (&self.out, ticks)
     }
 
-    /// Room for a body that is compressed piece by piece, if there is some.
+    /// A permit to compress a body piece by piece; none if [`COMPRESSED_STREAMS_MAX`] are in use.
     pub(crate) fn permit(&self) -> Option<StreamPermit> {
         let permit = StreamPermit { meter: Arc::clone(&self.meter), index: self.index };
         // Dropping the permit gives it back.
@@ -244,7 +243,7 @@ impl Compressor {
     }
 }
 
-/// Room for one body that is compressed piece by piece.
+/// The permit to compress one body piece by piece; dropping it frees the place.
 pub(crate) struct StreamPermit {
     meter: Arc<CompressionMeter>,
     index: usize,
@@ -257,7 +256,7 @@ impl Drop for StreamPermit {
 }
 
 impl StreamPermit {
-    /// The body of `source`, compressed.
+    /// Wraps `source`, so that its body is compressed.
     pub(crate) fn compress(
         self,
         coding: Coding,
@@ -272,7 +271,7 @@ impl StreamPermit {
 struct CompressedBody {
     source: Box<dyn BodySource>,
     deflater: Deflater,
-    /// Room for a piece of the source.
+    /// The buffer for a plain piece of the source.
     piece: Vec<u8>,
     /// Ticks that compressing took so far.
     ticks: u64,
@@ -306,7 +305,7 @@ impl BodySource for CompressedBody {
     }
 }
 
-/// A body that is there, brought in pieces.
+/// A complete body as a source, which delivers it in pieces.
 pub(crate) struct WholeBody {
     body: Vec<u8>,
     sent_bytes: usize,
@@ -337,7 +336,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_client_gets_what_it_likes_best() {
+    fn the_preferred_coding_follows_the_weights() {
         use Coding::{Deflate, Gzip};
         for (value, coding) in [
             ("", None),
@@ -370,10 +369,9 @@ mod tests {
         plain
     }
 
-    /// Bodies that cannot be compressed, and others, in one piece and in many, one body after
-    /// another.
+    /// Covers incompressible and other bodies, in one piece and in several, one body after another.
     #[test]
-    fn bodies_come_back_as_they_were() {
+    fn compressed_bodies_round_trip() {
         let noise: Vec<u8> =
             (0..200_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
         for coding in [Coding::Gzip, Coding::Deflate] {

@@ -30,16 +30,16 @@ use crate::socket::Received;
 use crate::transport::{Closed, Step, Transport, is_longer};
 use crate::workspace::{Workspace, empty};
 
-/// The time for which the client's leftovers are read after a refusal.
+/// The longest time for which input is read and thrown away after a refusal.
 const LINGER: Duration = Duration::from_secs(2);
-/// The time that a client of HTTP/2 has to leave after it was told to.
+/// The time that an HTTP/2 client has to close the connection after GOAWAY.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// The protocol of a connection, and its state.
 enum Protocol {
     Http1(Http1),
     Http2(Box<Http2>),
-    /// There is nothing left but to close.
+    /// The protocol is done: only the output and the closing of the connection are left.
     Ended(Closing),
     /// The last response is out; all that the client still sends is thrown away for a while,
     /// because closing at once would make the kernel discard the response.
@@ -54,11 +54,12 @@ pub(crate) struct Connection {
     caller: Caller,
     transport: Transport,
     protocol: Protocol,
-    /// Its responses wait in the batch of this wake-up.
+    /// True if responses of this connection wait in the batch of this wake-up.
     is_batched: bool,
-    /// Its TLS handshake waits for its turn.
+    /// True if the TLS handshake of this connection waits for its turn.
     pub(crate) is_queued: bool,
-    /// The number by which profiles know the incomplete request, if it was sampled; or zero.
+    /// The number under which profiles have samples of the incomplete request; zero if there are
+    /// none.
     early: u64,
 }
 
@@ -81,7 +82,7 @@ impl Connection {
         self.transport.is_handshaking()
     }
 
-    /// True if all that there is to do is to read the next request and to answer it.
+    /// True if the connection is idle and unencrypted: its next read may happen before its turn.
     #[inline]
     pub(crate) fn may_be_read_ahead(&self) -> bool {
         let is_idle =
@@ -93,7 +94,7 @@ impl Connection {
             && self.transport.output.has_no_responses()
     }
 
-    /// True if its next step takes so long that others have their turn first.
+    /// True if the next step takes so long that other connections have their turn first.
     #[inline]
     fn is_costly(&self) -> bool {
         match &self.protocol {
@@ -105,8 +106,8 @@ impl Connection {
         }
     }
 
-    /// True if only the socket's failure is left to be told: nothing that the client has sent will
-    /// be read, and nothing that is sent arrives.
+    /// True if the socket has failed while a request is under way: no input will be read, and no
+    /// output will arrive.
     fn is_lost(&self) -> bool {
         let is_busy = matches!(
             &self.protocol,
@@ -120,7 +121,7 @@ impl Connection {
         matches!(&self.protocol, Protocol::Http1(Http1 { stage: Stage::Leaving, .. }))
     }
 
-    /// The end of the connection, if nothing but its output is under way.
+    /// The way to close the connection, if only its output is under way.
     fn closing(&self) -> Closing {
         match &self.protocol {
             Protocol::Http1(conn) if matches!(conn.stage, Stage::Serving) => conn.closing,
@@ -129,8 +130,8 @@ impl Connection {
         }
     }
 
-    /// Does all that there is to do, as far as a turn reaches: [`Step::Again`] if that is not far
-    /// enough.
+    /// Runs one turn: does all that there is to do, in at most [`TURNS_MAX`] steps. Returns
+    /// [`Step::Again`] if more is left.
     pub(crate) fn advance<S: Service>(
         &mut self,
         work: &mut Workspace<S>,
@@ -176,8 +177,9 @@ impl Connection {
         Ok(Step::Again)
     }
 
-    /// Reads ahead of the turn of the connection, to `room`. Returns how many bytes it was, and
-    /// whether more may be there; or the result of the turn that it has had instead.
+    /// Reads into `room`, ahead of the connection's turn. Returns the number of bytes, and whether
+    /// more may be there. If the read brought no bytes, runs the turn at once and returns the
+    /// turn's result as the error.
     #[inline]
     pub(crate) fn read_ahead<S: Service>(
         &mut self,
@@ -209,7 +211,7 @@ impl Connection {
     ) -> Result<Step, Closed> {
         turn.waited_until = Some(work.dispatcher.accounts.last());
         resume_request(Phase::Parse.label(), std::mem::take(&mut self.early));
-        // A connection is read ahead where nothing precedes what it sends.
+        // Only an idle connection is read ahead, so that no input precedes these bytes.
         let used = self.answer(bytes, &turn, work);
         let taken_in = used.and_then(|used| self.take_in_rest(&bytes[used..], &turn, work));
         self.early = suspend_request();
@@ -219,7 +221,7 @@ impl Connection {
         self.go_on_after(step, work, woke)
     }
 
-    /// Does the rest behind a step that was taken outside of a turn.
+    /// Continues with a full turn after a step that was taken outside of one.
     #[inline]
     fn go_on_after<S: Service>(
         &mut self,
@@ -233,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// Reads what there is, and answers every whole request in it.
+    /// Reads the available input, and answers every complete request in it.
     fn serve<S: Service>(&mut self, work: &mut Workspace<S>, woke: Ticks) -> Result<Step, Closed> {
         let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
         if self.answer_input(&turn, work)? > 0 {
@@ -258,7 +260,7 @@ impl Connection {
         self.after_read(read, woke)
     }
 
-    /// Parses the bytes of a read, where they stand if nothing precedes them.
+    /// Parses the bytes of a read: in place if no input precedes them, else behind that input.
     #[inline]
     fn digest<S: Service>(
         &mut self,
@@ -275,7 +277,7 @@ impl Connection {
         self.answer_input(turn, work).map(|_| ())
     }
 
-    /// Takes in what is left of a read whose whole requests are answered.
+    /// Keeps the rest of a read after its complete requests were answered.
     #[inline]
     fn take_in_rest<S: Service>(
         &mut self,
@@ -290,7 +292,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers the whole requests of the input that is here. Returns how many bytes were used.
+    /// Answers the complete requests in the input. Returns how many bytes were used.
     fn answer_input<S: Service>(
         &mut self,
         turn: &Turn,
@@ -309,7 +311,7 @@ impl Connection {
         Ok(used)
     }
 
-    /// Adds to the input that is not parsed yet.
+    /// Appends `bytes` to the input that is not parsed yet.
     fn take_in<S: Service>(
         &mut self,
         bytes: &[u8],
@@ -323,8 +325,8 @@ impl Connection {
         }
     }
 
-    /// Answers the whole requests at the beginning of `bytes` and writes the answers, or has them
-    /// wait for those of other connections. Returns how many bytes were used.
+    /// Answers the complete requests at the beginning of `bytes`. Writes the answers, or puts them
+    /// into the batch. Returns how many bytes were used.
     #[inline]
     fn answer<S: Service>(
         &mut self,
@@ -352,9 +354,9 @@ impl Connection {
         Ok(used)
     }
 
-    /// Has the bytes of the batch from `begin` on wait there, the responses to this connection.
-    /// If it will be read no further, or has much to send, they are written now, unless others of
-    /// it wait before them.
+    /// Registers the bytes of the batch from `begin` on as responses of this connection. If the
+    /// connection will not be read any more, or has much to send, they are written now instead,
+    /// unless earlier responses of it wait in the batch.
     #[inline]
     fn put_in_batch<S: Service>(
         &mut self,
@@ -381,7 +383,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes the responses that waited in the batch.
+    /// Writes responses of this connection that waited in the batch.
     #[inline]
     pub(crate) fn write_batched<S: Service>(
         &mut self,
@@ -390,7 +392,7 @@ impl Connection {
     ) -> Result<(), Closed> {
         self.is_batched = false;
         let accounts = &mut work.dispatcher.accounts;
-        // A former part of it in the batch may be unsent.
+        // An earlier part of the batch for this connection may be unsent.
         let sent = match self.transport.has_unsent() {
             true => 0,
             false => self.transport.write(bytes, accounts)?,
@@ -398,7 +400,8 @@ impl Connection {
         self.transport.keep_unsent(&bytes[sent..], accounts)
     }
 
-    /// Writes the responses in `out`, or has them wait behind those of this connection that wait.
+    /// Writes the responses in `out`; if others of this connection wait in the batch, appends them
+    /// there.
     #[inline]
     fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), Closed> {
         if self.is_batched {
@@ -412,7 +415,7 @@ impl Connection {
         sent
     }
 
-    /// Goes on in HTTP/2 if the client would.
+    /// Switches to HTTP/2 if the client has chosen it.
     #[inline]
     fn switch_protocol<S: Service>(&mut self, work: &Workspace<S>) {
         let Protocol::Http1(conn) = &mut self.protocol else { return };
@@ -422,8 +425,8 @@ impl Connection {
         self.protocol = Protocol::Http2(Box::new(http2));
     }
 
-    /// Says what there is to do behind a read. One that did not fill its buffer has drained the
-    /// socket: the next byte is a new event.
+    /// Evaluates the result of a read, and returns the next step. A read that did not fill its
+    /// buffer has drained the socket: the next byte raises a new event.
     #[inline]
     fn after_read(&mut self, read: io::Result<Received>, woke: Ticks) -> Result<Step, Closed> {
         let transport = &mut self.transport;
@@ -462,7 +465,7 @@ impl Connection {
                 Ok(if more || is_open { Step::Again } else { Step::Blocked })
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                // Behind ciphertext without any text in it, the end may follow.
+                // Ciphertext that decrypts to no plaintext may be followed by the end.
                 transport.is_drained = !transport.is_ended();
                 Ok(if transport.is_drained { Step::Blocked } else { Step::Again })
             }
@@ -471,7 +474,7 @@ impl Connection {
         }
     }
 
-    /// Answers, in plain text, a client that does not know that TLS is spoken here.
+    /// Answers, without TLS, a client that sent plain text to a TLS listener.
     fn refuse_plain<S: Service>(
         &mut self,
         turn: &Turn,
@@ -482,7 +485,7 @@ impl Connection {
         self.refuse(&Refusal::PlainText, turn, work)
     }
 
-    /// Answers a request that is not whole and will not be.
+    /// Refuses a request that is incomplete and will stay so.
     fn refuse_incomplete<S: Service>(
         &mut self,
         refusal: &Refusal,
@@ -509,7 +512,7 @@ impl Connection {
         self.flush(work)
     }
 
-    /// The connection in HTTP/1.1, and its service.
+    /// The HTTP/1.1 side of the connection, with its service; none if it speaks HTTP/2.
     fn http1<'a, S: Service>(
         &'a mut self,
         work: &'a mut Workspace<S>,
@@ -520,7 +523,7 @@ impl Connection {
         Some(Http1Serving::new(conn, &mut self.caller, output, dispatcher, out))
     }
 
-    /// The connection in HTTP/2, and its service.
+    /// The HTTP/2 side of the connection, with its service; none if it speaks HTTP/1.1.
     fn http2<'a, S: Service>(
         &'a mut self,
         work: &'a mut Workspace<S>,
@@ -548,7 +551,7 @@ impl Connection {
         self.protocol = Protocol::Lingering { left_bytes: LINGER_BYTES_MAX };
     }
 
-    /// Throws away what the client goes on sending.
+    /// Reads and throws away further input of the client.
     fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, Closed> {
         let Protocol::Lingering { left_bytes } = &mut self.protocol else {
             return Ok(Step::Blocked);
@@ -564,8 +567,8 @@ impl Connection {
         }
     }
 
-    /// Reads what there is, has the protocol digest it, answers every whole request in it, and
-    /// writes.
+    /// Reads the available input, feeds it to the protocol, answers every complete request, and
+    /// writes the frames of the protocol.
     fn serve_http2<S: Service>(
         &mut self,
         work: &mut Workspace<S>,
@@ -625,7 +628,7 @@ impl Connection {
         })
     }
 
-    /// Takes in the judgement of another thread about a request whose body is to come.
+    /// Takes in another thread's decision whether the body of a request may come.
     pub(crate) fn judged(&mut self, stream: u32, admission: Admission) {
         match &mut self.protocol {
             Protocol::Http1(conn) => conn.judged(admission),
@@ -634,8 +637,8 @@ impl Connection {
         }
     }
 
-    /// Goes on with a request that was handed over: with what that brought back, or with nothing if
-    /// its code panicked.
+    /// Continues a request that was handed over, with the value that the hand-over brought back;
+    /// `later` is none if the code panicked.
     pub(crate) fn resume<S: Service>(
         &mut self,
         stream: u32,
@@ -652,8 +655,8 @@ impl Connection {
         self.flush(work)
     }
 
-    /// Does what the time asks for: ends a connection that is idle, refuses a client that is slow,
-    /// and gives up one that does not take its responses.
+    /// Enforces the time limits: ends an idle connection, refuses a request that comes in too
+    /// slowly, and cuts a client that does not take its responses.
     pub(crate) fn sweep<S: Service>(
         &mut self,
         work: &mut Workspace<S>,
@@ -684,7 +687,7 @@ impl Connection {
         }
     }
 
-    /// True if the client has all of its responses that there are.
+    /// True if the client has taken all of its responses so far.
     fn has_caught_up(&self) -> bool {
         let is_sending = match &self.protocol {
             Protocol::Http1(conn) => matches!(conn.stage, Stage::Streaming(_)),
@@ -694,8 +697,8 @@ impl Connection {
         !is_sending && !self.transport.has_unsent()
     }
 
-    /// Takes a client that has long said that it sends no more for one that is gone. The answer is
-    /// sent nevertheless, as it may be there.
+    /// Tells the watch of a waiting request that its client is gone, once the client's FIN is older
+    /// than [`HALF_CLOSE_GRACE`]. The answer is still sent, because the client may be there.
     fn tell_half_closed(&self, accounts: &Accounts, now: Ticks) {
         if let Protocol::Http1(Http1 { stage: Stage::Waiting(place), .. }) = &self.protocol
             && let Some(since) = self.transport.ended_at
@@ -792,8 +795,8 @@ impl Connection {
         self.transport.end(closing == Closing::Cleanly, accounts, outcome);
     }
 
-    /// The parts of a connection that the service takes over: socket, and input that was read
-    /// beyond the request.
+    /// Splits off what the service takes over: the socket, and the input that was read beyond the
+    /// request.
     pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
         let input = match self.protocol {
             Protocol::Http1(mut conn) => conn.take_input(),
@@ -803,17 +806,18 @@ impl Connection {
     }
 }
 
-/// The judgement of a connection by the clock.
+/// The decision of [`Connection::judge`] about a connection, by the time limits.
 enum Verdict {
     Keep,
     RefuseSlow,
     Cut(Cut),
-    /// The last of a connection that was refused before.
+    /// The linger after a refusal is over: close without a further count.
     Leave,
 }
 
-/// Tells a client of HTTP/2 to leave, if the server stops or nothing is under way for too long.
-/// True if it was told just now; an error if it has left, or cannot be told.
+/// Sends GOAWAY to an HTTP/2 client if the server stops, or if the connection is idle for too long.
+/// Returns true if that was done just now. The error is that of a connection to be closed: its time
+/// to leave is over, or it cannot be told.
 fn tell_to_leave<S: Service>(
     serving: &mut Http2Serving<'_, S>,
     progress_at: Ticks,

@@ -1,28 +1,27 @@
-//! Counts of connections that the server did not take, or ended by itself, and of streams that it
-//! gave up, by reason.
+//! Counts, by reason, the connections that the server refused or ended, and the streams that it
+//! ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The reason for which a connection was refused or ended, or a stream of one, though its client
-/// did not ask for it.
+/// The reason for which the server refused or ended a connection, or ended a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cut {
-    /// As many connections were open as may be.
+    /// The limit of open connections was reached.
     Full,
-    /// As many connections were open from its address as may be.
+    /// The limit of open connections from its address was reached.
     Address,
-    /// As many TLS handshakes waited as may.
+    /// The limit of waiting TLS handshakes was reached.
     Handshakes,
-    /// The system had no room for it.
+    /// The system had no descriptor or memory for it.
     System,
     /// The server stops.
     Stopping,
-    /// It had nothing to do for too long.
+    /// The connection was idle for too long.
     Idle,
     /// The TLS handshake took too long.
     HandshakeSlow,
-    /// A request did not come in within its time; it was answered with 408.
+    /// A request did not arrive within its time limit; it was answered with 408.
     RequestSlow,
     /// The client took nothing of a response for too long.
     ResponseStalled,
@@ -72,7 +71,7 @@ impl Cut {
     }
 }
 
-/// The count of each since the start.
+/// The counts of all reasons since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutFigures {
     refused: [u64; CUTS],
@@ -100,7 +99,8 @@ impl CutFigures {
     }
 }
 
-/// The counters, which all event loops share: they count rare events, and none of a request's work.
+/// The counters, which all event loops share: they count rare events, so that sharing costs
+/// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct CutMeter {
     refused: [AtomicU64; CUTS],

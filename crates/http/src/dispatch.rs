@@ -1,4 +1,4 @@
-//! Requests on their way to the service, and replies on their way back, whatever the protocol.
+//! Passes requests to the service and takes its replies, independent of the protocol version.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,39 +25,39 @@ use crate::request::Request;
 use crate::response::{DateLine, Manner, Outcome, Response, Target};
 use crate::service::{Applicant, Exchange, Service};
 
-/// Places that a loop keeps for the next requests that are handed over.
+/// Parking places that a loop keeps for reuse.
 const SPARE_PLACES_MAX: usize = 64;
 
-/// A request that was handed over.
+/// A request that was handed over to another thread, and waits to be completed.
 pub(crate) struct Parked {
     pub(crate) trace: Trace,
     pub(crate) manner: Manner,
-    /// Shows the request among those under way.
+    /// Shows the request among those under way, until it is dropped.
     flight: Flight,
-    /// Told when the client is gone, where somebody wants to know.
+    /// The watch that is told when the client is gone; none if nobody asked for one.
     pub(crate) watch: Option<ClientWatch>,
 }
 
-/// The place of a parked request: memory that its loop uses again for the next one.
+/// The place of a parked request: memory that its loop reuses for the next one.
 pub(crate) type ParkingPlace = Box<Option<Parked>>;
 
 /// The result of a call of the service.
 pub(crate) enum Served {
-    /// The response is finished, but for a body that is streamed.
+    /// The response is finished, except for a body that is streamed.
     Answered(Handled, Outcome),
     /// The request was handed over.
     Later(Option<ClientWatch>),
 }
 
-/// The matter of a call of the service.
+/// The input of a call of the service.
 pub(crate) enum Matter<'a, L> {
-    /// A request that is here.
+    /// A complete request.
     Request(&'a Request<'a>),
     /// The value that a hand-over brought back.
     Later(L),
 }
 
-/// The surroundings of one call of the service.
+/// The context of one call of the service.
 pub(crate) struct Call<'a> {
     pub(crate) id: ConnectionId,
     pub(crate) caller: &'a Caller,
@@ -66,18 +66,18 @@ pub(crate) struct Call<'a> {
     pub(crate) watch: Option<ClientWatch>,
 }
 
-/// The service of one event loop, with all that its replies are made with.
+/// The service of one event loop, with the resources that its replies need.
 pub(crate) struct Dispatcher<S: Service> {
     pub(crate) accounts: Accounts,
     service: S,
     mailbox: Arc<Mailbox<S::Later>>,
-    /// Actions that a turn of the service's links led to.
+    /// A buffer for the actions that a turn of the service's links led to.
     due: Vec<Due<S::Later>>,
     compressor: Compressor,
     date_line: DateLine,
     date_until: Ticks,
     spare_places: Vec<ParkingPlace>,
-    /// No connection is kept any longer than its requests.
+    /// True if the server stops: a connection is closed once its requests are answered.
     is_stopping: bool,
 }
 
@@ -130,7 +130,7 @@ impl<S: Service> Dispatcher<S> {
         }
     }
 
-    /// Bytes that the body behind this head may have.
+    /// The most bytes that the body behind this head may have.
     #[inline]
     pub(crate) fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         self.service.body_bytes_max(head)
@@ -147,7 +147,7 @@ impl<S: Service> Dispatcher<S> {
         self.service.admit(head, &Applicant { mailbox, connection: id, address })
     }
 
-    /// True if as many requests are in flight as may be.
+    /// True if the limit of requests in flight is reached.
     #[inline]
     pub(crate) fn is_overloaded(&self) -> bool {
         let shared = self.accounts.shared();
@@ -156,7 +156,8 @@ impl<S: Service> Dispatcher<S> {
     }
 
     /// Calls the service for a request, whose response goes to `target`. A panic is answered with
-    /// 500, and so is a request without a matter: the code that it was handed over to panicked.
+    /// 500. `matter` is none if the code panicked that the request was handed over to: that is
+    /// answered with 500 too.
     #[inline]
     pub(crate) fn serve(
         &mut self,
@@ -206,7 +207,7 @@ impl<S: Service> Dispatcher<S> {
             }
             Err(panicked) => {
                 if is_taken.get() {
-                    // A message of the completer is still to come, as of a request that waits.
+                    // The completer will still send its message, which is counted as in flight.
                     self.accounts.count_in_flight();
                 }
                 target.reset(begin);
@@ -263,7 +264,7 @@ impl<S: Service> Dispatcher<S> {
         response.outcome().expect("a refusal is a finished response")
     }
 
-    /// Keeps a request that was handed over.
+    /// Keeps a request that was handed over, until it is taken back.
     pub(crate) fn park(
         &mut self,
         trace: Trace,
@@ -282,7 +283,8 @@ impl<S: Service> Dispatcher<S> {
         self.accounts.recorder().send_away(&trace.timeline)
     }
 
-    /// Takes a request back whose hand-over ended; its place is used again.
+    /// Takes back a request whose hand-over ended, and keeps its place for reuse. None if the
+    /// request was ended meanwhile.
     pub(crate) fn take_back(
         &mut self,
         mut place: ParkingPlace,
@@ -303,7 +305,7 @@ impl<S: Service> Dispatcher<S> {
         self.service.outcome_of(ending)
     }
 
-    /// Ends a request that is handed over. Its place is empty from then on.
+    /// Ends a request that is handed over, and leaves its place empty.
     pub(crate) fn end_parked(&self, place: &mut ParkingPlace, ending: Ending) {
         if let Some(Parked { mut trace, watch, .. }) = place.take() {
             watch.iter().for_each(ClientWatch::tell);
@@ -336,7 +338,7 @@ impl<S: Service> Dispatcher<S> {
     }
 }
 
-/// Has `source` fill `out`. A panic breaks the body off.
+/// Calls `source` for its next piece. A panic of it is caught and ends the body as broken.
 pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> Filled {
     contain(|| source.fill(out)).unwrap_or_else(|panicked| {
         panicked.tell();
@@ -344,7 +346,7 @@ pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> 
     })
 }
 
-/// Takes memory for the part of a streamed response that its source holds until it is out.
+/// Takes memory from the budget for the bytes that the source of a streamed response holds.
 pub(crate) fn hold_source(memory: &Budget, handled: &Handled) -> Result<Option<Share>, OverBudget> {
     match handled {
         Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {

@@ -1,18 +1,18 @@
-//! Endings of requests whose responses do not get out.
+//! The ways in which a request ends before its response is sent.
 
 use crate::cuts::Cut;
 
-/// The reason for which a request ends before its response is out.
+/// The reason for which a request ends before its response is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The client has closed or reset its connection, or its stream of HTTP/2.
+    /// The client has closed or reset its connection, or its HTTP/2 stream.
     ClientGone,
-    /// The server has cut the connection, or the stream: it stops, has no memory for what the
-    /// client leaves lying, or does not bear with what the client sends.
+    /// The server has cut the connection or the stream: it stops, has no memory for unsent
+    /// responses, or the client violated the protocol.
     Cut,
-    /// The client took its response too slowly, or nothing of it.
+    /// The client took its response too slowly, or took nothing of it.
     TimedOut,
-    /// The body of the response broke off at its source.
+    /// The source of the response's body could not complete it.
     Failed,
 }
 

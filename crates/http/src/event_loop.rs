@@ -1,4 +1,5 @@
-//! The event loop: it owns its connections, and runs each request to completion on its own thread.
+//! The event loop, which owns its connections and runs each request to completion on its own
+//! thread.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -28,7 +29,7 @@ use crate::limits::{
     GATHER_PAUSE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, LINK_LOOK_READY_MIN,
     LINK_LOOKS_MAX,
 };
-use crate::links::{Due, LINKS, LinkTurn, TOKENS_OWN, link_of};
+use crate::links::{Due, LINKS, LinkEvent, LinkTurn, TOKENS_OWN, link_of};
 use crate::listener::Listener;
 use crate::mailbox::{ConnectionId, Mailbox, Message, Ticket};
 use crate::ready::{Peer, Ready, ReadyList};
@@ -39,18 +40,18 @@ use crate::tls::Session;
 use crate::transport::{Closed, Step, Transport};
 use crate::workspace::{Workspace, empty};
 
-/// Events collected in one wake-up.
+/// The most events collected in one wake-up.
 const EVENTS_MAX: usize = 1_024;
-/// The time between two looks at time limits.
+/// The time between two sweeps, which enforce the time limits.
 const SWEEP_PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) const WAKER: Token = Token(usize::MAX);
 pub(crate) const LISTENER: Token = Token(usize::MAX - 1);
 const TICKER: Token = Token(TOKENS_OWN);
 
-/// The rest of a pause that is shorter than this is not slept: a sleep has its own cost.
+/// The shortest sleep. A shorter rest of a pause is skipped, because a sleep has its own cost.
 const SLEEP_MIN: Duration = Duration::from_micros(5);
-/// Times in one wake-up that links are asked for more, as answers lead to requests.
+/// The most rounds of sending of links in one wake-up; answers may lead to further requests.
 const LINK_ROUNDS_MAX: usize = 16;
 
 /// One event loop.
@@ -61,24 +62,25 @@ pub(crate) struct EventLoop<S: Service> {
     shared: Arc<Shared>,
     clock: Clock,
     connections: Slots,
-    /// For the connection that has its turn.
+    /// The resources for the connection that has its turn.
     work: Workspace<S>,
-    /// Reads of connections whose turn is still to come.
+    /// The reads of connections that are not answered yet.
     ahead: ReadAhead,
-    /// Connections that had more to do than a turn may take.
+    /// The slots of connections that had more to do than a turn may take.
     again: Vec<usize>,
-    /// TLS handshakes that wait for their turn, a few at a time: the computing of one takes a
-    /// hundred times as long as a request, and a crowd of new clients would hold up everybody.
+    /// The TLS handshakes that wait for their turn. Only a few are continued per wake-up: computing
+    /// one takes a hundred times as long as a request, and many new clients would delay all others.
     handshakes: VecDeque<ConnectionId>,
-    /// Becomes readable when it is time for a sweep.
+    /// The timer that becomes readable when a sweep is due.
     ticker: Timer,
-    /// The end of the time for requests in flight, once the loop is to stop.
+    /// The time until which a stopping loop waits for requests in flight; none before the stop.
     stop_by: Option<Ticks>,
 }
 
 impl<S: Service> EventLoop<S> {
-    /// Makes a loop on the thread that is to run it, with the links of its service. All that the
-    /// system may refuse is here: a loop that ended later would leave its connections unanswered.
+    /// Makes a loop, with the links of its service, on the thread that will run it. All calls that
+    /// the system may refuse are made here, because a loop that ended later would leave its
+    /// connections unanswered.
     ///
     /// # Errors
     /// If the system has no more descriptors.
@@ -95,7 +97,7 @@ impl<S: Service> EventLoop<S> {
         let source = &mut SourceFd(&ticker.as_raw_fd());
         poll.registry().register(source, TICKER, Interest::READABLE)?;
         pellucid_thread::prepare_thread();
-        // Where it is refused, requests wait for background work as long as the kernel likes.
+        // If this fails, requests may wait longer for background work.
         let _ = pellucid_thread::schedule_for_requests();
         sleep_to_the_point();
         let accounts = Accounts::new(index, Arc::clone(&shared), recorder);
@@ -124,7 +126,8 @@ impl<S: Service> EventLoop<S> {
         &mut self.work.dispatcher.accounts
     }
 
-    /// Runs until it is told to stop and its connections are done.
+    /// Runs until the loop is told to stop, and its connections have ended or the time for that is
+    /// over.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
@@ -153,7 +156,7 @@ impl<S: Service> EventLoop<S> {
                 if found < LINK_LOOK_READY_MIN || !self.work.dispatcher.has_to_settle() {
                     break;
                 }
-                // Others need not wait for what else comes.
+                // The finished responses do not wait for the requests that this look may find.
                 self.write_batch();
                 woke = self.wait_for_events(&mut events, Some(Duration::ZERO));
                 self.accounts().set_last(woke);
@@ -170,7 +173,7 @@ impl<S: Service> EventLoop<S> {
                 again.into_iter().for_each(|slot| self.take_turn(slot, woke, Peer::Open));
                 self.settle_links(woke);
             }
-            // A tick may come a moment early by this clock.
+            // By this clock, a tick of the timer may come slightly early.
             if woke.since(sweep_at) >= sweep_ticks / 2 {
                 sweep_at = woke;
                 self.sweep(woke);
@@ -184,7 +187,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Serves the descriptors that are ready.
     fn serve_ready(&mut self, ready: &mut ReadyList, woke: Ticks) {
-        // A response that nothing else waits beside is written at once.
+        // With a single ready descriptor, responses are written at once.
         self.work.batch.open(ready.len() > 1);
         for Ready { token, peer, woke } in ready.drain() {
             if token.0 >= LINKS || !self.work.batch.is_open() {
@@ -214,23 +217,28 @@ impl<S: Service> EventLoop<S> {
         self.connections.reuse_freed();
     }
 
-    /// Attends to a descriptor at once: one of the loop's own, or a connection that has its turn.
+    /// Handles a descriptor at once: one of the loop's own, a link, or a connection.
     fn attend(&mut self, token: Token, peer: Peer, woke: Ticks) {
-        // Messages and time limits are for connections that are in their places.
+        // Messages and time limits may concern connections that are read ahead, which must be back
+        // in their slots before.
         self.serve_ahead(woke);
         match token {
             WAKER => self.take_messages(woke),
             LISTENER => self.accept(woke),
             TICKER => self.ticker.take(),
             token => match link_of(token) {
-                Some(link) => self.link_turn(woke, |s, turn| s.ready(link, turn)),
+                Some(link) => {
+                    let event = LinkEvent { link, is_read_closed: peer != Peer::Open };
+                    self.link_turn(woke, |service, turn| service.ready(event, turn));
+                }
                 None => self.take_turn(token.0, woke, peer),
             },
         }
     }
 
-    /// Looks away for [`GATHER_PAUSE`] from `woke` on. Under full load there is always something to
-    /// count, and any other thread that counted it would take the processor from this loop.
+    /// Pauses for [`GATHER_PAUSE`] from `woke` on, and counts records of requests meanwhile. Under
+    /// full load there are always some, and another thread that counted them would take the
+    /// processor from this loop.
     fn pause(&mut self, woke: Ticks) {
         self.accounts().recorder().count_some();
         let taken = Duration::from_nanos(self.clock.nanoseconds(self.clock.now().since(woke)));
@@ -240,10 +248,10 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Looks for descriptors that are ready, waiting as long as `pause`; comes back with the time.
+    /// Waits for events, for at most `pause` if that is given. Returns the time after the wait.
     fn wait_for_events(&mut self, events: &mut Events, pause: Option<Duration>) -> Ticks {
         if let Err(error) = self.poll.poll(events, pause) {
-            // By epoll_wait(2), nothing else can be wrong with a descriptor and a buffer of ours.
+            // By epoll_wait(2), this is the only error with a valid descriptor and buffer.
             assert_eq!(error.kind(), ErrorKind::Interrupted, "epoll: {error}");
             events.clear();
         }
@@ -255,7 +263,7 @@ impl<S: Service> EventLoop<S> {
         self.stop_by.is_some_and(past)
     }
 
-    /// Ends what the stop does not wait for any longer.
+    /// Ends the connections that are left when a stop is over.
     fn end_connections(&mut self) {
         for slot in 0..self.connections.bound() {
             if let Some(connection) = self.connections.take(slot) {
@@ -284,7 +292,7 @@ impl<S: Service> EventLoop<S> {
                     self.work.dispatcher.stop();
                     let grace_ns = self.shared.limits.stop.as_nanos() as u64;
                     self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
-                    // A connection whose response is in the batch looks idle.
+                    // A connection whose response is in the batch would look idle to the sweep.
                     self.write_batch();
                     self.sweep(woke);
                 }
@@ -292,7 +300,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Brings a request that was handed over back to the service, unless that ended in a panic.
+    /// Continues a request that was handed over; `later` is none if its code panicked.
     fn resume(&mut self, id: ConnectionId, later: Option<S::Later>, woke: Ticks) {
         self.accounts().uncount_in_flight();
         self.with_connection_of(id, |work, connection| {
@@ -305,7 +313,7 @@ impl<S: Service> EventLoop<S> {
         self.with_connection_of(id, |work, connection| connection.advance(work, woke));
     }
 
-    /// Accepts the connections that wait, each for the loop that has fewest.
+    /// Accepts the waiting connections, and gives each to the loop with the fewest.
     fn accept(&mut self, woke: Ticks) {
         for Accepted { socket, seat, owner } in self.acceptor.accept(&self.shared) {
             if owner == self.accounts().index() {
@@ -316,7 +324,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Takes in a connection that counts among the loop's already.
+    /// Takes over a new connection, which is already counted among this loop's connections.
     fn adopt(&mut self, socket: std::net::TcpStream, seat: Seat, woke: Ticks) {
         if let Err(cut) = self.try_adopt(TcpStream::from_std(socket), seat, woke) {
             self.shared.cuts.refused(cut);
@@ -335,7 +343,7 @@ impl<S: Service> EventLoop<S> {
         }
         tune(&socket, seat.address());
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
-        // What comes through a file does not leave the machine.
+        // Connections of Unix sockets are not encrypted: their bytes do not leave the machine.
         let certificates = self.shared.certificates.as_ref().filter(|_| seat.address().is_some());
         let tls =
             certificates.map(|certificates| Session::new(certificates.config()).map(Box::new));
@@ -351,7 +359,7 @@ impl<S: Service> EventLoop<S> {
         self.shared.loads[index].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Gives a connection its turn, or, while it is in its handshake, a place in the queue for it.
+    /// Gives a connection its turn; during its TLS handshake, puts it into the queue instead.
     fn take_turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         connection.note_event(peer, woke);
@@ -375,8 +383,8 @@ impl<S: Service> EventLoop<S> {
         Ok(Step::Blocked)
     }
 
-    /// Goes on with the handshakes whose turn it is. A connection that is gone, or sent nothing,
-    /// takes none.
+    /// Continues the next handshakes in the queue. A connection that is gone, or has sent nothing,
+    /// does not count.
     fn go_on_with_handshakes(&mut self, woke: Ticks) {
         let mut steps = 0;
         while steps < HANDSHAKES_PER_TURN_MAX {
@@ -390,7 +398,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Ticks that handshakes took on this loop until now.
+    /// The ticks that handshakes have taken on this loop so far.
     fn handshake_ticks(&mut self) -> u64 {
         self.accounts().tls_meter().handshake_ticks.load(Ordering::Relaxed)
     }
@@ -413,7 +421,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Writes the responses of the batch.
     fn write_batch(&mut self) {
-        // No response that comes of it waits: this is not the place to write that.
+        // The batch is closed meanwhile, so that nothing is added to it while it is written.
         let is_open = self.work.batch.open(false);
         let (mut parts, mut out) = self.work.batch.take();
         for (id, range) in parts.drain(..) {
@@ -427,7 +435,7 @@ impl<S: Service> EventLoop<S> {
         self.work.batch.open(is_open);
     }
 
-    /// Has the connection in a slot take a step, if it is in its place.
+    /// Calls `step` with the connection in a slot, if it is there.
     #[inline]
     fn with_connection(
         &mut self,
@@ -439,7 +447,7 @@ impl<S: Service> EventLoop<S> {
         self.settle(slot, connection, turned);
     }
 
-    /// As [`EventLoop::with_connection`], if the connection there is still the one that is meant.
+    /// Calls `step` like [`EventLoop::with_connection`], if the slot still has the connection `id`.
     #[inline]
     fn with_connection_of(
         &mut self,
@@ -451,7 +459,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Puts a connection back that has had its turn, or ends it.
+    /// Puts a connection back into its slot after its turn, or ends it.
     #[inline]
     fn settle(&mut self, slot: usize, connection: Box<Connection>, turned: Result<Step, Closed>) {
         match turned {
@@ -481,7 +489,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Gives the service a turn with its links, and does what came of it.
+    /// Gives the service a turn with its links, and does the resulting actions.
     fn link_turn<T>(
         &mut self,
         woke: Ticks,
@@ -499,7 +507,7 @@ impl<S: Service> EventLoop<S> {
         done
     }
 
-    /// Lets links send what the wake-up brought, and what came of that.
+    /// Lets links send the output of this wake-up, and that of the requests completed by it.
     fn settle_links(&mut self, woke: Ticks) {
         for _ in 0..LINK_ROUNDS_MAX {
             if !self.link_turn(woke, |service, turn| service.settle(turn)) {
@@ -508,7 +516,7 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Ends all that has taken too long.
+    /// Enforces the time limits of all connections, and accepts connections that were left.
     fn sweep(&mut self, now: Ticks) {
         if self.acceptor.is_pending() {
             self.accept(now);

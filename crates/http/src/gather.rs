@@ -1,33 +1,34 @@
-//! Under full load, a moment's wait for more.
+//! A short pause under full load, to gather more work per wake-up.
 //!
-//! A loop that finds something to do whenever it looks finds little at a time: what became readable
-//! while it was at what it found before. It changes between reading, answering and writing all the
-//! time, and its clients have their answers in drips, to which they send requests in drips. If it
-//! looks away for a moment, both sides have more to do at a time, and more requests are answered,
-//! at less cost (docs/lab/2026-11-24-request-path.md). So a loop that was at work for nearly all of
-//! the time lately, and found few connections in this wake-up, looks once more after
+//! A loop under full load finds few ready connections per wake-up: only those that became readable
+//! while it handled the previous ones. So it switches between reading, answering and writing all
+//! the time; its clients get few answers at a time, and send few requests at a time. With a short
+//! pause, both sides have more to do at a time, and more requests are answered at less cost
+//! (docs/lab/2026-11-24-request-path.md). So a loop that has been busy for nearly all of the recent
+//! time, and found few connections in this wake-up, looks once more after
 //! [`GATHER_PAUSE`](crate::limits::GATHER_PAUSE).
 //!
-//! The requests of the first look have the pause in their `receive`, as they wait for the loop. The
-//! pauses count as time without work: where they would be what keeps a loop busy, there are none.
-//! Nor are there any while the service's links are in use: at their other ends are loops that wait
-//! for this one as it waits for them. Two nodes of a cluster that made pauses for each other passed
-//! 121,000 requests per second on from one to the other, instead of 140,000.
+//! The pause is part of the `receive` of the requests that were ready before it, because they wait
+//! for the loop. Pauses count as idle time, so that they cannot make a loop look busy. There are no
+//! pauses while the service's links are in use, because the loops at their other ends wait for this
+//! one as it waits for them: two nodes of a cluster that paused for each other forwarded 121,000
+//! requests per second, instead of 140,000.
 
 use pellucid_clock::{Clock, Ticks};
 
 use crate::limits::{GATHER_CONNECTIONS_MAX, GATHER_WORK_TO_IDLE};
 use crate::ready::ReadyList;
 
-/// With each wake-up, those before it count for this share less, as a power of two.
+/// The decay per wake-up of the earlier work and idle time: they lose one part in two to this
+/// power.
 const FADING_SHIFT: u32 = 4;
-/// The longest wait that counts, in nanoseconds: after it, the loop has to be busy for some fifty
-/// wake-ups.
+/// The longest idle time that counts, in nanoseconds: after it, the loop has to be busy for some
+/// fifty wake-ups before it pauses again.
 const IDLE_MAX_NS: u64 = 1_000_000;
-/// Wake-ups after which links that were not heard of are no longer in use.
+/// Wake-ups without an event of a link after which links count as not in use.
 const LINKS_QUIET_WAKE_UPS: u32 = 64;
 
-/// The shares of work and idleness in the loop's time lately, by which a pause is worth it or not.
+/// The recent work and idle time of a loop, which decide whether it pauses.
 pub(crate) struct Gather {
     work_ticks: u64,
     idle_ticks: u64,
@@ -45,8 +46,8 @@ impl Gather {
         Gather { work_ticks: 0, idle_ticks: 0, idle_ticks_max, without_links: 0, woke }
     }
 
-    /// Notes a wake-up for which the loop began to wait at `looked`, and what it found; says
-    /// whether to look again after a pause.
+    /// Notes a wake-up at `woke`, for which the loop waited since `looked`, and the descriptors
+    /// that it found. Returns true if the loop should look again after a pause.
     #[inline]
     pub(crate) fn is_due(&mut self, looked: Ticks, woke: Ticks, found: &ReadyList) -> bool {
         let counted = self.without_links.saturating_add(1);
@@ -55,23 +56,23 @@ impl Gather {
         self.work_ticks -= self.work_ticks >> FADING_SHIFT;
         self.idle_ticks -= self.idle_ticks >> FADING_SHIFT;
         self.idle(looked, woke);
-        // One alone may be all there is.
+        // A single ready connection may be the only active one: a pause would gather nothing.
         self.idle_ticks * GATHER_WORK_TO_IDLE < self.work_ticks
             && (2..GATHER_CONNECTIONS_MAX).contains(&found.len())
             && self.without_links > LINKS_QUIET_WAKE_UPS
     }
 
-    /// Notes a time that was not spent on requests, a pause or a wait for them.
+    /// Notes time without work: a pause, or a wait for events.
     pub(crate) fn idle(&mut self, from: Ticks, to: Ticks) {
         self.idle_ticks += to.since(from).min(self.idle_ticks_max);
         self.woke = to;
     }
 }
 
-/// Has this thread's sleeps end when they should: the system may add 50 µs otherwise, to end many
-/// at a time.
+/// Sets the timer slack of this thread to its minimum. With the default, the system may end a sleep
+/// 50 µs late, to group timers.
 pub(crate) fn sleep_to_the_point() {
-    // Where it is refused, pauses are longer.
+    // If this fails, pauses are longer.
     let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
 }
 
@@ -89,7 +90,8 @@ mod tests {
         ReadyList(tokens.map(ready).collect())
     }
 
-    /// Wake-ups of a loop that works and waits for so many nanoseconds in turn: how many pauses.
+    /// Simulates 100 wake-ups of a loop with `work` and `wait` nanoseconds and `count` ready
+    /// connections in each; returns the number of pauses.
     fn pauses(gather: &mut Gather, now: &mut u64, work: u64, wait: u64, count: usize) -> usize {
         let (found, mut pauses) = (found(0..count), 0);
         for _ in 0..100 {
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(of(20_000, 60_000, 4), 0);
     }
 
-    /// Two nodes of a cluster each thought themselves busy, and kept the other waiting.
+    /// Regression: two nodes of a cluster paused for each other, which slowed both.
     #[test]
     fn while_links_are_in_use_there_is_no_pause() {
         let clock = Clock::simulated(SimulatedClock::leaked(0));

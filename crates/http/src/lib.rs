@@ -1,9 +1,10 @@
 //! The HTTP transport: connections, parsing, limits, event loops.
 //!
 //! One event loop per core owns its connections and runs each request to completion on its own
-//! thread, because two hand-overs cost a third of a request in the study that Pellucid comes from.
-//! Only what would block leaves the thread, and the account shows it. The transport knows nothing
-//! of what it serves: a [`Service`] does.
+//! thread: in the study that Pellucid comes from, handing a request to another thread and back cost
+//! a third of its time. Only work that would block leaves the thread, and the request's account
+//! shows it. The transport knows nothing about the requests that it serves: a [`Service`] answers
+//! them.
 //!
 //! Every buffer, wait and count has a limit with a name; see [`Limits`].
 
@@ -67,7 +68,7 @@ pub use limits::{
     LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX,
     READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
-pub use links::LinkTurn;
+pub use links::{LinkEvent, LinkTurn};
 pub use listen_address::{ListenAddress, SOCKET_PATH_BYTES_MAX};
 pub use listener::{Listener, listen};
 pub use mailbox::{Admission, Completer, Judge, Messenger, Reminder, Ticket};

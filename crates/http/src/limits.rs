@@ -1,52 +1,52 @@
-//! Every limit of the transport, by name.
+//! The limits of the transport: constants, and the configurable [`Limits`].
 
 use std::time::Duration;
 
 use pellucid_budget::Budget;
 
-/// The most lines of headers that a request may be let have ([`Limits::headers`]).
+/// The upper bound of [`Limits::headers`], the header lines of one request.
 pub const HEADERS_MAX: usize = 128;
 
 /// Bytes that an event loop reads from a socket at a time, and the most that a connection may hold
 /// unsent before its further requests wait.
 pub const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// Connections that are read one after the other before the first of them is answered: enough for
-/// the code of either to stay in the processor's caches, and few enough that the first does not
-/// wait for long.
+/// Connections that are read one after the other before the first of them is answered. It is large
+/// enough for the code of reading, and of answering, to stay in the processor's caches, and small
+/// enough that the first connection does not wait for long.
 pub const AHEAD_CONNECTIONS_MAX: usize = 16;
-/// Bytes for which there is room before a connection is read so; what has more is read on in its
-/// turn.
+/// Free bytes that the buffer must have before a connection is read ahead. A connection that has
+/// more to read is read on in its turn.
 pub const AHEAD_BYTES_MIN: usize = 16 * 1024;
 
-/// The pause of a loop that is busy all the time, so that it finds more at a time.
+/// The pause of a busy loop, so that it finds more ready connections at a time.
 pub const GATHER_PAUSE: Duration = Duration::from_micros(20);
-/// Connections that are enough to be served at once.
+/// Ready connections from which on a loop makes no pause to gather more.
 pub const GATHER_CONNECTIONS_MAX: usize = 32;
-/// A loop makes such a pause if it was so many times as long at work lately as it was not.
+/// The ratio of recent work to recent idle time from which on a loop makes such a pause.
 pub const GATHER_WORK_TO_IDLE: u64 = 4;
 
-/// A loop that found at least so many ready, and whose links have something to send, looks for more
-/// to send with it first, so often at most: each time that a link sends costs both ends system
-/// calls and a wake-up, for one request or for twenty.
+/// Ready connections from which on a loop whose links have something to send first looks for more
+/// to send with it: each sending of a link costs both ends system calls and a wake-up, for one
+/// request or for twenty.
 pub const LINK_LOOK_READY_MIN: usize = 8;
-/// See [`LINK_LOOK_READY_MIN`].
+/// The most such looks before the links send; see [`LINK_LOOK_READY_MIN`].
 pub const LINK_LOOKS_MAX: usize = 4;
 
-/// Connections whose responses wait until others that became readable in the same wake-up
-/// have theirs, and bytes of such responses: then all are written one after the other. Reading and
-/// answering in one go and writing in another keeps the processor's caches with either, and a
+/// The most connections in a batch. Their responses wait until the other connections that became
+/// readable in the same wake-up have theirs; then all are written one after the other. Answering in
+/// one pass and writing in another keeps the code of each pass in the processor's caches, and a
 /// client with many connections is woken once and not for each.
 pub const BATCH_CONNECTIONS_MAX: usize = 32;
-/// See [`BATCH_CONNECTIONS_MAX`].
+/// The most bytes of responses in a batch; see [`BATCH_CONNECTIONS_MAX`].
 pub const BATCH_BYTES_MAX: usize = 64 * 1024;
-/// The longest wait of a response for the others.
+/// The longest time that a response waits in a batch.
 pub const BATCH_PAUSE_MAX: Duration = Duration::from_micros(100);
 
-/// Responses that may wait unsent before the connection's further requests wait.
+/// Unsent response bytes of a connection beyond which its further requests wait.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Unsent bytes of a connection that count for no budget: small responses go out also where memory
-/// is short, and as many connections as there may be hold little of them.
+/// Unsent bytes of a connection that are taken from no budget. So small responses go out even when
+/// memory is short. Even with the most connections, their sum is small.
 pub const OUTPUT_BYTES_FREE: usize = 16 * 1024;
 /// A response beyond this is taken from the budget before it waits for its client; where the budget
 /// has no room, the answer is 503.
@@ -55,98 +55,104 @@ pub const RESPONSE_BYTES_FREE: usize = READ_BYTES_MAX;
 /// Times in a row that one connection is served within a wake-up before its neighbours are.
 pub const TURNS_MAX: usize = 16;
 
-/// Time for a request that was handed over and whose client says that it sends no more.
-/// Most of those have closed their sockets, and are gone (nginx and Go take all of them for it at
-/// once); but HTTP/1.1 allows for one that waits for its answer still, as `nc -N` does.
+/// The time for which a client that has sent FIN still counts as waiting for the answer to a
+/// request that was handed over. Most such clients have closed their sockets and are gone (nginx
+/// and Go treat all of them so at once). But HTTP/1.1 allows a client to close only its sending
+/// side and wait for the answer, as `nc -N` does.
 pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes that are read and thrown away after a refusal, so that the client gets to read it.
+/// Bytes that are read and thrown away after a refusal, so that the client can read the refusal.
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bodies that are compressed piece by piece at a time, over all event loops: each holds some 300
 /// KiB. Beyond it, large bodies go out as they are.
 pub const COMPRESSED_STREAMS_MAX: usize = 64;
 
-/// A client that sends a large body at this rate or above is not taken for a slow one. It may be
-/// late by [`Limits::exchange`], whatever it sent before.
+/// The lowest rate at which a client may send a large body. It may pause for up to
+/// [`Limits::exchange`] at any time.
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 
-/// Bytes of a body that are taken from no budget, so that connections which send next to nothing
-/// keep nobody else from sending.
+/// Bytes of a body that are taken from no budget, so that connections with small bodies do not
+/// block others.
 pub const BODY_BYTES_FREE: usize = 16 * 1024;
 
-/// TLS handshakes that a loop goes on with in one wake-up, after all else: the signature of one
-/// takes up to a millisecond (RSA), in which the others' requests wait.
+/// TLS handshakes that a loop continues in one wake-up, after all other work. The signature of one
+/// handshake takes up to a millisecond (RSA), during which other requests wait.
 pub const HANDSHAKES_PER_TURN_MAX: usize = 2;
-/// Connections of a loop that may wait for that. Beyond it, a new one is closed.
+/// Connections of a loop that may wait for their handshake. Beyond it, a new one is closed.
 pub const HANDSHAKES_WAITING_MAX: usize = 4_096;
 
-/// The share of all connections that one address has, unless it is said: one part in so many.
+/// The divisor of the default share of one address: it may have one part in so many of all
+/// connections, so that at least this many addresses can be served.
 const ADDRESSES_MIN: usize = 4;
 
-/// The same for a client that takes its responses. It is so low that as many clients as may be
-/// connected, with large responses for all, pass it over a slow network.
+/// The default of [`Limits::response_bytes_per_second`], the lowest rate at which a client may take
+/// its responses. It is so low that even the most clients, all with large responses, reach it over
+/// a slow network.
 pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 4 * 1024;
 
 /// Limits of a listener.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of a request's head: request line and headers. Beyond it: 431, or 414 where already
-    /// the request line is longer.
+    /// Bytes of a request's head: request line and headers. Beyond it: 431, or 414 if the request
+    /// line alone is longer.
     pub head_bytes: usize,
-    /// Lines of headers of a request, [`HEADERS_MAX`] at most. Beyond it: 431.
+    /// Header lines of a request, [`HEADERS_MAX`] at most. Beyond it: 431.
     pub headers: usize,
     /// Connections open at a time. Beyond it, a new connection is closed at once.
     pub connections: usize,
-    /// Connections open at a time from one address, or one network of 64 bits (IPv6). Beyond it, a
-    /// new one is closed at once.
+    /// Connections open at a time from one IPv4 address, or one IPv6 /64 network. Beyond it, a new
+    /// one is closed at once.
     pub connections_per_address: usize,
-    /// The same for each address of this machine's loopback, where proxies are, and for Unix
-    /// sockets, all together.
+    /// Connections open at a time from each loopback address, where proxies are, and from all Unix
+    /// sockets together.
     pub connections_of_loopback: usize,
     /// Requests that may wait for the store or be streamed at a time. Beyond it: 503.
     pub requests_in_flight: usize,
-    /// Streams of HTTP/2 that a connection may have open at a time. A client is told, and a stream
-    /// beyond it is refused.
+    /// HTTP/2 streams that a connection may have open at a time. The client is told this number; a
+    /// stream beyond it is refused.
     pub streams: usize,
     /// Bytes of request bodies held at a time, over all connections. Beyond it: 503.
     pub body_bytes_in_flight: usize,
-    /// The same for the streams of one connection.
+    /// Bytes of request bodies held at a time for the streams of one connection. Beyond it: 503.
     pub body_bytes_per_connection: usize,
-    /// The same for all connections from one address.
+    /// Bytes of request bodies held at a time for all connections from one address. Beyond it: 503.
     pub body_bytes_per_address: usize,
-    /// The same for all requests of one account, where the service says whose they are.
+    /// Bytes of request bodies held at a time for all requests of one account, where the service
+    /// names the account. Beyond it: 503.
     pub body_bytes_per_account: usize,
-    /// Memory that bodies which come in and responses that wait for their clients may take, beside
-    /// what else counts for it. Beyond it: 503, or the end of a connection whose client does not
-    /// take its responses.
+    /// The server's memory budget, from which incoming bodies and unsent responses are taken; other
+    /// parts of the server share it. Beyond it: 503, or the end of a connection whose client does
+    /// not take its responses.
     pub memory: Budget,
-    /// Bytes from which on a body is compressed for a client that asks for it; zero for never.
+    /// The body length in bytes from which on it is compressed for a client that asks for it; zero
+    /// for never.
     pub compressed_from_bytes: usize,
-    /// Time that a connection may be open with nothing to do.
+    /// Time that a connection may be open without a request.
     pub idle: Duration,
-    /// Time that a client has to send one request, or to take in one response, without any
-    /// progress on our side's terms.
+    /// Time that a client has to send the head or a small body of a request; the longest pause
+    /// within a large body; and the longest time without progress while responses wait for it.
     pub exchange: Duration,
-    /// Bytes a second that a client takes of its responses at least, on the whole and as long as
-    /// any wait for it; it may be late by `exchange`. Who is slower is cut. Zero for none.
+    /// The lowest average rate at which a client must take its responses while any wait for it; it
+    /// may be late by `exchange`. A slower client is cut. Zero for no such limit.
     pub response_bytes_per_second: u64,
     /// Time that a client has from its connection to the end of its TLS handshake.
     pub handshake: Duration,
-    /// Time that a stop waits for requests in flight.
+    /// Time for which a stopping server waits for requests in flight.
     pub stop: Duration,
 }
 
 impl Limits {
-    /// Bounds the connections of all addresses together, and those of each with them.
+    /// Sets the limit of connections, and derives those per address and of loopback from it.
     pub fn set_connections(&mut self, connections: usize) {
         self.connections = connections;
         self.connections_of_loopback = connections;
         self.connections_per_address = connections.div_ceil(ADDRESSES_MIN);
     }
 
-    /// Bounds the bodies that come in together, of which the largest has `largest_bytes`. A single
-    /// client gets most of them, so that a large body passes, and something stays for others.
+    /// Sets the limit of body bytes in flight to `bytes`, and derives those per connection, address
+    /// and account from it. A single client gets most of them, or `largest_bytes` if that is more,
+    /// so that a large body passes and something is left for others.
     pub fn set_bodies(&mut self, bytes: usize, largest_bytes: usize) {
         let single = (bytes / 8 * 7).max(largest_bytes).min(bytes);
         self.body_bytes_in_flight = bytes;

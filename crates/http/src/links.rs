@@ -1,10 +1,11 @@
-//! Descriptors of the service's own on its event loop: connections to others that it opens, and
-//! connections of the transport that it takes over (`Upgrade`, RFC 9110, section 7.8).
+//! Links: the service's own descriptors on its event loop. They are connections that it opens to
+//! other servers, and connections of the transport that it takes over (`Upgrade`, RFC 9110, section
+//! 7.8).
 //!
-//! A service that asks others on behalf of a request would otherwise need threads of its own, and
-//! with them two hand-overs for each request. A link's events come in the same wake-up as those of
-//! connections, its answers complete requests of the same loop at once, and all that it has to send
-//! goes out together at the end of the wake-up.
+//! Without links, a service that asks other servers for a request would need its own threads, and
+//! two hand-overs for each request. A link's events come in the same wake-up as those of
+//! connections. Its answers complete requests of the same loop at once, and all its output is sent
+//! together at the end of the wake-up.
 
 use std::sync::Arc;
 
@@ -15,24 +16,36 @@ use pellucid_clock::Ticks;
 use crate::accounts::{Accounts, request_number};
 use crate::mailbox::{ConnectionId, Mailbox, Messenger, Ticket};
 
-/// Tokens from here on are the service's.
+/// The first token of the service's links.
 pub(crate) const LINKS: usize = 1 << 40;
-/// Tokens from here on are the event loop's own.
+/// The first token of the event loop's own descriptors.
 pub(crate) const TOKENS_OWN: usize = usize::MAX - 2;
 
-/// Something to do for a connection once the service has had its turn.
+/// An event of one of the service's links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkEvent {
+    /// The number of the link.
+    pub link: usize,
+    /// True if the other end has closed its sending side. Events are edge-triggered: this is not
+    /// reported again, so the link must be read to its end.
+    pub is_read_closed: bool,
+}
+
+/// An action for a connection, to be done after the service's turn.
 pub(crate) enum Due<L> {
+    /// Completes a request that was handed over.
     Complete(ConnectionId, L),
+    /// Asks a waiting body again.
     GoOn(ConnectionId),
 }
 
-/// The event loop as the service's links see it.
+/// The interface of the event loop for a turn of the service's links.
 pub struct LinkTurn<'a, L> {
     registry: &'a Registry,
     recorder: &'a Recorder,
     mailbox: &'a Arc<Mailbox<L>>,
     due: &'a mut Vec<Due<L>>,
-    /// Requests of the loop so far.
+    /// The number of requests of the loop so far.
     requests: &'a mut u64,
     index: usize,
     woke: Ticks,
@@ -51,13 +64,13 @@ impl<'a, L> LinkTurn<'a, L> {
         LinkTurn { registry, recorder, mailbox, due, requests, index, woke }
     }
 
-    /// The registry for links, under [`LinkTurn::token`].
+    /// The registry in which links are registered, with [`LinkTurn::token`].
     #[must_use]
     pub fn registry(&self) -> &'a Registry {
         self.registry
     }
 
-    /// The token of the service's link of this number.
+    /// The token of the link with this number.
     #[must_use]
     pub fn token(link: usize) -> Token {
         Token(LINKS + link)
@@ -69,37 +82,37 @@ impl<'a, L> LinkTurn<'a, L> {
         self.woke
     }
 
-    /// The number of the loop.
+    /// The index of the loop.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The recorder of accounts.
+    /// The recorder of the accounts of this loop's requests.
     #[must_use]
     pub fn recorder(&self) -> &'a Recorder {
         self.recorder
     }
 
-    /// Reaches this loop's service from other threads.
+    /// A handle to send messages to this loop's service from other threads.
     #[must_use]
     pub fn messenger(&self) -> Messenger<L> {
         Messenger(Arc::clone(self.mailbox))
     }
 
-    /// Has [`crate::Service::resume`] called for a request that was answered with
+    /// Makes the loop call [`crate::Service::resume`] with `later` for a request that returned
     /// [`crate::Handled::Later`], if its connection is still there.
     pub fn complete(&mut self, ticket: Ticket, later: L) {
         self.due.push(Due::Complete(ticket.0, later));
     }
 
-    /// Has a body asked again that said [`crate::Filled::Waiting`].
+    /// Makes the loop ask a body again that returned [`crate::Filled::Waiting`].
     pub fn go_on(&mut self, ticket: Ticket) {
         self.due.push(Due::GoOn(ticket.0));
     }
 
-    /// Begins the account of a request that came by a link and was read whole at `received`; it
-    /// waited until `waited_until` behind others of the same read.
+    /// Begins the account of a request that came through a link. Its last byte was read at
+    /// `received`. If it came behind others in the same read, it waited until `waited_until`.
     pub fn begin(
         &mut self,
         received: Ticks,
@@ -120,7 +133,7 @@ impl<'a, L> LinkTurn<'a, L> {
     }
 }
 
-/// The link that the token belongs to, if it is one's.
+/// The number of the link with this token; none if the token belongs to no link.
 pub(crate) fn link_of(token: Token) -> Option<usize> {
     (LINKS..TOKENS_OWN).contains(&token.0).then(|| token.0 - LINKS)
 }

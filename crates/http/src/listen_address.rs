@@ -5,23 +5,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The beginning of an address that is a file.
+/// The prefix of the address of a Unix socket.
 const UNIX_PREFIX: &str = "unix:";
 
-/// Bytes that the path of a Unix socket may have: those of `sun_path` (unix(7)) but for its end.
+/// The most bytes of the path of a Unix socket: those of `sun_path` (unix(7)) without the final
+/// NUL.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// Address and port of TCP; port 0 for any that is free.
+    /// A TCP address and port; port 0 stands for any free port.
     Tcp(SocketAddr),
-    /// The file of a Unix socket.
+    /// The path of the file of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddress {
-    /// Address and port, of TCP.
+    /// The TCP address and port; none for a Unix socket.
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -30,7 +31,7 @@ impl ListenAddress {
         }
     }
 
-    /// True if this machine alone can connect.
+    /// True if only this machine can connect.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
@@ -51,7 +52,7 @@ impl FromStr for ListenAddress {
             let address = text.parse().map(ListenAddress::Tcp);
             return address.map_err(|_| {
                 format!(
-                    "`{text}` is no address: write it as 127.0.0.1:8080, or as \
+                    "`{text}` is not an address: write it as 127.0.0.1:8080, or as \
                      unix:/run/pellucid/pellucid.sock"
                 )
             });
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_written() {
+    fn addresses_round_trip() {
         let longest = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX - 1));
         for (text, is_local) in [
             ("127.0.0.1:8080", true),
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_cannot_be_say_the_cure() {
+    fn errors_of_invalid_addresses_name_the_remedy() {
         let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
         for (text, part) in [
             ("here", "127.0.0.1:8080"),

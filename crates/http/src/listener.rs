@@ -1,4 +1,4 @@
-//! Listeners: sockets that accept connections, over TCP or at a file.
+//! Listeners: sockets that accept connections, over TCP or at the file of a Unix socket.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use mio::{Interest, Registry, Token};
 use crate::listen_address::ListenAddress;
 use crate::socket_file::SocketFile;
 
-/// Connections that the kernel may hold ready to be accepted.
+/// The length of the kernel's queue of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
 
-/// Opens a socket of TCP to listen on.
+/// Opens a TCP socket that listens on `address`.
 ///
 /// # Errors
-/// If the address is taken or not ours.
+/// If the address is in use, or does not belong to this machine.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    // A restart need not wait for the connections of the last run to be forgotten.
+    // Without it, a restart fails while connections of the last run are in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -36,7 +36,8 @@ pub struct Listener {
 /// The socket of a listener.
 enum Socket {
     Tcp(mio::net::TcpListener),
-    /// With its file, which goes first: as long as it is there, somebody listens.
+    /// A Unix socket and its file. The file is dropped first, so that while it exists, a server
+    /// listens.
     Unix {
         _file: SocketFile,
         listener: mio::net::UnixListener,
@@ -47,7 +48,7 @@ impl Listener {
     /// Listens on `address`. The file of a Unix socket gets the mode `socket_mode`.
     ///
     /// # Errors
-    /// If the address is taken or not ours.
+    /// If the address is in use or does not belong to this machine, or the file cannot be made.
     pub fn open(address: &ListenAddress, socket_mode: u32) -> io::Result<Listener> {
         let path = match address {
             ListenAddress::Tcp(address) => return Listener::over_tcp(listen(*address)?),
@@ -59,23 +60,23 @@ impl Listener {
         Ok(Listener { address: address.clone(), socket })
     }
 
-    /// Goes on with a socket of [`listen`].
+    /// Makes a listener of a socket that [`listen`] opened.
     ///
     /// # Errors
-    /// If it is no socket any more.
+    /// If its address cannot be read.
     pub fn over_tcp(listener: TcpListener) -> io::Result<Listener> {
         let address = listener.local_addr()?.into();
         let socket = Socket::Tcp(mio::net::TcpListener::from_std(listener));
         Ok(Listener { address, socket })
     }
 
-    /// Its address, with the port that was free.
+    /// The address that it listens on; port 0 is replaced by the port that the system chose.
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 
-    /// Has an event loop told of connections that wait.
+    /// Registers the socket, so that the event loop is woken when connections wait.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match &mut self.socket {
             Socket::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
@@ -83,8 +84,8 @@ impl Listener {
         }
     }
 
-    /// A connection that waits, and the address that it is from; at a file there is none. The type
-    /// stands for streams of either kind, which are read and written alike.
+    /// Accepts a waiting connection. Returns it with the address of its client; none for a Unix
+    /// socket. `TcpStream` stands for both kinds of streams, which are read and written alike.
     pub(crate) fn accept(&self) -> io::Result<(TcpStream, Option<IpAddr>)> {
         match &self.socket {
             Socket::Tcp(listener) => {

@@ -8,45 +8,47 @@ use pellucid_thread::Mutex;
 use crate::clients::Seat;
 use crate::refusal::Refusal;
 
-/// A connection of one event loop; never used for another one after it is gone.
+/// The identity of a connection within its event loop. It is not reused for a later connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
-    /// Of HTTP/2, the stream that is meant; zero in HTTP/1.1.
+    /// The key of the HTTP/2 stream that is meant; zero in HTTP/1.1.
     pub(crate) stream: u32,
 }
 
-/// The judgement of a request whose body is not here yet.
+/// The decision, by the head of a request, whether its body may come.
 #[derive(Debug)]
 pub enum Admission {
-    /// The body may come. It counts for this budget, an account's, beside those of the transport.
+    /// The body may come. Its memory is taken from this budget, that of the sender's account,
+    /// beside those of the transport.
     Granted(Option<Budget>),
-    /// It is refused, and none of its body is taken.
+    /// The request is refused, and none of its body is taken in.
     Refused(Refusal),
-    /// Another thread finds it out, and tells the [`Judge`] taken from the applicant. Until then
-    /// nothing more of it is read.
+    /// Another thread decides later, through the [`Judge`] taken from the applicant. Until then
+    /// nothing more of the request is read.
     Pending,
 }
 
 /// A message to an event loop.
 pub(crate) enum Message<L> {
-    /// A connection to own from now on, and its place among those of its address.
+    /// A new connection for this loop, and its place among those of its address.
     Accepted(std::net::TcpStream, Seat),
-    /// The judgement of a request by its head.
+    /// The decision whether the body of a request may come.
     Judged(ConnectionId, Admission),
-    /// The end of a hand-over: a value, or none if it was a panic.
+    /// The end of a hand-over: its value, or none if the code panicked.
     Completed(ConnectionId, Option<L>),
-    /// A body has more to bring.
+    /// The source of a response body has more pieces.
     GoOn(ConnectionId),
-    /// Something for the service itself.
+    /// A message for the service itself.
     ToService(L),
-    /// No new requests: finish those in flight, and end.
+    /// The stop: take no new requests, finish those in flight, and end.
     Stop,
 }
 
-/// The messages that an event loop has not taken yet. They are bounded by the limits of requests in
-/// flight and of connections, as each stands for one of them.
+/// The messages that an event loop has not taken yet. Those about connections and handed-over
+/// requests are bounded by the limits of these. Those of [`Messenger`] and [`Reminder`] are bounded
+/// only by their senders.
 pub(crate) struct Mailbox<L> {
     messages: Mutex<Vec<Message<L>>>,
     waker: mio::Waker,
@@ -68,11 +70,11 @@ impl<L> Mailbox<L> {
     }
 }
 
-/// A request that is to be completed on its own loop; of no use elsewhere.
+/// A handed-over request that its own event loop will complete; it is of no use elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub(crate) ConnectionId);
 
-/// Tells the service of an event loop something from any thread.
+/// Sends messages to the service of an event loop from any thread.
 pub struct Messenger<L>(pub(crate) Arc<Mailbox<L>>);
 
 impl<L> Clone for Messenger<L> {
@@ -88,20 +90,20 @@ impl<L> Messenger<L> {
     }
 }
 
-/// Tells an event loop the judgement of a request that was [`Admission::Pending`].
+/// Delivers the decision about a request that was [`Admission::Pending`] to its event loop.
 pub struct Judge<L> {
     pub(crate) mailbox: Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
 }
 
 impl<L> Judge<L> {
-    /// Lets the request go on, or refuses it, if its connection is still there.
+    /// Lets the body come, or refuses the request, if its connection is still there.
     pub fn decide(self, admission: Admission) {
         self.mailbox.post(Message::Judged(self.connection, admission));
     }
 }
 
-/// Has a body that said [`crate::Filled::Waiting`] asked again, from any thread.
+/// Makes the event loop ask a body again that returned [`crate::Filled::Waiting`], from any thread.
 pub struct Reminder<L> {
     pub(crate) mailbox: Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,

@@ -1,4 +1,5 @@
-//! The output of a connection: bytes that the kernel has not taken yet, and the responses in them.
+//! The output of a connection: bytes that the kernel has not taken yet, and the queue of responses
+//! that end within them.
 
 use std::collections::VecDeque;
 
@@ -7,21 +8,21 @@ use pellucid_budget::{Budget, OverBudget, Share};
 
 use crate::limits::{BATCH_CONNECTIONS_MAX, OUTPUT_BYTES_FREE, RESPONSE_BYTES_FREE};
 
-/// Queues of responses that a loop keeps for its connections: as many as a batch may need, and one.
+/// Spare queues that a loop keeps for its connections: one more than a batch may need.
 const SPARE_QUEUES_MAX: usize = BATCH_CONNECTIONS_MAX + 1;
 /// A queue that has grown beyond this many responses, by pipelining, is given back.
 const QUEUE_KEPT_RESPONSES: usize = 16;
 
-/// A response that is encoded; it is written once everything before `end` is.
+/// A response that is encoded; it is sent once all bytes before `end` are.
 struct Finished {
-    /// None where accounting is off.
+    /// The record of the request; none if accounting is off.
     record: Option<Record>,
     end: usize,
-    /// Ticks that the connection had spent encrypting when it was encoded.
+    /// Ticks that the connection had spent encrypting when the response was encoded.
     encrypted_ticks: u64,
 }
 
-/// Queues for the responses of connections that have none, so that idle ones hold no memory.
+/// Spare queues, which connections take when they need one, so that idle ones hold no memory.
 pub(crate) struct SpareQueues(Vec<VecDeque<Finished>>);
 
 impl Default for SpareQueues {
@@ -53,12 +54,12 @@ impl Output {
         self.finished.is_empty()
     }
 
-    /// Adds bytes that the kernel did not take.
+    /// Appends bytes that the kernel did not take.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.unsent.extend_from_slice(bytes);
     }
 
-    /// Takes the bytes out, to be written; [`Output::put_back`] keeps the rest of them.
+    /// Takes the unsent bytes out, to be written; [`Output::put_back`] returns the rest.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.unsent)
     }
@@ -72,7 +73,7 @@ impl Output {
         self.encrypted_ticks = ticks;
     }
 
-    /// Adds a response that is encoded up to `end` of the bytes behind the unsent ones.
+    /// Queues a response that ends at `end` of the bytes behind the unsent ones.
     #[inline]
     pub(crate) fn finish(&mut self, record: Option<Record>, end: usize, spare: &mut SpareQueues) {
         if self.finished.capacity() == 0
@@ -84,8 +85,8 @@ impl Output {
         self.finished.push_back(Finished { record, end, encrypted_ticks });
     }
 
-    /// Ends the responses that are within the first `sent` bytes: `end` gets each record, and the
-    /// ticks that encrypting it took.
+    /// Removes the responses that end within the first `sent` bytes, and calls `end` with the
+    /// record of each and the ticks that its encryption took.
     #[inline]
     pub(crate) fn note_sent(
         &mut self,
@@ -94,7 +95,7 @@ impl Output {
         mut end: impl FnMut(&mut Record, u64),
     ) {
         let out = self.finished.iter().take_while(|finished| finished.end <= sent).count();
-        // In their places: they are large, and nearly always all of them are out.
+        // Records are not moved out: they are large, and nearly always all of them are sent.
         for Finished { record, encrypted_ticks, .. } in self.finished.range_mut(..out) {
             if let Some(record) = record {
                 end(record, self.encrypted_ticks - *encrypted_ticks);
@@ -112,12 +113,12 @@ impl Output {
         }
     }
 
-    /// The records of the responses that will not get out.
+    /// Takes out the records of the responses that will not be sent.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Record> + '_ {
         self.finished.drain(..).filter_map(|finished| finished.record)
     }
 
-    /// Takes memory for a response that may have to wait for its client.
+    /// Takes memory from the budget for a response that may have to wait for its client.
     pub(crate) fn hold(&mut self, bytes: usize, memory: &Budget) -> Result<(), OverBudget> {
         if bytes <= RESPONSE_BYTES_FREE {
             return Ok(());
@@ -125,7 +126,7 @@ impl Output {
         self.memory.get_or_insert_with(|| memory.share(usize::MAX)).take(bytes)
     }
 
-    /// Takes memory for the unsent bytes, or gives it back.
+    /// Adjusts the held memory to the unsent bytes: takes more from the budget, or gives some back.
     #[inline]
     pub(crate) fn hold_unsent(&mut self, memory: &Budget) -> Result<(), OverBudget> {
         if self.unsent.len() <= OUTPUT_BYTES_FREE {

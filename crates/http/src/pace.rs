@@ -1,7 +1,7 @@
 //! The pace at which a client takes its responses.
 //!
-//! That it takes anything now and then is not enough: a byte in every half minute would hold a
-//! response, and all that belongs to it, for as long as the client likes.
+//! A limit on the time without progress is not enough: a client that takes one byte every half
+//! minute could hold a response, and its memory, for any time.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::limits::Limits;
 /// The pace of a client since some of its responses first had to wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// The beginning of a wait for it to take bytes; none while there are none.
+    /// The beginning of the current wait for the client; none if no bytes wait.
     since: Option<Ticks>,
-    /// Ticks of such waits before.
+    /// Ticks of all earlier waits.
     waited_ticks: u64,
-    /// Bytes that it took since the first of these waits began.
+    /// Bytes that the client took since the first wait began.
     bytes: u64,
 }
 
 impl Pace {
-    /// True if anything had to wait for the client yet.
+    /// True if any bytes have had to wait for the client so far.
     #[inline]
     pub(crate) fn is_begun(&self) -> bool {
         self.since.is_some() || self.waited_ticks > 0
     }
 
-    /// Notes that the client took `bytes`, and whether more are there that it did not take.
+    /// Notes that the client took `bytes`; `is_rest` is true if more wait for it.
     pub(crate) fn note(&mut self, bytes: u64, is_rest: bool, now: Ticks) {
         if self.is_begun() {
             self.bytes = self.bytes.saturating_add(bytes);
@@ -42,13 +42,13 @@ impl Pace {
         }
     }
 
-    /// As [`Pace::is_slow`], by the limits of a listener.
+    /// True if the client is too slow by the limits of a listener; see [`Pace::is_slow`].
     pub(crate) fn exceeds(&self, limits: &Limits, clock: &Clock, now: Ticks) -> bool {
         self.is_slow(limits.exchange, limits.response_bytes_per_second, clock, now)
     }
 
-    /// True if the client has made us wait for longer than `grace` and the time in which it would
-    /// have taken its bytes at `bytes_per_second_min`. Nobody is slow where that is zero.
+    /// True if the sum of the waits is longer than `grace` plus the time in which the client would
+    /// have taken its bytes at `bytes_per_second_min`. If that is zero, there is no limit.
     fn is_slow(
         &self,
         grace: Duration,
@@ -73,8 +73,8 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(30);
     const RATE: u64 = 1_000;
 
-    /// A client that takes `bytes` every `pause_ms`, for ten minutes, of what never ends; when it
-    /// was found to be slow, in seconds.
+    /// Simulates a client that takes `bytes` of an endless response every `pause_ms`, for ten
+    /// minutes. Returns after how many seconds it counts as slow; none if it never does.
     fn slow_after_seconds(bytes: u64, pause_ms: u64) -> Option<u64> {
         let clock = Clock::monotonic();
         let at = |ms: u64| Ticks(clock.ticks(ms * 1_000_000));
@@ -87,8 +87,8 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_little_is_slow_and_who_takes_enough_is_not() {
-        // Nothing, a byte now and then, and nine tenths of the least rate.
+    fn a_client_below_the_lowest_rate_is_slow_and_one_at_it_is_not() {
+        // Cases: nothing, a byte now and then, and nine tenths of the lowest rate.
         assert_eq!(slow_after_seconds(0, 250), Some(30));
         assert_eq!(slow_after_seconds(1, 1_000), Some(31));
         assert_eq!(slow_after_seconds(900, 1_000), Some(301));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_waits_for_the_client_counts() {
+    fn only_time_with_waiting_bytes_counts() {
         let clock = Clock::monotonic();
         let at = |seconds: u64| Ticks(clock.ticks(seconds * 1_000_000_000));
         let is_slow = |pace: &Pace, now| pace.is_slow(GRACE, RATE, &clock, at(now));
@@ -106,15 +106,15 @@ mod tests {
         assert!(!pace.is_begun());
         pace.note(5_000, false, at(0));
         assert!(!pace.is_begun() && !is_slow(&pace, 1_000_000));
-        // Waits of 20 s each, between which it has all there is; what it took before the first one
-        // is no merit.
+        // Waits of 20 s each, with nothing waiting in between. Bytes taken before the first wait do
+        // not count.
         pace.note(9_000, true, at(100));
         pace.note(10, false, at(120));
         assert!(pace.is_begun() && !is_slow(&pace, 1_000_000));
         pace.note(10, true, at(1_000));
         assert!(!is_slow(&pace, 1_010) && is_slow(&pace, 1_011), "30 s, and 20 bytes");
         assert!(!pace.is_slow(GRACE, 0, &clock, at(1_000_000)), "zero is no limit");
-        // Whoever makes up for it is slow no more.
+        // A client that catches up is no longer slow.
         pace.note(100_000, true, at(1_012));
         assert!(!is_slow(&pace, 1_100) && is_slow(&pace, 1_111));
     }

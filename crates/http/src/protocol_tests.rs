@@ -1,4 +1,4 @@
-//! The protocols without a socket: bytes in, requests out, replies in, bytes out.
+//! Tests of the protocols without a socket: bytes in, requests out, replies in, bytes out.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl Room {
         Room { dispatcher, caller, turn: Turn::at(now, now), _poll: poll }
     }
 
-    /// Lets a connection in HTTP/1.1 do something, and returns the text that came of it.
+    /// Calls `run` for an HTTP/1.1 connection, and returns its output.
     fn http1(
         &mut self,
         conn: &mut Http1,
@@ -134,7 +134,7 @@ impl Room {
         String::from_utf8(out).unwrap()
     }
 
-    /// Feeds bytes to a connection in HTTP/1.1. Returns its answers, and how many bytes it used.
+    /// Feeds bytes to an HTTP/1.1 connection. Returns its answers, and how many bytes it used.
     fn feed(&mut self, conn: &mut Http1, bytes: &[u8]) -> (String, usize) {
         let mut used = 0;
         let turn = self.turn;
@@ -146,7 +146,7 @@ impl Room {
     }
 }
 
-/// The bodies of responses with a length.
+/// The bodies of the responses in `text`, which all have a `Content-Length`.
 fn bodies(text: &str) -> Vec<&str> {
     let mut bodies = Vec::new();
     let mut rest = text;
@@ -176,7 +176,7 @@ fn requests_of_one_read_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_body_in_pieces_is_invited_and_waited_for() {
+fn a_body_in_pieces_gets_100_continue_and_is_waited_for() {
     let (mut room, mut conn) = (Room::new(), Http1::new());
     let head = b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     let (text, used) = room.feed(&mut conn, head);
@@ -192,7 +192,7 @@ fn a_body_in_pieces_is_invited_and_waited_for() {
 }
 
 #[test]
-fn heads_are_judged_before_their_bodies_come() {
+fn bodies_are_admitted_by_their_heads() {
     let (mut room, mut conn) = (Room::new(), Http1::new());
     let head = b"PUT /judged HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
     assert_eq!(room.feed(&mut conn, head), (String::new(), 0));
@@ -208,7 +208,7 @@ fn heads_are_judged_before_their_bodies_come() {
 }
 
 #[test]
-fn the_request_behind_a_hand_over_waits_for_it() {
+fn a_request_behind_a_hand_over_waits_for_its_end() {
     let (mut room, mut conn) = (Room::new(), Http1::new());
     let later = b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n";
     let (text, used) = room.feed(&mut conn, &[&later[..], later].concat());
@@ -258,14 +258,14 @@ fn frames(mut bytes: &[u8]) -> Vec<(u8, u32, &[u8])> {
 const DATA: u8 = 0;
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// The frame of a request, for stream 1.
+/// The HEADERS frame of a request, for stream 1.
 fn frame_of(text: &[u8]) -> Vec<u8> {
     let mut space = [const { std::mem::MaybeUninit::uninit() }; HEADERS_MAX];
     let head = parse(text, &mut space, 1_000).unwrap().unwrap();
     synthetic_headers(&head).unwrap()
 }
 
-/// Runs the streams of a connection, and returns the data that it wrote, by stream.
+/// Runs the streams of a connection, and returns the DATA that it wrote, with its stream.
 fn run(room: &mut Room, conn: &mut Http2) -> Vec<(u32, String)> {
     let (mut body, mut out) = (Vec::new(), Vec::new());
     let Room { dispatcher, caller, turn, .. } = room;
@@ -277,7 +277,7 @@ fn run(room: &mut Room, conn: &mut Http2) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn a_stream_is_answered_by_frames() {
+fn a_stream_is_answered_in_frames() {
     let (mut room, mut conn) = (Room::new(), Http2::new(&Limits::default(), None));
     let request = frame_of(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     for piece in [&PREFACE[..5], &PREFACE[5..], &SETTINGS, &request] {
@@ -302,7 +302,7 @@ fn a_stream_that_was_handed_over_is_answered_later() {
 }
 
 #[test]
-fn a_request_that_asks_for_http2_is_answered_there() {
+fn a_request_that_asks_for_an_upgrade_is_answered_in_http2() {
     let (mut room, mut conn) = (Room::new(), Http1::new());
     let request = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n\
                     Upgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";

@@ -6,13 +6,13 @@ use pellucid_clock::Ticks;
 
 use crate::links::link_of;
 
-/// The state of the other end, as an event tells it.
+/// The state of the other end of a connection, by its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     Open,
-    /// It sends nothing more (FIN).
+    /// The peer sends no more (FIN).
     Ended,
-    /// It takes nothing more, either (RST, or FIN where we have sent ours).
+    /// The peer neither sends nor receives (RST, or FIN after both sides have sent theirs).
     Gone,
 }
 
@@ -28,12 +28,12 @@ impl Peer {
     }
 }
 
-/// Something that is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub(crate) token: Token,
     pub(crate) peer: Peer,
-    /// The wake-up, or later look, that brought it.
+    /// The moment of the wake-up, or of the later look, that found it.
     pub(crate) woke: Ticks,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Ready {
 pub(crate) struct ReadyList(pub(crate) Vec<Ready>);
 
 impl ReadyList {
-    /// Adds the events of a look. Those that an earlier look of the same wake-up had brought
-    /// already are the same events: nothing was done about them yet.
+    /// Adds the events of a look. A descriptor that an earlier look of the same wake-up found is
+    /// not added again, because it was not handled yet.
     pub(crate) fn add(&mut self, events: &Events, woke: Ticks) {
         let known = self.0.len();
         for event in events {
@@ -59,12 +59,12 @@ impl ReadyList {
         self.0.len()
     }
 
-    /// True if links of the service are among them.
+    /// True if the list has links of the service.
     pub(crate) fn has_links(&self) -> bool {
         self.0.iter().any(|ready| link_of(ready.token).is_some())
     }
 
-    /// Empties the list, one after the other.
+    /// Takes all entries out, in order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Ready> + '_ {
         self.0.drain(..)
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_found_twice_is_one_event() {
+    fn a_descriptor_found_twice_is_one_entry() {
         let mut poll = Poll::new().unwrap();
         let (mut near, mut far): (Vec<_>, Vec<_>) = (0..3)
             .map(|token| {
@@ -101,14 +101,15 @@ mod tests {
             far.write_all(b"x").unwrap();
         }
         look(&mut list, 1);
-        // One of them goes, and another comes.
+        // One peer closes, and another sends.
         far[1] = None;
         far[2].as_mut().unwrap().write_all(b"x").unwrap();
         look(&mut list, 2);
         assert_eq!(list.len(), 3);
         let mut ready: Vec<Ready> = list.drain().collect();
         ready.sort_by_key(|ready| ready.token.0);
-        // A Unix socket has no state between its two ends and none.
+        // A Unix socket is never half closed by a close of its peer, so that `Ended` does not
+        // occur.
         let expected = [(0, Peer::Open, 1), (1, Peer::Gone, 1), (2, Peer::Open, 2)];
         let expected = expected.map(|(token, peer, woke)| Ready {
             token: Token(token),

@@ -1,28 +1,28 @@
-//! Refusals of the transport itself, before any service sees a request.
+//! Refusals by the transport: the reasons, with their status codes and texts.
 
 use std::fmt;
 
-/// The answer to a client without good credentials, in the form that it knows.
+/// The answer to a client without valid credentials, in the format of the API that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The ways to say who it is, as `WWW-Authenticate` has them.
+    /// The values of the `WWW-Authenticate` headers.
     pub challenges: &'static [&'static [u8]],
-    /// The type of the body, and the body; a line of text if there is none.
+    /// The content type and the body; without them the body is a line of text.
     pub body: Option<(&'static str, &'static str)>,
 }
 
-/// The reason for which the transport refuses a request. The connection is closed after each of
-/// them but [`Refusal::Overloaded`] and [`Refusal::ResponseTooLarge`], because what follows on it
-/// can no longer be told apart from the refused.
+/// The reason for which the transport refuses a request. In HTTP/1.1 the connection is closed after
+/// each of them except [`Refusal::Overloaded`] and [`Refusal::ResponseTooLarge`], because the bytes
+/// that follow can no longer be told apart from the refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The request line or a header is malformed; the text says which and how.
     Malformed(&'static str),
     /// The request line alone is longer than a head may be.
     TargetTooLong,
-    /// The head is longer than it may.
+    /// The head is longer than the limit.
     HeadTooLarge,
-    /// The head has more lines of headers than this.
+    /// The head has more header lines than this limit.
     TooManyHeaders(usize),
     /// The service refuses the request by its head, before its body comes.
     ByHead {
@@ -30,39 +30,40 @@ pub enum Refusal {
         status: u16,
         /// The text for the client.
         line: Box<str>,
-        /// The methods that its path has, where this one is not among them.
+        /// The methods that the path allows, if this one is not among them.
         allow: Option<Box<str>>,
     },
     /// The body is, or is declared to be, longer than this many bytes.
     BodyTooLarge(usize),
-    /// The head does not say, or not truly, who sends the body that is to come.
+    /// The head carries no credentials, or invalid ones.
     Unauthorized(Denial),
-    /// The sender of the body that is to come cannot be found out now.
+    /// The credentials cannot be checked now.
     TooManyAttempts {
         /// The text for the client.
         what: &'static str,
-        /// After how many seconds it may come again.
+        /// The seconds after which the client may try again.
         seconds: u64,
     },
-    /// A transfer coding other than `chunked`.
+    /// The transfer coding is not `chunked`.
     UnknownCoding,
-    /// Neither HTTP/1.0 nor HTTP/1.1.
+    /// The version is neither HTTP/1.0 nor HTTP/1.1.
     UnknownVersion,
-    /// Neither a request of HTTP/1 nor the beginning of HTTP/2.
+    /// The bytes are neither an HTTP/1 request nor the beginning of HTTP/2.
     UnknownProtocol,
-    /// An expectation other than `100-continue`.
+    /// The expectation is not `100-continue`.
     UnknownExpectation,
-    /// The request was not sent within the time for one.
+    /// The request did not arrive within its time limit.
     TooSlow,
-    /// More requests are in flight than may be.
+    /// The limit of requests in flight is reached.
     Overloaded,
     /// The request's code panicked.
     Failed,
-    /// The body does not fit beside those that are coming in already: those of what is named here.
+    /// The incoming bodies leave no memory for this one. The text says which bodies: for example
+    /// those "from this address".
     BodiesFull(&'static str),
     /// There is no memory for the response.
     ResponseTooLarge,
-    /// Anything but TLS where TLS is spoken.
+    /// The client sent plain text to a TLS listener.
     PlainText,
 }
 
@@ -87,7 +88,7 @@ impl Refusal {
         }
     }
 
-    /// After how many seconds the same may be asked again, if that may be.
+    /// The seconds after which the client may send the request again; none if that is pointless.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
         match self {
@@ -123,7 +124,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::TooSlow => f.write_str("the request was not sent in time"),
             Refusal::Failed => {
-                f.write_str("a mistake in the server ended this request: its log says more")
+                f.write_str("an error within the server ended this request: see its log")
             }
             Refusal::PlainText => {
                 f.write_str("this port speaks TLS: use https:// in place of http://")

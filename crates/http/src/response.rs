@@ -1,5 +1,5 @@
-//! Writes a response straight into the connection's output, or, for a stream of HTTP/2, into fields
-//! and a body that the protocol frames.
+//! Writes a response: in HTTP/1.1 straight into the connection's output, in HTTP/2 into header
+//! fields and a body, which the protocol then frames.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::WallTime;
@@ -10,9 +10,11 @@ use crate::h1::encode::{end_headers, status_line, write_decimal, write_header};
 use crate::limits::READ_BYTES_MAX;
 use crate::refusal::Refusal;
 
-/// A response being written. The order is: a status, headers, and one of the finishing calls.
+/// A response being written. The order of calls is: the status, headers, and one of the finishing
+/// calls.
 ///
-/// Nothing is allocated and nothing is copied twice: the bytes go where the kernel will read them.
+/// In HTTP/1.1 nothing is allocated and nothing is copied twice: the bytes go to the buffer from
+/// which the kernel will read them.
 pub struct Response<'a> {
     out: &'a mut Vec<u8>,
     form: Form<'a>,
@@ -21,15 +23,15 @@ pub struct Response<'a> {
     status: u16,
     state: State,
     streamed: Streamed,
-    /// The compressor for its body, if it may be compressed.
+    /// The compressor for the body; none if the body must not be compressed.
     compressor: Option<&'a mut Compressor>,
     /// The position in `out` of the value of the header `ETag`.
     etag_at: Option<usize>,
-    /// The compression of its streamed body.
+    /// The compression of the streamed body, if it is compressed.
     compressed: Option<CodedStream>,
     /// Ticks that compressing the whole body took.
     compress_ticks: u64,
-    /// A header that whoever begins the response does not know of.
+    /// A header to write before all others; see [`Response::precede`].
     first: Option<(&'static str, String)>,
 }
 
@@ -37,20 +39,20 @@ pub struct Response<'a> {
 struct CodedStream {
     coding: Coding,
     permit: StreamPermit,
-    /// The body, if it is there already and not to be brought by the service's source.
+    /// The body, if it is complete; none if the service's source will bring it.
     body: Option<Box<dyn BodySource>>,
 }
 
 /// The form of status and headers.
 enum Form<'a> {
-    /// Text before the body (RFC 9112).
+    /// Text before the body: HTTP/1.1 (RFC 9112).
     Text,
-    /// Fields beside the body (RFC 9113).
+    /// Header fields beside the body: HTTP/2 (RFC 9113).
     Fields(&'a mut HeaderMap),
 }
 
-/// The buffers that a response is written to: text and body, or, of a stream of HTTP/2, fields and
-/// body.
+/// The buffers that a response is written to. In HTTP/1.1 `out` takes head and body; in HTTP/2 it
+/// takes only the body, and `fields` the headers.
 pub(crate) struct Target<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) fields: Option<&'a mut HeaderMap>,
@@ -61,7 +63,7 @@ impl Target<'_> {
         Target { out: self.out, fields: self.fields.as_deref_mut() }
     }
 
-    /// Takes back all that was written behind `begin`.
+    /// Takes back all that was written from `begin` on.
     pub(crate) fn reset(&mut self, begin: usize) {
         self.out.truncate(begin);
         if let Some(fields) = &mut self.fields {
@@ -81,12 +83,12 @@ pub(crate) struct Manner {
     pub(crate) is_old: bool,
     /// The coding that the client prefers for the body.
     pub(crate) coding: Option<Coding>,
-    /// Bytes from which on it is; zero for never.
+    /// The body length in bytes from which on bodies are compressed; zero for never.
     pub(crate) compressed_from_bytes: usize,
 }
 
 impl Manner {
-    /// As of a request that asks for nothing in particular.
+    /// The form for a request without special wishes.
     pub(crate) const PLAIN: Manner = Manner {
         keep_alive: true,
         is_head: false,
@@ -103,16 +105,16 @@ enum State {
     Finished,
 }
 
-/// The framing of the body behind the finished headers.
+/// The framing of a streamed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streamed {
-    /// There is none.
+    /// No body is streamed.
     No,
-    /// By a length that was announced.
+    /// The length was announced, or HTTP/2 frames the body.
     Sized,
-    /// In chunks.
+    /// The body is sent in chunks.
     Chunked,
-    /// By the end of the connection.
+    /// The end of the connection ends the body.
     ToTheEnd,
 }
 
@@ -151,14 +153,14 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Has the body compressed, where the client asks for it.
+    /// Allows the body to be compressed by `compressor` if the client asks for it.
     pub(crate) fn coded_by(mut self, compressor: &'a mut Compressor) -> Response<'a> {
         self.compressor = Some(compressor);
         self
     }
 
-    /// Has the body compressed from so many bytes on, whatever the server's limits say; zero is
-    /// never. To be said before the response is finished.
+    /// Overrides the server's limit for compression: bodies of at least `bytes` are compressed;
+    /// zero means never. Call it before the response is finished.
     pub fn compress_from(&mut self, bytes: usize) -> &mut Self {
         self.manner.compressed_from_bytes = bytes;
         self
@@ -171,7 +173,7 @@ impl<'a> Response<'a> {
     pub fn status(&mut self, status: u16) -> &mut Self {
         assert_eq!(self.state, State::Unbegun, "a response has one status");
         (self.status, self.state) = (status, State::Headers);
-        // Also where it is not written, so that a status without a line is noticed by any test.
+        // Looked up also where it is not written, so that any test notices a status without a line.
         let line = status_line(status);
         match &mut self.form {
             Form::Text => {
@@ -188,13 +190,14 @@ impl<'a> Response<'a> {
         self
     }
 
-    /// Puts a header before all others, whoever begins the response later.
+    /// Sets a header that is written before all others. Call it before [`Response::status`].
     pub fn precede(&mut self, name: &'static str, value: String) {
         assert_eq!(self.state, State::Unbegun, "the first header comes before any");
         self.first = Some((name, value));
     }
 
-    /// Adds a header. The value comes from us, so it holds no line ends; that is checked.
+    /// Adds a header. The value comes from the server, so it holds no line ends; debug builds check
+    /// that.
     pub fn header(&mut self, name: &str, value: &[u8]) -> &mut Self {
         debug_assert!(
             !value.iter().any(|byte| matches!(byte, b'\r' | b'\n')),
@@ -209,7 +212,7 @@ impl<'a> Response<'a> {
         self
     }
 
-    /// Adds a header whose value `write` appends to what it is given.
+    /// Adds a header whose value `write` appends to the buffer that it is given.
     pub fn header_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.check_place();
         self.note_place(name);
@@ -235,7 +238,7 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Finishes with this body; to a HEAD its length alone is told.
+    /// Finishes with this body. A HEAD request gets only its length.
     pub fn finish(&mut self, body: &[u8]) {
         if self.is_long(body.len() as u64) && self.finish_coded(body) {
             return;
@@ -246,10 +249,10 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Finishes the answer to a HEAD whose GET would have a body of this length.
+    /// Finishes the answer to a HEAD request; a GET would have a body of this length.
     pub fn finish_length(&mut self, length_bytes: u64) {
         if self.is_long(length_bytes) && self.begin_coded().is_some() {
-            // Nobody knows the length before the body is compressed.
+            // The length of the compressed body is unknown, so that none is announced.
             self.end_headers();
         } else {
             self.end_with_length(length_bytes);
@@ -261,7 +264,7 @@ impl<'a> Response<'a> {
         self.end_headers();
     }
 
-    /// True if a body of this length is compressed for some clients: then caches are told.
+    /// True if a body of this length is compressed for some clients. Then adds `Vary`, for caches.
     fn is_long(&mut self, length_bytes: u64) -> bool {
         let from = self.manner.compressed_from_bytes as u64;
         let is_long = from > 0 && length_bytes >= from && self.compressor.is_some();
@@ -271,9 +274,9 @@ impl<'a> Response<'a> {
         is_long
     }
 
-    /// Says that the body is coded, if the client would have it so. The coded body is another
-    /// representation, with a tag of its own (RFC 9110, section 8.8.1): the tag's last quote has
-    /// `+` and the coding before it, which [`crate::plain_tag`] takes off.
+    /// Adds `Content-Encoding` if the client accepts a coding, and returns that coding. The coded
+    /// body is another representation, with a tag of its own (RFC 9110, section 8.8.1): `+` and the
+    /// coding are inserted before the tag's last quote. [`crate::plain_tag`] takes them off.
     fn begin_coded(&mut self) -> Option<Coding> {
         let coding = self.manner.coding?;
         self.header("Content-Encoding", coding.name().as_bytes());
@@ -298,7 +301,7 @@ impl<'a> Response<'a> {
         Some(coding)
     }
 
-    /// Finishes with this body, compressed; false if it is not to be.
+    /// Finishes with this body, compressed. False, with nothing written, if it is not compressed.
     fn finish_coded(&mut self, body: &[u8]) -> bool {
         if self.manner.is_head {
             let is_coded = self.begin_coded().is_some();
@@ -319,7 +322,8 @@ impl<'a> Response<'a> {
         true
     }
 
-    /// Begins a body that is compressed piece by piece; false if it is not to be.
+    /// Begins a body that is compressed piece by piece. False, with nothing written, if it is not
+    /// compressed.
     fn begin_coded_stream(&mut self, body: impl FnOnce() -> Option<Box<dyn BodySource>>) -> bool {
         if self.manner.coding.is_none() {
             return false;
@@ -332,7 +336,7 @@ impl<'a> Response<'a> {
         true
     }
 
-    /// Does the rest, once the service has done its part.
+    /// Ends the response after the service's call, and puts the compression around its source.
     pub(crate) fn conclude(self, handled: Handled) -> (Handled, Option<Outcome>) {
         let outcome = self.outcome();
         let Some(CodedStream { coding, permit, body }) = self.compressed else {
@@ -353,7 +357,7 @@ impl<'a> Response<'a> {
         self.end_headers();
     }
 
-    /// Finishes with one line of text, and a line end.
+    /// Finishes with one line of plain text; a line end is added.
     pub fn finish_text(&mut self, line: &str) {
         self.header("Content-Type", b"text/plain; charset=utf-8");
         self.end_with_length(line.len() as u64 + 1);
@@ -363,7 +367,7 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// The whole answer to what the transport refuses.
+    /// Writes the complete answer to a request that the transport refuses.
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
         self.status(refusal.status());
         if let Some(seconds) = refusal.retry_after_seconds() {
@@ -384,8 +388,8 @@ impl<'a> Response<'a> {
         self.finish_text(&refusal.to_string());
     }
 
-    /// Ends the headers of a response whose body a [`crate::BodySource`] brings: of this length, or
-    /// of one that nobody knows yet.
+    /// Ends the headers of a response whose body a [`crate::BodySource`] brings. `length_bytes` is
+    /// none if its length is not known yet.
     pub fn finish_streamed(&mut self, length_bytes: Option<u64>) {
         if length_bytes.is_some_and(|length| self.is_long(length)) {
             if self.manner.is_head && self.begin_coded().is_some() {
@@ -429,7 +433,7 @@ impl<'a> Response<'a> {
         end_headers(self.out, self.manner.keep_alive, self.manner.is_old);
     }
 
-    /// The status, once there is one.
+    /// The facts of the response, once it is finished.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         (self.state == State::Finished).then_some(Outcome {
             status: self.status,
@@ -442,20 +446,20 @@ impl<'a> Response<'a> {
 
 fn add_field(fields: &mut HeaderMap, name: &str, value: &[u8]) {
     let name = HeaderName::from_bytes(name.as_bytes()).expect("names of headers come from us");
-    // A byte that no header may have would make the response unreadable; without the header it is
-    // only less told.
+    // A byte that is not allowed in a header would make the response unreadable, so the header is
+    // left out.
     if let Ok(value) = HeaderValue::from_bytes(value) {
         fields.append(name, value);
     }
 }
 
-/// The facts of a finished response that its connection goes by.
+/// The facts of a finished response that its connection needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
     pub(crate) streamed: Streamed,
-    /// Ticks that compressing the body took; zero for one that is not compressed, or is streamed.
+    /// Ticks that compressing the body took; zero if it is not compressed, or is streamed.
     pub(crate) compress_ticks: u64,
 }
 
@@ -475,7 +479,7 @@ mod tests {
     const PLAIN: Manner = Manner::PLAIN;
 
     #[test]
-    fn a_body_and_its_head() {
+    fn a_head_response_equals_get_without_the_body() {
         let get = written(PLAIN, |r| r.status(200).header("ETag", b"\"7\"").finish(b"abc"));
         let head = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: \"7\"\r\n\
                     Content-Length: 3\r\n\r\n";
@@ -488,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_header_says_what_happens() {
+    fn the_connection_header_tells_whether_the_connection_stays_open() {
         let closing = Manner { keep_alive: false, ..PLAIN };
         assert!(written(closing, |r| r.status(200).finish(b"")).contains("Connection: close\r\n"));
         let old = Manner { is_old: true, ..PLAIN };

@@ -17,14 +17,14 @@ use crate::service::Service;
 use crate::shared::{ServerStats, Shared};
 use crate::tls::Certificates;
 
-/// The addresses of a server, and its terms.
+/// The configuration of a server: listeners, limits and certificates.
 pub struct Endpoint {
     /// The sockets that it listens on.
     pub listeners: Vec<Listener>,
-    /// Its limits.
+    /// The limits of the server.
     pub limits: Limits,
-    /// With them, TLS is spoken over TCP, and nothing else there. What comes through a file does
-    /// not leave the machine and stays as it is.
+    /// The certificates; with them, only TLS is spoken over TCP. Unix sockets never use TLS,
+    /// because their bytes do not leave the machine.
     pub certificates: Option<Arc<Certificates>>,
 }
 
@@ -36,7 +36,7 @@ pub struct Server<L: Send + 'static> {
     shared: Arc<Shared>,
 }
 
-/// Looks at the figures of a transport from anywhere, as long as it runs.
+/// A handle to read the figures of a transport from any thread.
 #[derive(Clone)]
 pub struct ServerGauge {
     shared: Arc<Shared>,
@@ -51,18 +51,21 @@ impl ServerGauge {
 }
 
 impl<L: Send + 'static> Server<L> {
-    /// Serves at `endpoint` with one event loop for each service that `services` makes; it is given
+    /// Serves at `endpoint` with `loops` event loops. `service` makes the service of each; it gets
     /// a gauge, so that services can show the transport's figures.
     ///
     /// # Errors
-    /// If the system has no room for the loops' descriptors or threads. None of them runs then.
+    /// If the system has no descriptors or threads left for the loops. Then none of them runs.
+    ///
+    /// # Panics
+    /// If `loops` is zero.
     pub fn start<S: Service<Later = L> + Send>(
         endpoint: Endpoint,
         account: &Account,
         loops: usize,
         mut service: impl FnMut(ServerGauge) -> S,
     ) -> io::Result<Server<L>> {
-        assert!(loops > 0, "somebody has to serve");
+        assert!(loops > 0, "a server has at least one event loop");
         let Endpoint { mut listeners, limits, certificates } = endpoint;
         let addresses = listeners.iter().map(|listener| listener.address().clone()).collect();
         let shared = Arc::new(Shared::new(account.clock(), limits, certificates, loops));
@@ -86,7 +89,7 @@ impl<L: Send + 'static> Server<L> {
         }
         drop(begun);
         let all_begun = (0..loops).try_for_each(|_| beginnings.recv().unwrap_or_else(panicked));
-        // Half a server would leave those unanswered whom the other half serves.
+        // Without all of its loops, a server would leave some of its connections unanswered.
         if let Err(error) = all_begun {
             let _ = server.stop();
             return Err(error);
@@ -94,7 +97,8 @@ impl<L: Send + 'static> Server<L> {
         Ok(server)
     }
 
-    /// Starts the thread of one more event loop, which tells by `begun` whether it runs.
+    /// Starts the thread of one more event loop. The thread reports through `begun` whether the
+    /// loop runs.
     fn spawn_loop<S: Service<Later = L> + Send>(
         &mut self,
         poll: Poll,
@@ -136,7 +140,8 @@ impl<L: Send + 'static> Server<L> {
         ServerGauge { shared: Arc::clone(&self.shared) }
     }
 
-    /// Accepts no more, lets requests in flight finish within the limit for it, and ends.
+    /// Stops the server: accepts no more connections, lets requests in flight finish within
+    /// [`Limits::stop`], and ends the threads.
     ///
     /// # Errors
     /// If an event loop panicked.
@@ -152,7 +157,7 @@ impl<L: Send + 'static> Server<L> {
     }
 }
 
-/// The outcome of an event loop that says nothing of itself any more.
+/// The error of an event loop whose thread has panicked.
 fn panicked<E>(_: E) -> io::Result<()> {
     Err(io::Error::other("an event loop panicked; the message above says where"))
 }

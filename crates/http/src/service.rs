@@ -1,4 +1,4 @@
-//! The service behind the transport: the trait, and the surroundings of a request in its hands.
+//! The service behind the transport: its trait, and the context that it gets with a request.
 
 use std::cell::Cell;
 use std::io;
@@ -14,23 +14,24 @@ use crate::body_source::Handled;
 use crate::client_watch::ClientWatch;
 use crate::ending::Ending;
 use crate::h1::parse::Head;
-use crate::links::LinkTurn;
+use crate::links::{LinkEvent, LinkTurn};
 use crate::mailbox::{Admission, Completer, ConnectionId, Judge, Mailbox, Reminder, Ticket};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::Response;
 
-/// A service: one value per event loop, called on the loop's own thread. It must not block; what
-/// would block it hands over, and says [`Handled::Later`].
+/// A service: one value per event loop, called on the loop's own thread. It must not block. Work
+/// that would block is handed over to another thread, and the call returns [`Handled::Later`].
 pub trait Service: 'static {
     /// The value that a hand-over brings back.
     type Later: Send + 'static;
 
-    /// Bytes that the body of this request may have.
+    /// The most bytes that the body of this request may have.
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
 
-    /// Judges by its head a request whose body is not here yet: whether whoever sends it may send
-    /// one. A request that came whole is not judged here, but by [`Service::handle`].
+    /// Decides, by the head of a request, whether its sender may send the body that is to come.
+    /// This is not called for a request that arrives completely; that is only for
+    /// [`Service::handle`].
     fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Self::Later>) -> Admission {
         let _ = (head, applicant);
         Admission::Granted(None)
@@ -44,7 +45,7 @@ pub trait Service: 'static {
         exchange: &mut Exchange<'_, Self::Later>,
     ) -> Handled;
 
-    /// Goes on with a request that was handed over.
+    /// Continues a request that was handed over; `later` is the value of the hand-over.
     fn resume(
         &mut self,
         later: Self::Later,
@@ -52,30 +53,31 @@ pub trait Service: 'static {
         exchange: &mut Exchange<'_, Self::Later>,
     ) -> Handled;
 
-    /// Operation and outcome for the account of a request that the transport refused.
+    /// The operation and outcome for the account of a request that the transport refuses.
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
 
-    /// The outcome, for the account, of a request that ends before its response is out.
+    /// The outcome for the account of a request that ends before its response is sent.
     fn outcome_of(&self, ending: Ending) -> u8;
 
-    /// The code of a request panicked, here or where it was handed over to; it is answered with 500
-    /// after this. `panicked` is what is known of that on this thread.
+    /// Is called after the code of a request panicked, on this thread or on the one to which it was
+    /// handed over; then the request is answered with 500. `panicked` is the panic, if it was on
+    /// this thread.
     fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
         let _ = (panicked, timeline, facts);
     }
 
-    /// Opens the links that the service has of its own, if it has any; the loop begins after it.
+    /// Opens the service's own links, if it has any. Is called once, before the loop runs.
     ///
     /// # Errors
-    /// If the system has no more descriptors; the loop does not begin then.
+    /// If the system has no more descriptors. Then the loop does not run.
     fn begin(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> io::Result<()> {
         let _ = turn;
         Ok(())
     }
 
-    /// A link has an event.
-    fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Self::Later>) {
-        let _ = (link, turn);
+    /// Processes an event of a link.
+    fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Self::Later>) {
+        let _ = (event, turn);
     }
 
     /// True if [`Service::settle`] has something to send.
@@ -83,20 +85,20 @@ pub trait Service: 'static {
         false
     }
 
-    /// Sends what the wake-up brought. True if requests were completed meanwhile, so that there may
-    /// be more.
+    /// Sends the output of links that the wake-up has led to. True if requests were completed, so
+    /// that there may be more to send.
     fn settle(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> bool {
         let _ = turn;
         false
     }
 
-    /// Something came from another thread, by a [`crate::Messenger`].
+    /// Processes a message that another thread has sent by a [`crate::Messenger`].
     fn told(&mut self, message: Self::Later, turn: &mut LinkTurn<'_, Self::Later>) {
         let _ = (message, turn);
     }
 
-    /// Takes over a connection whose request, that of `ticket`, was answered with
-    /// [`Handled::Upgrade`], with what was read of it beyond the request.
+    /// Takes over a connection whose request, that of `ticket`, returned [`Handled::Upgrade`].
+    /// `unread` has the bytes that were read beyond the request.
     fn upgraded(
         &mut self,
         ticket: Ticket,
@@ -108,7 +110,7 @@ pub trait Service: 'static {
     }
 }
 
-/// A request whose body is not here yet.
+/// The context of [`Service::admit`]: a request whose body has not arrived yet.
 pub struct Applicant<'a, L> {
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
@@ -122,18 +124,18 @@ impl<L> Applicant<'_, L> {
         self.address
     }
 
-    /// The handle that tells the event loop from any thread what becomes of the request.
+    /// The handle by which any thread can deliver the decision to the event loop.
     #[must_use]
     pub fn judge(&self) -> Judge<L> {
         Judge { mailbox: Arc::clone(self.mailbox), connection: self.connection }
     }
 }
 
-/// The surroundings of a request while it is handled.
+/// The context of a request while it is handled.
 pub struct Exchange<'a, L> {
-    /// Its account.
+    /// The timeline of the request's account.
     pub timeline: &'a mut Timeline,
-    /// The facts that are recorded of it; the transport fills in all but operation and outcome.
+    /// The facts of the request's account; the transport fills in all but operation and outcome.
     pub facts: &'a mut RequestFacts,
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
@@ -141,7 +143,7 @@ pub struct Exchange<'a, L> {
     pub(crate) may_upgrade: bool,
     /// Set once a [`Completer`] was taken.
     pub(crate) is_taken: &'a Cell<bool>,
-    /// Told when the client is gone, where somebody wants to know.
+    /// The watch that is told when the client is gone; none if nobody asked for one.
     pub(crate) watch: Option<ClientWatch>,
 }
 
@@ -152,7 +154,7 @@ impl<L> Exchange<'_, L> {
         self.address
     }
 
-    /// Stands for the request where a link of this loop will complete it.
+    /// The ticket by which a link of this loop can complete the request.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         Ticket(self.connection)
@@ -164,19 +166,19 @@ impl<L> Exchange<'_, L> {
         self.may_upgrade
     }
 
-    /// Tells whether the client is gone, while the request is handed over.
+    /// The watch that tells whether the client is gone while the request is handed over.
     #[must_use]
     pub fn client_watch(&mut self) -> ClientWatch {
         self.watch.get_or_insert_default().clone()
     }
 
-    /// Has the request's body asked again from any thread.
+    /// The handle by which any thread can make the loop ask the response's body again.
     #[must_use]
     pub fn reminder(&self) -> Reminder<L> {
         Reminder { mailbox: Arc::clone(self.mailbox), connection: self.connection }
     }
 
-    /// Brings the request back to its event loop from any thread.
+    /// The handle by which any thread can bring the request back to its event loop.
     #[must_use]
     pub fn completer(&self) -> Completer<L> {
         self.is_taken.set(true);

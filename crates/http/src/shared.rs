@@ -11,22 +11,22 @@ use crate::cuts::{CutFigures, CutMeter};
 use crate::limits::Limits;
 use crate::tls::{Certificates, TlsFigures, TlsMeter};
 
-/// State that the event loops share. Its counters are touched per connection or per hand-over,
-/// never per request that is answered at once.
+/// State that the event loops share. Its counters change once per connection or per hand-over, and
+/// never for a request that is answered at once.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) limits: Limits,
-    /// For new connections; without any, nothing is encrypted.
+    /// The certificates for new connections; none without TLS.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    /// One for each loop.
+    /// The TLS counters of each loop.
     pub(crate) tls: Vec<TlsMeter>,
     pub(crate) compression: Arc<CompressionMeter>,
     pub(crate) cuts: CutMeter,
-    /// Connections of each loop.
+    /// The number of open connections of each loop.
     pub(crate) loads: Vec<AtomicUsize>,
     pub(crate) connections_ever: AtomicU64,
     pub(crate) requests_in_flight: AtomicUsize,
-    /// For the bodies that come in, together.
+    /// The budget of all incoming bodies together.
     pub(crate) bodies: Budget,
 }
 

@@ -1,4 +1,4 @@
-//! A table of connections by slot, whose slots are used again under a new generation.
+//! A table of connections by slot. A slot is reused under a new generation.
 
 use crate::connection::Connection;
 use crate::mailbox::ConnectionId;
@@ -8,8 +8,8 @@ use crate::mailbox::ConnectionId;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Slots that were freed in this wake-up: an event that it has still to look at may be of
-    /// their last connection.
+    /// Slots that were freed in this wake-up. They are not reused within it, because a pending
+    /// event may belong to their last connection.
     freed: Vec<usize>,
     used: usize,
 }
@@ -21,7 +21,7 @@ struct Slot {
 }
 
 impl Slots {
-    /// The slot that the next connection gets, and its generation there.
+    /// The slot of the next connection, with its generation.
     pub(crate) fn next(&mut self) -> ConnectionId {
         if self.free.is_empty() {
             self.free.push(self.slots.len());
@@ -31,7 +31,7 @@ impl Slots {
         ConnectionId { slot: slot as u32, generation: self.slots[slot].generation, stream: 0 }
     }
 
-    /// Fills the slot that [`Slots::next`] named.
+    /// Puts a new connection into the slot that [`Slots::next`] returned.
     pub(crate) fn insert(&mut self, connection: Box<Connection>) {
         let slot = self.free.pop().expect("`next` has made sure of a free slot");
         assert_eq!(
@@ -43,12 +43,13 @@ impl Slots {
         self.used += 1;
     }
 
-    /// Takes the connection out for its turn; it comes back by [`Slots::put`] or is gone.
+    /// Takes the connection out for its turn. Afterwards call [`Slots::put`], or [`Slots::free`] if
+    /// it has ended.
     pub(crate) fn take(&mut self, slot: usize) -> Option<Box<Connection>> {
         self.slots.get_mut(slot)?.connection.take()
     }
 
-    /// As [`Slots::take`], if the connection is as `is_wanted` says.
+    /// Takes the connection out like [`Slots::take`], if `is_wanted` returns true for it.
     pub(crate) fn take_if(
         &mut self,
         slot: usize,
@@ -57,7 +58,7 @@ impl Slots {
         self.slots.get_mut(slot)?.connection.take_if(|connection| is_wanted(connection))
     }
 
-    /// True if the slot still has the connection that is meant.
+    /// True if the slot still belongs to the connection with this identity.
     pub(crate) fn is_current(&self, id: ConnectionId) -> bool {
         let slot = self.slots.get(id.slot as usize);
         slot.is_some_and(|slot| slot.generation == id.generation)
@@ -68,24 +69,24 @@ impl Slots {
         assert!(before.is_none(), "a slot has one connection");
     }
 
-    /// Frees the slot of a connection that was taken out and is gone.
+    /// Frees the slot of a connection that was taken out and has ended.
     pub(crate) fn free(&mut self, slot: usize) {
         self.slots[slot].generation = self.slots[slot].generation.wrapping_add(1);
         self.freed.push(slot);
         self.used -= 1;
     }
 
-    /// Has the slots used again that were freed: no event of their last connections is left.
+    /// Makes the freed slots available again, once no event of their last connections is pending.
     pub(crate) fn reuse_freed(&mut self) {
         self.free.append(&mut self.freed);
     }
 
-    /// Connections, taken out or not.
+    /// The number of connections, including those that are taken out.
     pub(crate) fn len(&self) -> usize {
         self.used
     }
 
-    /// One more than the highest slot.
+    /// The number of slots: one more than the highest index.
     pub(crate) fn bound(&self) -> usize {
         self.slots.len()
     }

@@ -1,4 +1,5 @@
-//! Files of Unix sockets: made with their mode, in the place of a dead server's, and removed.
+//! Files of Unix sockets: creates them with their mode, replaces those of dead servers, and removes
+//! them.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -9,19 +10,19 @@ use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// The file of a socket that is listened on. It is removed with this.
+/// The file of a listening Unix socket. Dropping this removes the file.
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode: another file may have taken its place.
+    /// The device and inode of the file, because another file may have taken its place.
     identity: (u64, u64),
 }
 
 impl SocketFile {
-    /// Listens at `path`, with a queue of `backlog` connections. The right to write to the file,
-    /// by its mode, is the right to connect.
+    /// Listens at `path`, with a queue of `backlog` connections. Users who may write to the file,
+    /// by its `mode`, may connect.
     ///
     /// # Errors
-    /// If somebody listens there, what is there is no socket, or the file cannot be made.
+    /// If a server listens there, the file exists and is not a socket, or it cannot be created.
     pub(crate) fn listen(
         path: &Path,
         mode: u32,
@@ -33,7 +34,7 @@ impl SocketFile {
         socket.bind(&address)?;
         let identity = identity(&fs::symlink_metadata(path)?);
         let file = SocketFile { path: path.to_owned(), identity };
-        // Nobody connects before it listens, so nobody comes in by the mode that it was made with.
+        // Nobody can connect before it listens, so that the default mode never takes effect.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(backlog)?;
         socket.set_nonblocking(true)?;
@@ -45,7 +46,7 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| identity(&found) == self.identity) {
-            // One that stays is replaced by the next server.
+            // If the removal fails, the next server replaces the file.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -55,14 +56,14 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Removes the file of a socket on which nobody listens any more, and no other.
+/// Removes the file at `path` if it is a socket without a listener. Any other file is an error.
 fn make_room(path: &Path, address: &SockAddr) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
     if !found.file_type().is_socket() {
-        let text = "there is something that is no socket, and it stays";
+        let text = "the file exists and is not a socket: it is not replaced";
         return Err(io::Error::new(ErrorKind::AlreadyExists, text));
     }
     let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -70,12 +71,12 @@ fn make_room(path: &Path, address: &SockAddr) -> io::Result<()> {
     let in_use = || io::Error::new(ErrorKind::AddrInUse, "it is in use: a server listens there");
     match probe.connect(address) {
         Ok(()) => Err(in_use()),
-        // Its queue of connections is full.
+        // The queue of its listener is full.
         Err(error) if error.kind() == ErrorKind::WouldBlock => Err(in_use()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => {
-            let text = format!("there is a socket, and nobody knows if it is in use: {error}");
+            let text = format!("there is a socket, and it is unknown if it is in use: {error}");
             Err(io::Error::new(error.kind(), text))
         }
     }
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_its_mode_and_goes_with_its_listener() {
+    fn the_file_has_its_mode_and_is_removed_with_its_listener() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("socket");
         for expected in [0o600, 0o666] {
@@ -112,10 +113,10 @@ mod tests {
     fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("socket");
-        // The file of a listener that nobody removed.
+        // The file of a dead listener stays behind.
         drop(UnixListener::bind(&path).unwrap());
         let (_file, _listener) = SocketFile::listen(&path, 0o600, BACKLOG).unwrap();
-        // Its queue fills up, and it is no less alive.
+        // Each probe stays in its queue; a full queue still counts as in use.
         for attempt in 0..BACKLOG + 4 {
             let error = SocketFile::listen(&path, 0o600, BACKLOG).err().unwrap();
             assert_eq!(error.kind(), ErrorKind::AddrInUse, "attempt {attempt}: {error}");
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_touched() {
+    fn files_of_other_kinds_are_not_replaced() {
         let folder = TempDir::new().unwrap();
         let path = |name: &str| folder.path().join(name);
         let target = path("target");
@@ -138,15 +139,15 @@ mod tests {
         }
         assert_eq!(fs::read(path("file")).unwrap(), b"of somebody");
         assert!(path("folder").is_dir() && path("link").is_symlink() && target.exists());
-        // A socket of another kind is nobody's to replace while it is in use.
+        // A socket of another type is not replaced either.
         let _other = UnixDatagram::bind(path("datagrams")).unwrap();
         assert!(SocketFile::listen(&path("datagrams"), 0o600, BACKLOG).is_err());
         assert!(path("datagrams").exists());
     }
 
-    /// A server that ended late would have taken the file of the one that had replaced it.
+    /// A server that ends late must not remove the file of the server that has replaced it.
     #[test]
-    fn the_file_of_another_stays() {
+    fn the_file_of_another_server_is_not_removed() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("socket");
         let (ended, _listener) = SocketFile::listen(&path, 0o600, BACKLOG).unwrap();

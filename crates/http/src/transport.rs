@@ -19,10 +19,10 @@ use crate::ready::Peer;
 use crate::socket::{Received, receive, receive_some, send};
 use crate::tls::{Sent, Session, add};
 
-/// A buffer that has grown beyond this is given back.
+/// The most capacity that a buffer of the event loop keeps between two uses.
 pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// The connection is of no more use: the ending of the requests that are under way on it.
+/// The error of a connection that must be closed, with the ending of its requests under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed(pub(crate) Ending);
 
@@ -38,23 +38,23 @@ pub(crate) enum Step {
 /// The socket side of one connection.
 pub(crate) struct Transport {
     socket: TcpStream,
-    /// Stands between socket and buffers on a listener with TLS.
+    /// The TLS session; none on a listener without TLS.
     tls: Option<Box<Session>>,
     pub(crate) output: Output,
     /// The last time at which anything went in or out.
     pub(crate) progress_at: Ticks,
     /// The pace at which the client takes its responses.
     pub(crate) pace: Pace,
-    /// The moment at which it became known that the peer sends no more.
+    /// The moment at which the end of the peer's input became known.
     pub(crate) ended_at: Option<Ticks>,
-    /// The peer neither sends nor takes any more: the connection was reset, or closed by both.
+    /// True if the peer neither sends nor receives: the connection was reset, or closed by both.
     pub(crate) is_gone: bool,
-    /// All that the kernel had was read, and no event has come since: reading again would be a
-    /// system call for nothing.
+    /// True if all bytes that the kernel had were read, and no event has come since: another read
+    /// would be a wasted system call.
     pub(crate) is_drained: bool,
 }
 
-/// True if more than `limit` has passed between the two.
+/// True if more than `limit` has passed between `since` and `now`.
 pub(crate) fn is_longer(clock: &Clock, since: Ticks, limit: Duration, now: Ticks) -> bool {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     clock.nanoseconds(now.since(since)) > limit_ns
@@ -88,7 +88,7 @@ impl Transport {
         self.is_drained = false;
     }
 
-    /// True if the peer sends no more: then a read brings the end, or an error.
+    /// True if the peer sends no more: then a read returns the rest, the end, or an error.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.ended_at.is_some()
@@ -102,12 +102,12 @@ impl Transport {
         self.tls.as_ref().is_some_and(|tls| tls.agreed_on_http2())
     }
 
-    /// Goes on without TLS, which the client does not speak.
+    /// Continues without TLS, for a client that does not speak it.
     pub(crate) fn drop_tls(&mut self) {
         self.tls = None;
     }
 
-    /// Begins a turn of the wake-up at `woke`, the first or a further one.
+    /// Begins a turn of this connection in the wake-up at `woke`; there may be several.
     #[inline]
     pub(crate) fn begin_turn(&mut self, woke: Ticks) {
         if let Some(tls) = &mut self.tls {
@@ -126,13 +126,13 @@ impl Transport {
         turn
     }
 
-    /// True if something waits until the kernel takes it.
+    /// True if output waits until the kernel takes it.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Reads to `plain`, by way of `wire` if it is ciphertext, and notes the time in `turn`.
+    /// Reads into `plain`, and notes the times in `turn`. `wire` is the buffer for ciphertext.
     pub(crate) fn read(
         &mut self,
         plain: &mut [u8],
@@ -148,7 +148,7 @@ impl Transport {
         read
     }
 
-    /// As [`Transport::read`], without TLS.
+    /// Reads like [`Transport::read`], on a connection without TLS.
     #[inline]
     pub(crate) fn read_plain(
         &self,
@@ -161,9 +161,8 @@ impl Transport {
         read
     }
 
-    /// Writes `bytes`, which end with the responses that the output waits for, behind its unsent
-    /// ones, and records the responses that are out. The bytes that the kernel does not take stay
-    /// in the output.
+    /// Writes `bytes` behind the unsent bytes of the output, and records the responses that are
+    /// out. The bytes that the kernel does not take stay in the output.
     pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<(), Closed> {
         let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
         self.keep_unsent(&bytes[sent..], accounts)
@@ -176,7 +175,8 @@ impl Transport {
         self.hold_unsent(accounts)
     }
 
-    /// As [`Transport::send`]; a large buffer is taken, so that the rest need not be copied.
+    /// Writes `buffer` like [`Transport::send`]. A large buffer is moved into the output, so that
+    /// the rest need not be copied.
     pub(crate) fn send_buffer(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -204,7 +204,7 @@ impl Transport {
         Ok(())
     }
 
-    /// A client that does not take its responses is cut where there is no memory for them.
+    /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.
     #[inline]
     fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), Closed> {
         self.output.hold_unsent(accounts.memory()).map_err(|_| {
@@ -240,7 +240,7 @@ impl Transport {
         if failed { Err(Closed(Ending::ClientGone)) } else { Ok(sent) }
     }
 
-    /// The reason to cut a client that does not take its responses, or too slowly.
+    /// The reason to cut the client, if it does not take its responses, or takes them too slowly.
     pub(crate) fn cut_of_reader(&self, limits: &Limits, clock: &Clock, now: Ticks) -> Option<Cut> {
         if !self.has_unsent() {
             return None;
@@ -263,18 +263,18 @@ impl Transport {
         }
     }
 
-    /// Throws away what the client goes on sending; returns how many bytes it was, zero at its end.
+    /// Reads and throws away input; returns how many bytes, zero at the end of the stream.
     pub(crate) fn discard_input(&self, scratch: &mut [u8]) -> io::Result<usize> {
         receive(&self.socket, scratch)
     }
 
-    /// Makes the end of the connection an error to the client: a plain end would look like that of
-    /// the response.
+    /// Makes the closing a reset, which is an error to the client: a plain end would look like the
+    /// end of the response.
     pub(crate) fn end_with_reset(&self) {
         let _ = socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }
 
-    /// Ends the connection, and accounts for the responses that it did not get out.
+    /// Ends the connection, and ends the accounts of the responses that were not sent.
     pub(crate) fn end(mut self, is_clean: bool, accounts: &Accounts, outcome: u8) {
         if self.is_handshaking() {
             add(&accounts.tls_meter().handshakes_failed, 1);

@@ -8,17 +8,17 @@ use crate::service::Service;
 use crate::tls::WIRE_BYTES_MAX;
 use crate::transport::OUTPUT_KEPT_BYTES;
 
-/// The things of one event loop that a connection has the use of in its turn.
+/// The shared resources of one event loop, which a connection uses in its turn.
 pub(crate) struct Workspace<S: Service> {
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) batch: Batch,
-    /// For the responses of one connection; empty between two uses.
+    /// The buffer for the responses of one connection; empty between two uses.
     pub(crate) out: Vec<u8>,
-    /// For the bodies of streams, before the protocol frames them.
+    /// The buffer for the body of an HTTP/2 response, before the protocol frames it.
     pub(crate) body: Vec<u8>,
-    /// For ciphertext; empty without TLS.
+    /// The buffer for ciphertext; empty without TLS.
     pub(crate) wire: Box<[u8]>,
-    /// For the bytes that are read, and, if they are whole requests, parsed in their places.
+    /// The buffer for reads; complete requests are parsed in place.
     scratch: Box<[u8]>,
 }
 
@@ -36,7 +36,7 @@ impl<S: Service> Workspace<S> {
         }
     }
 
-    /// Lends the buffer for reads to `call`.
+    /// Calls `call` with the buffer for reads.
     #[inline]
     pub(crate) fn with_scratch<T>(&mut self, call: impl FnOnce(&mut Self, &mut [u8]) -> T) -> T {
         let mut scratch = std::mem::take(&mut self.scratch);

@@ -1,4 +1,4 @@
-//! A process without descriptors: new clients are turned away, and those who are connected served.
+//! A process without free descriptors: new clients are turned away, and connected ones are served.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -28,20 +28,20 @@ fn ask(socket: &mut TcpStream) {
     let _ = socket.read(&mut rest).unwrap();
 }
 
-/// Files that take every descriptor that the process may have.
+/// Opens files until the process has no descriptor left.
 fn take_all() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-/// The test is alone in its process, whose limit it lowers.
+/// The test is alone in its process, because it lowers the limit of the process.
 #[test]
-fn a_process_without_descriptors_starts_whole_and_turns_new_clients_away() {
+fn a_process_without_descriptors_starts_completely_or_not_and_turns_new_clients_away() {
     a_server_with_few_descriptors_serves_or_does_not_start();
     new_clients_are_turned_away_at_once();
     a_certificate_that_could_not_be_read_is_read_again();
 }
 
-/// A failed read counted as done, and the old certificate served until it had expired.
+/// Regression: a failed reload counted as done, and the old certificate was used until it expired.
 fn a_certificate_that_could_not_be_read_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let places = ["", "-key"].map(|part| folder.path().join(format!("pair{part}.pem")));
@@ -63,7 +63,8 @@ fn a_certificate_that_could_not_be_read_is_read_again() {
     assert!(certificates.reload_if_changed().is_none());
 }
 
-/// A server started with one event loop of two gone: the connections of that loop had no answer.
+/// Regression: a server started with only one of its two event loops, and connections of the other
+/// loop got no answer.
 fn a_server_with_few_descriptors_serves_or_does_not_start() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
@@ -80,12 +81,12 @@ fn a_server_with_few_descriptors_serves_or_does_not_start() {
     };
     assert!(refused > 0, "a server needs descriptors");
     setrlimit(Resource::Nofile, limit).unwrap();
-    // One for each loop.
+    // One connection for each loop.
     let mut connected = [connect(&running), connect(&running)];
     connected.iter_mut().for_each(ask);
 }
 
-/// They waited in the queue of the kernel until somebody else left.
+/// Regression: new clients waited in the kernel's queue until another connection closed.
 fn new_clients_are_turned_away_at_once() {
     let running = start(Limits::default());
     let limit = getrlimit(Resource::Nofile);
@@ -106,7 +107,7 @@ fn new_clients_are_turned_away_at_once() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         }
         ask(&mut connected);
-        // Dropped now, it would leave a descriptor to the next one.
+        // If it were dropped now, the next one could use its descriptor.
         turned_away.push(socket);
     }
     assert_eq!(running.cuts().refused(Cut::System), 5);

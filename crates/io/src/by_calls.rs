@@ -1,5 +1,5 @@
-//! A file system whose maps are copies that were read by calls: for whoever looks at files that are
-//! known to be damaged, and goes on behind what cannot be read.
+//! A file system whose maps are copies made by read calls. It is for tools that inspect damaged
+//! files and continue behind unreadable parts.
 
 use std::io;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::unreadable::Noted;
 use crate::{File, FileSystem, LockGuard, Map, MapMode, ZeroedMemory, pass_on};
 
-/// Bytes that are read by one call. Where that fails, they are read page by page.
+/// Bytes that are read by one call. If that fails, they are read page by page.
 const PIECE_BYTES: usize = 1 << 20;
 const PAGE_BYTES: usize = 4_096;
 
-/// Another file system, of which files are mapped by reading them: a map takes as much memory as
-/// the file is long, has zeros where nothing could be read, and says where that is
-/// ([`Map::unreadable_in`]). Everything else is as there.
+/// A wrapper of a file system that maps files by reading them. A map takes as much memory as its
+/// length, and has zeros where nothing could be read ([`Map::unreadable_in`]). All other calls go
+/// to the wrapped file system.
 #[derive(Clone, Copy)]
 pub struct ByCalls<'a>(pub &'a dyn FileSystem);
 
@@ -70,9 +70,9 @@ impl File for CalledFile {
     }
 }
 
-/// The readable part of a file.
+/// A copy of a file, with zeros in its unreadable ranges.
 struct CopiedMap {
-    /// One byte at least.
+    /// The bytes; at least one, because the memory must not be empty.
     memory: ZeroedMemory,
     length: usize,
     /// The unreadable ranges, in order.
@@ -83,7 +83,7 @@ struct CopiedMap {
 impl CopiedMap {
     fn of(file: &dyn File, length: usize) -> CopiedMap {
         let memory = ZeroedMemory::new(length.max(1));
-        // SAFETY: the memory is as long, zeroed, and nobody else's yet.
+        // SAFETY: the memory has this length, is zeroed, and is not shared yet.
         let bytes = unsafe { std::slice::from_raw_parts_mut(memory.pointer(), length) };
         let mut unreadable: Vec<Range<usize>> = Vec::new();
         for (number, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
@@ -132,7 +132,7 @@ mod tests {
     use crate::simulated::SimulatedFileSystem;
 
     #[test]
-    fn what_cannot_be_read_is_zeros_that_are_known_and_the_rest_is_there() {
+    fn unreadable_pages_are_known_zeros_and_the_rest_is_copied() {
         let files = SimulatedFileSystem::new();
         files.create_directory(Path::new("/d")).unwrap();
         let (path, length) = (Path::new("/d/a"), 3 * PIECE_BYTES + 100);

@@ -1,4 +1,4 @@
-//! The bytes that a read of a file returns.
+//! Bytes that were read from a file, mapped or copied.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,14 +8,14 @@ use crate::file::Map;
 use crate::short::ShortBytes;
 use crate::unreadable::any_unreadable;
 
-/// Bytes of a file. As a rule they lie in a map of it: nothing is copied, and the file stays mapped
-/// for as long as they live. Up to 64 of them that were copied need no allocation.
+/// Bytes of a file. Usually they lie in a map of it: then nothing is copied, and the file stays
+/// mapped as long as they live. Otherwise they are a copy; up to 64 bytes need no allocation.
 #[derive(Clone)]
 pub struct FileBytes(Source);
 
 #[derive(Clone)]
 enum Source {
-    /// In the map, which is held for that.
+    /// Bytes in a map, which is kept alive by this.
     Mapped {
         begin: *const u8,
         length: usize,
@@ -24,32 +24,32 @@ enum Source {
     Copied(ShortBytes<64>),
 }
 
-// SAFETY: the pointer names bytes of the map that nobody writes to any more, and the map may be
+// SAFETY: the pointer is to bytes of the map that are not written any more, and the map may be
 // shared between threads.
 unsafe impl Send for Source {}
 // SAFETY: as above.
 unsafe impl Sync for Source {}
 
 impl FileBytes {
-    /// The `length` bytes of `map` at `begin`, without a call to the map.
+    /// The `length` bytes of `map` at `begin`, without a call of the map.
     ///
     /// # Safety
-    /// They lie within the map, and nobody writes to them any more.
+    /// The bytes must lie within the map, and must not be written any more.
     #[inline]
     #[must_use]
     pub unsafe fn mapped(map: &Arc<dyn Map>, begin: *const u8, length: usize) -> FileBytes {
         FileBytes(Source::Mapped { begin, length, map: Arc::clone(map) })
     }
 
-    /// Bytes that were copied or unpacked.
+    /// Bytes that were copied or decompressed.
     #[inline]
     #[must_use]
     pub fn copied(bytes: impl Into<ShortBytes<64>>) -> FileBytes {
         FileBytes(Source::Copied(bytes.into()))
     }
 
-    /// Whether the bytes, which were just used, were those that were checked when they were
-    /// read: their pages may have left memory since, and may not be readable a second time.
+    /// True if the bytes, which were just used, were readable. They were checked when they were
+    /// first read, but their pages may have been evicted since, and a second read of them may fail.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         let Source::Mapped { begin, length, map } = &self.0 else { return true };
@@ -57,7 +57,7 @@ impl FileBytes {
         !any_unreadable() || map.unreadable_in(offset, *length).is_none()
     }
 
-    /// Bytes of memory that they take; none where they lie in a map.
+    /// The bytes of memory that they take; zero if they lie in a map.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         match &self.0 {
@@ -73,8 +73,8 @@ impl Deref for FileBytes {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            // SAFETY: `mapped` asks for bytes within the map, which lives as long as `self`, and
-            // for nobody to write to them.
+            // SAFETY: by the contract of `mapped`, the bytes lie within the map, which lives as
+            // long as `self`, and are not written any more.
             Source::Mapped { begin, length, .. } => unsafe {
                 std::slice::from_raw_parts(*begin, *length)
             },

@@ -1,9 +1,9 @@
-//! Cures for errors of the system.
+//! Remedies for errors of the system, to be shown with them.
 
 use std::io;
 
-/// The cure for an error about a folder that a program was given, to stand behind the error; empty
-/// where there is none to name.
+/// The remedy for an error about a folder that the user has given, to be appended to the error;
+/// empty if none is known.
 ///
 /// ```
 /// let error = std::io::Error::from(std::io::ErrorKind::NotADirectory);

@@ -1,12 +1,12 @@
-//! The traits: what a store asks of the file system, and no more.
+//! The traits of files and file systems, with only the operations that a store needs.
 
 use std::any::Any;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Methods that do what a field's methods of the same names do, for a file system or a file that
-/// stands before another one.
+/// Methods that forward to the methods of a field with the same names, for wrappers of a file
+/// system or a file.
 ///
 /// ```
 /// struct Dry<'a>(&'a [u8]);
@@ -37,10 +37,10 @@ macro_rules! pass_on {
 pub enum MapMode {
     /// Reading in any order; the operating system may read ahead.
     Read,
-    /// Reading at random: reading ahead would only evict what is useful.
+    /// Reading at random places: reading ahead would only evict useful pages.
     ReadRandom,
-    /// Reading and writing. The space must have been allocated before ([`File::allocate`]): what is
-    /// written where a full disk has none is known by [`Map::unreadable_in`] alone.
+    /// Reading and writing. The space must have been allocated before ([`File::allocate`]). Without
+    /// space on a full disk, writes are lost, which only [`Map::unreadable_in`] shows.
     Write,
 }
 
@@ -48,16 +48,16 @@ pub enum MapMode {
 pub trait FileSystem: Send + Sync {
     /// Creates a file for reading and writing, and empties it if it exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens a file that exists.
+    /// Opens an existing file.
     fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>>;
-    /// Renames a file, in place of one that has the name already. The name is durable once the
-    /// directory is synced.
+    /// Renames a file, and replaces an existing file of the new name. The new name is durable once
+    /// the directory is synced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file. Maps and open files of it stay valid.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// The names of the files in a directory, in ascending order, without directories.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
-    /// Creates a directory and those above it; that it exists already is no error.
+    /// Creates a directory and its missing parents. It is no error if it exists already.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable: creations, renames, removals.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
@@ -65,40 +65,40 @@ pub trait FileSystem: Send + Sync {
     fn exists(&self, path: &Path) -> bool;
     /// Gives a file a second name.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Locks a file, which is created if need be, for this process alone until the guard is
-    /// dropped. [`io::ErrorKind::WouldBlock`] says that another one holds it.
+    /// Locks a file exclusively until the guard is dropped; creates it if necessary. The error is
+    /// [`io::ErrorKind::WouldBlock`] if another holder has the lock.
     fn lock(&self, path: &Path) -> io::Result<LockGuard>;
-    /// Bytes that can still be written in the file system that holds `directory`.
+    /// The bytes that can still be written in the file system of `directory`.
     fn free_bytes(&self, directory: &Path) -> io::Result<u64>;
-    /// The identity of this mounting, in this boot of the machine, of the file system that holds
-    /// `directory`: what was in the page cache is intact for as long as the identity stays. The
-    /// image of a volume has another one, and so has a disk that was taken off and came back. Zero
-    /// if it is unknown.
+    /// The identity of the present mount of the file system of `directory`, in this boot of the
+    /// machine. As long as it stays the same, the contents of the page cache are intact. A copied
+    /// image of a volume has another identity, and so has a disk that was removed and came back.
+    /// Zero if it is unknown.
     fn mount_identity(&self, directory: &Path) -> [u8; 16];
 }
 
 /// An open file.
 pub trait File: Send + Sync {
-    /// Writes all bytes at `offset`, and makes the file longer if need be.
+    /// Writes all bytes at `offset`, and extends the file if necessary.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Fills `buffer` from `offset`; the end of the file before that is an error.
+    /// Fills `buffer` from `offset`. It is an error if the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// Cuts the file, or makes it longer with zeros that may have no space on the medium yet.
+    /// Truncates the file, or extends it with zeros that may have no space on the medium yet.
     fn set_length(&self, length: u64) -> io::Result<()>;
-    /// Makes the file at least `length` bytes long with space that is really there: a full disk is
-    /// an error here ([`io::ErrorKind::StorageFull`]).
+    /// Extends the file to at least `length` bytes, with allocated space. A full disk is an error
+    /// ([`io::ErrorKind::StorageFull`]).
     fn allocate(&self, length: u64) -> io::Result<()>;
     /// Returns once all bytes written so far, by call or by map, are on the medium.
     fn sync(&self) -> io::Result<()>;
-    /// Says that the bytes that were just read from `offset` on are not needed again soon, so that
-    /// what else is cached need not make room for them. A hint: it may do nothing.
+    /// Hints that the bytes that were just read from `offset` on are not needed again soon, so that
+    /// they do not displace other cached bytes. It may do nothing.
     fn drop_cached(&self, offset: u64, length: usize) {
         let _ = (offset, length);
     }
-    /// Says that the bytes from `offset` on will be read soon: the system begins to fetch them, and
-    /// no others around them, and the caller need not wait. A hint: it may do nothing.
+    /// Hints that the bytes from `offset` on will be read soon: the system begins to fetch exactly
+    /// them, and the caller does not wait. It may do nothing.
     fn will_need(&self, offset: u64, length: usize) {
         let _ = (offset, length);
     }
@@ -106,63 +106,63 @@ pub trait File: Send + Sync {
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>>;
 }
 
-/// Bytes of a file in memory.
+/// A map of a file in memory.
 pub trait Map: Send + Sync {
-    /// The first byte. It stays where it is for as long as the map lives. Writing is allowed in
-    /// maps made with [`MapMode::Write`] only.
+    /// The address of the first byte. It does not change while the map lives. Writing is allowed
+    /// only in maps made with [`MapMode::Write`].
     fn pointer(&self) -> *mut u8;
     /// The length in bytes.
     fn length(&self) -> usize;
-    /// All bytes of a map that nobody writes to any more.
+    /// All bytes of a map that is not written any more.
     ///
-    /// A caller that shares a map with a writer must not use this, but take the parts that are
-    /// settled by [`Map::pointer`].
+    /// A caller that shares a map with a writer must not use this. It must access the parts that
+    /// are complete by [`Map::pointer`].
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the map holds `length` bytes from `pointer` for as long as it lives, and the
-        // caller asserts that nobody writes to them.
+        // SAFETY: the map has `length` bytes from `pointer` on while it lives, and the caller
+        // asserts that they are not written.
         unsafe { std::slice::from_raw_parts(self.pointer(), self.length()) }
     }
-    /// Asks for the pages from `offset` to be made present and writable now, so that the first
-    /// touch does not have to wait for them. A hint: it may do nothing.
+    /// Hints that the pages from `offset` on should be made present and writable now, so that the
+    /// first access does not wait for them. It may do nothing.
     fn prefault(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
-    /// Brings the pages from `offset` into memory without changing them, so that a write to them
-    /// need not wait until there is memory. A hint: it may do nothing.
+    /// Hints that the pages from `offset` on should be loaded into memory without changing them, so
+    /// that a write to them does not wait. It may do nothing.
     fn bring_in(&self, offset: usize, length: usize) {
         let _ = (offset, length);
     }
-    /// Says that nobody writes to the bytes any more, before they are synced: a sync has to look up
-    /// every place that a page is mapped at, and to tell each processor of each page that it makes
-    /// clean. The bytes stay in memory, and are mapped again, in large pieces, when they are read.
-    /// A hint: it may do nothing.
+    /// Hints, before a sync, that the bytes are not written any more, so that they can be unmapped:
+    /// a sync has to find all mappings of each page, and to notify each processor of each page that
+    /// becomes clean. The bytes stay in memory, and are mapped again, in large pieces, when they
+    /// are read. It may do nothing.
     fn settle(&self) {}
-    /// Says that from now on the bytes are read in any order, as with [`MapMode::ReadRandom`]: for
-    /// a map that was written in order. A hint: it may do nothing.
+    /// Hints that from now on the bytes are read at random places, as with
+    /// [`MapMode::ReadRandom`], for a map that was written in order. It may do nothing.
     fn expect_random(&self) {}
-    /// Asks for large pages for the first `length` bytes, as far as they are not yet in memory.
-    /// Touching them costs much less, and a sync of a change writes all of a large page. It is
-    /// advice.
+    /// Hints that large pages should be used for the first `length` bytes, as far as they are not
+    /// in memory yet. Then first accesses cost much less, but a sync writes a whole large page for
+    /// any change in it. It may do nothing.
     fn prefer_large_pages(&self, length: usize) {
         let _ = length;
     }
-    /// The first of these bytes that could not be read or written since the map was made,
-    /// and are zeros that nobody keeps; `None` if all were there. Bytes that nobody has used are
-    /// not known. To be asked **behind** the use of the bytes, if
-    /// [`any_unreadable`](crate::any_unreadable) says that there is a reason to.
+    /// The offset of the first of these bytes that could not be read or written since the map was
+    /// made. Such bytes are zeros, and writes to them are lost. `None` if there are none. Bytes
+    /// that were not accessed yet are not known. Call it **after** the use of the bytes, if
+    /// [`any_unreadable`](crate::any_unreadable) returns true.
     fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
         let _ = (offset, length);
         None
     }
-    /// True if all pages of the `length` bytes from `offset` are in memory, so that reading them
-    /// does not wait for the medium. What lives in memory anyway always is.
+    /// True if all pages of the `length` bytes from `offset` on are in memory, so that reading them
+    /// does not wait for the medium. Always true for files that exist only in memory.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let _ = (offset, length);
         true
     }
 }
 
-/// Holds a lock until it is dropped.
+/// The guard of a locked file, which releases the lock when it is dropped.
 pub struct LockGuard {
     _held: Box<dyn Any + Send + Sync>,
 }

@@ -1,9 +1,9 @@
-//! Files and randomness behind small traits, so that a simulation can fail them.
+//! Files and randomness behind small traits, so that a simulation can replace them.
 //!
-//! A store that promises to survive power loss has to be tested under power loss. That is possible
-//! only if everything that it does to the machine goes through a seam that a test can hold: the
+//! A store that promises to survive power loss must be tested under power loss. That is possible
+//! only if all its effects on the machine go through an interface that a test can replace: the
 //! [`FileSystem`] with its [`File`]s and [`Map`]s, and [`Random`]. [`SystemFileSystem`] is the
-//! machine itself; [`simulated::SimulatedFileSystem`] keeps its files in memory, knows which bytes
+//! machine itself. [`simulated::SimulatedFileSystem`] keeps its files in memory, knows which bytes
 //! would have reached the medium, and fails on demand.
 //!
 //! ```

@@ -1,40 +1,41 @@
-//! Anonymous memory, zeroed, in pages as large as the system gives.
+//! Anonymous zeroed memory, in pages as large as the system provides.
 //!
-//! A look-up at a random place of many megabytes waits twice: for the line, and for the translation
-//! of its address. With pages of 2 MiB the translations fit into the processor's own table.
+//! A look-up at a random place of many megabytes has two cache misses: one for the cache line, and
+//! one for the translation of its address. With pages of 2 MiB the translations fit into the
+//! processor's TLB.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Size and alignment of a large page.
+/// The size and alignment of a large page.
 const LARGE_PAGE_BYTES: usize = 2 << 20;
-/// From this size on memory is mapped by itself, and given back to the system when it is dropped:
-/// an allocator would keep what it cannot hand out again, and that can be more than is in use.
+/// The size from which on memory is mapped separately, so that it returns to the system when it is
+/// dropped. An allocator may keep freed memory, even more than is in use.
 const MAPPED_MIN_BYTES: usize = 64 << 10;
-/// Smaller memory is aligned to the processor's lines.
+/// The alignment of smaller memory: a cache line.
 const LINE_BYTES: usize = 64;
-/// The smallest page: maps begin and end with one.
+/// The size of the smallest page, to which the lengths of maps are rounded up.
 const PAGE_BYTES: usize = 4096;
 
-/// Memory that is zero at first. Whoever shares it says who may write to it.
+/// Memory that is initially zero. Its users have to synchronise writes.
 #[derive(Debug)]
 pub struct ZeroedMemory {
     pointer: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: the memory belongs to the value alone; access goes through raw pointers, whose users
-// answer for it.
+// SAFETY: the memory is owned by the value; access goes through raw pointers, whose users are
+// responsible for it.
 unsafe impl Send for ZeroedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for ZeroedMemory {}
 
 impl ZeroedMemory {
-    /// `length` bytes of zeros, at least aligned to 64 bytes. From 2 MiB on the system is asked for
-    /// large pages; where it has none, the memory works as well, if not as fast.
+    /// Allocates `length` bytes of zeros, aligned to at least 64 bytes. From 2 MiB on, the system
+    /// is asked for large pages; without them, the memory is only slower.
     ///
     /// # Panics
-    /// If `length` is zero. Like every allocation, it ends the process if there is no memory.
+    /// If `length` is zero. As with every allocation, the process ends if there is no memory.
     #[must_use]
     pub fn new(length: usize) -> ZeroedMemory {
         assert!(length > 0, "memory has a length");
@@ -59,20 +60,20 @@ impl ZeroedMemory {
         ZeroedMemory { pointer, layout }
     }
 
-    /// The first byte.
+    /// The address of the first byte.
     #[inline]
     #[must_use]
     pub fn pointer(&self) -> *mut u8 {
         self.pointer.as_ptr()
     }
 
-    /// Makes it zero again.
+    /// Sets all bytes to zero.
     pub fn clear(&mut self) {
-        // SAFETY: the memory has that many bytes, and belongs to this value alone.
+        // SAFETY: the memory has that many bytes, and is borrowed exclusively.
         unsafe { self.pointer.as_ptr().write_bytes(0, self.layout.size()) };
     }
 
-    /// Number of bytes.
+    /// The number of bytes.
     #[inline]
     #[must_use]
     pub fn length(&self) -> usize {
@@ -80,7 +81,7 @@ impl ZeroedMemory {
     }
 }
 
-/// Maps `length` bytes of memory; null if there are none.
+/// Maps `length` bytes of memory; null if that fails.
 fn map(length: usize) -> *mut u8 {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -89,10 +90,10 @@ fn map(length: usize) -> *mut u8 {
     if begin == libc::MAP_FAILED { std::ptr::null_mut() } else { begin.cast() }
 }
 
-/// Maps `length` bytes of memory, aligned to large pages; null if there are none.
+/// Maps `length` bytes of memory, aligned to large pages; null if that fails.
 fn map_large_pages(length: usize) -> *mut u8 {
     if cfg!(miri) {
-        // Miri gives no part of a mapping back.
+        // Miri cannot unmap a part of a mapping.
         return map(length);
     }
     let reserved = length + LARGE_PAGE_BYTES;
@@ -112,20 +113,20 @@ fn map_large_pages(length: usize) -> *mut u8 {
         if behind > 0 {
             libc::munmap(aligned.add(length).cast(), behind);
         }
-        // A kernel without large pages refuses, and nothing is lost.
+        // A failure is ignored: a kernel without large pages refuses this.
         libc::madvise(aligned.cast(), length, libc::MADV_HUGEPAGE);
         aligned
     }
 }
 
-/// Bytes that are mapped for a layout: whole pages.
+/// The bytes that are mapped for a layout: its size, rounded up to pages.
 fn mapped_length(layout: Layout) -> usize {
     layout.size().next_multiple_of(PAGE_BYTES)
 }
 
 impl Drop for ZeroedMemory {
     fn drop(&mut self) {
-        // SAFETY: got with this layout in `new`, and given back once.
+        // SAFETY: the memory was allocated with this layout in `new`, and is freed once.
         unsafe {
             if self.layout.align() >= PAGE_BYTES {
                 libc::munmap(self.pointer().cast(), mapped_length(self.layout));

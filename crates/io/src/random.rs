@@ -1,8 +1,8 @@
-//! Randomness: the machine's, and one that repeats itself for a seed.
+//! Random numbers: from the operating system, or reproducible from a seed.
 
 /// A source of random numbers.
 pub trait Random: Send {
-    /// The next number, uniform over all of them.
+    /// The next number, uniformly distributed over all 64-bit numbers.
     fn next_u64(&mut self) -> u64;
 }
 
@@ -28,23 +28,24 @@ impl Random for SystemRandom {
     }
 }
 
-/// The distance of the states of a sequence.
+/// The increment between two states of a sequence.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Randomness from a seed, the same on every machine (SplitMix64, Steele et al. 2014). Not secret.
+/// Random numbers from a seed, the same on every machine (SplitMix64, Steele et al. 2014). They are
+/// not secure.
 #[derive(Clone, Debug)]
 pub struct SeededRandom {
     state: u64,
 }
 
 impl SeededRandom {
-    /// The sequence of `seed`.
+    /// The generator of the sequence of `seed`.
     #[must_use]
     pub fn new(seed: u64) -> SeededRandom {
         SeededRandom { state: seed }
     }
 
-    /// One of many sequences of `seed`, which have nothing to do with each other.
+    /// The generator of one of many independent sequences of `seed`.
     #[must_use]
     pub fn of_stream(seed: u64, stream: u64) -> SeededRandom {
         let mut random = SeededRandom::new(seed ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93));
@@ -52,25 +53,26 @@ impl SeededRandom {
         random
     }
 
-    /// The number at this place of the sequence of zero. Different places have different numbers.
+    /// The number at this position of the sequence of seed zero. Different positions have different
+    /// numbers.
     #[must_use]
     pub fn at(place: u64) -> u64 {
         SeededRandom::new(place.wrapping_mul(STEP)).next_u64()
     }
 
-    /// A number below `limit`, uniform but for a bias below limit ÷ 2⁶⁴; zero for a limit of zero.
+    /// A uniform number below `limit`, with a bias below limit ÷ 2⁶⁴; zero for a limit of zero.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A place in a list of this length, as [`SeededRandom::below`] draws it.
+    /// A uniform index into a list of this length, drawn by [`SeededRandom::below`].
     #[inline]
     pub fn place(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
 
-    /// A number from 0 to below 1.
+    /// A uniform number from 0 up to, but not including, 1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_itself_and_another_differs() {
+    fn equal_seeds_have_equal_sequences_and_others_differ() {
         let draw = |seed| {
             let mut random = SeededRandom::new(seed);
             (0..4).map(|_| random.next_u64()).collect::<Vec<_>>()
@@ -110,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_its_number_of_the_sequence() {
+    fn a_position_has_the_number_of_the_sequence() {
         let mut random = SeededRandom::new(0);
         assert!((0..100).all(|place| SeededRandom::at(place) == random.next_u64()));
     }
 
     #[test]
-    fn numbers_are_even_and_streams_differ() {
+    fn numbers_are_uniform_and_streams_differ() {
         let mut random = SeededRandom::of_stream(7, 0);
         let mut counts = [0_u32; 10];
         (0..100_000).for_each(|_| counts[random.below(10) as usize] += 1);
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_does_not_repeat_itself() {
+    fn two_numbers_of_the_system_differ() {
         assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
     }
 }

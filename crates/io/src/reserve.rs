@@ -1,5 +1,5 @@
-//! Descriptors that are held in reserve for the files of a store: connections may take all others,
-//! and a flush that cannot open its table holds up every write.
+//! A reserve of descriptors for the files of a store. Connections may take all others, and a flush
+//! that cannot open its table blocks every write.
 
 use std::fs::File;
 use std::io;
@@ -7,24 +7,24 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// Descriptors in reserve: a flush and a merge open a table each, and the journal a segment, while
-/// each may sync a folder.
+/// The size of the reserve: a flush and a merge open a table each, the journal opens a segment, and
+/// each of them may sync a folder.
 const RESERVED_MAX: usize = 8;
-/// An open file that stands for a descriptor.
+/// The file that is opened to hold a descriptor.
 const PLACEHOLDER: &str = "/dev/null";
 const NONE: i32 = -1;
 
 static RESERVED: [AtomicI32; RESERVED_MAX] = [const { AtomicI32::new(NONE) }; RESERVED_MAX];
-/// Places of the reserve that are to be filled.
+/// The number of empty places of the reserve.
 static MISSING: AtomicUsize = AtomicUsize::new(0);
 
-/// True if this error of the system says that the process, or the machine, has no descriptor left.
+/// True if this error code means that the process, or the machine, has no descriptor left.
 #[must_use]
 pub fn is_out_of_descriptors(code: i32) -> bool {
     code == libc::EMFILE || code == libc::ENFILE
 }
 
-/// Begins a reserve, unless there is one. A process that opens a store does.
+/// Begins the reserve, on the first call. A process calls it when it opens a store.
 pub(crate) fn begin() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -33,7 +33,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// Fills the reserve, as far as there are descriptors.
+/// Fills the empty places of the reserve, as far as there are descriptors.
 #[cold]
 fn fill() {
     for place in &RESERVED {
@@ -53,8 +53,8 @@ fn fill() {
 
 /// Closes a descriptor of the reserve.
 fn give_back(descriptor: i32) {
-    // SAFETY: it came from a file that was given up for it, and whoever took it out of the reserve
-    // is the only one who has it.
+    // SAFETY: the descriptor came from `into_raw_fd`, and the caller, who has taken it out of the
+    // reserve, is its only owner.
     drop(unsafe { File::from_raw_fd(descriptor) });
 }
 
@@ -67,7 +67,7 @@ fn give_one_back() -> bool {
     true
 }
 
-/// Opens something, at the cost of the reserve if there is no other descriptor.
+/// Calls `open`; if there is no other descriptor, closes one of the reserve and tries again.
 pub(crate) fn open<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let is_short = |outcome: &io::Result<T>| {
         let error = outcome.as_ref().err().and_then(io::Error::raw_os_error);
@@ -80,7 +80,7 @@ pub(crate) fn open<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         }
         return outcome;
     }
-    // Another thread may be quicker to take what is given back, but not for ever.
+    // Another thread may take the freed descriptor first, but the reserve bounds the attempts.
     while is_short(&outcome) && give_one_back() {
         outcome = open();
     }
@@ -94,7 +94,7 @@ mod tests {
 
     const CHILD: &str = "PELLUCID_IO_RESERVE_CHILD";
 
-    /// In a process of its own, whose descriptors may all be taken.
+    /// The test runs in a child process, because it takes all descriptors.
     #[test]
     fn files_of_the_store_open_where_no_descriptor_is_left_and_the_reserve_comes_back() {
         if std::env::var_os(CHILD).is_none() {
@@ -122,7 +122,7 @@ mod tests {
             let refused = files.open(&folder.join("0"), false).err().unwrap();
             assert!(is_out_of_descriptors(refused.raw_os_error().unwrap()), "{refused}");
             drop((created, taken));
-            // The next opening that succeeds fills it again.
+            // The next successful opening fills the reserve again.
             files.open(&folder.join("0"), false).unwrap();
             assert_eq!(MISSING.load(Ordering::Relaxed), 0);
         }

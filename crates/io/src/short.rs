@@ -1,11 +1,11 @@
-//! Bytes that are few as a rule, and then need no allocation.
+//! Byte strings that need no allocation if they are short.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A copy of some bytes: inline if there are `INLINE_MAX_BYTES` or fewer, of which there may be up
-/// to 255.
+/// An owned byte string. It is stored inline if it has at most `INLINE_MAX_BYTES` bytes, which may
+/// be at most 255.
 #[derive(Clone)]
 pub struct ShortBytes<const INLINE_MAX_BYTES: usize>(Bytes<INLINE_MAX_BYTES>);
 
@@ -32,7 +32,7 @@ impl<const INLINE_MAX_BYTES: usize> ShortBytes<INLINE_MAX_BYTES> {
     }
 }
 
-/// Bytes that are allocated already stay where they are.
+/// Conversion from an allocated byte string, without a copy.
 impl<const INLINE_MAX_BYTES: usize> From<Arc<[u8]>> for ShortBytes<INLINE_MAX_BYTES> {
     fn from(bytes: Arc<[u8]>) -> Self {
         ShortBytes(Bytes::Allocated(bytes))
@@ -70,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_all_lengths_come_back() {
+    fn byte_strings_of_all_lengths_round_trip() {
         for length in [0, 1, 38, 39, 1_000] {
             let bytes: Vec<u8> = (0..length).map(|i| i as u8).collect();
             let short = ShortBytes::<38>::new(&bytes);
             assert_eq!(*short, bytes[..]);
             assert_eq!(matches!(short.0, Bytes::Inline { .. }), length <= 38);
-            // Where they lie makes no difference.
+            // The place of storage makes no difference.
             assert_eq!(short, ShortBytes::from(Arc::from(bytes)));
         }
         assert_ne!(ShortBytes::<38>::new(b"a"), ShortBytes::new(b"b"));

@@ -14,14 +14,15 @@ use crate::reserve;
 use crate::unreadable::Watch;
 use crate::{File, FileSystem, LockGuard, Map, MapMode};
 
-/// Pages that the system is asked about at a time; most records have fewer.
+/// The pages of one `mincore` call; most records have fewer.
 const RESIDENT_PAGES_ASKED: usize = 64;
 
-/// Linux's file with the identity of the boot.
+/// The file in which Linux has the identifier of the boot.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Modes of what is made: the owner's alone, as it holds what others entrusted to him.
+/// The mode of new files: only the owner has access, because they hold data of users.
 const FILE_MODE: u32 = 0o600;
+/// The mode of new folders: only the owner has access.
 const FOLDER_MODE: u32 = 0o700;
 
 /// The file system of the machine. It has no state.
@@ -86,14 +87,14 @@ impl FileSystem for SystemFileSystem {
         if outcome != 0 {
             return Err(io::Error::last_os_error());
         }
-        // Whoever has a store open needs descriptors whatever else takes them.
+        // A process with an open store needs descriptors even if connections take all others.
         reserve::begin();
         Ok(LockGuard::new(Box::new(file)))
     }
 
     fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
         let path = CString::new(directory.as_os_str().as_bytes())?;
-        // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+        // SAFETY: all bit patterns, including zero, are valid for this plain C structure.
         let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
         // SAFETY: the path ends in a zero byte, and the structure is writable.
         if unsafe { libc::statvfs(path.as_ptr(), &raw mut facts) } != 0 {
@@ -113,13 +114,13 @@ impl FileSystem for SystemFileSystem {
     }
 }
 
-/// The number of the mount that holds `directory`, and that of its device. Kernels from 6.8 on give
-/// no mount the number of a former one.
+/// The number of the mount of `directory`, and that of its device; none if they are unknown. From
+/// 6.8 on, kernels do not reuse the numbers of former mounts.
 fn mount_of(directory: &Path) -> Option<[u8; 16]> {
     /// `STATX_MNT_ID_UNIQUE` of Linux 6.8.
     const UNIQUE_MOUNT: libc::c_uint = 0x4000;
     let path = CString::new(directory.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all bit patterns, zero among them, are valid for this plain C structure.
+    // SAFETY: all bit patterns, including zero, are valid for this plain C structure.
     let mut facts: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_MNT_ID | UNIQUE_MOUNT;
     // SAFETY: the path ends in a zero byte, and the structure is writable.
@@ -137,7 +138,7 @@ fn mount_of(directory: &Path) -> Option<[u8; 16]> {
 /// Parses 32 hexadecimal digits with dashes anywhere between them.
 fn parse_identity(text: &str) -> Option<[u8; 16]> {
     let digits = text.trim().replace('-', "");
-    // A sign would be taken, too.
+    // Checked here, because `from_str_radix` also accepts a sign.
     let is_one = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     let number = is_one.then(|| u128::from_str_radix(&digits, 16).ok())??;
     Some(number.to_be_bytes())
@@ -148,7 +149,7 @@ struct SystemFile {
 }
 
 impl SystemFile {
-    /// Tells the system what its cache is for. Advice that is refused changes nothing.
+    /// Gives the system advice about its page cache. A failure is ignored.
     fn advise(&self, offset: u64, length: u64, advice: libc::c_int) {
         if let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) {
             // SAFETY: the descriptor is open for the length of the call.
@@ -198,7 +199,7 @@ impl File for SystemFile {
     }
 
     fn will_need(&self, offset: u64, length: usize) {
-        // A length of zero would mean all that follows.
+        // A length of zero would mean the rest of the file.
         if length > 0 {
             self.advise(offset, length as u64, libc::POSIX_FADV_WILLNEED);
         }
@@ -213,12 +214,12 @@ struct SystemMap {
     pointer: *mut u8,
     length: usize,
     writable: bool,
-    /// Keeps bad pages from ending the process. It goes before the map does.
+    /// The registration that keeps bad pages from ending the process. It ends before the map does.
     watch: Option<Watch>,
 }
 
-// SAFETY: the map is plain memory that belongs to this value; who writes where is the business of
-// its users, as the trait says.
+// SAFETY: the map is plain memory that this value owns; by the contract of the trait, its users
+// synchronise writes.
 unsafe impl Send for SystemMap {}
 // SAFETY: as above; the value itself has no interior state.
 unsafe impl Sync for SystemMap {}
@@ -253,14 +254,14 @@ impl SystemMap {
         Ok(map)
     }
 
-    /// Tells the system how pages are used, or has them made present: kernels before 5.14 refuse
-    /// that, and then they come with the first touch. Advice that is refused changes nothing.
+    /// Gives the system advice about pages, or makes it load them. Kernels before 5.14 refuse the
+    /// latter, and then the pages are loaded at the first access. A failure is ignored.
     fn advise(&self, offset: usize, length: usize, advice: libc::c_int) {
         let begin = (offset & !(page_size_bytes() - 1)).min(self.length);
         let end = offset.saturating_add(length).min(self.length);
         if begin < end {
             // SAFETY: the range is within the map and begins on a page. The map is shared, so that
-            // what was written is the file's, whatever becomes of the pages.
+            // written bytes belong to the file, even if the pages are unmapped.
             unsafe { libc::madvise(self.pointer.add(begin).cast(), end - begin, advice) };
         }
     }
@@ -301,7 +302,7 @@ impl Map for SystemMap {
         self.watch.as_ref().and_then(|watch| watch.first_in(offset, length))
     }
 
-    /// By `mincore`, which tells of the page cache for files that the process may write.
+    /// Uses `mincore`, which reports the page cache for files that the process may write.
     fn is_resident(&self, offset: usize, length: usize) -> bool {
         let page = page_size_bytes();
         let mut begin = (offset & !(page - 1)).min(self.length);
@@ -314,7 +315,7 @@ impl Map for SystemMap {
             let outcome = unsafe {
                 libc::mincore(self.pointer.add(begin).cast(), length, pages.as_mut_ptr())
             };
-            // A system that does not tell is taken to have them.
+            // If the system does not report them, the pages count as resident.
             if outcome != 0 {
                 return true;
             }
@@ -331,7 +332,7 @@ impl Drop for SystemMap {
     fn drop(&mut self) {
         drop(self.watch.take());
         if self.length > 0 {
-            // SAFETY: the map was made with this address and length and is dropped once.
+            // SAFETY: the map was made with this address and length, and is unmapped once.
             unsafe { libc::munmap(self.pointer.cast(), self.length) };
         }
     }
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_by_map_is_read_by_call() {
+    fn bytes_written_by_map_are_read_by_call() {
         let folder = folder();
         let file = SystemFileSystem.create(&folder.join("a")).unwrap();
         file.allocate(8192).unwrap();
@@ -375,13 +376,13 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Of a long record the system was asked about the first pages alone.
+    /// Regression: for a long record, the system was asked only about the first pages.
     #[test]
     fn the_last_page_of_many_counts_like_the_first() {
         let folder = folder();
         let file = SystemFileSystem.create(&folder.join("a")).unwrap();
         let (page, pages) = (page_size_bytes(), 4 * RESIDENT_PAGES_ASKED);
-        // What was written is in memory, and the hole behind it is nowhere.
+        // The written pages are in memory, and those of the hole behind them are not.
         let written = page * (RESIDENT_PAGES_ASKED + 8);
         file.write_all_at(&vec![7; written], 0).unwrap();
         file.set_length((page * pages) as u64).unwrap();
@@ -393,9 +394,9 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// They were readable by everybody on the machine, as the process's mask leaves them.
+    /// Regression: new files had the mode of the process's umask, mostly readable for all users.
     #[test]
-    fn what_is_made_is_its_owners_alone() {
+    fn new_files_and_folders_are_accessible_only_by_their_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder();
         let within = folder.join("one/two");
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_known_by_its_number() {
+    fn mounts_have_different_identities() {
         let (root, other) = (Path::new("/"), Path::new("/proc"));
         let identity = SystemFileSystem.mount_identity(root);
         assert_ne!(identity, [0; 16]);

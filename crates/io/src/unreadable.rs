@@ -1,49 +1,49 @@
-//! Pages of mapped files that cannot be read or written: a bad sector, a file that somebody cut
-//! off, a file system that is full. The processor's access ends in the signal SIGBUS, which by
-//! default ends the process.
+//! Pages of mapped files that cannot be read or written: because of a bad sector, a truncated file,
+//! or a full file system. Such an access raises the signal SIGBUS, which by default ends the
+//! process.
 //!
-//! Here the signal's handler puts a page of zeros where the page was, notes which one, and returns:
-//! the access goes on over zeros. Whoever reads or writes mapped files asks **afterwards**
-//! ([`Map::unreadable_in`](crate::Map::unreadable_in)) whether the bytes were there. As long as all
-//! pages are, that is one load of a number that is zero ([`any_unreadable`]).
+//! The signal handler of this module replaces the page by a page of zeros, notes its address, and
+//! returns, so that the access continues with zeros. Code that reads or writes mapped files checks
+//! **afterwards** ([`Map::unreadable_in`](crate::Map::unreadable_in)) whether the bytes were real.
+//! While no page has failed, the check is one load of a counter that is zero ([`any_unreadable`]).
 //!
 //! This is sound, because
-//! - the handler replaces pages of maps that are registered here and nothing else: for any other
-//!   address it does what would have been done without it;
-//! - a registered map is taken off the register before it is unmapped, and whoever touches one
-//!   keeps it alive, so the page belongs to that map and not to its successor;
-//! - it calls `mmap` alone, which is a system call and touches no state of the process's own, takes
-//!   no lock, allocates nothing, and reads atomics that are changed in an order that it can tell
-//!   (a generation before and after each change);
-//! - the note is made before the page is replaced: whoever has read zeros finds it afterwards;
-//! - no byte of the page had a value for this access before, and zeros are as good a value as any
-//!   that a file may have: all that decodes mapped bytes trusts none of them.
+//! - the handler replaces only pages of maps that are registered here: for any other address it
+//!   passes the signal on to the previous handler;
+//! - a map is removed from the register before it is unmapped, and code that accesses a map keeps
+//!   it alive, so the page belongs to that map and not to a later one at the same address;
+//! - the handler calls only `mmap`, a system call that uses no state of the process. It takes no
+//!   lock, allocates nothing, and reads atomics whose changes it can detect (a generation is
+//!   incremented before and after each change);
+//! - the page is noted before it is replaced, so that code that has read zeros finds the note;
+//! - no byte of the page had a value for this access before, and zeros are a possible value of any
+//!   file: all code that decodes mapped bytes validates them.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::page::page_size_bytes;
 
-/// Maps that can be registered are a multiple of it.
+/// The slots of a chunk of the register.
 const SLOTS_A_CHUNK: usize = 1_024;
-/// More maps than Linux lets a process have (`vm.max_map_count`) by default. Those beyond are not
-/// watched, and their bad pages end the process.
+/// The most chunks: they have slots for more maps than Linux allows a process by default
+/// (`vm.max_map_count`). Further maps are not registered, and their bad pages end the process.
 const CHUNKS_MAX: usize = 64;
-/// Bad pages that are known one by one. Where there are more, all of a map counts as bad.
+/// The most bad pages that are noted individually. Beyond it, all of a map counts as bad.
 const PAGES_MAX: usize = 1_024;
 
-/// A place on the register, for one map.
+/// A slot of the register, for one map.
 struct Slot {
     is_taken: AtomicBool,
-    /// Odd while the rest is being changed.
+    /// The generation, which is odd while the next three fields are being changed.
     generation: AtomicU64,
-    /// The first address, or zero.
+    /// The first address of the map; zero if there is none.
     begin: AtomicUsize,
     length: AtomicUsize,
     is_writable: AtomicBool,
-    /// Pages that were replaced.
+    /// The number of replaced pages.
     replaced: AtomicU64,
-    /// Not all of them are in [`PAGES`].
+    /// True if not all replaced pages are in [`PAGES`].
     is_whole: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ impl Slot {
         }
     }
 
-    /// Makes it stand for other bytes. Only whoever has taken it may.
+    /// Registers another map in this slot. Only the owner of the slot may call this.
     fn set(&self, begin: usize, length: usize, is_writable: bool) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.length.store(length, Ordering::SeqCst);
@@ -69,13 +69,13 @@ impl Slot {
         self.generation.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Nothing unless `address` lies within the map; true if that is writable.
+    /// None unless `address` lies within the map; else true if the map is writable.
     fn holds(&self, address: usize) -> Option<bool> {
         let generation = self.generation.load(Ordering::SeqCst);
         let begin = self.begin.load(Ordering::SeqCst);
         let length = self.length.load(Ordering::SeqCst);
         let is_writable = self.is_writable.load(Ordering::SeqCst);
-        // A slot that changes is not that of a map that is being read.
+        // A slot that is being changed is not that of a map that is being accessed.
         let is_settled =
             generation.is_multiple_of(2) && self.generation.load(Ordering::SeqCst) == generation;
         let is_within = begin != 0 && address >= begin && address - begin < length;
@@ -85,21 +85,22 @@ impl Slot {
 
 type Chunk = [Slot; SLOTS_A_CHUNK];
 
-/// The register. A chunk that was made stays.
+/// The register. A chunk is never freed.
 static CHUNKS: [AtomicPtr<Chunk>; CHUNKS_MAX] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS_MAX];
-/// Addresses of replaced pages, and zeros.
+/// The addresses of replaced pages; zero in free entries.
 static PAGES: [AtomicUsize; PAGES_MAX] = [const { AtomicUsize::new(0) }; PAGES_MAX];
-/// Pages that were replaced and are still mapped, and what counts like them.
+/// The number of replaced pages that are still mapped, plus that of [`Noted`] values.
 static REPLACED: AtomicU64 = AtomicU64::new(0);
-/// A place on the register below which none is free.
+/// The number of a slot below which no slot is free.
 static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4_096);
 /// The handler before this one; never null once this one is installed, and never freed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-/// True if a page of any mapped file could not be read or written: then those whose bytes have just
-/// been used have to be asked for. To be called behind that use.
+/// True if a page of any mapped file could not be read or written. Call it after the use of mapped
+/// bytes. If it returns true, check those bytes by
+/// [`Map::unreadable_in`](crate::Map::unreadable_in).
 #[inline]
 #[must_use]
 pub fn any_unreadable() -> bool {
@@ -107,7 +108,7 @@ pub fn any_unreadable() -> bool {
     REPLACED.load(Ordering::Relaxed) != 0
 }
 
-/// Something else that is used like a map and has unreadable pages, for as long as it is there.
+/// The mark of another object that is used like a map and has unreadable pages, while it exists.
 pub(crate) struct Noted(());
 
 impl Noted {
@@ -123,14 +124,14 @@ impl Drop for Noted {
     }
 }
 
-/// A map on the register, until this is dropped, which has to be before it is unmapped.
+/// The registration of a map. It must be dropped before the map is unmapped.
 pub(crate) struct Watch {
     slot: &'static Slot,
     number: usize,
 }
 
 impl Watch {
-    /// Registers a map that was just made; `None` if there is no room on the register.
+    /// Registers a map that was just made; `None` if the register is full.
     pub(crate) fn begin(pointer: *const u8, length: usize, is_writable: bool) -> Option<Watch> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
@@ -139,8 +140,8 @@ impl Watch {
         Some(Watch { slot, number })
     }
 
-    /// The offset in the map of the first replaced page of these bytes, if there is one; at
-    /// `offset` at the earliest.
+    /// The offset in the map of the first of these bytes that lies in a replaced page, if there is
+    /// one.
     pub(crate) fn first_in(&self, offset: usize, length: usize) -> Option<usize> {
         if self.slot.replaced.load(Ordering::Acquire) == 0 || length == 0 {
             return None;
@@ -176,20 +177,20 @@ impl Drop for Watch {
     }
 }
 
-/// The chunk with this number, made if need be.
+/// The chunk with this number, which is allocated if necessary.
 fn chunk(number: usize) -> &'static Chunk {
     let place = &CHUNKS[number];
-    // SAFETY: a chunk that was made is never freed, nor changed but through atomics.
+    // SAFETY: a chunk is never freed, and is changed only through atomics.
     if let Some(chunk) = unsafe { place.load(Ordering::Acquire).as_ref() } {
         return chunk;
     }
     let made = Box::into_raw(Box::new([const { Slot::new() }; SLOTS_A_CHUNK]));
     let (null, order) = (std::ptr::null_mut(), Ordering::AcqRel);
     match place.compare_exchange(null, made, order, Ordering::Acquire) {
-        // SAFETY: it was just made, and stays.
+        // SAFETY: the chunk was just allocated, and is never freed.
         Ok(_) => unsafe { &*made },
         Err(other) => {
-            // SAFETY: nobody has seen the one that came second; the first stays.
+            // SAFETY: the second chunk was not published; the first one is never freed.
             unsafe {
                 drop(Box::from_raw(made));
                 &*other
@@ -198,14 +199,14 @@ fn chunk(number: usize) -> &'static Chunk {
     }
 }
 
-/// Takes a free place, with its number.
+/// Takes a free slot, and returns it with its number; none if all are taken.
 fn take_slot() -> Option<(usize, &'static Slot)> {
     let from = FREE_FROM.load(Ordering::SeqCst);
     let is_taken = |slot: &Slot| slot.is_taken.swap(true, Ordering::SeqCst);
     for number in from..CHUNKS_MAX * SLOTS_A_CHUNK {
         let slot = &chunk(number / SLOTS_A_CHUNK)[number % SLOTS_A_CHUNK];
         if !is_taken(slot) {
-            // Unless one below was given back meanwhile.
+            // This fails if a slot below was freed meanwhile, which then is the right value.
             let (next, order) = (number + 1, Ordering::SeqCst);
             let _ = FREE_FROM.compare_exchange(from, next, order, order);
             return Some((number, slot));
@@ -214,7 +215,7 @@ fn take_slot() -> Option<(usize, &'static Slot)> {
     None
 }
 
-/// The registered map that holds `address`, and whether it is writable. For the handler.
+/// The slot of the registered map with `address`, and true if the map is writable. For the handler.
 fn find_slot(address: usize) -> Option<(&'static Slot, bool)> {
     for place in &CHUNKS {
         // SAFETY: as in `chunk`.
@@ -229,16 +230,16 @@ fn find_slot(address: usize) -> Option<(&'static Slot, bool)> {
     None
 }
 
-/// Installs the handler. Should the system refuse, a bad page ends the process.
+/// Installs the handler. If the system refuses, a bad page ends the process.
 fn install() {
     PAGE_BYTES.store(page_size_bytes(), Ordering::Relaxed);
-    // SAFETY: zeroes are a valid action, and one that does nothing special.
+    // SAFETY: zeros are a valid value of this plain C structure.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = on_bus_error as *const () as usize;
-    // On the stack for signals, where a thread has one: its own may be the page in question.
+    // Runs on the alternate signal stack, if the thread has one: its own may be the bad page.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: both actions are valid, and the handler does only what handlers may.
+    // SAFETY: both actions are valid, and the handler is async-signal-safe.
     unsafe {
         libc::sigemptyset(&raw mut action.sa_mask);
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
@@ -254,29 +255,29 @@ extern "C" fn on_bus_error(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel passes a valid description of the signal; `errno` is this thread's own.
+    // SAFETY: the kernel passes a valid description of the signal; `errno` belongs to this thread.
     let (code, address, errno) =
         unsafe { ((*info).si_code, (*info).si_addr().addr(), *libc::__errno_location()) };
     let is_bad_page = code == libc::BUS_ADRERR || code == libc::BUS_MCEERR_AR;
     if !(is_bad_page && replace_page(address)) {
         pass_on(signal, info, context);
     }
-    // SAFETY: as above; what was interrupted may be about to look at it.
+    // SAFETY: as above. The interrupted code may be about to read `errno`.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Puts a page of zeros in place of the one with `address`, if it is of a registered map.
+/// Replaces the page with `address` by a page of zeros. False if it is not in a registered map.
 fn replace_page(address: usize) -> bool {
     let page_bytes = PAGE_BYTES.load(Ordering::Relaxed);
     let page = address & !(page_bytes - 1);
     let Some((slot, is_writable)) = find_slot(address) else { return false };
-    // Before it is there to be read.
+    // The note comes before the zeros can be read.
     note(slot, page);
     let writable = if is_writable { libc::PROT_WRITE } else { 0 };
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: the page belongs to a map that is registered, of which this thread was about to use a
-    // byte, so that it stays mapped: what is replaced is a page of a file that cannot be had, by
-    // one that is used like it.
+    // SAFETY: the page belongs to a registered map, which stays mapped, because this thread was
+    // about to access it. An inaccessible page of a file is replaced by one with the same
+    // protection.
     let mapped = unsafe {
         let page = std::ptr::with_exposed_provenance_mut(page);
         libc::mmap(page, page_bytes, libc::PROT_READ | writable, flags, -1, 0)
@@ -297,15 +298,15 @@ fn note(slot: &Slot, page: usize) {
     REPLACED.fetch_add(1, order);
 }
 
-/// Does what would have been done without this handler.
+/// Handles the signal as the previous action would have done.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: it was stored before the handler was installed, and is never freed.
+    // SAFETY: the action was stored before this handler was installed, and is never freed.
     let before = unsafe { &*BEFORE.load(Ordering::Acquire) };
     match before.sa_sigaction {
         libc::SIG_IGN => {}
         libc::SIG_DFL => {
-            // SAFETY: the action is the one that there was. The signal is delivered again, and ends
-            // the process, as soon as this handler returns.
+            // SAFETY: the action is the previous one. The signal is delivered again, and ends the
+            // process, as soon as this handler returns.
             unsafe {
                 libc::sigaction(signal, before, std::ptr::null_mut());
                 libc::raise(signal);
@@ -318,7 +319,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: handlers that are installed without it have this type.
+            // SAFETY: handlers that are installed without this flag have this type.
             let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
     use crate::{FileSystem, MapMode, SystemFileSystem};
 
-    /// A child of this test does what it is asked by this, and may die of it.
+    /// The environment variable that marks a child process of a test, which may end by the signal.
     const CHILD: &str = "PELLUCID_IO_BUS_ERROR_CHILD";
 
     fn run_child(test: &str) -> std::process::ExitStatus {
@@ -356,7 +357,7 @@ mod tests {
         unsafe { pointer.add(offset).read_volatile() }
     }
 
-    /// The first read of a page that is gone was the end of the process.
+    /// Regression: the first read of a page beyond the end of a truncated file ended the process.
     #[test]
     fn pages_that_are_gone_are_read_as_zeros_and_known_by_their_place() {
         if !is_child() {
@@ -392,9 +393,9 @@ mod tests {
     }
 
     #[test]
-    fn other_bus_errors_end_the_process_as_ever() {
+    fn other_bus_errors_still_end_the_process() {
         if !is_child() {
-            let status = run_child("other_bus_errors_end_the_process_as_ever");
+            let status = run_child("other_bus_errors_still_end_the_process");
             assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
             return;
         }
@@ -407,7 +408,7 @@ mod tests {
         read(theirs, 0);
     }
 
-    /// A map of an empty file that nobody registers.
+    /// A map of an empty file, which is not registered.
     fn map_past_the_end(path: &Path) -> *const u8 {
         use std::os::fd::AsRawFd;
         let mut options = std::fs::OpenOptions::new();

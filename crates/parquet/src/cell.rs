@@ -1,4 +1,4 @@
-//! Cells of a table, and the values of JSON that they are.
+//! Cells of a table, and their conversion to JSON.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::moment::{Moment, day_text};
 
-/// From here on, not every whole number is a double.
+/// 2^53. From here on, not every whole number is a double.
 const WHOLE_END: f64 = 9_007_199_254_740_992.0;
 
 /// A cell of a row.
@@ -16,29 +16,29 @@ pub enum Cell<'a> {
     Missing,
     /// Bytes of any kind.
     Bytes(&'a [u8]),
-    /// A text.
+    /// A string.
     Text(&'a str),
-    /// The text of a value of JSON; of a file that is read, it may be none.
+    /// JSON text; in a cell that was read, it may be invalid.
     Json(&'a [u8]),
     /// True or false.
     Boolean(bool),
-    /// A whole number.
+    /// A signed integer.
     Integer(i64),
-    /// A whole number of a column that has no sign.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// A day since 1970.
+    /// A date, in days since 1970-01-01.
     Day(i32),
-    /// A moment.
+    /// A timestamp.
     Moment(Moment),
 }
 
 impl Cell<'_> {
-    /// Appends it as a value of JSON on one line: days and moments as texts of ISO 8601.
+    /// Appends the cell as a JSON value on one line. Dates and timestamps become ISO 8601 strings.
     ///
     /// # Errors
-    /// If there is none for it: what is wrong with it.
+    /// If the cell has no JSON value; the text tells why.
     pub fn write_json(&self, out: &mut Vec<u8>) -> Result<(), String> {
         match *self {
             Cell::Missing => out.extend_from_slice(b"null"),
@@ -65,7 +65,7 @@ fn write(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 }
 
 fn write_text(text: &str, out: &mut Vec<u8>) {
-    // As above.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -73,14 +73,14 @@ fn write_value(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     if std::str::from_utf8(text).is_err() || serde_json::from_slice::<IgnoredAny>(text).is_err() {
         return Err("it is no JSON".to_owned());
     }
-    // Between the parts of a value there may be line ends.
+    // Newlines are valid between the tokens of JSON; they become spaces.
     let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     out.extend(text.iter().map(|byte| if is_line_end(byte) { b' ' } else { *byte }));
     Ok(())
 }
 
-/// Writes whole numbers without a point, as Pellucid does: with the same digits, 1 is one number
-/// whether it stood among fractions or not.
+/// Writes a double. Whole numbers are written without a decimal point, as Pellucid does, so that 1
+/// has the same text in a column of doubles and in one of integers.
 fn write_double(number: f64, out: &mut Vec<u8>) -> Result<(), String> {
     if !number.is_finite() {
         return Err(format!("{number} is no number of JSON"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_values_of_json() {
+    fn cells_become_json_values() {
         for (cell, text) in [
             (Cell::Missing, "null"),
             (Cell::Bytes("ü\n".as_bytes()), r#""ü\n""#),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_are_none_are_refused() {
+    fn cells_without_a_json_value_are_refused() {
         for (cell, what) in [
             (Cell::Bytes(b"\xff"), "no UTF-8"),
             (Cell::Json(b""), "no JSON"),

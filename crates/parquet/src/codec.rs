@@ -1,4 +1,4 @@
-//! Compressions of pages, with room for exactly what a page says that it has.
+//! Decompression of pages, to exactly the length in their header.
 
 use std::io::Read;
 
@@ -28,7 +28,7 @@ impl Codec {
         }
     }
 
-    /// The bytes that were packed, of which there are to be `length`.
+    /// Decompresses a page, which must have exactly `length` bytes then.
     pub(crate) fn unpack(self, packed: &[u8], length: usize) -> Result<Vec<u8>, String> {
         let unpacked = match self {
             Codec::Plain => Some(packed.to_vec()),
@@ -46,14 +46,14 @@ impl Codec {
 }
 
 fn unpack_snappy(packed: &[u8], length: usize) -> Option<Vec<u8>> {
-    // Snappy has room for what its own bytes say.
+    // The decoder allocates as many bytes as the compressed data claims.
     let told = snap::raw::decompress_len(packed).ok()?;
     (told == length).then(|| snap::raw::Decoder::new().decompress_vec(packed).ok())?
 }
 
 fn unpack_gzip(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut unpacked = Vec::new();
-    // One more byte than there may be, so that too many are noticed, and the checksum is compared.
+    // Allow one more byte, so that excess data is noticed and the checksum at the end is verified.
     let mut decoder = MultiGzDecoder::new(packed).take(length as u64 + 1);
     decoder.read_to_end(&mut unpacked).ok()?;
     Some(unpacked)
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_is_unpacked_to_its_length_alone() {
+    fn pages_round_trip_only_with_their_exact_length() {
         for bytes in [&b""[..], b"abc", &[7; 100_000]] {
             for (codec, packed) in [
                 (Codec::Plain, bytes.to_vec()),
@@ -95,11 +95,11 @@ mod tests {
     fn a_flipped_bit_of_gzip_is_noticed() {
         let bytes = b"some bytes, and some more bytes";
         let packed = gzip(bytes);
-        // Behind its head, which has the time.
+        // Skip the gzip header, which has no checksum.
         for place in 10 * 8..packed.len() * 8 {
             let mut flipped = packed.clone();
             flipped[place / 8] ^= 1 << (place % 8);
-            // Some bits fill a byte, and say nothing.
+            // Some bits are padding without a meaning.
             let unpacked = Codec::Gzip.unpack(&flipped, bytes.len());
             assert!(unpacked.is_err() || unpacked.is_ok_and(|same| same == bytes), "bit {place}");
         }

@@ -14,7 +14,7 @@ pub struct Column {
     pub name: String,
     /// The kind of its values.
     pub kind: Kind,
-    /// Every row has a value.
+    /// True if every row has a value.
     pub is_required: bool,
 }
 
@@ -23,17 +23,17 @@ pub struct Column {
 pub enum Kind {
     /// Bytes of any kind.
     Bytes,
-    /// Texts.
+    /// Strings.
     Text,
-    /// Texts of values of JSON.
+    /// JSON texts.
     Json,
-    /// True and false.
+    /// Booleans.
     Boolean,
-    /// Whole numbers.
+    /// Signed integers of 64 bits.
     Integer,
-    /// Numbers.
+    /// Floating-point numbers of 64 bits.
     Double,
-    /// Moments of universal time, in milliseconds.
+    /// Timestamps in UTC, in milliseconds.
     Moment,
 }
 
@@ -62,7 +62,7 @@ impl Column {
     }
 }
 
-/// Refuses two columns of one name.
+/// Checks that no two columns have the same name.
 pub(crate) fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
     let mut seen = HashSet::new();
     match names.into_iter().find(|name| !seen.insert(name.as_str())) {

@@ -1,4 +1,4 @@
-//! Footers, in which files describe their columns and row groups.
+//! The footer of a file, which describes its columns and row groups.
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
@@ -7,18 +7,18 @@ use crate::guard::guarded;
 use crate::source::Source;
 use crate::thrift::{Flaw, Thrift};
 
-/// Bytes that a footer may have: some hundred thousand columns of row groups.
+/// The most bytes of a footer, which is enough for some hundred thousand column chunks.
 const BYTES_MAX: u32 = 32 << 20;
-/// Columns that a table may have.
+/// The most columns of a table.
 const COLUMNS_MAX: usize = 10_000;
-/// The beginning and the end of a file.
+/// The magic bytes at the beginning and the end of a file.
 const MAGIC: &[u8] = b"PAR1";
-/// The end of a file whose footer is encrypted.
+/// The magic bytes at the end of a file whose footer is encrypted.
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
-/// Bytes behind the footer: its length and the magic.
+/// The bytes behind the footer: its length and the magic bytes.
 const END_BYTES: usize = 8;
 
-/// The description of a table whose columns are none within others.
+/// Reads the metadata of a file without nested columns.
 pub(crate) fn read(source: &Source) -> Result<ParquetMetaData, String> {
     let length = source.length();
     if length < (MAGIC.len() + END_BYTES) as u64 || source.bytes(0, MAGIC.len())? != MAGIC {
@@ -42,8 +42,8 @@ pub(crate) fn read(source: &Source) -> Result<ParquetMetaData, String> {
     described.map_err(|what| format!("its footer cannot be read: {what}"))
 }
 
-/// Looks at the columns before the library does, which calls itself for each level of nesting and
-/// makes room for as many columns as it is told.
+/// Checks the columns before the library parses them, because the library recurses for each level
+/// of nesting and allocates memory for as many columns as the footer claims.
 fn check_columns(footer: &[u8]) -> Result<(), String> {
     let mut elements = Vec::new();
     let mut thrift = Thrift::new(footer);
@@ -74,7 +74,7 @@ fn check_columns(footer: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A table or a column, as a footer lists them.
+/// An element of the footer's schema: the table or a column.
 #[derive(Default)]
 struct Element<'a> {
     name: &'a [u8],
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_no_trees() {
+    fn nested_columns_are_refused() {
         assert_eq!(check_columns(&footer(&[2, 0, 0])), Ok(()));
         for (children, what) in [
             (&[2, 1, 0][..], "`x` is nested"),

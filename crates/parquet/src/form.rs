@@ -1,9 +1,9 @@
-//! Forms of the values of a column that is read.
+//! The logical types of columns that are read.
 
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::schema::types::ColumnDescriptor;
 
-/// A form of values.
+/// The logical type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Bytes,
@@ -18,7 +18,10 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of a column's values. An error names the column and a type that is not taken.
+    /// The form of a column's values.
+    ///
+    /// # Errors
+    /// If the type is not supported; the text names the column and the type.
     pub(crate) fn of(column: &ColumnDescriptor) -> Result<Form, String> {
         let name = column.name();
         if column.max_rep_level() > 0 || column.path().parts().len() > 1 {
@@ -38,7 +41,7 @@ impl Form {
     }
 }
 
-/// The refusal of a column that is no list of single values.
+/// The message that refuses a nested column.
 pub(crate) fn nested(name: &str) -> String {
     format!(
         "the column `{name}` is nested, as lists, maps and structs are, which is not taken: write \
@@ -62,13 +65,13 @@ fn of_logical(physical: Physical, logical: &LogicalType) -> Option<Form> {
             };
             Some(Form::Moment { per_second, is_utc: timestamp.is_adjusted_to_u_t_c })
         }
-        // A column in which no row has a value.
+        // In a column of unknown type, no row has a value.
         (_, LogicalType::Unknown) => plain(physical),
         _ => None,
     }
 }
 
-/// The form by the older way to tell it.
+/// The form by the converted type, which older files have instead of a logical type.
 fn of_converted(physical: Physical, converted: ConvertedType) -> Option<Form> {
     let moment = |per_second| Some(Form::Moment { per_second, is_utc: true });
     match (physical, converted) {
@@ -89,7 +92,7 @@ fn of_converted(physical: Physical, converted: ConvertedType) -> Option<Form> {
     }
 }
 
-/// The form of a column with no other description.
+/// The form of a column with only a physical type.
 fn plain(physical: Physical) -> Option<Form> {
     match physical {
         Physical::BOOLEAN => Some(Form::Boolean),

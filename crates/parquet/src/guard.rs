@@ -1,9 +1,9 @@
-//! Calls of the library beneath, from which nothing but an error comes out.
+//! Calls of the parquet library, with panics turned into errors.
 
 use parquet::errors::ParquetError;
 use pellucid_thread::contain;
 
-/// Runs a call. A panic is an error as well: what a file says must not end the process.
+/// Runs a call of the library. A panic becomes an error, so that no file can end the process.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match contain(run) {
         Ok(outcome) => outcome.map_err(text_of),
@@ -21,7 +21,7 @@ fn text_of(error: ParquetError) -> String {
     }
 }
 
-/// An error of ours, where the library calls us.
+/// Makes an error for code that the library calls.
 pub(crate) fn failed(text: impl ToString) -> ParquetError {
     ParquetError::General(text.to_string())
 }

@@ -4,13 +4,13 @@ use parquet::basic::Encoding;
 
 use crate::thrift::{Flaw, Thrift};
 
-/// The number of the encoding in which levels are runs.
+/// The number of the run-length encoding of levels.
 const RUNS: i64 = 3;
 
 /// The header of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Bytes of the header itself.
+    /// The bytes of the header itself.
     pub(crate) length: usize,
     pub(crate) packed_bytes: u32,
     pub(crate) unpacked_bytes: u32,
@@ -24,14 +24,14 @@ pub(crate) enum Content {
     Dictionary {
         values: u32,
     },
-    /// Values behind their levels, all packed together.
+    /// A data page of version 1: levels and values are compressed together.
     Together {
         values: u32,
         encoding: Encoding,
-        /// Levels, if there are any, are runs, as in all but the oldest files.
+        /// True if levels are run-length encoded, as in all but the oldest files.
         has_runs: bool,
     },
-    /// Values behind their levels, which are not packed.
+    /// A data page of version 2: the levels are not compressed.
     Apart {
         values: u32,
         nulls: u32,
@@ -41,24 +41,24 @@ pub(crate) enum Content {
         repetition_bytes: u32,
         is_packed: bool,
     },
-    /// Nothing that is needed.
+    /// A page that is not needed.
     Other,
 }
 
-/// The fields of a header as they stand there.
+/// The fields of an encoded header.
 #[derive(Default)]
 struct Fields {
     kind: Option<i64>,
     unpacked_bytes: Option<u32>,
     packed_bytes: Option<u32>,
     checksum: Option<u32>,
-    /// The fields of the part about the content, by their numbers.
+    /// The fields of the structure for the page's type, by their numbers.
     parts: [Option<i64>; 7],
     is_unpacked: bool,
 }
 
 impl Header {
-    /// Reads the header that the bytes begin with.
+    /// Parses the header at the beginning of the bytes.
     pub(crate) fn read(bytes: &[u8]) -> Result<Header, Flaw> {
         let mut thrift = Thrift::new(bytes);
         let mut fields = Fields::default();
@@ -84,9 +84,10 @@ impl Header {
 }
 
 impl Fields {
-    /// Reads the part about the content, which is the header's field of this number.
+    /// Parses the structure for the page's type, which is the header's field `id`.
     fn read_part(&mut self, id: i16, thrift: &mut Thrift<'_>) -> Result<(), Flaw> {
-        // Of a dictionary two fields are of use, of values three, and of values apart six.
+        // The last field that is needed of each: a data page, a dictionary, a data page of version
+        // 2.
         let last = match id {
             5 => 3,
             7 => 2,
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_tell_their_pages() {
+    fn headers_are_parsed() {
         let sizes = [0x15, 0, 0x15, 40, 0x15, 20, 0x15, 1];
         let data = [0x1c, 0x15, 6, 0x15, 16, 0x15, 6, 0x15, 6, 0x1c, 0x18, 1, b'x', 0, 0, 0, 9];
         let bytes = [&sizes[..], &data].concat();
@@ -186,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_none_are_refused() {
+    fn malformed_headers_are_refused() {
         for bytes in [
             &[0][..],
-            // No size, a size below nothing, an unknown page, an unknown encoding.
+            // No size, a negative size, an unknown page type, an unknown encoding.
             &[0x15, 2, 0x15, 2, 0],
             &[0x15, 2, 0x15, 1, 0x15, 2, 0],
             &[0x15, 8, 0x15, 2, 0x15, 2, 0],

@@ -1,12 +1,11 @@
-//! Tables of Parquet files: rows of cells in and out.
+//! Reading and writing of Parquet files, row by row.
 //!
-//! A [`Writer`] makes a file of rows, row group after row group; a [`Reader`] gives the rows of a
-//! file. Files come from anywhere, so nothing that one says is believed before it is checked: sizes
-//! are bounded before there is memory for them, and a panic of the library beneath is an error like
-//! any other. Columns of nested types are refused by name.
+//! A [`Writer`] makes a file of rows, one row group after another. A [`Reader`] returns the rows of
+//! a file. Files are not trusted: sizes in them are checked before memory is allocated, and a panic
+//! of the parquet library becomes an error. Columns of nested types are refused by name.
 //!
-//! It is a crate of its own because the library beneath takes long to compile, and most builds of
-//! the command line do without.
+//! This is a crate of its own because the parquet library takes long to compile, and most builds of
+//! the command line do not need it.
 
 #![forbid(unsafe_code)]
 

@@ -1,24 +1,24 @@
-//! Moments and days, as ISO 8601 writes them.
+//! Timestamps and dates in ISO 8601 format.
 
 use std::fmt::Write;
 
 use pellucid_clock::CalendarDate;
 
 const DAY_SECONDS: i64 = 86_400;
-/// Years that have four digits.
+/// The years with four digits.
 const YEARS: std::ops::RangeInclusive<i64> = 0..=9_999;
 
-/// A moment in ticks since 1970.
+/// A timestamp, in ticks since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     ticks: i64,
     per_second: u32,
-    /// It is of universal time, and not of some place's.
+    /// True if it is in UTC, and not in an unknown local time.
     is_utc: bool,
 }
 
 impl Moment {
-    /// A moment of universal time, in milliseconds since 1970.
+    /// Makes a timestamp in UTC of milliseconds since 1970.
     pub fn of_unix_ms(ms: i64) -> Moment {
         Moment { ticks: ms, per_second: 1_000, is_utc: true }
     }
@@ -27,13 +27,13 @@ impl Moment {
         Moment { ticks, per_second, is_utc }
     }
 
-    /// Milliseconds since 1970, if they are whole.
+    /// The milliseconds since 1970; `None` if the timestamp has a finer fraction.
     pub fn unix_ms(self) -> Option<i64> {
         let per_ms = i64::from(self.per_second / 1_000);
         (self.ticks % per_ms == 0).then_some(self.ticks / per_ms)
     }
 
-    /// The text, as `2026-01-31T12:00:00.000Z`; nothing beyond the years of four digits.
+    /// The text, such as `2026-01-31T12:00:00.000Z`; `None` if the year has not four digits.
     pub(crate) fn text(self) -> Option<String> {
         let per_second = i64::from(self.per_second);
         let seconds = self.ticks.div_euclid(per_second);
@@ -49,7 +49,8 @@ impl Moment {
     }
 }
 
-/// The text of a day since 1970, as `2026-01-31`; nothing beyond the years of four digits.
+/// The text of a date in days since 1970, such as `2026-01-31`; `None` if the year has not four
+/// digits.
 pub(crate) fn day_text(day: i64) -> Option<String> {
     let CalendarDate { year, month, day } = CalendarDate::of_days(day);
     YEARS.contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_of_the_calendar() {
+    fn days_are_converted_to_dates() {
         for (day, text) in [
             (0, "1970-01-01"),
             (-1, "1969-12-31"),
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_have_as_many_places_as_their_ticks() {
+    fn timestamps_have_as_many_digits_as_their_unit() {
         let text = |ticks, per_second, is_utc| Moment::new(ticks, per_second, is_utc).text();
         assert_eq!(text(-1, 1_000, true).unwrap(), "1969-12-31T23:59:59.999Z");
         assert_eq!(text(3_723_000_004, 1_000_000, false).unwrap(), "1970-01-01T01:02:03.000004");

@@ -1,8 +1,8 @@
-//! Pages of a column within a row group, one after another.
+//! The reader of the pages of a column chunk.
 //!
-//! The library has a reader of its own for them, which makes room for whatever a page says that it
-//! has, and unpacks as much as comes. This one takes no page that is larger than what a column may
-//! have, and no encoding of which a few bytes can say that they are many.
+//! The parquet library's own page reader allocates as much memory as a page claims to need, and
+//! decompresses without a limit. This reader refuses pages above a limit, and encodings in which a
+//! few bytes can stand for very many.
 
 use std::sync::Arc;
 
@@ -19,24 +19,26 @@ use crate::header::{Content, Header};
 use crate::source::Source;
 use crate::thrift::Flaw;
 
-/// Bytes that a page may have: values up to 384 MiB, and what stands around them.
+/// The most bytes of a page: a value of up to 384 MiB, and its overhead.
 pub(crate) const PAGE_BYTES_MAX: u32 = 512 << 20;
-/// Values that a dictionary may have.
+/// The most values of a dictionary.
 const DICTIONARY_VALUES_MAX: u32 = 1 << 24;
-/// Bytes that are looked at for a header: few at first, and more if its statistics are long.
+/// The bytes in which a header is looked for: few at first, then more, because statistics in it may
+/// be long.
 const HEADER_BYTES: [u64; 2] = [4 << 10, 16 << 20];
 
+/// The pages of a column chunk.
 pub(crate) struct Pages {
     source: Arc<Source>,
     codec: Codec,
-    /// Rows may have no value, which levels say.
+    /// True if rows may have no value, which definition levels tell.
     has_levels: bool,
     at: u64,
     end: u64,
-    /// Rows that are still to come.
+    /// The number of rows in the pages that follow.
     rows_left: u64,
     has_dictionary: bool,
-    /// The page that was given last ended a piece, and the next one is asked for in vain once.
+    /// True after a data page: the next call returns no page, so that the library stops there.
     is_paused: bool,
 }
 
@@ -68,7 +70,7 @@ impl Pages {
     }
 
     fn page(&mut self) -> Result<Option<Page>, String> {
-        // A piece of values ends with its page, so that no more than one is in memory.
+        // Stop after each data page, so that the library holds only one page in memory.
         if std::mem::take(&mut self.is_paused) {
             return Ok(None);
         }
@@ -91,7 +93,7 @@ impl Pages {
         Ok(None)
     }
 
-    /// The header of the next page.
+    /// Reads the header of the next page.
     fn header(&self) -> Result<Header, String> {
         let left = self.end - self.at;
         for length in HEADER_BYTES.map(|length| length.min(left)) {
@@ -105,7 +107,7 @@ impl Pages {
         Err("the header of a page is damaged".to_owned())
     }
 
-    /// Goes behind the next page, whose bytes it returns as they are.
+    /// Reads the body of the next page, still compressed, and moves behind it.
     fn body(&mut self, header: &Header) -> Result<Vec<u8>, String> {
         let largest = header.packed_bytes.max(header.unpacked_bytes);
         if largest > PAGE_BYTES_MAX {
@@ -135,7 +137,7 @@ impl Pages {
         body: &[u8],
         values: u32,
     ) -> Result<Option<Page>, String> {
-        // A value takes at least a byte.
+        // Each value takes at least one byte.
         if values > DICTIONARY_VALUES_MAX.min(header.unpacked_bytes) {
             return Err(format!("a dictionary is damaged or too large: it has {values} values"));
         }
@@ -191,8 +193,9 @@ impl Pages {
         }
     }
 
-    /// The encoding, unless it is one of those whose values may each repeat all of the one before
-    /// it, or are counted by themselves, or of which nobody notices that some are missing.
+    /// Checks the encoding. It refuses encodings in which each value can repeat the previous one
+    /// (so that few bytes become many), which state their own count of values, or in which missing
+    /// values are not noticed.
     fn taken(&self, encoding: Encoding) -> Result<Encoding, String> {
         match encoding {
             Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY if !self.has_dictionary => {

@@ -1,4 +1,4 @@
-//! Rows of a file.
+//! The reader of the rows of a file.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,27 +13,28 @@ use crate::pages::Pages;
 use crate::source::Source;
 use crate::values::Values;
 
-/// Reads the rows of a file, one after another. Of each column, a page and its dictionary are in
-/// memory.
+/// A reader of the rows of a file, one after another. It holds one page and one dictionary of each
+/// column in memory.
 pub struct Reader {
     source: Arc<Source>,
     description: ParquetMetaData,
     names: Vec<String>,
     forms: Vec<Form>,
-    /// The row group that comes next.
+    /// The index of the next row group.
     next_group: usize,
-    /// The columns of the present row group, and the rows that it has behind the present one.
+    /// The columns of the current row group.
     columns: Vec<Values>,
+    /// The number of rows of the current row group after the current row.
     rows_left: u64,
-    /// The number of the present row, from one.
+    /// The number of the current row, counted from one.
     number: u64,
 }
 
 impl Reader {
-    /// Reads the description of a file.
+    /// Opens a file and reads its footer.
     ///
     /// # Errors
-    /// If it is no file of Parquet, or has columns of types that are not taken.
+    /// If it is no Parquet file, or has columns of types that are not supported.
     pub fn open(file: File) -> Result<Reader, String> {
         let source = Arc::new(Source::open(file)?);
         let description = footer::read(&source)?;
@@ -58,20 +59,20 @@ impl Reader {
         &self.names
     }
 
-    /// Bytes of the file that are done with.
+    /// The number of bytes of the file that are processed.
     pub fn bytes(&self) -> u64 {
         self.source.read()
     }
 
-    /// The number of the present row, from one.
+    /// The number of the current row, counted from one; zero before the first.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Goes to a row behind the present one, so that the next is the one behind it; or to the end.
+    /// Skips rows up to and including row `number`, or to the end of the file.
     ///
     /// # Errors
-    /// As [`Reader::advance`].
+    /// Those of [`Reader::advance`].
     pub fn skip_to(&mut self, number: u64) -> Result<(), String> {
         while self.number < number {
             if self.rows_left == 0 {
@@ -89,10 +90,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Goes to the next row; false behind the last.
+    /// Moves to the next row. Returns false after the last one.
     ///
     /// # Errors
-    /// What is wrong with the file, and in which row and column.
+    /// If the file is damaged or not supported; the text names the row and the column.
     pub fn advance(&mut self) -> Result<bool, String> {
         while self.rows_left == 0 {
             if !self.open_group()? {
@@ -109,26 +110,26 @@ impl Reader {
         Ok(true)
     }
 
-    /// The present row's cell of the column at this place.
+    /// The cell of the current row in the column with this index.
     ///
     /// # Errors
-    /// If it is a text that is none: a text that names the column.
+    /// If it is a string that is no UTF-8; the text names the column.
     ///
     /// # Panics
-    /// If there is no such column, or no present row.
+    /// If there is no such column, or no current row.
     pub fn cell(&self, place: usize) -> Result<Cell<'_>, String> {
         let cell = self.columns[place].cell();
         cell.map_err(|what| format!("column `{}`: {what}", self.names[place]))
     }
 
-    /// The rows of a row group; nothing if there is none.
+    /// The number of rows of a row group; `None` if there is no such group.
     fn rows_of(&self, group: usize) -> Result<Option<u64>, String> {
         let Some(group) = self.description.row_groups().get(group) else { return Ok(None) };
         let rows = u64::try_from(group.num_rows());
         rows.map(Some).map_err(|_| "the file is damaged: a row group has less than no rows".into())
     }
 
-    /// Goes to the next row group; false behind the last.
+    /// Opens the next row group. Returns false after the last one.
     fn open_group(&mut self) -> Result<bool, String> {
         self.columns.clear();
         let Some(rows) = self.rows_of(self.next_group)? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! Bytes of a file, by their places.
+//! Positional reads of a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,12 +24,13 @@ impl Source {
         self.length
     }
 
-    /// Bytes that are done with.
+    /// The number of bytes that are processed.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// So many bytes at a place. Those behind the end are an error before there is room for them.
+    /// Reads `length` bytes at the offset `at`. A range beyond the end of the file is refused
+    /// before memory is allocated.
     pub(crate) fn bytes(&self, at: u64, length: usize) -> Result<Vec<u8>, String> {
         if at.checked_add(length as u64).is_none_or(|end| end > self.length) {
             return Err(format!("the file is cut: it ends at {} bytes", self.length));
@@ -39,7 +40,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Notes that so many bytes are done with.
+    /// Notes that `bytes` more bytes are processed.
     pub(crate) fn note_read(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! Structures of Thrift's compact protocol, in which Parquet describes itself.
+//! A parser of Thrift's compact protocol, in which the metadata of Parquet files is encoded.
 //!
-//! Only as much as is needed to look at a description before the library trusts it.
+//! It implements only what is needed to check metadata before the parquet library trusts it.
 
-/// Structures within structures that are passed over.
+/// The most levels of nested structures that are skipped.
 const DEPTH_MAX: u8 = 32;
 
 const TRUE: u8 = 1;
@@ -15,10 +15,10 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
-/// Why bytes are no structure.
+/// The reason why bytes cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// They end within it.
+    /// The bytes end within a structure.
     Short,
     Malformed,
 }
@@ -31,13 +31,13 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Its value, if that is true or false.
+    /// Its value, if it is a boolean.
     pub(crate) fn boolean(self) -> Option<bool> {
         matches!(self.kind, TRUE | FALSE).then_some(self.kind == TRUE)
     }
 }
 
-/// Bytes that are read from their beginning.
+/// A parser at a position in bytes.
 pub(crate) struct Thrift<'a> {
     rest: &'a [u8],
 }
@@ -47,13 +47,13 @@ impl<'a> Thrift<'a> {
         Thrift { rest: bytes }
     }
 
-    /// Bytes that are left.
+    /// The number of bytes that are left.
     pub(crate) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Reads a structure. `take` reads the value of a field and says so; those that it leaves are
-    /// passed over.
+    /// Parses a structure. `take` is called for each field, and returns true if it has parsed the
+    /// field's value. Other fields are skipped.
     pub(crate) fn structure(
         &mut self,
         take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, Flaw>,
@@ -84,7 +84,7 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// The number of elements of a list of structures.
+    /// Parses the header of a list of structures. Returns the number of elements.
     pub(crate) fn list_of_structures(&mut self) -> Result<usize, Flaw> {
         match self.list()? {
             (STRUCT, count) => Ok(count),
@@ -92,13 +92,13 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// A whole number.
+    /// Parses an integer.
     pub(crate) fn integer(&mut self) -> Result<i64, Flaw> {
         let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
-    /// A whole number that is a size.
+    /// Parses an integer that is a size.
     pub(crate) fn size(&mut self) -> Result<u32, Flaw> {
         u32::try_from(self.integer()?).map_err(|_| Flaw::Malformed)
     }
@@ -128,7 +128,7 @@ impl<'a> Thrift<'a> {
         Err(Flaw::Malformed)
     }
 
-    /// The kind and number of a list's elements.
+    /// Parses the header of a list: the kind and the number of its elements.
     fn list(&mut self) -> Result<(u8, usize), Flaw> {
         let begin = self.byte()?;
         let count = match begin >> 4 {
@@ -138,7 +138,7 @@ impl<'a> Thrift<'a> {
         Ok((begin & 0xf, count))
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn pass(&mut self, kind: u8, depth: u8) -> Result<(), Flaw> {
         let depth = depth.checked_sub(1).ok_or(Flaw::Malformed)?;
         match kind {
@@ -171,7 +171,7 @@ impl<'a> Thrift<'a> {
 mod tests {
     use super::*;
 
-    /// The numbers of the fields, all of which are passed over.
+    /// The numbers of the fields of a structure, all of which are skipped.
     fn passed(bytes: &[u8]) -> Result<Vec<i16>, Flaw> {
         let mut ids = Vec::new();
         let mut thrift = Thrift::new(bytes);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_every_kind_are_passed_over() {
+    fn fields_of_every_kind_are_skipped() {
         let bytes = [
             &[0x11][..],
             &[0x12],
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_structure_is_refused() {
+    fn malformed_structures_are_refused() {
         let deep = [[0x1c; 100], [0; 100]].concat();
         let lists = [&[0x19][..], &[0x19; 100]].concat();
         let long = [&[0x15][..], &[0xff; 10], &[0]].concat();
         for bytes in [&deep[..], &lists, &long, &[0x1f, 0], &[0x10, 0]] {
             assert_eq!(passed(bytes), Err(Flaw::Malformed), "{bytes:?}");
         }
-        // A list that says that it has more than there is.
+        // A list that claims more elements than there are bytes.
         assert_eq!(passed(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 2]), Err(Flaw::Short));
         assert_eq!(Thrift::new(&[3]).size(), Err(Flaw::Malformed));
     }

@@ -1,4 +1,4 @@
-//! Values of a column within a row group, row after row.
+//! The values of a column within a row group, row by row.
 
 use parquet::basic::Type as Physical;
 use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
@@ -15,23 +15,25 @@ use crate::guard::guarded;
 use crate::moment::Moment;
 use crate::pages::Pages;
 
-/// Rows that are decoded at once, at most.
+/// The most rows that are decoded at once.
 const PIECE_ROWS: usize = 1_024;
 
+/// The values of a column within a row group.
 pub(crate) struct Values {
     form: Form,
     is_optional: bool,
     typed: Typed,
-    /// A level for each row that is decoded: zero for those without a value.
+    /// The definition level of each decoded row: zero if the row has no value.
     levels: Vec<i16>,
-    /// Rows that are decoded.
+    /// The number of decoded rows.
     rows: usize,
-    /// Of these, those up to the present one, and the values that they have.
+    /// The number of decoded rows up to the current one.
     rows_passed: usize,
+    /// The number of values in those rows.
     values_passed: usize,
 }
 
-/// Values of a type, as they are stored.
+/// Decoded values, by their physical type.
 enum Typed {
     Boolean(Piece<BoolType>),
     Int32(Piece<Int32Type>),
@@ -60,7 +62,7 @@ impl Values {
         })
     }
 
-    /// Goes to the next row, which is to be there.
+    /// Moves to the next row, which must exist.
     pub(crate) fn advance(&mut self) -> Result<(), String> {
         if self.rows_passed == self.rows {
             self.decode()?;
@@ -73,7 +75,7 @@ impl Values {
     fn decode(&mut self) -> Result<(), String> {
         (self.rows_passed, self.values_passed) = (0, 0);
         let Values { typed, levels, .. } = self;
-        // Behind the last row of a page, its end comes first.
+        // After the last row of a page, the first call only finds the end of the page.
         self.rows = guarded(|| match typed.fill(levels)? {
             0 => typed.fill(levels),
             rows => Ok(rows),
@@ -88,7 +90,7 @@ impl Values {
         self.is_optional && self.levels[self.rows_passed - 1] == 0
     }
 
-    /// The cell of the present row.
+    /// The cell of the current row.
     pub(crate) fn cell(&self) -> Result<Cell<'_>, String> {
         if self.is_missing() {
             return Ok(Cell::Missing);
@@ -133,7 +135,7 @@ fn of_bytes(form: Form, value: &[u8]) -> Result<Cell<'_>, String> {
 }
 
 impl Typed {
-    /// The values of a column, which is none of a type that is refused.
+    /// Makes the values of a column, whose type was checked before.
     fn new(column: &ColumnDescPtr, pages: Pages) -> Typed {
         let physical = column.physical_type();
         let reader = get_column_reader(column.clone(), Box::new(pages));
@@ -152,7 +154,7 @@ impl Typed {
         }
     }
 
-    /// Decodes the next rows, but none behind a page; says how many.
+    /// Decodes the next rows, at most to the end of the page. Returns their number.
     fn fill(&mut self, levels: &mut Vec<i16>) -> Result<usize, ParquetError> {
         match self {
             Typed::Boolean(piece) => piece.fill(levels),
@@ -162,7 +164,8 @@ impl Typed {
             Typed::Double(piece) => piece.fill(levels),
             Typed::Bytes(piece) => {
                 let rows = piece.fill(levels)?;
-                // A value that a dictionary has not panics when it is looked at.
+                // `data` panics for a value that is not in the dictionary; that must happen here,
+                // where panics are caught.
                 piece.values.iter().map(ByteArray::data).for_each(drop);
                 Ok(rows)
             }

@@ -1,4 +1,4 @@
-//! Files of rows.
+//! The writer of files of rows.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -14,24 +14,25 @@ use crate::column::{Column, Kind, check_names};
 use crate::guard::{failed, guarded};
 use crate::pages::PAGE_BYTES_MAX;
 
+/// The most rows of a row group.
 const GROUP_ROWS_MAX: usize = 100_000;
-/// Bytes of a row group, but for one of a single row.
+/// The most bytes of a row group with more than one row.
 const GROUP_BYTES_MAX: usize = 64 << 20;
-/// Bytes that a cell may have: with what stands around it, a page that is read again.
+/// The most bytes of a cell, so that the reader accepts its page.
 const CELL_BYTES_MAX: usize = PAGE_BYTES_MAX as usize - (1 << 20);
-/// Values that are written at once, behind which a page may end.
+/// The number of values that are written at once. A page can end only after a batch.
 const BATCH_VALUES: usize = 64;
-/// The effort of the compression, whose checksums tell damaged pages.
+/// The level of the compression. Gzip is used because its checksums detect damaged pages.
 const GZIP_LEVEL: u32 = 1;
 
-/// Makes a file of rows, as bytes that follow one another. One row group is in memory.
+/// A writer that makes the bytes of a file of rows. It holds one row group in memory.
 pub struct Writer {
     columns: Vec<Column>,
-    /// The values of each column in the present row group.
+    /// The values of each column in the current row group.
     buffers: Vec<Buffer>,
     rows: usize,
     bytes: usize,
-    /// Rows of the row groups before.
+    /// The number of rows in the earlier row groups.
     rows_before: u64,
     file: SerializedFileWriter<Vec<u8>>,
 }
@@ -40,7 +41,7 @@ impl Writer {
     /// Begins a file with these columns.
     ///
     /// # Errors
-    /// If two have one name, or the library refuses them.
+    /// If two columns have the same name, or the parquet library refuses them.
     pub fn new(columns: Vec<Column>) -> Result<Writer, String> {
         check_names(columns.iter().map(|column| &column.name))?;
         let file = guarded(|| {
@@ -55,11 +56,11 @@ impl Writer {
         Ok(Writer { columns, buffers, rows: 0, bytes: 0, rows_before: 0, file })
     }
 
-    /// Adds a row, which has a cell for each column.
+    /// Adds a row, with one cell for each column.
     ///
     /// # Errors
-    /// If a cell is not of its column's kind, is missing where it must not be, or is too large: a
-    /// text that names the column and the row. There is no going on behind it.
+    /// If a cell is not of its column's kind, is missing in a required column, or is too large; the
+    /// text names the column and the row. The writer cannot be used after an error.
     pub fn add(&mut self, cells: &[Cell<'_>]) -> Result<(), String> {
         let bytes: usize = cells.iter().map(bytes_of).sum();
         if self.rows >= GROUP_ROWS_MAX || self.rows > 0 && self.bytes + bytes > GROUP_BYTES_MAX {
@@ -84,10 +85,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The bytes of the file behind those that were taken before.
+    /// Returns the bytes of the file that were made since the last call.
     ///
     /// # Errors
-    /// None that a caller can bring about.
+    /// If the parquet library fails, which no caller can cause.
     pub fn take(&mut self) -> Result<Vec<u8>, String> {
         guarded(|| {
             self.file.flush()?;
@@ -95,10 +96,10 @@ impl Writer {
         })
     }
 
-    /// Ends the file, and gives its last bytes.
+    /// Ends the file, and returns its last bytes.
     ///
     /// # Errors
-    /// If the library refuses what was added.
+    /// If the parquet library refuses the rows.
     pub fn end(mut self) -> Result<Vec<u8>, String> {
         self.end_group()?;
         guarded(|| self.file.into_inner())
@@ -131,15 +132,15 @@ fn bytes_of(cell: &Cell<'_>) -> usize {
     }
 }
 
-/// Values of a column.
+/// The values of a column in the current row group.
 struct Buffer {
     kind: Kind,
     values: Stored,
-    /// A level for each row: one if it has a value.
+    /// The definition level of each row: one if it has a value, otherwise zero.
     levels: Vec<i16>,
 }
 
-/// Values as they are stored.
+/// Values by their physical type.
 enum Stored {
     Bytes(Vec<ByteArray>),
     Boolean(Vec<bool>),
@@ -158,7 +159,7 @@ impl Buffer {
         Buffer { kind, values, levels: Vec::new() }
     }
 
-    /// Adds the value of a cell; false if it is of another kind.
+    /// Adds the value of a cell. Returns false if it is of another kind than the column.
     fn add(&mut self, cell: &Cell<'_>) -> bool {
         match (&mut self.values, self.kind, cell) {
             (_, _, Cell::Missing) => {}
@@ -182,7 +183,7 @@ impl Buffer {
         true
     }
 
-    /// Writes all values, and keeps none.
+    /// Writes all values, and empties the buffer.
     fn write(&mut self, column: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = take(&mut self.levels);
         match &mut self.values {

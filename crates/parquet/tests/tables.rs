@@ -1,4 +1,4 @@
-//! Tables that go out and come back, those of other writers, and files that are none.
+//! Tests of tables: round trips, files of other writers, and damaged files.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::io::Write;
@@ -24,7 +24,7 @@ fn open(bytes: &[u8]) -> Result<Reader, String> {
     Reader::open(file)
 }
 
-/// All rows of a file, each cell as it is shown.
+/// All rows of a file, each cell in its debug format.
 fn rows(bytes: &[u8]) -> Result<Vec<Vec<String>>, String> {
     let mut reader = open(bytes)?;
     let mut rows = Vec::new();
@@ -94,7 +94,7 @@ fn table() -> Vec<Vec<Cell<'static>>> {
 }
 
 #[test]
-fn every_kind_of_cell_comes_back() {
+fn every_kind_of_cell_round_trips() {
     let bytes = written(columns(), &table());
     assert_eq!(rows(&bytes).unwrap(), shown(&table()));
     let reader = open(&bytes).unwrap();
@@ -107,7 +107,7 @@ fn every_kind_of_cell_comes_back() {
 }
 
 #[test]
-fn row_groups_follow_one_another_and_rows_are_passed_over() {
+fn several_row_groups_are_read_and_rows_can_be_skipped() {
     const ROWS: u64 = 250_000;
     let columns = || vec![column("n", Kind::Integer, true), column("even", Kind::Text, false)];
     let mut writer = Writer::new(columns()).unwrap();
@@ -141,7 +141,7 @@ fn row_groups_follow_one_another_and_rows_are_passed_over() {
 }
 
 #[test]
-fn rows_that_are_none_of_the_table_are_refused() {
+fn rows_that_do_not_fit_the_columns_are_refused() {
     let add = |row: usize, cells: &[Cell<'_>]| {
         let table = vec![column("a", Kind::Text, true), column("b", Kind::Moment, false)];
         let mut writer = Writer::new(table).unwrap();
@@ -161,7 +161,7 @@ fn rows_that_are_none_of_the_table_are_refused() {
 
 type Group<'a> = SerializedRowGroupWriter<'a, Vec<u8>>;
 
-/// A file with columns as another writer might have them, in one row group.
+/// A file with one row group and columns as other writers make them.
 fn foreign(schema: &str, properties: WriterPropertiesBuilder, add: fn(&mut Group<'_>)) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(&format!("message m {{ {schema} }}")).unwrap());
     let properties = Arc::new(properties.build());
@@ -174,7 +174,7 @@ fn foreign(schema: &str, properties: WriterPropertiesBuilder, add: fn(&mut Group
 
 fn put<T: DataType>(group: &mut Group<'_>, values: &[T::T], levels: &[i16]) {
     let mut column = group.next_column().unwrap().unwrap();
-    // A column that is required has none.
+    // A required column has no levels.
     let levels = (!levels.is_empty()).then_some(levels);
     column.typed::<T>().write_batch(values, levels, None).unwrap();
     column.close().unwrap();
@@ -187,7 +187,7 @@ fn json(reader: &Reader, place: usize) -> String {
 }
 
 #[test]
-fn types_of_other_writers_are_values_of_json() {
+fn types_of_other_writers_become_json_values() {
     let schema = "
         OPTIONAL INT32 small (INTEGER(8, true));
         REQUIRED INT32 word (INTEGER(32, false));
@@ -261,7 +261,8 @@ fn types_of_other_writers_are_values_of_json() {
     }
 }
 
-/// A file by pyarrow 26: `pq.write_table(table, file, row_group_size=2)`, without its schema.
+/// A file that pyarrow 26 wrote by `pq.write_table(table, file, row_group_size=2)`, without its
+/// Arrow schema.
 #[test]
 fn a_file_of_another_program_is_read() {
     let bytes = include_bytes!("data/pyarrow.parquet");
@@ -280,7 +281,7 @@ fn a_file_of_another_program_is_read() {
 }
 
 #[test]
-fn columns_that_are_not_taken_are_named() {
+fn unsupported_columns_are_named() {
     for (schema, what) in [
         ("REQUIRED INT96 old;", "the column `old` has a type that is not taken (INT96"),
         ("REQUIRED INT32 d (DECIMAL(9, 2));", "the column `d` has a type that is not taken"),
@@ -296,7 +297,7 @@ fn columns_that_are_not_taken_are_named() {
         let error = rows(&writer.into_inner().unwrap()).unwrap_err();
         assert!(error.contains(what), "{error}");
     }
-    // Encodings that say much in few bytes.
+    // Encodings in which few bytes stand for many.
     let schema = "REQUIRED BYTE_ARRAY text (STRING);";
     let newer = WriterProperties::builder().set_dictionary_enabled(false);
     let newer = newer.set_writer_version(WriterVersion::PARQUET_2_0);
@@ -323,13 +324,13 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_file_that_is_cut_is_an_error() {
+fn a_truncated_file_is_an_error() {
     let bytes = small();
     for length in 0..bytes.len() {
         let error = rows(&bytes[..length]).unwrap_err();
         assert!(error.contains("no Parquet") || error.contains("cut"), "{length}: {error}");
     }
-    // A file whose middle is missing has its end.
+    // A file whose middle is missing still has its footer.
     for cut in [1, 10, 100] {
         let error = rows(&[&bytes[..20], &bytes[20 + cut..]].concat()).unwrap_err();
         assert!(!error.is_empty());
@@ -337,8 +338,8 @@ fn a_file_that_is_cut_is_an_error() {
 }
 
 #[test]
-fn a_flipped_bit_is_an_error_or_no_difference_and_never_a_panic() {
-    // Panics within are many, and their stacks take long.
+fn a_flipped_bit_is_an_error_or_makes_no_difference() {
+    // Many panics are caught here, and their backtraces would take long.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let (bytes, expected) = (small(), Ok(shown(&small_table())));
     let footer = bytes.len() - 8 - footer_bytes(&bytes);
@@ -346,7 +347,7 @@ fn a_flipped_bit_is_an_error_or_no_difference_and_never_a_panic() {
         let mut flipped = bytes.clone();
         flipped[place / 8] ^= 1 << (place % 8);
         let read = rows(&flipped);
-        // The footer has no checksum: what it says may be another truth.
+        // The footer has no checksum, so a flipped bit there can give other valid contents.
         if place / 8 < footer {
             assert!(read.is_err() || read == expected, "bit {place}: {read:?}");
         }
@@ -358,7 +359,7 @@ fn footer_bytes(bytes: &[u8]) -> usize {
     u32::from_le_bytes(bytes[end..end + 4].try_into().unwrap()) as usize
 }
 
-/// A file of one column of texts whose page begins with the header, and a footer that fits it.
+/// A file with one column of strings, whose page has this header, and a footer that fits it.
 fn with_page(header: &[u8], body: &[u8]) -> Vec<u8> {
     let schema = "REQUIRED BYTE_ARRAY text (STRING);";
     let plain = WriterProperties::builder().set_dictionary_enabled(false);
@@ -372,7 +373,7 @@ fn with_page(header: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_page_that_promises_too_much_is_refused_before_there_is_room_for_it() {
+fn a_page_that_claims_too_much_is_refused_before_memory_is_allocated() {
     // Sizes of 2 GiB less one byte and more; a dictionary of two thousand million values.
     let huge = [0xfe, 0xff, 0xff, 0xff, 0x0f];
     let rest = [0x2c, 0x15, 2, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0];

@@ -1,4 +1,5 @@
-//! `pellucid compare A.json B.json`: what changed from one run to another, and how sure that is.
+//! `pellucid compare A.json B.json`: the changes from one run to another, with confidence
+//! intervals.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use crate::Failure;
 use crate::load::time;
 use crate::printed::{print_document, print_text};
 
-/// The largest result that is read.
+/// The largest result file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Compare two results of `pellucid load --json`, or two JSON reports, section by section.
@@ -31,7 +32,10 @@ pub(crate) struct CompareArguments {
     json: bool,
 }
 
-/// Compares and prints.
+/// Compares the two files and prints the result.
+///
+/// # Errors
+/// If a file cannot be read, the two have no section in common, or a bar of `--fail-if` is crossed.
 pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     let (before, after) = (read(&arguments.before)?, read(&arguments.after)?);
     let asked = arguments.fail_if.as_ref().map_or_else(Vec::new, Bars::quantiles);
@@ -83,8 +87,8 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     Failure::all([judged, printed])
 }
 
-/// The section of the other file that is compared with one: that of the same name, or the only one
-/// where each has but one.
+/// Finds the section of the other file to compare `name` with: the section of the same name, or the
+/// only section if each file has exactly one. `own` is the file of `name`.
 fn partner<'a>(
     name: &str,
     own: &[(String, Measured)],
@@ -95,8 +99,8 @@ fn partner<'a>(
     same.or_else(only).map(|(_, measured)| measured)
 }
 
-/// The things that no bar can hold of: a section that is not in both, and a run that did not go on
-/// to its end.
+/// Lists everything that bars cannot judge: sections that only one file has, and runs that ended
+/// early.
 fn uncompared(
     only: &[(&str, &PathBuf)],
     after: &[(String, Measured)],
@@ -155,7 +159,8 @@ fn measured(run: &Value) -> Result<Measured, String> {
     let requests = run["requests"].as_f64().unwrap_or(0.0);
     let rate = run["requests_per_second"].as_f64().or(run["rate_per_second"].as_f64());
     let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
-    // Means add up over a way, so that of the requests around the median stands for all.
+    // The steps of a way are means and add up to its time. The requests around the median represent
+    // all requests.
     let median = items(&run["ways"]["around"]).find(|way| way["percentile"] == 50.0);
     let steps = median.map_or(&Value::Null, |way| &way["steps"]);
     Ok(Measured {
@@ -170,21 +175,21 @@ fn measured(run: &Value) -> Result<Measured, String> {
     })
 }
 
-/// Why a run ended before its time, if it did.
+/// The reason that a run ended early; `None` if it did not.
 fn ended_early(run: &Value) -> Option<String> {
     let failure = run["failure"].as_str().map(str::to_owned);
     let stopped = || (run["stopped_early"] == true).then(|| "it was interrupted".to_owned());
     failure.or_else(stopped)
 }
 
-/// Names and times of a list.
+/// The `name` and the field `time` of each item of a list.
 fn means(list: &Value, time: &str) -> Vec<(String, f64)> {
     let named = items(list)
         .filter_map(|item| Some((item["name"].as_str()?.to_owned(), item[time].as_f64()?)));
     named.collect()
 }
 
-/// Errors of all kinds; malformed answers are among those of reading.
+/// The number of errors of all kinds. `malformed` is skipped, because the read errors include it.
 fn errors(value: &Value) -> f64 {
     let by_name = value.as_object().into_iter().flatten();
     let named = by_name.filter(|(kind, _)| *kind != "malformed").filter_map(|(_, n)| n.as_f64());

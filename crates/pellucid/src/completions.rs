@@ -1,4 +1,4 @@
-//! `pellucid completions`: what a shell needs to complete our command lines.
+//! `pellucid completions`: prints shell completions for this command line.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -14,7 +14,7 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints those of a command line.
+/// Prints the completions of the command line `line`.
 pub(crate) fn run(arguments: &CompletionsArguments, mut line: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut line, "pellucid", &mut text);

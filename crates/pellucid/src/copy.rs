@@ -1,4 +1,4 @@
-//! `pellucid inspect copy`: from one store to another, of whatever kinds.
+//! `pellucid inspect copy`: copies one store to another, of the same or another kind.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,13 +26,13 @@ use crate::settings::WITHOUT_RINGS;
 use crate::settings::WITHOUT_ROCKSDB;
 use crate::settings::read_secret_bytes;
 
-/// The prefix of the address of a ring.
+/// The prefix of the address of a ring, which is a cluster of Cassandra or ScyllaDB.
 const RING: &str = "cql://";
-/// The prefix of the name of a folder of RocksDB.
+/// The prefix of the address of a RocksDB folder.
 const ROCKSDB: &str = "rocksdb://";
 /// The prefix of the address of a sharded cluster.
 const CLUSTER: &str = "cluster://";
-/// The time that a node of a cluster may take for an answer.
+/// The longest wait for an answer of a node of a sharded cluster.
 const CLUSTER_WAIT: Duration = Duration::from_secs(10);
 
 /// Copy all entities and documents from one store to another, and compare the two in the end.
@@ -65,12 +65,12 @@ pub(crate) struct CopyArguments {
     ring: RingAccess,
 }
 
-/// The parts that is copied of stores.
+/// The tables that are copied unless one of the stores is a cluster.
 const TABLES: &[CopiedTable<'_>] = &[ENTITIES_TABLE, DOCUMENTS_TABLE];
-/// The parts that is copied if one of the two is a cluster.
+/// The tables that are copied if one of the stores is a cluster: it has no documents.
 const TABLES_OF_CLUSTER: &[CopiedTable<'_>] = &[ENTITIES_TABLE];
 
-/// Copies.
+/// Copies all tables of one store to another and compares them.
 pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> {
     let CopyArguments { from: source, to: target, anew, cluster_secret_file: secret, .. } =
         arguments;
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &CopyArguments, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The tables of entities that have names of their own, if the target can have them.
+/// The named tables of entities in the source; empty if the target cannot hold named tables.
 fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure> {
     let Some(local) = from.local() else { return Ok(Vec::new()) };
     let mut names = local.table_names()?;
@@ -125,7 +125,7 @@ fn named_tables(from: &dyn Store, to: &dyn Store) -> Result<Vec<String>, Failure
     Ok(names)
 }
 
-/// Copies a table and compares the two, and says how much that was.
+/// Copies a table, compares source and target, and reports the number of entries and bytes.
 fn copy_table(
     source: &Source<'_>,
     to: &dyn Store,
@@ -142,7 +142,8 @@ fn copy_table(
         compare(source.store, to, table, &mut |done| comparing.show(done.entries, done.bytes));
     drop(comparing);
     if let Err(StoreError::Corruption(_)) = compared {
-        // What is noted as copied is not, or there is more: the next copy begins anew.
+        // The recorded progress of the copy is wrong, or the target has more entries: discard the
+        // progress, so that the next copy starts at the first key.
         end_copy(to, &[table])?;
     }
     let Copied { entries, bytes, expired, .. } = compared?;
@@ -163,7 +164,7 @@ fn copy_table(
     }))
 }
 
-/// Refuses a folder that is no store: opening it would make one there.
+/// Refuses a source folder that contains no store, because opening it would make one.
 fn check_source(place: &str) -> Result<(), Failure> {
     if place.starts_with(RING) || place.starts_with(CLUSTER) {
         return Ok(());
@@ -184,9 +185,8 @@ fn check_source(place: &str) -> Result<(), Failure> {
     }
 }
 
-/// The mark that tells a source that is open from all others, so that a copy that was cut short
-/// goes on from the same one alone. Stores in folders have a number of their own, wherever the
-/// folder is.
+/// Returns a text that identifies a source, so that an interrupted copy is resumed from the same
+/// source only. A store in a folder has an identity that does not depend on the folder's path.
 fn identity_of(place: &str) -> Result<String, Failure> {
     let sorted = |nodes: &str| {
         let mut nodes: Vec<_> = nodes.split(',').map(str::trim).collect();

@@ -1,6 +1,6 @@
-//! Failures of commands: their words, and the exit codes that scripts rely on.
+//! Failures of commands: their messages, and the exit codes that scripts rely on.
 
-/// The reason why a command ends without having done its work, in words for its caller.
+/// The failure of a command: a message for the user, and an exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) text: String,
@@ -8,7 +8,7 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
 }
 
-/// An error that nobody says more of is one of the work.
+/// Any error becomes a failure of the work, with exit code 1.
 impl<E: std::fmt::Display> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::work(error)
@@ -16,38 +16,39 @@ impl<E: std::fmt::Display> From<E> for Failure {
 }
 
 impl Failure {
-    /// The work failed: exit code 1.
+    /// The work failed. Exit code 1.
     pub(crate) fn work(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 1 }
     }
 
-    /// The command was called in a way that cannot be meant: 2.
+    /// The arguments or settings are invalid. Exit code 2.
     pub(crate) fn usage(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 2 }
     }
 
-    /// The server has stopped, and left threads behind that did not end in time: 3.
+    /// The server has stopped, but some of its threads did not end in time. Exit code 3.
     pub(crate) fn stuck(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 3 }
     }
 
-    /// There is no such entry: 4.
+    /// The entry does not exist. Exit code 4.
     pub(crate) fn missing(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 4 }
     }
 
-    /// The condition of a write did not hold: 5.
+    /// The condition of a write did not hold. Exit code 5.
     pub(crate) fn condition(text: impl ToString) -> Failure {
         Failure { text: text.to_string(), code: 5 }
     }
 
-    /// The same failure, with where it occurred before its words.
+    /// The same failure, with the place where it occurred before its message.
     #[cfg(feature = "laboratory")]
     pub(crate) fn at(self, place: &str) -> Failure {
         Failure { text: format!("{place}: {}", self.text), ..self }
     }
 
-    /// Nothing if all went well; otherwise all that did not, with the code of the first.
+    /// Combines outcomes. If some failed, the result is one failure with all messages and the exit
+    /// code of the first.
     #[cfg(feature = "laboratory")]
     pub(crate) fn all(
         outcomes: impl IntoIterator<Item = Result<(), Failure>>,

@@ -1,4 +1,4 @@
-//! `pellucid inspect`: looking at a store that no server has open, and mending it.
+//! `pellucid inspect`: examines and repairs a store that no server has open.
 
 use std::cell::RefCell;
 use std::num::NonZeroU64;
@@ -20,7 +20,7 @@ use crate::Failure;
 use crate::copy::{self, CopyArguments};
 use crate::progress::Progress;
 
-/// Problems that are printed as text; `--json` has all that are kept.
+/// The most problems that are printed as text; `--json` prints all that the report contains.
 const PROBLEMS_PRINTED_MAX: usize = 100;
 
 /// Look at a store, check it, back it up, mend it.
@@ -84,7 +84,7 @@ enum Action {
     },
 }
 
-/// The speed of a copy, whose progress a terminal shows.
+/// The argument for the speed of a backup or a restore.
 #[derive(Args)]
 struct CopySpeed {
     /// Bytes a second that are copied at most, where files cannot be linked.
@@ -108,7 +108,7 @@ impl CopySpeed {
     }
 }
 
-/// Does what is asked.
+/// Runs the action of the command line.
 pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
     let json = arguments.json;
     let directory = match (&arguments.directory, &arguments.action) {
@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &InspectArguments) -> Result<(), Failure> {
             print_backup("restored", &restored?, json);
             return Ok(());
         }
-        // Where there is no store, opening one would make it.
+        // Opening a store makes it if it does not exist, so the folder has to be checked first.
         _ if !directory.is_dir() => {
             return Err(Failure::usage(format!("{} is no folder", directory.display())));
         }
@@ -166,7 +166,7 @@ fn options() -> EngineOptions {
     EngineOptions { file_system: Arc::new(SystemFileSystem), ..EngineOptions::default() }
 }
 
-/// Opens a store that is there.
+/// Opens an existing store.
 fn open(directory: &Path) -> Result<Engine, Failure> {
     stat(directory, &SystemFileSystem)?;
     Ok(Engine::open(directory, options())?)
@@ -220,7 +220,7 @@ fn report_json(report: &Report) -> Value {
     })
 }
 
-/// The meaning of a table number, in one word.
+/// The kind of a table, in one word.
 fn kind_of(definition: &DefinitionReport) -> &'static str {
     match (definition.index_of, definition.options.head_only) {
         (Some(_), _) => "index",
@@ -455,7 +455,7 @@ fn dump(directory: &Path, only: Option<&str>, values: bool, json: bool) -> Resul
     Ok(())
 }
 
-/// The entries of an index, after the objects of its table.
+/// Prints the entries of an index; they follow the objects of its table.
 fn dump_index(
     engine: &Engine,
     table: &str,

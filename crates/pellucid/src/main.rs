@@ -1,13 +1,13 @@
 //! The command line of Pellucid: one binary for the server, the load generator and the studies.
-//! Commands that measure are the feature `laboratory`.
+//! The commands that measure are behind the feature `laboratory`.
 //!
-//! Each command has a file of its own. What scripts rely on (names of flags, exit codes, the line
-//! `listening on …`) is the contract of the command line: exit code 0 for done, 1 for work that
-//! failed, 2 for wrong usage, 3 for a server that stopped without waiting for threads that did not
-//! end, 4 for an entry that is not there, 5 for a write whose condition did not hold.
+//! Each command has a file of its own. Scripts rely on the names of flags, on the line
+//! `listening on …`, and on the exit codes: 0 for success, 1 for work that failed, 2 for wrong
+//! usage, 3 for a server that stopped while some of its threads had not ended, 4 for an entry that
+//! does not exist, 5 for a write whose condition did not hold.
 #![allow(clippy::print_stderr, reason = "a command line says what it does")]
 
-// Its macros are for all that follow.
+// Comes first, because all other modules use its macros.
 #[macro_use]
 mod printed;
 
@@ -46,7 +46,7 @@ use pellucid_profile::SampledAllocator;
 
 pub(crate) use failure::Failure;
 
-/// The system's allocator, with samples of what it hands out.
+/// The system's allocator, wrapped so that profiles can sample allocations.
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
 
@@ -85,19 +85,19 @@ enum Command {
     Man(man::ManArguments),
 }
 
-/// Lets the process open as many files as it may at all: a connection is a file, and the soft limit
-/// of most systems is far below what a server or a load generator needs.
+/// Raises the soft limit of open files to the hard limit. A connection takes a descriptor, and the
+/// soft limit of most systems is far below the needs of a server or a load generator.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, the lower limit holds, and its errors name it.
+    // If this fails, the lower limit stays; errors at the limit name it.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Keeps a write beyond the size that files may have (`ulimit -f`) from ending the process without
-/// a word: it is an error as well.
+/// Catches SIGXFSZ. Otherwise a write beyond the limit of file sizes (`ulimit -f`) would end the
+/// process without a message; now the write returns an error.
 fn outlive_file_size_limit() {
-    // Where it cannot be done, the limit ends the process as before.
+    // If this fails, the signal ends the process.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     outlive_file_size_limit();
     let matches = Arguments::command().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // Settings also need to know which of them are flags and which come from the environment.
+    // The settings also need the matches, to tell flags from variables of the environment.
     let of_command = matches.subcommand().map(|(_, matches)| matches).unwrap_or(&matches);
     let outcome = match arguments.command {
         #[cfg(feature = "laboratory")]

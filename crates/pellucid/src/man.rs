@@ -1,4 +1,4 @@
-//! `pellucid man`: pages for `man`, made of the command line's own descriptions.
+//! `pellucid man`: writes manual pages, generated from the help texts of the command line.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) struct ManArguments {
     folder: PathBuf,
 }
 
-/// Writes those of a command line.
+/// Writes a page for each command of the command line `line`.
 pub(crate) fn run(arguments: &ManArguments, mut line: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
     let failed = |error| Failure::work(format!("cannot write to {}: {error}", folder.display()));
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &ManArguments, mut line: Command) -> Result<(), Fai
     Ok(())
 }
 
-/// The page of a command and of those below it, with their names.
+/// Adds the pages of a command and of its subcommands, each with its name.
 fn add_pages(name: &str, command: &Command, pages: &mut Vec<(String, String)>) {
     let below = || command.get_subcommands().filter(|below| below.get_name() != "help");
     pages.push((name.to_owned(), page(name, command, below().map(Command::get_name))));
@@ -60,7 +60,7 @@ fn page<'a>(name: &str, command: &Command, below: impl Iterator<Item = &'a str>)
     text
 }
 
-/// An argument: its names, its help, its values, and its variable of the environment.
+/// Formats an argument: its names, its help, its values, and its environment variable.
 fn option(argument: &Arg) -> String {
     let short = argument.get_short().map(|short| format!("-{short}"));
     let long = argument.get_long().map(|long| format!("--{long}"));
@@ -84,12 +84,12 @@ fn option(argument: &Arg) -> String {
     text
 }
 
-/// Paragraphs between empty lines.
+/// Formats paragraphs, which empty lines separate.
 fn paragraphs(text: &str) -> String {
     text.split("\n\n").map(|paragraph| format!(".PP\n{}", lines(paragraph))).collect()
 }
 
-/// Lines, of which none begins as an instruction to roff does.
+/// Formats lines so that none is taken for a roff request.
 fn lines(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", escaped(line.trim_start()))).collect()
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_no_instruction() {
+    fn text_is_escaped_for_roff() {
         assert_eq!(lines(".TH a\n'b\nc-\\d"), "\\&.TH a\n\\&'b\nc\\-\\ed\n");
     }
 }

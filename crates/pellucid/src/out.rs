@@ -1,4 +1,4 @@
-//! The place that a command's data goes to: standard output, or a file.
+//! The output of a command's data: standard output, or a file.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write, stdout};
@@ -9,12 +9,12 @@ use tempfile::NamedTempFile;
 
 use crate::Failure;
 
-/// The beginning of the name of a file that is not complete.
+/// The prefix of the name of an incomplete file.
 const PART_PREFIX: &str = ".pellucid-part-";
-/// The rights of a new file, of which the process's mask takes some.
+/// The mode of a new file, before the process's umask.
 const FILE_RIGHTS: u32 = 0o666;
 
-/// See the module. The reader of a pipe may have enough before the end: that is no failure.
+/// An output for data. If the reader of a pipe closes it early, that is no failure.
 pub(crate) struct Out {
     to: To,
     name: String,
@@ -23,9 +23,9 @@ pub(crate) struct Out {
 
 enum To {
     Standard(io::StdoutLock<'static>),
-    /// A file, which has its name once it is complete.
+    /// A temporary file, and the path that it is renamed to once it is complete.
     File(NamedTempFile, PathBuf),
-    /// What is there and no file of its own, such as a pipe or a device.
+    /// An existing path that is no regular file, such as a pipe or a device.
     Special(File),
 }
 
@@ -35,14 +35,15 @@ impl Out {
         Out { to: To::Standard(stdout().lock()), name, is_closed: false }
     }
 
-    /// A file, which is there once all of it is, and as it was if something fails.
+    /// Opens a file for writing. It gets its new content at once in [`Out::end`]; if something
+    /// fails before, an existing file is unchanged.
     pub(crate) fn file(path: &Path) -> Result<Out, Failure> {
         let name = path.display().to_string();
         let opened = open(path).map_err(|error| Failure::work(unwritable(&name, &error)))?;
         Ok(Out { to: opened, name, is_closed: false })
     }
 
-    /// Writes; false if nobody reads any more.
+    /// Writes bytes; returns false if the reader of a pipe has closed it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let written = match &mut self.to {
             To::Standard(out) => out.write_all(bytes),
@@ -52,7 +53,8 @@ impl Out {
         self.note(written)
     }
 
-    /// Writes for a reader who waits for it; false if nobody reads any more.
+    /// Writes bytes and flushes standard output, for a reader who waits for them. Returns false if
+    /// the reader of a pipe has closed it.
     pub(crate) fn write_now(&mut self, bytes: &[u8]) -> Result<bool, String> {
         let is_read = self.write(bytes)?;
         if let To::Standard(out) = &mut self.to {
@@ -62,7 +64,7 @@ impl Out {
         Ok(is_read)
     }
 
-    /// Ends what is complete.
+    /// Completes the output: flushes standard output, or syncs a file and gives it its name.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         if let To::Standard(out) = &mut self.to {
             let flushed = out.flush();
@@ -88,7 +90,7 @@ fn open(path: &Path) -> io::Result<To> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return File::options().write(true).open(path).map(To::Special);
     }
-    // A link stays one: the file behind it gets the data.
+    // A symbolic link stays a link: the file that it points to gets the data.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_its_name_once_it_is_complete() {
+    fn a_file_gets_its_name_when_it_is_complete() {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "before").unwrap();

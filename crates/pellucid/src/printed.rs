@@ -1,25 +1,29 @@
-//! The text that a command prints on standard output: a full disk behind it, or a pipe that nobody
-//! reads, is work that failed, and no panic as with `println!`.
+//! Prints text on standard output. Unlike with `println!`, a full disk or a closed pipe does not
+//! cause a panic: a full disk becomes a failure of the command, and a closed pipe is ignored by the
+//! macros.
 
 use std::io::{Error, ErrorKind, Write, stdout};
 use std::sync::OnceLock;
 
 use crate::Failure;
 
-/// Prints a text as it is.
+/// Prints a text.
+///
+/// # Errors
+/// If it cannot be written, also to a closed pipe.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed(&error))
 }
 
-/// Prints a document of JSON in a line.
+/// Prints a JSON document on one line; the errors are those of [`print_text`].
 #[cfg(feature = "laboratory")]
 pub(crate) fn print_document(document: &serde_json::Value) -> Result<(), Failure> {
     let mut out = stdout().lock();
     writeln!(out, "{document}").and_then(|()| out.flush()).map_err(|error| failed(&error))
 }
 
-/// Prints a line, as `println!`. Where it cannot be printed, the command goes on without, and the
+/// Prints a line like `println!`. If that fails, the command continues without output, and the
 /// program ends with [`failure`].
 macro_rules! print_line {
     ($($text:tt)*) => {
@@ -27,7 +31,7 @@ macro_rules! print_line {
     };
 }
 
-/// As `print_line`, without the line's end.
+/// Like `print_line`, without the line end.
 macro_rules! print_part {
     ($($text:tt)*) => {
         $crate::printed::print_if_possible(&format!($($text)*))
@@ -37,6 +41,7 @@ macro_rules! print_part {
 /// The first error of standard output.
 static ERROR: OnceLock<Error> = OnceLock::new();
 
+/// Prints a text unless an earlier one failed; remembers the first error.
 pub(crate) fn print_if_possible(text: &str) {
     if ERROR.get().is_some() {
         return;
@@ -47,7 +52,7 @@ pub(crate) fn print_if_possible(text: &str) {
     }
 }
 
-/// The failure of what could not be printed. A reader that has enough is none.
+/// Returns an error if something could not be printed. A closed pipe is no error.
 pub(crate) fn failure() -> Result<(), Failure> {
     match ERROR.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(failed(error)),

@@ -9,9 +9,9 @@ use pellucid_client::http::Question;
 use crate::Failure;
 use crate::remote::{ServerAddress, encoded};
 
-/// The time for which processor time is recorded unless said.
+/// The default duration of a recording of processor time, in seconds.
 const SECONDS: f64 = 10.0;
-/// The time that recording and writing may take beyond the seconds that were asked for.
+/// The longest wait for the profile after its recording time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Take a profile of a running server.
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// Takes the profile.
+/// Takes the profile, and prints it or writes it to a file.
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let format = arguments.output.as_deref().map_or(Ok("shares"), format_of)?;
     let remote = arguments.server.remote(&arguments.headers)?;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_says_the_format() {
+    fn the_extension_of_the_file_chooses_the_format() {
         for (file, format) in [("a.html", "html"), ("b/c.svg", "svg"), ("d.pb.gz", "pb")] {
             assert_eq!(format_of(Path::new(file)).ok(), Some(format));
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stands_in_the_path() {
+    fn flags_become_query_parameters() {
         let flags = ["cpu", "--from", "-60", "--hz", "199", "--op", "a b"];
         let path = path_of(&arguments(&flags), None, "svg");
         assert_eq!(path, "/debug/pprof/profile?format=svg&from=-60&op=a%20b&hz=199");

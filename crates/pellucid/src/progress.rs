@@ -1,23 +1,23 @@
-//! The progress of work that takes long, on standard error.
+//! Shows the progress of long work on standard error.
 
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::{Duration, Instant};
 
-/// Entries between two lines of progress where no terminal shows it.
+/// Entries between two lines of progress if standard error is no terminal.
 const ENTRIES_PER_LINE: u64 = 100_000;
-/// The time for which a line on a terminal stays as it is.
+/// The shortest interval between two updates of the line on a terminal.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
 /// Erases the line on a terminal.
 const ERASED: &str = "\r\x1b[K";
 
-/// Says how far work is: on a terminal all the while, in one line that is gone in the end.
+/// A progress display. On a terminal it is one line, which is updated and erased at the end.
 pub(crate) struct Progress {
     /// The words before the figures.
     what: String,
     place: Place,
     begun: Instant,
     drawn: Option<Instant>,
-    /// The entries from which on there is a line again.
+    /// The number of entries at which the next line is printed.
     next_line: u64,
 }
 
@@ -25,12 +25,12 @@ pub(crate) struct Progress {
 enum Place {
     Nowhere,
     Terminal,
-    /// A file or a pipe, which has a line now and then.
+    /// A file or a pipe, which gets a line every [`ENTRIES_PER_LINE`].
     Lines,
 }
 
 impl Progress {
-    /// Shows on a terminal, and elsewhere a line now and then, unless it is silent.
+    /// Shows progress on a terminal, or as lines elsewhere; shows nothing if `is_silent`.
     pub(crate) fn everywhere(what: String, is_silent: bool) -> Progress {
         let place = match stderr().is_terminal() {
             _ if is_silent => Place::Nowhere,
@@ -40,8 +40,8 @@ impl Progress {
         Progress::at(place, what)
     }
 
-    /// Shows on a terminal alone. With `has_output`, standard output is not another one: what goes
-    /// there would stand in between.
+    /// Shows progress only on a terminal. If `has_output`, the command writes data to standard
+    /// output, and nothing is shown if that is a terminal too: the two would mix.
     pub(crate) fn on_terminal(what: String, has_output: bool) -> Progress {
         let is_shown = stderr().is_terminal() && !(has_output && stdout().is_terminal());
         Progress::at(if is_shown { Place::Terminal } else { Place::Nowhere }, what)
@@ -52,7 +52,7 @@ impl Progress {
         Progress { what, place, begun: Instant::now(), drawn: None, next_line }
     }
 
-    /// Says that so many entries of so many bytes are done.
+    /// Shows the number of entries and bytes that are done.
     pub(crate) fn show(&mut self, entries: u64, bytes: u64) {
         match self.place {
             Place::Nowhere => {}
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// Says on a terminal that so many of all bytes are done.
+    /// Shows on a terminal the bytes that are done, and the bytes of the whole.
     pub(crate) fn show_share(&mut self, done_bytes: u64, total_bytes: u64) {
         if self.place == Place::Terminal {
             self.draw(|since| {

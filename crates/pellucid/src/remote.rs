@@ -1,5 +1,5 @@
-//! A running server as commands ask it: its URL, credentials and trust from flags, the environment
-//! or files, and errors that name their cure.
+//! Requests to a running server: its URL, credentials and trusted certificates come from flags, the
+//! environment or files, and errors name their cure.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use pellucid_client::http::{Header, Question, Take, Target, TlsOptions};
 
 use crate::Failure;
 
-/// The variable that a token is taken from.
+/// The environment variable with a token.
 pub(crate) const TOKEN_VARIABLE: &str = "PELLUCID_TOKEN";
-/// The variable that names a file with a token.
+/// The environment variable with the path of a file that contains a token.
 pub(crate) const TOKEN_FILE_VARIABLE: &str = "PELLUCID_TOKEN_FILE";
-/// Bytes that a file with a token or a password may have.
+/// The largest file with a token or a password, in bytes.
 const SECRET_BYTES_MAX: u64 = 4 << 10;
-/// Bytes of an error's text that are shown.
+/// The most bytes of an error's text that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
 
-/// See the module.
+/// The arguments that name a server and the credentials for it.
 #[derive(Args)]
 pub(crate) struct ServerAddress {
     /// The URL of the server: http://127.0.0.1:8080, or unix:/run/pellucid.sock for the file of a
@@ -47,22 +47,22 @@ pub(crate) struct ServerAddress {
     password_file: Option<PathBuf>,
 }
 
-/// A server that can be asked.
+/// A server that requests can be sent to.
 pub(crate) struct Remote {
     target: Target,
     tls: TlsOptions,
-    /// Header lines of each request, each with its end.
+    /// The header lines of each request, each with its line end.
     headers: String,
 }
 
-/// An answer that has come to its end.
+/// A complete answer.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
 
 impl ServerAddress {
-    /// The server, with further headers of each request as `Name: value`.
+    /// Makes the server. `further` are headers of each request, as `Name: value`.
     pub(crate) fn remote(&self, further: &[String]) -> Result<Remote, Failure> {
         let target = Target::parse(&self.url).map_err(Failure::usage)?;
         if target.path() != "/" {
@@ -74,7 +74,7 @@ impl ServerAddress {
         let lines = further.iter().chain(&credentials);
         let line = |text: &String| {
             let Header { name, value } = Header::parse(text).map_err(|error| {
-                // The text of a line with a secret is not shown.
+                // The error must not show a header that contains a secret.
                 let is_secret = credentials.as_ref() == Some(text);
                 let unfit = "the token or password has bytes that no header can carry";
                 if is_secret { Failure::usage(unfit) } else { Failure::usage(error) }
@@ -122,12 +122,13 @@ fn first_line(path: &Path) -> Result<String, Failure> {
 }
 
 impl Remote {
-    /// Asks and keeps the whole answer.
+    /// Sends a request and returns the whole answer.
     pub(crate) fn ask(&self, question: &Question<'_>) -> Result<Answer, Failure> {
         self.ask_in_pieces(question, &mut |_, _| Ok(()))
     }
 
-    /// Asks; `take` gets the status and the body as it comes, and removes what it wants.
+    /// Sends a request. For each piece of the answer that arrives, calls `take` with the status and
+    /// the body so far; `take` removes the bytes that it consumes.
     pub(crate) fn ask_in_pieces(
         &self,
         question: &Question<'_>,
@@ -142,20 +143,20 @@ impl Remote {
 }
 
 impl Answer {
-    /// The failure of an answer that is not what was asked for. `right` is the one that the request
-    /// takes.
+    /// The failure for an unexpected answer. `right` is the right that the request needs.
     pub(crate) fn failure(&self, right: &str) -> Failure {
         let shown = &self.body[..self.body.len().min(ERROR_BYTES_MAX)];
         Failure::work(self.refusal(String::from_utf8_lossy(shown).trim(), right))
     }
 
-    /// The text of an answer that is not what was asked for, of which `text` says why.
+    /// The message for an unexpected answer. `text` is the reason, and `right` the right that the
+    /// request needs.
     pub(crate) fn refusal(&self, text: &str, right: &str) -> String {
         format!("the server answered {}: {text}{}", self.status, hint(self.status, right))
     }
 }
 
-/// The text of a question that failed, with what helps.
+/// Adds a cure to the message of a request that failed.
 fn with_cure(text: String) -> String {
     let of_file = text.contains("unable to connect to unix:");
     let cure = if of_file && text.contains("Permission denied") {
@@ -190,7 +191,7 @@ fn hint(status: u16, right: &str) -> String {
     }
 }
 
-/// A question with a body, with the patience of `patience`.
+/// Makes a request with a body. `patience` is the longest silence of the server.
 pub(crate) fn question<'a>(
     method: &'a str,
     path: &'a str,
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_go_with_the_request() {
+    fn credentials_become_headers() {
         let headers = |flags: &[&str]| remote(flags, &["X-Region: north"]).ok().unwrap().headers;
         let token = "X-Region: north\r\nAuthorization: Bearer pt_1\r\n";
         assert_eq!(headers(&["--token", "pt_1"]), token);
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(headers(&["--token-file", file]), token);
         let basic = headers(&["--user", "ada", "--password-file", file]);
         assert!(basic.ends_with("Authorization: Basic YWRhOnB0XzE=\r\n"), "{basic}");
-        // A line that would be two is none, and a secret is not shown.
+        // A header with a line end is refused, and the secret is not shown.
         let failure = remote(&["--token", "hunter2\r\nX: y"], &[]).err().unwrap();
         assert!(!failure.text.contains("hunter2"), "{}", failure.text);
         assert!(

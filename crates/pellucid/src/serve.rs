@@ -1,4 +1,4 @@
-//! `pellucid serve`: the server, until it is told to stop.
+//! `pellucid serve`: runs the server until a signal stops it.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -14,7 +14,7 @@ use crate::printed::print_text;
 use crate::settings::{ServeArguments, Task};
 use crate::systemd::{Manager, Watchdog};
 
-/// The pause between two looks for a signal while the server starts.
+/// The interval at which signals are checked while the server starts.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves, or prints the settings. `matches` are those of this command.
@@ -31,15 +31,15 @@ pub(crate) fn run(arguments: &ServeArguments, matches: &ArgMatches) -> Result<()
     }
 }
 
-/// Starts the server; nothing if it is told to stop while it waits for a store elsewhere, of which
-/// nothing is half open here.
+/// Starts the server. Returns `None` if a signal stops it while it waits for a remote store; then
+/// nothing is open that has to be closed.
 fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<RunningServer>, Failure> {
     if matches!(options.store, StoreKind::Embedded) {
         return start(options, Log::of_process()).map(Some).map_err(Failure::work);
     }
     let (sender, started) = sync_channel(1);
     std::thread::spawn(move || {
-        // Nobody listens any more once it was told to stop.
+        // The receiver is gone if a signal came first.
         let _ = sender.send(start(options, Log::of_process()));
     });
     loop {
@@ -57,7 +57,7 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
 /// Announces that the server is ready: on standard output, and to the service manager.
 fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Watchdog>), Failure> {
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
-    // In one piece: who reads the first line alone may be gone before a second one comes.
+    // One write for all lines: a reader of the first line may close the pipe after it.
     print_text(&lines.collect::<String>())?;
     let (manager, watchdog) = watch(server, has_tls).map_err(|error| {
         Failure::work(format!("the service manager cannot be told of the server: {error}"))
@@ -66,7 +66,8 @@ fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Wa
     Ok((manager, watchdog))
 }
 
-/// Makes all that the service manager is told by, before it hears that the server is ready.
+/// Connects to the service manager and starts the watchdog, before the server reports that it is
+/// ready.
 fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<Watchdog>)> {
     let manager = Manager::of_environment()?;
     let address = server.addresses().first();
@@ -74,10 +75,10 @@ fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<W
     Ok((manager, watchdog.flatten()))
 }
 
-/// Serves until SIGTERM or SIGINT, reads the certificate again at SIGHUP, and in the end lets
-/// requests in flight finish and closes the store.
+/// Serves until SIGTERM or SIGINT, and reloads the certificate at SIGHUP. At the end, requests in
+/// flight finish and the store is closed.
 fn serve(options: ServerOptions) -> Result<(), Failure> {
-    // Before anything runs: a signal that comes early must not kill a store that is half open.
+    // Before anything else: an early signal must not kill the process while the store is opened.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     let has_tls = options.tls.is_some();
     let Some(server) = begin(options, &mut signals)? else { return Ok(()) };
@@ -89,7 +90,7 @@ fn serve(options: ServerOptions) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    // SIGHUP ends nothing: by custom it says that files were changed.
+    // By convention, SIGHUP means that files have changed, and does not end the server.
     while signals.forever().next() == Some(SIGHUP) {
         server.reload_certificate();
     }

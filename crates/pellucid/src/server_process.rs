@@ -1,4 +1,5 @@
-//! A server of our own in a process of its own: its time and memory are then its own too.
+//! Runs a Pellucid server in a separate process, so that its processor time and memory can be
+//! measured separately.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,10 +12,10 @@ use pellucid_client::http::{Question, Target, TlsOptions};
 
 use crate::Failure;
 
-/// The time that a server may take to stop.
+/// The longest wait for a server to stop.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The time that an answer may take.
+/// The longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `pellucid serve`, killed if it is dropped without being stopped.
@@ -25,7 +26,7 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts this program as a server on `data`, on any free port, with further flags.
+    /// Starts this program as a server on the folder `data` and a free port, with further flags.
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Result<ServerProcess, Failure> {
         let program = std::env::current_exe()?;
         let mut child = Command::new(program)
@@ -54,7 +55,7 @@ impl ServerProcess {
         format!("http://{}{path}", self.address)
     }
 
-    /// The body of a GET that has to succeed.
+    /// Sends a GET and returns the body; any status but 200 is an error.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let target = Target::parse(&self.url("/"))?;
         let question = Question { patience: PATIENCE, ..Question::get(path) };
@@ -65,7 +66,7 @@ impl ServerProcess {
         }
     }
 
-    /// Resident memory that is not of files, in bytes: what remains beside the page cache.
+    /// The resident anonymous memory in bytes, without mapped files; zero if it cannot be read.
     pub(crate) fn anonymous_bytes(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let Ok(status) = File::open(status) else { return 0 };
@@ -75,14 +76,14 @@ impl ServerProcess {
         kibibytes.unwrap_or(0) * 1_024
     }
 
-    /// Kills it as the kernel would: nothing is flushed, nothing is closed.
+    /// Kills the server with SIGKILL: nothing is flushed or closed.
     pub(crate) fn kill(mut self) -> Result<(), Failure> {
         self.stopped = true;
         self.child.kill()?;
         self.child.wait().map(|_| ()).map_err(Failure::work)
     }
 
-    /// Stops it cleanly.
+    /// Stops the server with SIGTERM and waits for its end.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         self.stopped = true;
         let id = libc::pid_t::try_from(self.child.id())?;

@@ -1,4 +1,4 @@
-//! `pellucid study`: loads that ask one question, and reports that answer it.
+//! `pellucid study`: runs a load that answers one question, and writes a report with the answer.
 
 use std::io::{stdin, stdout};
 use std::path::PathBuf;
@@ -110,8 +110,8 @@ pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
         };
         return ran.map_err(failure_of);
     }
-    // An interrupt ends the child, which a terminal sends it as well; then this process removes
-    // what was made for the study.
+    // A terminal sends an interrupt to the child too, which ends; then this process removes the
+    // files of the study.
     let is_interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, is_interrupted)?;
     let (output, json) = (arguments.output.clone(), arguments.json);

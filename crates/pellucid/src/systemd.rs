@@ -1,7 +1,7 @@
-//! Tells systemd how the server is (sd_notify(3)): ready, stopping, and alive.
+//! Notifies systemd of the server's state (sd_notify(3)): ready, stopping, and alive.
 //!
-//! The protocol is a datagram of text to the socket that `NOTIFY_SOCKET` names; where there is
-//! none, nothing is told.
+//! The protocol is a text datagram to the socket in `NOTIFY_SOCKET`. Without that variable, nothing
+//! is sent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,21 +15,22 @@ use std::time::Duration;
 use pellucid_client::http::{Question, Target, TlsOptions};
 use pellucid_server::ListenAddress;
 
-/// The service manager that started the server, if it wants to know.
+/// The connection to the service manager, if it wants notifications.
 pub(crate) struct Manager {
     socket: Option<(UnixDatagram, UnixAddress)>,
 }
 
 impl Manager {
-    /// The one that the environment names.
+    /// Connects to the service manager that the environment names.
     ///
     /// # Errors
-    /// If it cannot be told anything. It would end a server of which it hears nothing.
+    /// If the socket's address is invalid or no socket can be made. The server must not continue
+    /// then: the manager would end it for its silence.
     pub(crate) fn of_environment() -> io::Result<Manager> {
         Ok(Manager { socket: connect()? })
     }
 
-    /// Tells it `state`, such as `READY=1`. A manager that does not listen is no reason to stop.
+    /// Sends `state`, such as `READY=1`. Errors are ignored.
     pub(crate) fn tell(&self, state: &str) {
         if let Some((socket, address)) = &self.socket {
             let _ = socket.send_to_addr(state.as_bytes(), address);
@@ -46,22 +47,22 @@ fn connect() -> io::Result<Option<(UnixDatagram, UnixAddress)>> {
     Ok(Some((UnixDatagram::unbound()?, address?)))
 }
 
-/// Shows the manager that the server answers, for as long as this lives.
+/// A thread that tells the service manager regularly that the server answers, until it is dropped.
 pub(crate) struct Watchdog {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Begins, if the manager asked for it (`WATCHDOG_USEC`). Whose name is in the certificate of a
-    /// server with TLS does not matter: this asks itself.
+    /// Starts the watchdog if the manager asked for it (`WATCHDOG_USEC`). The server's certificate
+    /// is not checked, because the process asks itself.
     ///
     /// # Errors
-    /// If the system has no descriptor or thread for it.
+    /// If no socket or thread can be made.
     pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> io::Result<Option<Watchdog>> {
         let microseconds = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
         let Some(microseconds) = microseconds else { return Ok(None) };
-        // Twice within the time that is allowed, as sd_watchdog_enabled(3) advises.
+        // Half of the allowed time, as sd_watchdog_enabled(3) advises.
         let pause = Duration::from_micros(microseconds) / 2;
         let asked = url_of(address, has_tls);
         let (stop, stopped) = channel::<()>();
@@ -78,7 +79,7 @@ impl Watchdog {
     }
 }
 
-/// True if the server answers.
+/// Returns true if the server answers.
 fn answers(url: &str) -> bool {
     let Ok(target) = Target::parse(url) else { return false };
     let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };
@@ -94,7 +95,7 @@ fn url_of(address: &ListenAddress, has_tls: bool) -> String {
     }
 }
 
-/// The address by which this machine reaches a listener: one on every address is also on loopback.
+/// The address by which this machine reaches a listener: loopback if it listens on every address.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -109,7 +110,7 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
+            // If the thread panicked, the message is on standard error already.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,6 @@
-//! What sampling costs where nothing else hides it: an allocation and its end without the sampling
-//! allocator, with it at rest, and with it at the usual rate; and a sample of either.
+//! Measures the cost of sampling without other work around it: an allocation and its release with
+//! the plain allocator, with the sampling allocator switched off, and at the usual rate; and the
+//! cost of one sample of an allocation and one of processor time.
 //!
 //! `cargo run --release -p pellucid-profile --example sampling_cost`
 #![allow(clippy::print_stdout, reason = "it is a program that prints figures")]
@@ -13,11 +14,11 @@ use pellucid_profile::{
 
 const PAIRS: u64 = 5_000_000;
 const ROUNDS: usize = 15;
-/// Bytes of an allocation: about what a request asks for at a time.
+/// Bytes of an allocation; close to the size that a request typically allocates.
 const BYTES: usize = 256;
-/// One sample in so many bytes, to see what each costs.
+/// Mean bytes between two samples in the runs that measure the cost of one sample.
 const OFTEN_BYTES: u64 = 8 << 10;
-/// Steps of work of a round of the second part.
+/// Steps of work in each round of the second part, which samples processor time.
 const STEPS: u64 = 400_000_000;
 
 /// The processor time of this thread, in nanoseconds.

@@ -1,14 +1,14 @@
-//! The part of the program that a sample belongs to: the background job, or else the innermost
-//! function of ours on the stack.
+//! The component of the program that a sample belongs to: its background job if it has one,
+//! otherwise the component of the innermost function on the stack that belongs to Pellucid.
 
-/// Components by the beginnings of the names of their functions; the first that fits counts.
+/// Prefixes of function names and their components; the first prefix that matches decides.
 const COMPONENTS: &[(&str, &str)] = &[
     ("pellucid_engine::journal", "engine journal"),
     ("pellucid_engine::ledger", "engine ledger"),
     ("pellucid_engine", "engine"),
     ("pellucid_store", "store"),
     ("pellucid_rocksdb", "RocksDB"),
-    // The binding's, and its own: as C++ mangles them, or without a name.
+    // Functions of the binding and of RocksDB itself: demangled, mangled by C++, or without a name.
     ("[librocksdb", "RocksDB"),
     ("rocksdb::", "RocksDB"),
     ("_ZN7rocksdb", "RocksDB"),
@@ -29,10 +29,11 @@ const COMPONENTS: &[(&str, &str)] = &[
     ("pellucid::", "command line"),
 ];
 
-/// The name of stacks without a function of ours.
+/// The component of stacks without a function of Pellucid.
 pub const OTHER: &str = "other";
 
-/// The component of a sample with this job, whose functions, innermost first, have these names.
+/// The component of a sample. `job` is empty if it has none; `functions` are the names of its
+/// functions, innermost first.
 pub(crate) fn component_of<'a>(
     job: &str,
     functions: impl Iterator<Item = &'a str>,
@@ -43,7 +44,7 @@ pub(crate) fn component_of<'a>(
     functions.filter_map(component_of_function).next().unwrap_or(OTHER)
 }
 
-/// Jobs whose work is one component whatever function it is in.
+/// The component of a background job; the functions on the stack do not matter.
 fn job_component(job: &str) -> &'static str {
     const JOBS: &[&str] = &[
         "flush",
@@ -63,8 +64,9 @@ fn job_component(job: &str) -> &'static str {
     }
 }
 
-/// The functions that the compiler puts between an allocation and the program's allocator, in the
-/// crate that chooses that one: of no component, like the allocator itself.
+/// True for the functions that the compiler places between an allocation and the global allocator.
+/// They are in the crate that chooses the allocator, but belong to no component, like the allocator
+/// itself.
 fn is_allocation(name: &str) -> bool {
     name.rsplit("::").next().is_some_and(|last| last.starts_with("__rust_"))
 }
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_function_of_ours_decides_unless_there_is_a_job() {
+    fn the_innermost_own_function_decides_unless_there_is_a_job() {
         let stack = [
             "__memcpy_avx_unaligned",
             "core::ptr::copy",
@@ -101,10 +103,10 @@ mod tests {
         assert_eq!(component_of("", stack[..2].iter().copied()), OTHER);
     }
 
-    /// The allocations of the program were the command line's, as the compiler's call of the
-    /// allocator is in the crate that is called as the program.
+    /// Regression: all allocations counted as the command line's, because the compiler's call of
+    /// the allocator is in the crate `pellucid`.
     #[test]
-    fn an_allocation_is_of_who_asked_for_it() {
+    fn an_allocation_belongs_to_its_caller() {
         let stack = ["pellucid::__rust_alloc", "alloc::vec::push", "pellucid_aql::parse::parse"];
         assert_eq!(component_of("", stack.into_iter()), "documents");
         assert_eq!(component_of("", ["pellucid::_::__rust_realloc"].into_iter()), OTHER);

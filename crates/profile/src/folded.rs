@@ -1,13 +1,13 @@
-//! Folded stacks: one line for each stack, the outermost function first, and its amount. The text
-//! that tools for flame graphs have agreed on.
+//! Folded stacks, the text format of flame graph tools: one line for each stack, with the outermost
+//! function first and the amount last.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::resolved::Resolved;
 
-/// The folded stacks of a profile, ordered by their text. In front stand the phase or job, and the
-/// operation.
+/// The folded stacks of a profile, ordered by their text. Each line begins with the operation and
+/// the phase, or with the job, as [`head_of`] writes them. Amounts that round to zero are left out.
 #[must_use]
 pub fn folded(profile: &Resolved) -> String {
     let mut text = String::new();
@@ -38,7 +38,7 @@ fn lines_of(profile: &Resolved) -> BTreeMap<String, f64> {
         let mut line = head_of(&sample.operation, &sample.phase, &sample.job);
         for frame in sample.stack.iter().rev() {
             line.push(';');
-            // The separators of the format cannot stand in a name.
+            // A semicolon separates functions, so a name must not contain one.
             line.push_str(&profile.functions[frame.function as usize].name.replace(';', ":"));
         }
         *lines.entry(line).or_default() += sample.amount;
@@ -46,7 +46,7 @@ fn lines_of(profile: &Resolved) -> BTreeMap<String, f64> {
     lines
 }
 
-/// The root of a stack: the thread's activity.
+/// The first element of a folded line: the activity of the thread. Empty arguments are absent.
 #[must_use]
 pub fn head_of(operation: &str, phase: &str, job: &str) -> String {
     match (job, operation, phase) {

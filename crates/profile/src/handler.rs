@@ -1,7 +1,7 @@
 //! The signal handler that takes a sample of the thread that it interrupts.
 //!
-//! It may run between any two instructions of anything, the allocator included. So it calls nothing
-//! that allocates, locks or initialises: it reads thread-local constants, its own stack and two
+//! It may run between any two instructions, even inside the allocator. So it calls nothing that
+//! allocates, locks or initialises: it reads thread-local constants, its own stack and a few
 //! registers, asks the kernel for the time, and writes to a ring of atomics.
 
 use std::io;
@@ -14,13 +14,13 @@ use pellucid_thread::{
 
 use crate::ring::{RawSample, Ring};
 
-/// The ring that samples go to; null while nobody wants any. It is never freed once it is made: a
-/// late signal may still write there.
+/// The ring that samples go to; null until [`install`]. It is never freed: a late signal may still
+/// write to it.
 static RING: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
-/// Processor time between two samples of a thread.
+/// Processor time between two samples of a thread, in nanoseconds.
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Sets what each sample stands for.
+/// Sets the processor time that each sample represents.
 pub(crate) fn set_period(period_ns: u64) {
     PERIOD_NS.store(period_ns, Ordering::Relaxed);
 }
@@ -28,7 +28,7 @@ pub(crate) fn set_period(period_ns: u64) {
 /// Installs the handler, and returns the ring that it writes to; the same in every call.
 ///
 /// # Errors
-/// If something else in the process handles the signal.
+/// If another handler for SIGPROF is installed, or the kernel refuses to install this one.
 pub(crate) fn install() -> io::Result<&'static Ring> {
     prepare_thread();
     // SAFETY: the ring is leaked below, so that a pointer to it stays valid.
@@ -61,7 +61,7 @@ pub(crate) fn install() -> io::Result<&'static Ring> {
     Ok(ring)
 }
 
-/// The kernel's layout of what comes with a timer's signal, the same on all 64-bit Linux.
+/// The kernel's layout of `siginfo_t` for a timer's signal; the same on all 64-bit Linux.
 #[repr(C)]
 struct TimerInfo {
     signal: i32,
@@ -81,13 +81,13 @@ extern "C" fn on_tick(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: the kernel passes both to a handler that was installed with SA_SIGINFO, and what it
-    // passes for a signal of a timer has that layout.
+    // SAFETY: the kernel passes both to a handler that was installed with SA_SIGINFO, and the
+    // information of a timer's signal has this layout.
     let (info, registers) = unsafe { (&*info.cast::<TimerInfo>(), registers_of(context)) };
     // SAFETY: the ring, once there, is never freed.
     let ring = unsafe { RING.load(Ordering::Acquire).as_ref() };
     let (Some(ring), SI_TIMER) = (ring, info.code) else { return };
-    // SAFETY: it returns the place of this thread's own error number, which always exists.
+    // SAFETY: it returns the address of this thread's `errno`, which always exists.
     let error_number = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let error_before = unsafe { *error_number };
@@ -97,7 +97,8 @@ extern "C" fn on_tick(
 }
 
 fn take_sample(ring: &Ring, info: &TimerInfo, registers: &Registers) {
-    // Ticks that passed while the signal waited to be delivered, which is to say in the kernel.
+    // Further ticks of the timer may pass before the kernel delivers the signal: it counts them as
+    // overruns.
     let ticks = 1 + u64::try_from(info.overrun).unwrap_or(0);
     let labels = labels();
     let mut sample = RawSample {
@@ -114,7 +115,7 @@ fn take_sample(ring: &Ring, info: &TimerInfo, registers: &Registers) {
     ring.push(&sample);
 }
 
-/// The monotonic clock. `clock_gettime` may be called in handlers.
+/// The time of the monotonic clock. `clock_gettime` is async-signal-safe.
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec. Should the call fail, it stays zero.

@@ -1,7 +1,7 @@
-//! An allocator that keeps a sample of what it hands out: by chance, about once in so many bytes.
+//! An allocator that samples its allocations at random: on average one sample every N bytes.
 //!
-//! The usual allocation pays one subtraction, and the usual free one look at a small table that
-//! says whether the address can be a sampled one.
+//! An allocation that is not sampled costs one subtraction. A free costs one look at a small table
+//! that tells whether the address may belong to a sample.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,25 +14,27 @@ use crate::timed;
 
 /// Bytes between two samples, on average, unless set otherwise.
 pub const SAMPLE_BYTES: u64 = 512 << 10;
-/// Sampled allocations that are watched until they are freed: enough for 12 GiB at the usual rate.
+/// The most sampled allocations that are tracked until they are freed: enough for about 12 GiB in
+/// use at the usual rate.
 const LIVE_MAX: usize = 24_000;
 const LIVE_SLOTS: usize = 32_768;
-/// Places of the table that is looked at when memory is freed; it fits the nearest cache.
+/// Entries of [`FILTER`]. The table fits the first-level cache.
 const FILTER_PLACES: usize = 1 << 14;
-/// Bytes after which a thread looks again whether it shall take samples.
+/// Bytes after which a thread checks again whether sampling was switched on.
 const OFF_BYTES: f64 = (256 << 10) as f64;
 
-/// Zero while no samples are taken.
+/// Mean bytes between two samples; zero while sampling is off.
 static MEAN_BYTES: AtomicU64 = AtomicU64::new(0);
 static SITES: Sites = Sites::new();
-/// The number of sampled addresses on each place; at the highest number it stays.
+/// The number of tracked allocations whose address hashes to each entry. An entry that reaches its
+/// maximum stays there. A free takes the lock of [`LIVE`] only if its entry is not zero.
 static FILTER: [AtomicU8; FILTER_PLACES] = [const { AtomicU8::new(0) }; FILTER_PLACES];
 static LIVE: Mutex<Live> = Mutex::new(Live { slots: std::ptr::null_mut(), used: 0 });
 
 struct Countdown {
     /// Bytes until the next sample.
     left: Cell<f64>,
-    /// The mean distance by which it was drawn; zero before the first.
+    /// The mean distance with which `left` was drawn; zero while sampling is off.
     mean: Cell<f64>,
 }
 
@@ -41,23 +43,23 @@ thread_local! {
         const { Countdown { left: Cell::new(0.0), mean: Cell::new(0.0) } };
 }
 
-/// Takes samples of allocations from now on, one in `mean_bytes` on average; zero for none.
+/// Sets the mean distance of samples of allocations to `mean_bytes`; zero switches sampling off.
 pub fn set_allocation_sampling(mean_bytes: u64) {
     MEAN_BYTES.store(mean_bytes, Ordering::Relaxed);
 }
 
-/// The mean distance of samples in bytes, as it was last set; zero for none.
+/// The mean distance of samples in bytes, as last set; zero if sampling is off.
 #[must_use]
 pub fn allocation_sampling() -> u64 {
     MEAN_BYTES.load(Ordering::Relaxed)
 }
 
-/// Sites of allocations so far.
+/// The sites of all allocations sampled so far.
 pub(crate) fn sites() -> Vec<Site> {
     SITES.all()
 }
 
-/// The site of this number.
+/// The site with this number.
 pub(crate) fn site(number: usize) -> Option<Site> {
     SITES.at(number)
 }
@@ -67,9 +69,9 @@ pub(crate) fn site(number: usize) -> Option<Site> {
 pub(crate) struct InUse {
     /// The number of the site.
     pub(crate) site: u32,
-    /// Allocations; an estimate.
+    /// The estimated number of allocations.
     pub(crate) events: f32,
-    /// Their bytes.
+    /// The estimated number of bytes.
     pub(crate) bytes: f32,
 }
 
@@ -83,20 +85,21 @@ pub(crate) fn in_use() -> Vec<InUse> {
     SITES.counts().into_iter().map(of).filter(|site| site.bytes >= 1.0).collect()
 }
 
-/// An allocator with samples of what it hands out, once [`set_allocation_sampling`] says so.
+/// An allocator that samples the allocations of an inner one. Sampling is off until
+/// [`set_allocation_sampling`].
 #[derive(Debug, Default)]
 pub struct SampledAllocator<A> {
     inner: A,
 }
 
 impl<A> SampledAllocator<A> {
-    /// Samples over `inner`.
+    /// Wraps `inner`.
     pub const fn new(inner: A) -> SampledAllocator<A> {
         SampledAllocator { inner }
     }
 }
 
-// SAFETY: every call goes to the allocator within, and what it returns is returned unchanged.
+// SAFETY: every call goes to the inner allocator, and its result is returned unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for SampledAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -143,7 +146,7 @@ fn note_allocated(pointer: *mut u8, size: usize) {
     });
 }
 
-/// Draws the next distance, and takes a sample if this was the end of one.
+/// Draws the next distance, and samples this allocation if a distance ended within it.
 #[cold]
 #[inline(never)]
 fn on_countdown(countdown: &Countdown, pointer: *mut u8, size: usize) {
@@ -167,8 +170,8 @@ fn on_countdown(countdown: &Countdown, pointer: *mut u8, size: usize) {
     }
 }
 
-/// Keeps a sample. An allocation of this size is one with a known probability, and stands for as
-/// many as it is unlikely.
+/// Records a sample. The probability that an allocation of this size is sampled is known, so the
+/// sample represents one divided by that probability allocations.
 fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
     let probability = 1.0 - (-size / mean).exp();
     if probability <= 0.0 {
@@ -186,11 +189,11 @@ fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
     let sampled = Sampled { address: pointer.addr(), site, events, amount };
     if live().insert(sampled) {
         let place = &FILTER[place_of(pointer)];
-        // The number goes up under no lock, and stays where it cannot.
+        // No lock is needed; at the maximum the number stays.
         let more = |number: u8| number.checked_add(1);
         let _ = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     } else {
-        // What is not watched shall not look like a leak.
+        // The table is full. An allocation whose free goes unnoticed must not look like a leak.
         SITES.count_at(site, |counts| undo(counts, &sampled));
     }
 }
@@ -222,7 +225,7 @@ fn place_of(pointer: *mut u8) -> usize {
     (pointer.addr() >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 14)
 }
 
-/// An allocation that is watched.
+/// A sampled allocation that is tracked until it is freed.
 #[derive(Clone, Copy)]
 struct Sampled {
     /// Zero where the slot is free.
@@ -232,7 +235,7 @@ struct Sampled {
     amount: f64,
 }
 
-/// The allocations that are watched, in a table of fixed size with linear probing.
+/// The tracked allocations: a hash table of fixed size with linear probing.
 struct Live {
     slots: *mut Sampled,
     used: usize,
@@ -258,7 +261,7 @@ impl Live {
         (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - 15)
     }
 
-    /// Watches an allocation; false if there is no room.
+    /// Adds an allocation; returns false if there is no room.
     fn insert(&mut self, sampled: Sampled) -> bool {
         if self.slots.is_null() {
             let layout = Layout::array::<Sampled>(LIVE_SLOTS).expect("it is a small size");
@@ -291,7 +294,7 @@ impl Live {
             at = (at + 1) % LIVE_SLOTS;
         }
         let removed = slots[at];
-        // Those that follow move up, so that no search ends at the gap before it should.
+        // Later entries move up, so that no search ends early at the gap.
         let mut next = at;
         loop {
             next = (next + 1) % LIVE_SLOTS;

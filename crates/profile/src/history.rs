@@ -1,7 +1,7 @@
-//! The samples of the last minutes, so that the time before an incident can be looked at after it.
+//! The samples of processor time of the last minutes, for a look at the time before an incident.
 //!
-//! Stacks are kept as paths in a tree, where all that two stacks have in common is kept once: a
-//! sample then takes some fifty bytes.
+//! Stacks are stored as paths in a tree, so the callers that two stacks have in common are stored
+//! once: a sample then takes some fifty bytes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,15 +9,15 @@ use pellucid_thread::{Labels, early_operation, is_early_awaited};
 
 use crate::ring::RawSample;
 
-/// Samples that are kept: an hour of one busy thread at the usual rate, or 30 seconds of two at
-/// the highest.
+/// The most samples that are kept: an hour of one busy thread at the usual rate, or 30 seconds of
+/// two at the highest.
 pub const HISTORY_SAMPLES_MAX: usize = 60_000;
-/// Nodes of the tree of stacks, for each hundred samples that there is room for. When it is full,
-/// the older half of the samples goes.
+/// The most nodes of the tree of stacks, per hundred samples of capacity. When the tree is full,
+/// the older half of the samples is dropped.
 const NODES_PER_HUNDRED: usize = 333;
-/// Samples that wait for their operation at most; those beyond stay without.
+/// The most samples that wait for their operation; further ones stay without an operation.
 const AWAITING_MAX: usize = 16_384;
-/// Moments at which samples were found to be lost that are remembered; beyond, the oldest go.
+/// The most losses that are remembered; the oldest go first.
 const LOSSES_MAX: usize = 1_000;
 const NO_NODE: u32 = u32::MAX;
 
@@ -28,7 +28,7 @@ struct Node {
     address: usize,
 }
 
-/// A sample that is kept.
+/// A sample in the history.
 #[derive(Clone, Copy)]
 pub(crate) struct KeptSample {
     pub(crate) at_ns: u64,
@@ -44,7 +44,7 @@ pub(crate) struct KeptSample {
 struct Awaiting {
     /// The number of the request.
     early: u64,
-    /// The sample, by its number among all that were ever kept.
+    /// The number of the sample, counted from the first that was ever kept.
     sample: u64,
 }
 
@@ -53,17 +53,17 @@ pub(crate) struct History {
     /// The time at which it began to keep samples.
     began_ns: u64,
     samples: VecDeque<KeptSample>,
-    /// The number of the oldest sample among all that were ever kept.
+    /// The number of the oldest sample, counted from the first that was ever kept.
     first: u64,
     awaiting: Vec<Awaiting>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
-    /// The time at which samples were found to be lost, and how many.
+    /// Losses of samples: the time at which each was noticed, and the number of samples.
     losses: VecDeque<(u64, u64)>,
 }
 
 impl History {
-    /// One that has room for so many samples, and begins now.
+    /// An empty history with room for `samples_max` samples, which begins at `began_ns`.
     pub(crate) fn new(samples_max: usize, began_ns: u64) -> History {
         History {
             samples_max,
@@ -98,7 +98,8 @@ impl History {
         self.samples.push_back(KeptSample { at_ns, events, amount, thread, labels, node });
     }
 
-    /// Gives samples that were taken early the operation of their request, where it is known now.
+    /// Sets the operation of samples that were taken before their request was parsed, where it is
+    /// known by now.
     pub(crate) fn resolve_early(&mut self) {
         let History { samples, first, awaiting, .. } = self;
         awaiting.retain(|Awaiting { early, sample }| {
@@ -145,7 +146,7 @@ impl History {
         samples.map(|sample| (*sample, path(&self.nodes, sample.node).collect()))
     }
 
-    /// Notes that so many samples of the time just before were lost.
+    /// Records that `count` samples of the time just before `at_ns` were lost.
     pub(crate) fn note_lost(&mut self, at_ns: u64, count: u64) {
         if count > 0 {
             if self.losses.len() >= LOSSES_MAX {
@@ -155,20 +156,20 @@ impl History {
         }
     }
 
-    /// Samples that were found to be lost from `from_ns` up to `to_ns`.
+    /// The number of samples whose loss was noticed from `from_ns` up to `to_ns`.
     pub(crate) fn lost_between(&self, from_ns: u64, to_ns: u64) -> u64 {
         let within = self.losses.iter().filter(|(at_ns, _)| (from_ns..to_ns).contains(at_ns));
         within.map(|(_, count)| count).sum()
     }
 
-    /// The part of the time from `from_ns` up to `to_ns` whose samples had to make
-    /// room for later ones.
+    /// The part of the time from `from_ns` up to `to_ns` whose samples were dropped to make room
+    /// for later ones.
     pub(crate) fn missing_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.since_ns().min(to_ns).saturating_sub(from_ns.max(self.began_ns))
     }
 
-    /// From when on it holds all samples: from its beginning, or once some had to make room, from
-    /// the oldest that is left.
+    /// The time since which the history holds all samples: its beginning, or the time of the oldest
+    /// sample once any were dropped.
     pub(crate) fn since_ns(&self) -> u64 {
         match self.samples.front() {
             Some(oldest) if self.first > 0 => oldest.at_ns,
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_come_back_and_the_oldest_make_room() {
+    fn stacks_are_kept_and_the_oldest_samples_are_dropped() {
         let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
         for at_ns in 0..20_000 {
             history.push(&sample(at_ns, 60));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_came_before_its_operation_is_given_it() {
+    fn an_early_sample_gets_its_operation_later() {
         let mut history = History::new(HISTORY_SAMPLES_MAX, 0);
         let take = |history: &mut History| {
             let mut sample = sample(7, 3);
@@ -247,7 +248,7 @@ mod tests {
         };
         begin_request(1);
         take(&mut history);
-        // It is fetched before the request was read, as many are.
+        // Like many samples, it is fetched before its request has been parsed.
         history.resolve_early();
         assert_eq!((operations(&history), history.awaiting.len()), (vec![0], 1));
         take(&mut history);

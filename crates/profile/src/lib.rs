@@ -1,13 +1,14 @@
-//! Profiles of processor time, memory and waits, with the request in every sample.
+//! Profiles of processor time, memory and waits. Every sample is labelled with the operation and
+//! the phase of its request.
 //!
-//! A profile that must not crash the server has to be taken with care, and one that nobody dares to
-//! leave on is not there when it is wanted. This crate samples each thread on its own processor
-//! clock, allocations by chance, and waits where there are any; keeps the last minutes of it; and
-//! writes what `go tool pprof` and people read. What runs inside the profiled code is in
-//! `pellucid-thread`.
+//! The profiler is safe and cheap enough to stay on in production, so a profile of an incident
+//! exists when it is wanted. This crate samples the processor time of each thread with a timer on
+//! its own processor clock, samples allocations at random, counts waits, keeps the last minutes of
+//! samples, and writes files for `go tool pprof` and text for people. The code that runs inside the
+//! profiled threads is in `pellucid-thread`.
 #![allow(
     clippy::disallowed_types,
-    reason = "a profiler that noted its own waits would do so while it notes one"
+    reason = "a profiler that recorded its own waits would do so while it records one"
 )]
 
 mod component;

@@ -1,7 +1,8 @@
-//! The memory that was in use at moments of the past: what a profile of the heap is compared with.
+//! Snapshots of the memory that was in use at past moments, for comparison with a profile of the
+//! heap.
 //!
-//! Samples of the heap have no times of their own, as what matters of them is whether they are
-//! still there. So what is in use is noted every few seconds, by site.
+//! Samples of the heap carry no times: it only matters whether their memory is still in use. So the
+//! memory in use is recorded by site every few seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,19 +10,19 @@ use std::time::Duration;
 use crate::heap::{InUse, site};
 use crate::profile::{Kind, Profile, Sample};
 
-/// The interval between moments.
+/// The interval between two snapshots.
 pub const MOMENT_PAUSE: Duration = Duration::from_secs(10);
-/// Moments that are kept: those of the last twenty minutes.
+/// The most snapshots that are kept: those of the last twenty minutes.
 const MOMENTS_MAX: usize = 120;
 
-/// A moment and what was in use then, in the order of the sites.
+/// A snapshot: a time and the memory in use then, in the order of the sites.
 #[derive(Debug)]
 struct Moment {
     at_ns: u64,
     in_use: Vec<InUse>,
 }
 
-/// The moments, the oldest first.
+/// The snapshots, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Moments {
     kept: VecDeque<Moment>,
@@ -35,14 +36,14 @@ impl Moments {
         self.kept.push_back(Moment { at_ns, in_use });
     }
 
-    /// The last moment up to this time, or the oldest.
+    /// The last snapshot up to `time_ns`, or the oldest if all are later.
     fn at(&self, time_ns: u64) -> Option<&Moment> {
         let later = self.kept.partition_point(|moment| moment.at_ns <= time_ns);
         self.kept.get(later.saturating_sub(1))
     }
 
-    /// The memory that was added between two times; with zero for the first, all that was in use
-    /// then.
+    /// The growth of the memory in use from `from_ns` to `to_ns`. If `from_ns` is zero, all memory
+    /// that was in use at `to_ns`.
     pub(crate) fn between(&self, from_ns: u64, to_ns: u64) -> Profile {
         let (from, to) = (self.at(from_ns).filter(|_| from_ns > 0), self.at(to_ns));
         let before = from.map_or(&[][..], |moment| &moment.in_use);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_and_what_was_freed_is_left_out() {
+    fn growth_is_reported_and_shrinkage_is_left_out() {
         let before = [in_use(1, 500.0), in_use(4, 100.0), in_use(7, 30.0)];
         let after = [in_use(1, 700.0), in_use(2, 50.0), in_use(4, 90.0), in_use(7, 30.0)];
         let more: Vec<InUse> = added(&before, &after).collect();

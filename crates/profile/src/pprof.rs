@@ -1,6 +1,6 @@
 //! Profiles in the format of `pprof`: a protocol buffer within gzip.
 //!
-//! The few kinds of fields that it needs are written here. The message is
+//! This module encodes the few kinds of protobuf fields that it needs itself. The message is
 //! `perftools.profiles.Profile`, and the numbers of fields are those of its definition
 //! (github.com/google/pprof, `proto/profile.proto`).
 
@@ -12,21 +12,22 @@ use flate2::write::GzEncoder;
 
 use crate::resolved::{Frame, Listed, NamedSample, Resolved};
 
-/// The label by which `pprof` knows samples of the profile that is compared with: those of its own
-/// option `-diff_base` have it. Their values are negative, and shares are of that profile.
+/// The label by which `pprof` recognises samples of the base profile, as its option `-diff_base`
+/// sets it. Their values are negative, and shares are relative to the base profile.
 const BASE_LABEL: &str = "pprof::base";
 
-/// The file, compressed; with `base`, which has the same functions, the difference to that.
+/// Encodes a profile as a compressed file; with `base`, its difference to `base`. The two must
+/// share their list of functions. `unix_ns` is the time of the profile.
 ///
 /// # Errors
-/// None that memory does not give.
+/// None in practice: the file is written to memory.
 pub fn pprof(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&message(profile, base, unix_ns))?;
     encoder.finish()
 }
 
-/// The texts of a file; the first is empty.
+/// The string table of a file; its first entry is empty.
 type Texts = Listed<String>;
 
 fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8> {
@@ -45,7 +46,7 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
     for sample in base.iter().flat_map(|base| &base.samples) {
         field_message(&mut out, 2, |out| write_sample(out, sample, true, &mut tables));
     }
-    // One mapping that says that names and lines are known, so that no tool looks for the program.
+    // One mapping that declares names and lines as resolved, so that no tool looks for the binary.
     let program = texts.place("pellucid");
     field_message(&mut out, 3, |mapping| {
         field_number(mapping, 1, 1);
@@ -69,9 +70,8 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
         let (name, file) = (texts.place(&function.name), texts.place(&function.file));
         field_message(&mut out, 5, |out| {
             field_number(out, 1, index as u64 + 1);
-            // Where a function has a name in the object file as well (field 3), `pprof` takes
-            // off the other one what is between angle brackets, which is the type, and all that
-            // tells `<Entity as Handler>::handle` from others.
+            // The system name (field 3) is left out: where it is set, `pprof` removes the text in
+            // angle brackets from the name, and `<Entity as Handler>::handle` would lose its type.
             field_number(out, 2, name);
             field_number(out, 4, file);
         });
@@ -86,7 +86,7 @@ fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8>
     field_number(&mut out, 10, profile.duration_ns);
     field_message(&mut out, 11, |period| value_type(period, kind, unit));
     field_number(&mut out, 12, 1);
-    // What `pprof -comments` shows.
+    // `pprof -comments` shows these.
     comments.iter().for_each(|comment| field_number(&mut out, 13, *comment));
     out
 }
@@ -110,7 +110,7 @@ fn write_sample(
     field_packed(out, 1, &ids);
     let values = [sample.events, sample.amount].map(|value| {
         let value = value.round() as i64;
-        // Numbers below zero go as the complement to two, in 64 bits.
+        // Negative numbers are encoded as two's complement in 64 bits.
         (if is_base { -value } else { value }) as u64
     });
     field_packed(out, 2, &values);
@@ -128,7 +128,7 @@ fn write_sample(
     }
 }
 
-/// A number in the base-128 form of protocol buffers.
+/// Appends a number as a base-128 varint of protocol buffers.
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -168,12 +168,12 @@ mod tests {
     use crate::profile::{Kind, Profile};
 
     #[test]
-    fn what_is_missing_is_a_comment_of_the_file() {
+    fn lost_samples_become_a_comment_of_the_file() {
         let whole = Profile::counted(Kind::Cpu);
         let cut = Profile { lost: 7, ..whole.clone() };
         let [whole, cut] = Resolved::of([whole, cut], &[]).map(|of| message(&of, None, 0));
         let has = |file: &[u8]| file.windows(14).any(|bytes| bytes == b"7 samples were");
-        // The number of the field and its kind, a number, in front of the text's place.
+        // The second last byte is the tag of the field: its number and its wire type, a varint.
         assert!(has(&cut) && cut[cut.len() - 2] == 13 << 3);
         assert!(!has(&whole) && whole[whole.len() - 2] != 13 << 3);
     }

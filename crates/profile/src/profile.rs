@@ -1,4 +1,4 @@
-//! A profile as it was recorded: addresses, not names yet.
+//! A recorded profile: its stacks are addresses; names come later, in `resolved`.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ pub enum Kind {
     Heap,
     /// Memory that was allocated.
     Allocations,
-    /// Waits for locks, by who held them.
+    /// Waits for locks, attributed to the holder of the lock.
     Mutex,
-    /// Waits for locks and conditions, by who waited.
+    /// Waits for locks and conditions, attributed to the waiter.
     Block,
 }
 
 impl Kind {
-    /// The name in paths and files, after Go's.
+    /// The name in URL paths and file names; the same as Go's.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,8 @@ impl Kind {
         }
     }
 
-    /// The names of its events and of their amount with its unit, in the words of `pprof`.
+    /// The two values of a sample, its events and their amount: for each a name and a unit, in the
+    /// terms of `pprof`.
     #[must_use]
     pub fn values(self) -> [(&'static str, &'static str); 2] {
         match self {
@@ -46,14 +47,14 @@ impl Kind {
         }
     }
 
-    /// True if the amount is bytes.
+    /// True if the amount is a number of bytes.
     #[must_use]
     pub fn is_bytes(self) -> bool {
         matches!(self, Kind::Heap | Kind::Allocations)
     }
 }
 
-/// Equal events, or one.
+/// One event, or several equal ones.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The stack: the program counter or a return address first, then the callers'.
@@ -62,15 +63,15 @@ pub struct Sample {
     pub labels: Labels,
     /// The name of the thread, where it is known.
     pub thread: String,
-    /// The time, by the monotonic clock; zero where events of all times are one sample.
+    /// The time, by the monotonic clock; zero if the sample sums up events of all times.
     pub at_ns: u64,
-    /// Events.
+    /// The number of events.
     pub events: f64,
-    /// Their amount, in what [`Kind::values`] says.
+    /// Their amount, in the unit of [`Kind::values`].
     pub amount: f64,
 }
 
-/// A profile as it was recorded.
+/// A recorded profile, without names.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Its kind.
@@ -79,16 +80,16 @@ pub struct Profile {
     pub samples: Vec<Sample>,
     /// The time at which it begins, by the monotonic clock.
     pub began_ns: u64,
-    /// The time that it covers; zero where it speaks of a moment, or of all time.
+    /// The time that it covers; zero for a single moment, or for all time since the start.
     pub duration_ns: u64,
-    /// Samples of this time that were lost, because they came faster than they were fetched.
+    /// Samples of this time that were lost, because the ring was full.
     pub lost: u64,
-    /// Time at its beginning whose samples had to make room for later ones.
+    /// The time at its beginning whose samples were dropped to make room for later ones.
     pub missing_ns: u64,
 }
 
 impl Profile {
-    /// The counts since the process began: of all kinds but processor time.
+    /// The counts since the process began, for every kind but [`Kind::Cpu`], which has none here.
     #[must_use]
     pub fn counted(kind: Kind) -> Profile {
         let sites = match kind {
@@ -101,7 +102,7 @@ impl Profile {
         Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0, missing_ns: 0 }
     }
 
-    /// The counts since `earlier`, a profile of the same kind.
+    /// Subtracts the counts of `earlier`, a profile of the same kind.
     #[must_use]
     pub fn since(mut self, earlier: &Profile) -> Profile {
         let before: HashMap<_, _> =
@@ -132,7 +133,7 @@ fn sample_of(kind: Kind, site: Site) -> Sample {
         Kind::Heap => (counts.events - counts.undone_events, counts.amount - counts.undone_amount),
         _ => (counts.events, counts.amount),
     };
-    // What was freed before, and rounding, leave nothing that is below zero.
+    // Frees counted before their allocation, and rounding, could make the difference negative.
     let (events, amount) = (events.max(0.0), amount.max(0.0));
     Sample { stack, labels, thread: String::new(), at_ns: 0, events, amount }
 }

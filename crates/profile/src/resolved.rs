@@ -14,7 +14,8 @@ use crate::symbols::{Function, Symbols};
 
 /// The phase of an event loop that has no request in hand.
 const LOOP: &str = "loop";
-/// Functions that a sample of allocations or waits begins with, and that say nothing of it.
+/// Prefixes of the functions of the profiler and the allocator. They are the innermost frames of
+/// every sample of allocations or waits, and are left out.
 const PLUMBING: &[&str] = &[
     "pellucid_thread::",
     "<pellucid_thread::",
@@ -43,7 +44,7 @@ pub struct Frame {
 pub struct NamedSample {
     /// The innermost frame first.
     pub stack: Vec<Frame>,
-    /// The operation of the request; empty if there is none, or it is not known.
+    /// The operation of the request; empty if there is no request or its operation is not known.
     pub operation: String,
     /// The phase of the request, or `loop`; empty for threads that serve no requests.
     pub phase: String,
@@ -51,13 +52,13 @@ pub struct NamedSample {
     pub job: String,
     /// The name of the thread; empty if it is not known.
     pub thread: String,
-    /// The part of the program that the time or memory belongs to.
+    /// The component of the program that the time or memory belongs to.
     pub component: &'static str,
-    /// The time, by the monotonic clock; zero where that is not known.
+    /// The time, by the monotonic clock; zero if it is not known.
     pub at_ns: u64,
-    /// Events.
+    /// The number of events.
     pub events: f64,
-    /// Their amount.
+    /// Their amount, in the unit of [`Kind::values`].
     pub amount: f64,
 }
 
@@ -72,20 +73,20 @@ pub struct Resolved {
     pub samples: Vec<NamedSample>,
     /// The time at which it begins, by the monotonic clock.
     pub began_ns: u64,
-    /// The time that it covers; zero for a moment or all time.
+    /// The time that it covers; zero for a single moment, or for all time since the start.
     pub duration_ns: u64,
-    /// Samples of this time that were lost, because they came faster than they were fetched.
+    /// Samples of this time that were lost, because the ring was full.
     pub lost: u64,
-    /// Time at its beginning whose samples had to make room for later ones.
+    /// The time at its beginning whose samples were dropped to make room for later ones.
     pub missing_ns: u64,
 }
 
-/// The part that a profile is narrowed to.
+/// A filter of samples; `None` lets all pass.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// This operation alone.
+    /// The operation to keep.
     pub operation: Option<String>,
-    /// This phase or job alone.
+    /// The phase or the job to keep.
     pub phase: Option<String>,
 }
 
@@ -98,8 +99,8 @@ impl Filter {
 }
 
 impl Resolved {
-    /// Finds the names of what `profiles` hold. All have one list of functions, so that they can be
-    /// compared; `operations` are the names of operations.
+    /// Finds the names of all functions and labels in `profiles`. The results share one list of
+    /// functions, so that they can be compared. `operations` are the names of the operations.
     #[must_use]
     pub fn of<const COUNT: usize>(
         profiles: [Profile; COUNT],
@@ -120,7 +121,7 @@ impl Resolved {
         self
     }
 
-    /// The gaps of the profile, a sentence each. All output says it.
+    /// The gaps of the profile, one sentence for each. Every output format contains them.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
@@ -140,7 +141,7 @@ impl Resolved {
         gaps
     }
 
-    /// The sum of amounts.
+    /// The sum of the amounts of all samples.
     #[must_use]
     pub fn amount(&self) -> f64 {
         self.samples.iter().map(|sample| sample.amount).sum()
@@ -153,7 +154,7 @@ struct Names<'a> {
     operations: &'a [&'a str],
 }
 
-/// All values of a kind that occur, each once.
+/// A list of distinct values, with the index of each.
 #[derive(Default)]
 pub(crate) struct Listed<T> {
     pub(crate) list: Vec<T>,
@@ -161,7 +162,7 @@ pub(crate) struct Listed<T> {
 }
 
 impl<T: Clone + Eq + Hash> Listed<T> {
-    /// The place of a value in the list.
+    /// Returns the index of a value in the list, and adds the value if it is new.
     pub(crate) fn place<V>(&mut self, value: &V) -> u64
     where
         T: Borrow<V>,
@@ -213,7 +214,7 @@ impl Names<'_> {
                 let function = Function { name: call.frame(), file: String::new() };
                 stack.push(Frame { function: self.functions.place(&function) as u32, line: 0 });
             }
-            // The kernel returns behind the instruction that called it, as a function does.
+            // The kernel returns to the instruction after the system call, as a function does.
             let address = call.map_or(*address, |call| address.wrapping_add(call.behind));
             let is_return = !is_interrupted || call.is_some();
             for place in self.symbols.places(address, is_return) {
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_says_what_it_does_not_have() {
+    fn a_profile_lists_its_gaps() {
         let whole = Profile::counted(Kind::Cpu);
         let cut = Profile { lost: 7, missing_ns: 2_500_000_000, ..whole.clone() };
         let [whole, cut] = Resolved::of([whole, cut], &[]);

@@ -1,39 +1,41 @@
-//! The ring that signal handlers write samples to: any thread may write, nobody waits, and what is
-//! not fetched in time is lost and counted.
+//! The lock-free ring that signal handlers write samples to. Any thread may write, no writer waits,
+//! and samples that are not fetched in time are lost and counted.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 
 use pellucid_thread::{Job, Labels, STACK_DEPTH_MAX};
 
-/// Samples that the ring holds. It is emptied ten times a second, so this is room for eight busy
-/// threads at ten times the highest rate that can be asked for.
+/// Samples that the ring holds. It is emptied ten times a second, so this is room for ten busy
+/// threads at the highest rate that can be asked for.
 pub(crate) const RING_SAMPLES: usize = 1_024;
 
-/// A sample as it comes from a handler.
+/// A sample as a handler writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct RawSample {
     /// The time, by the monotonic clock.
     pub(crate) at_ns: u64,
-    /// Events that the sample stands for.
+    /// The number of events that the sample represents.
     pub(crate) events: u64,
     /// Their amount: processor time, bytes, or the time of waits.
     pub(crate) amount: u64,
-    /// The thread, by its place among those with timers.
+    /// The thread, by its index among the names of [`crate::timers::Timers`]; `usize::MAX` if it is
+    /// not known.
     pub(crate) thread: usize,
     pub(crate) labels: Labels,
-    /// The number of the request, if its operation was not known yet; or zero.
+    /// The number of the request if its operation was not known yet, or zero.
     pub(crate) early: u64,
     pub(crate) depth: usize,
     pub(crate) stack: [usize; STACK_DEPTH_MAX],
 }
 
 struct Slot {
-    /// Twice the number of the sample that is being written, plus one; plus two once it is.
+    /// `2 * number + 1` while the sample with this number is being written, `2 * number + 2` once
+    /// it is complete.
     state: AtomicU64,
-    /// The same of the last sample that was not written, because the slot was another's.
+    /// `2 * number + 2` of the last sample that was given up, because another writer had the slot.
     given_up: AtomicU64,
-    /// The phase and, below it, in eight bits, the operation.
+    /// The phase, shifted by eight bits, and the operation in the lower eight bits.
     labels: AtomicU64,
     early: AtomicU64,
     job: AtomicPtr<Job>,
@@ -53,8 +55,9 @@ pub(crate) struct Ring {
 /// The outcome of reading one sample.
 enum Read {
     Whole(Box<RawSample>),
-    /// It is being written.
+    /// The sample is still being written.
     Unfinished,
+    /// A later sample took the slot, or the sample was given up.
     Overwritten,
 }
 
@@ -76,14 +79,15 @@ impl Ring {
         Ring { slots: (0..RING_SAMPLES).map(|_| slot()).collect(), head: AtomicU64::new(0) }
     }
 
-    /// Appends a sample. For signal handlers.
+    /// Appends a sample. Safe to call in signal handlers.
     pub(crate) fn push(&self, sample: &RawSample) {
         let number = self.head.fetch_add(1, Ordering::Relaxed);
         self.write(number, sample);
     }
 
-    /// Writes the sample of a number, or gives it up: where a handler was held up for a whole round
-    /// of the ring, its slot is another's by now, or it still writes when the next one comes.
+    /// Writes the sample with this number, or gives it up if another writer has the slot. That
+    /// happens if a writer is delayed for a whole round of the ring: then either a later writer has
+    /// taken its slot, or the later writer finds it still writing.
     fn write(&self, number: u64, sample: &RawSample) {
         let slot = &self.slots[number as usize % RING_SAMPLES];
         let (unfinished, finished) = (number * 2 + 1, number * 2 + 2);
@@ -110,8 +114,8 @@ impl Ring {
         slot.state.store(finished, Ordering::Release);
     }
 
-    /// Hands every sample from number `from` on to `visit`. Returns the number to go on from, and
-    /// how many were lost.
+    /// Passes every sample from number `from` on to `visit`. Returns the number to continue from,
+    /// and the number of lost samples.
     pub(crate) fn read_from(&self, from: u64, mut visit: impl FnMut(&RawSample)) -> (u64, u64) {
         let head = self.head.load(Ordering::Acquire);
         let mut lost = 0;
@@ -170,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_come_out_as_they_went_in_and_the_lost_are_counted() {
+    fn samples_round_trip_and_lost_ones_are_counted() {
         let ring = Ring::new();
         ring.push(&sample(7));
         let mut seen = Vec::new();
@@ -187,10 +191,10 @@ mod tests {
         assert_eq!((next, lost, first), (RING_SAMPLES as u64 + 5, 4, Some(4)));
     }
 
-    /// The reader waited for the slot's later sample, which the earlier one had overwritten: of a
-    /// profile under way, nothing was fetched until the ring had gone round once more.
+    /// Regression: a delayed writer overwrote a later sample. The reader waited for that sample and
+    /// fetched nothing until the ring had gone round once more.
     #[test]
-    fn a_writer_that_is_held_up_for_a_round_does_not_hold_up_the_reader() {
+    fn a_delayed_writer_does_not_delay_the_reader() {
         let ring = Ring::new();
         let held_up = ring.head.fetch_add(1, Ordering::Relaxed);
         (0..RING_SAMPLES as u64).for_each(|number| ring.push(&sample(number)));
@@ -199,7 +203,7 @@ mod tests {
         let (next, lost) = ring.read_from(0, |sample| seen.push(sample.amount));
         assert_eq!((next, lost), (RING_SAMPLES as u64 + 1, 1));
         assert!(seen.iter().copied().eq(0..RING_SAMPLES as u64));
-        // One that is held up while it writes, and the next round's, which gives way to it.
+        // A writer is delayed while it writes; the writer of the next round gives its sample up.
         let held_up = ring.head.fetch_add(1, Ordering::Relaxed);
         let slot = &ring.slots[held_up as usize % RING_SAMPLES];
         slot.state.store(held_up * 2 + 1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The profiler of processor time: always on at a low rate, at higher ones on request.
+//! The profiler: it samples processor time, always at a low rate and at a higher rate on request,
+//! and keeps the history of all kinds of samples.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,35 +17,36 @@ use crate::ring::Ring;
 use crate::timed;
 use crate::timers::Timers;
 
-/// The usual rate, in samples per second of processor time. It is no divisor of common periods, so
-/// that samples do not fall into step with them.
+/// The usual rate, in samples per second of processor time. It divides no common frequency, so that
+/// samples do not fall into step with periodic work.
 pub const USUAL_HERTZ: u32 = 19;
 /// The rate while a profile is recorded, unless another is asked for.
 pub const RECORDING_HERTZ: u32 = 99;
 /// The highest rate that can be asked for.
 pub const HERTZ_MAX: u32 = 999;
-/// Samples of allocations that are kept with their times, and of waits.
+/// The most samples that are kept with their times, for each of allocations, waits, and waits by
+/// holder.
 const COUNTED_SAMPLES_MAX: usize = 20_000;
-/// Memory that was in use so short a time ago is taken to be what is in use now: until a question
-/// is answered, now is the past.
+/// The age up to which the end of a requested interval counts as now. A caller that asks for a heap
+/// profile up to now is answered a little later.
 const NOW_NS: u64 = 500_000_000;
 /// The interval at which the rings are emptied.
 const DRAIN_PAUSE: Duration = Duration::from_millis(100);
-/// Every how many drains new threads are looked for.
+/// The number of drains between two scans for new threads.
 const DRAINS_PER_SCAN: u32 = 2;
 
 static PROFILING: Job = Job::new("profiling");
-/// The one that runs in this process, as there is one signal for it.
+/// The running profiler. A process has at most one, because there is one signal for it.
 static RUNNING: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
 
-/// The bytes that has been fetched of one ring.
+/// A ring and the history of the samples that were fetched from it.
 struct Kept {
     ring: &'static Ring,
     next: u64,
     history: History,
 }
 
-/// Places of [`State::kept`].
+/// Indexes of [`State::kept`].
 const CPU: usize = 0;
 const ALLOCATIONS: usize = 1;
 const WAITS: usize = 2;
@@ -55,7 +57,7 @@ struct State {
     kept: [Kept; 4],
     heap: Moments,
     usual_hertz: u32,
-    /// Rates that were asked for, by who did.
+    /// The number of each [`Boost`] and its rate in samples per second.
     boosts: Vec<(u64, u32)>,
     boosts_ever: u64,
     is_stopping: bool,
@@ -71,13 +73,13 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The profiler of this process; the last handle stops it.
+/// A handle of the profiler of this process. Dropping the last handle stops the profiler.
 #[derive(Clone)]
 pub struct Profiler {
     inner: Arc<Inner>,
 }
 
-/// A higher rate, as long as this lives.
+/// A guard that holds a higher sampling rate until it is dropped.
 #[must_use = "the rate falls back when this is dropped"]
 pub struct Boost {
     number: u64,
@@ -89,10 +91,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Profiler {
-    /// Starts sampling at `hertz`, or gives another handle on the profiler that runs.
+    /// Starts sampling at `hertz`, which is clamped to 1 up to [`HERTZ_MAX`]. If a profiler runs
+    /// already, returns another handle of it and ignores `hertz`.
     ///
     /// # Errors
-    /// If the system has no thread for it, or something else has taken its signal.
+    /// If SIGPROF has another handler, the list of threads cannot be read, or no thread can be
+    /// started.
     pub fn start(hertz: u32) -> io::Result<Profiler> {
         let mut running = lock(&RUNNING);
         if let Some(inner) = running.upgrade() {
@@ -130,32 +134,32 @@ impl Profiler {
         Ok(Profiler { inner })
     }
 
-    /// The time of which samples speak: nanoseconds of the monotonic clock.
+    /// The current time on the clock of the samples: nanoseconds of the monotonic clock.
     #[must_use]
     pub fn now_ns() -> u64 {
         handler::now_ns()
     }
 
-    /// The usual rate, in samples per second of processor time; zero for none.
+    /// The usual rate, in samples per second of processor time; zero if sampling is off.
     #[must_use]
     pub fn usual_hertz(&self) -> u32 {
         lock(&self.inner.shared.state).usual_hertz
     }
 
-    /// Samples at `hertz` from now on where nobody has asked for more; zero for not at all. What
-    /// was sampled stays.
+    /// Sets the usual rate to `hertz`; zero switches sampling off. A [`Boost`] with a higher rate
+    /// prevails. Samples taken so far are kept.
     pub fn set_usual_hertz(&self, hertz: u32) {
         let mut state = lock(&self.inner.shared.state);
         state.usual_hertz = hertz.min(HERTZ_MAX);
         state.apply_rate();
     }
 
-    /// Samples at `hertz` at least, until what is returned is dropped; also threads that have only
-    /// just begun.
+    /// Raises the rate to at least `hertz` until the returned guard is dropped. Threads that were
+    /// started since the last scan are included at once.
     pub fn boost(&self, hertz: u32) -> Boost {
         let shared = Arc::clone(&self.inner.shared);
         let mut state = lock(&shared.state);
-        // Where the list of threads cannot be read, those that are known are sampled.
+        // If the list of threads cannot be read, the known threads are sampled.
         let _ = state.timers.scan();
         state.boosts_ever += 1;
         let number = state.boosts_ever;
@@ -171,14 +175,15 @@ impl Profiler {
         self.past(Kind::Cpu, from_ns, to_ns)
     }
 
-    /// Notes the memory that is in use now, so that [`Profiler::past`] knows it exactly.
+    /// Takes a snapshot of the memory in use now, so that [`Profiler::past`] is exact for this
+    /// moment.
     pub fn note_heap(&self) {
         lock(&self.inner.shared.state).heap.push(handler::now_ns(), in_use());
     }
 
-    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept. Of memory in
-    /// use: what was added in that time, as of the moments of which it is known, which are
-    /// [`MOMENT_PAUSE`] apart; all that was in use at `to_ns`, if `from_ns` is zero.
+    /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept. For
+    /// [`Kind::Heap`]: the growth of the memory in use in that time, between snapshots that are
+    /// [`MOMENT_PAUSE`] apart; if `from_ns` is zero, all memory in use at `to_ns`.
     #[must_use]
     pub fn past(&self, kind: Kind, from_ns: u64, to_ns: u64) -> Profile {
         let place = match kind {
@@ -202,7 +207,7 @@ impl Profiler {
         });
         let samples = samples.collect();
         let since_ns = history.since_ns().max(from_ns);
-        // What is lost is found at the next drain.
+        // Losses are noticed at the next drain, so they are recorded later than they happen.
         let found_ns = to_ns.saturating_add(2 * DRAIN_PAUSE.as_nanos() as u64);
         Profile {
             kind,
@@ -248,7 +253,7 @@ impl State {
 }
 
 impl Kept {
-    /// The ring's contents so far are of another profiler.
+    /// Skips the samples that are in the ring already: they are those of an earlier profiler.
     fn new(ring: &'static Ring, samples_max: usize) -> Kept {
         let (next, _) = ring.read_from(0, |_| {});
         Kept { ring, next, history: History::new(samples_max, handler::now_ns()) }
@@ -281,7 +286,7 @@ impl Shared {
                 next_moment_ns += MOMENT_PAUSE.as_nanos() as u64;
             }
             if drains.is_multiple_of(DRAINS_PER_SCAN) {
-                // Where the list of threads cannot be read, those that are known go on.
+                // If the list of threads cannot be read, the known threads are still sampled.
                 let _ = state.timers.scan();
             }
         }
@@ -301,7 +306,7 @@ impl Drop for Inner {
         lock(&self.shared.state).is_stopping = true;
         self.shared.stop_signal.notify_all();
         if let Some(thread) = lock(&self.thread).take() {
-            // It does nothing that could panic; if it did, the message is out.
+            // The thread does not panic; if it ever did, the panic message was printed already.
             let _ = thread.join();
         }
     }

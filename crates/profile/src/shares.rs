@@ -1,4 +1,4 @@
-//! The shares of each phase or job, and component, in a profile.
+//! The share of a profile that belongs to each phase or job, and component.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,24 +14,24 @@ pub struct Share {
     pub phase: String,
     /// The component.
     pub component: &'static str,
-    /// The amount.
+    /// The amount, in the unit of the profile.
     pub amount: f64,
-    /// Its share of the profile.
+    /// The share of the profile's whole amount, from 0 to 1.
     pub share: f64,
 }
 
 /// All shares of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    /// The largest first.
+    /// The shares, largest first.
     pub shares: Vec<Share>,
-    /// The share of what has both a phase or job and a component.
+    /// The share of the samples that have both a phase or job and a component, from 0 to 1.
     pub explained: f64,
-    /// The number of samples; nothing where equal ones are kept as one.
+    /// The number of samples; `None` if equal samples are merged into one.
     pub samples: Option<usize>,
 }
 
-/// The shares of a profile by phase or job, and component.
+/// Calculates the shares of a profile by phase or job, and component.
 #[must_use]
 pub fn shares(profile: &Resolved) -> Shares {
     let mut sums: BTreeMap<(String, &'static str), f64> = BTreeMap::new();
@@ -61,7 +61,7 @@ pub fn shares(profile: &Resolved) -> Shares {
 }
 
 impl Shares {
-    /// The shares beside those of `base`, as a table of plain text, the largest change first.
+    /// Formats the shares beside those of `base` as a plain text table, the largest change first.
     #[must_use]
     pub fn text_beside(&self, base: &Shares) -> String {
         let mut rows: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Shares {
         text
     }
 
-    /// The shares as a table of plain text.
+    /// Formats the shares as a plain text table.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{:<20} {:<16} {:>7}\n", "phase or job", "component", "share");
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_stand_beside_those_before_with_their_change() {
+    fn the_table_shows_shares_before_and_after_and_their_change() {
         let share = |phase: &str, share| Share {
             phase: phase.to_owned(),
             component: "engine",

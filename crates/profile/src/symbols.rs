@@ -1,5 +1,6 @@
-//! From addresses to functions, files and lines, by what the program's own files say. It reads
-//! them anew for each profile: it is done off the request path, and keeps no memory between.
+//! Resolves addresses to functions, files and lines, with the symbols and debug information of the
+//! program's own files. They are read anew for each profile, so no memory is held between profiles;
+//! this happens off the request path.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -8,15 +9,15 @@ use addr2line::Loader;
 
 use crate::system_calls::{CODE_BEFORE, CODE_BEHIND, SystemCall};
 
-/// Inlined functions that are shown of one address at most.
+/// The most inlined functions that are shown for one address.
 const INLINED_MAX: usize = 32;
 
-/// A function as profiles name it.
+/// A function of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Its name, demangled; an address in its file where nothing else is known.
+    /// The demangled name; the object file and an offset in it if nothing else is known.
     pub name: String,
-    /// The file that it stands in; empty if that is not known.
+    /// The source file; empty if it is not known.
     pub file: String,
 }
 
@@ -31,9 +32,9 @@ pub struct Place {
 
 /// A file that is mapped into the process.
 struct Object {
-    /// The offset that is added to the addresses that the file speaks of.
+    /// The load address: it is added to the addresses in the file.
     base: usize,
-    /// The addresses of its code.
+    /// The address ranges of its code.
     segments: Vec<(usize, usize)>,
     name: String,
     loader: Option<Loader>,
@@ -46,7 +47,7 @@ pub(crate) struct Symbols {
 }
 
 impl Symbols {
-    /// Looks at what is mapped now.
+    /// Lists the files that are mapped into this process now.
     pub(crate) fn of_this_process() -> Symbols {
         let mut objects: Vec<Object> = Vec::new();
         // SAFETY: the callback has the type that is asked for, and the data it is passed is the
@@ -55,7 +56,7 @@ impl Symbols {
         Symbols { objects, known: HashMap::new() }
     }
 
-    /// The system call that a thread was in which stood at `pc`.
+    /// The system call that a thread with the program counter `pc` was in, if it was in one.
     pub(crate) fn system_call(&self, pc: usize) -> Option<SystemCall> {
         let segments = self.objects.iter().flat_map(|object| &object.segments);
         let (low, high) = segments.copied().find(|(low, high)| (*low..*high).contains(&pc))?;
@@ -67,8 +68,8 @@ impl Symbols {
         SystemCall::between(&code[..pc - from], &code[pc - from..])
     }
 
-    /// The places of `address`: that of the innermost inlined function first. For a return address,
-    /// it is the call that counts, which lies before it.
+    /// The places of `address`, the innermost inlined function first. If `is_return`, the place of
+    /// the call is meant, which lies just before `address`.
     pub(crate) fn places(&mut self, address: usize, is_return: bool) -> &[Place] {
         let probe = if is_return { address.wrapping_sub(1) } else { address };
         let objects = &mut self.objects;
@@ -112,8 +113,8 @@ impl Object {
                 places.push(Place { function, line });
             }
         }
-        // The symbol names the outermost of the functions that were inlined into each other, with
-        // its path, which line tables leave out. Without them it is all that is known.
+        // The symbol names the outermost function at this address with its full path, which line
+        // tables leave out. Without line tables, nothing else is known.
         let symbol = loader.find_symbol(relative).map(|name| shortened(&demangled(name)));
         match (places.last_mut(), symbol) {
             (Some(outermost), Some(symbol)) => outermost.function.name = symbol,
@@ -132,8 +133,8 @@ fn demangled(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
-/// The name without arguments of types: `Vec<T>::push` is `Vec::push`. What stands in front, as in
-/// `<T as Trait>::call`, stays.
+/// Removes type arguments from a name: `Vec<T>::push` becomes `Vec::push`. A leading `<…>`, as in
+/// `<T as Trait>::call`, is kept.
 fn shortened(name: &str) -> String {
     let (mut short, mut dropped, mut kept) = (String::new(), 0_u32, 0_u32);
     let mut before = ' ';
@@ -167,7 +168,7 @@ fn shortened(name: &str) -> String {
     short
 }
 
-/// The name with the module in front, as the file tells it, where it has none: line tables keep the
+/// Prefixes a bare name with the module of its source file, because line tables contain only the
 /// bare names of inlined functions.
 fn qualified(name: &str, file: &str) -> String {
     let short = shortened(name);
@@ -177,7 +178,7 @@ fn qualified(name: &str, file: &str) -> String {
     let Some((folder, module)) = in_crate(file).split_once("/src/") else { return short };
     let folder = folder.rsplit('/').next().unwrap_or(folder);
     let is_ours = in_crate(file).starts_with("crates/");
-    // A package of a registry has its version behind its name.
+    // The folder of a package from a registry ends with the version.
     let version = folder.rfind('-').filter(|at| folder[at + 1..].starts_with(char::is_numeric));
     let package = version.map_or(folder, |at| &folder[..at]).replace('-', "_");
     let family = if is_ours && package != "pellucid" { "pellucid_" } else { "" };
@@ -188,7 +189,8 @@ fn qualified(name: &str, file: &str) -> String {
     format!("{family}{package}{separator}{module}::{short}")
 }
 
-/// The path of a source file from its crate on: what stands before is of the machine that built it.
+/// The path of a source file from the folder of its crate on. The part before depends on the build
+/// machine.
 fn in_crate(file: &str) -> &str {
     let Some(source) = file.rfind("/src/").or_else(|| file.rfind("/tests/")) else { return file };
     if let Some(at) = file.find("/crates/").filter(|at| *at < source) {
@@ -204,7 +206,7 @@ unsafe extern "C" fn note_object(
     list: *mut libc::c_void,
 ) -> libc::c_int {
     // SAFETY: the loader passes a valid description with `dlpi_phnum` headers and a name that ends
-    // with zero, and the list is what was given to `dl_iterate_phdr`.
+    // with zero, and `list` is the pointer that was given to `dl_iterate_phdr`.
     let (objects, info, headers, name) = unsafe {
         let info = &*info;
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum));
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_short_and_say_where_they_are() {
+    fn names_are_shortened_and_qualified() {
         for (name, expected) in [
             ("core::ptr::drop_in_place::<alloc::vec::Vec<u8>>", "core::ptr::drop_in_place"),
             (

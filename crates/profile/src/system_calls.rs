@@ -1,34 +1,35 @@
-//! System calls, told by the code of the program.
+//! Recognises the system call that a thread was in, by the machine code around its program counter.
 //!
-//! A tick that falls into the kernel is delivered on the way back: the thread then stands right
-//! behind the instruction that called it, or at that instruction if it is to call again. Which call
-//! it was the registers no longer say everywhere, but the code in front does: it loads the number
-//! as a constant, with few exceptions. Where it does not, the call has no name.
+//! A timer tick during a system call is delivered when the kernel returns. The program counter then
+//! points right after the call instruction, or at it if the call will be restarted. The registers
+//! may no longer hold the number of the call. But the code before the instruction almost always
+//! loads the number as a constant. If it does not, the call stays without a name.
 
-/// Bytes of code in front of a system call in which its number is searched for.
+/// Bytes of code before a system call in which its number is searched for.
 pub(crate) const CODE_BEFORE: usize = 48;
-/// Bytes from the address at which a thread stands to the end of the instruction there.
+/// Bytes of code after the program counter that are looked at: the length of a call instruction.
 pub(crate) const CODE_BEHIND: usize = CALL.len();
 
 #[cfg(target_arch = "x86_64")]
 const CALL: &[u8] = &[0x0f, 0x05];
 #[cfg(target_arch = "aarch64")]
 const CALL: &[u8] = &[0x01, 0x00, 0x00, 0xd4];
-/// No call is known of other processors.
+/// The call instruction of other processors is not known; these bytes never match.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const CALL: &[u8] = &[0xff; CODE_BEFORE + 1];
 
 /// A system call that a thread was in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SystemCall {
-    /// Bytes from the address at which the thread stood to the end of the calling instruction.
+    /// Bytes from the program counter to the end of the call instruction.
     pub(crate) behind: usize,
-    /// Its number, if the code says so.
+    /// The number of the call, if the code shows it.
     number: Option<u32>,
 }
 
 impl SystemCall {
-    /// The call that a thread was in which stood between `before` and `behind`.
+    /// The call that a thread was in. `before` and `behind` are the code before and after its
+    /// program counter.
     pub(crate) fn between(before: &[u8], behind: &[u8]) -> Option<SystemCall> {
         if let Some(before) = before.strip_suffix(CALL) {
             return Some(SystemCall { behind: 0, number: number_loaded(before) });
@@ -37,7 +38,7 @@ impl SystemCall {
         is_ahead.then(|| SystemCall { behind: CALL.len(), number: number_loaded(before) })
     }
 
-    /// The name of its frame.
+    /// The name of the frame that shows the call in a stack.
     pub(crate) fn frame(self) -> String {
         let Some(number) = self.number else { return "[kernel]".to_owned() };
         name_of(number).map_or_else(
@@ -48,11 +49,11 @@ impl SystemCall {
 }
 
 /// The number that `code` leaves in `eax`. Instructions differ in length and are read backwards
-/// here, so whatever may be a part of another one does not count.
+/// here, so bytes that may belong to another instruction are not counted.
 #[cfg(target_arch = "x86_64")]
 fn number_loaded(code: &[u8]) -> Option<u32> {
     const NUMBERS: u32 = 512;
-    // As many bytes in front as a prefix, an opcode of two bytes and the operands of one take.
+    // The longest start of an instruction: a prefix, an opcode of two bytes, and an operand byte.
     const FRONT: usize = 4;
     for at in (FRONT..code.len().saturating_sub(1)).rev() {
         // Registers from r8 on have a prefix.
@@ -75,8 +76,8 @@ fn number_loaded(code: &[u8]) -> Option<u32> {
     None
 }
 
-/// Whether the byte behind `front` may name the operands of an instruction that ends there, with
-/// r8 as the base. With rax as the base it cannot: the number is there.
+/// Returns true if the byte after `front` may be the operand byte of an instruction with r8 as the
+/// base register, and not the opcode of `mov eax`.
 #[cfg(target_arch = "x86_64")]
 fn is_operand(front: &[u8]) -> bool {
     let is_high = |place: usize| front[place] & 0xf1 == 0x41;
@@ -114,7 +115,7 @@ macro_rules! names {
     };
 }
 
-/// The calls that programs such as this one make, by the kernel's numbers.
+/// The names of the system calls that programs like this one make.
 const NAMES: &[(libc::c_long, &str)] = names![
     SYS_accept SYS_accept4 SYS_bind SYS_brk SYS_clock_gettime SYS_clock_nanosleep SYS_clone
     SYS_clone3 SYS_close SYS_connect SYS_copy_file_range SYS_dup SYS_dup3 SYS_epoll_create1
@@ -134,7 +135,7 @@ const NAMES: &[(libc::c_long, &str)] = names![
     SYS_timerfd_settime SYS_uname SYS_unlinkat SYS_wait4 SYS_write SYS_writev
 ];
 
-/// Calls that newer processors do without.
+/// Older system calls that newer processor architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const NAMES_OF_OLD: &[(libc::c_long, &str)] = names![
     SYS_access SYS_epoll_wait SYS_fork SYS_getdents SYS_lstat SYS_mkdir SYS_open SYS_pause
@@ -144,7 +145,7 @@ const NAMES_OF_OLD: &[(libc::c_long, &str)] = names![
 #[cfg(not(target_arch = "x86_64"))]
 const NAMES_OF_OLD: &[(libc::c_long, &str)] = &[];
 
-/// The kernel's name of a call.
+/// The kernel's name of the system call with this number.
 fn name_of(number: u32) -> Option<&'static str> {
     let mut all = NAMES.iter().chain(NAMES_OF_OLD);
     let (_, constant) = all.find(|(known, _)| *known == libc::c_long::from(number))?;
@@ -162,10 +163,10 @@ mod tests {
         Some((call.behind, call.frame()))
     }
 
-    /// As compilers write it, from real programs.
+    /// Uses machine code that compilers generated for real programs.
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_code_in_front_of_a_system_call_says_which_it_is() {
+    fn a_system_call_is_recognised_by_the_code_before_it() {
         let send = [
             0x41, 0x89, 0xca, // mov r10d, ecx
             0xb8, 0x2c, 0x00, 0x00, 0x00, // mov eax, 44
@@ -175,7 +176,7 @@ mod tests {
         ];
         let named = |behind, name: &str| Some((behind, name.to_owned()));
         assert_eq!(frame(&send, &[0x48, 0x3d]), named(0, "[kernel: sendto]"));
-        // It is to be called again: the thread stands in front of it.
+        // The call will be restarted: the program counter is before the instruction.
         assert_eq!(frame(&send[..14], &send[14..]), named(2, "[kernel: sendto]"));
         assert_eq!(frame(&send[..14], &[0x0f]), None);
         assert_eq!(frame(&send[..14], &[0x48, 0x3d]), None);
@@ -196,10 +197,9 @@ mod tests {
         }
     }
 
-    /// The C library has hundreds of system calls; each that its functions are named after is
-    /// found, whatever the compiler made of them.
+    /// Looks at the real code of some functions of the C library, each named after its system call.
     #[test]
-    fn functions_of_the_c_library_make_the_calls_that_they_are_named_after() {
+    fn system_calls_of_the_c_library_are_recognised() {
         for (function, name) in [
             (libc::fsync as *const () as usize, "fsync"),
             (libc::fdatasync as *const () as usize, "fdatasync"),

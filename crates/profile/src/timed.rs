@@ -1,9 +1,9 @@
-//! Allocations and waits with their times: so that a burst of them can be seen in a heat map, and
-//! the minute before an incident after it.
+//! Samples of allocations and waits with their times, so that a heat map can show a burst of them,
+//! and a profile the minute before an incident.
 //!
-//! The tables of sites (`heap`, `pellucid-thread`) know all since the start and no times. Each
-//! sample that is counted there is also written to a ring here, as those of processor time are, and
-//! may be lost there if there are too many; how many were is known.
+//! The tables of sites (`heap`, `pellucid-thread`) count everything since the start, without times.
+//! Each sample counted there is also written to a ring here, like samples of processor time. If
+//! there are too many, some are lost in the ring; their number is known.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,8 +19,8 @@ static ALLOCATIONS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 static WAITS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 static HELD: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 
-/// The rings of allocations, of waits, and of waits by who held the lock, which are written to from
-/// the first call on.
+/// Returns the rings of allocations, of waits by waiter, and of waits by holder of the lock. The
+/// first call makes them; from then on samples are written to them.
 pub(crate) fn install() -> [&'static Ring; 3] {
     let rings = [&ALLOCATIONS, &WAITS, &HELD].map(|place| {
         // SAFETY: a ring that was made is never freed.
@@ -35,19 +35,19 @@ pub(crate) fn install() -> [&'static Ring; 3] {
         let KeptWait { side, labels, stack, events, amount_ns } = *wait;
         match side {
             WaitSide::Waiter => push(&WAITS, labels, early(labels), stack, (events, amount_ns)),
-            // Whether the holder's operation is known by now is for its own thread to say.
+            // The holder is another thread: only that thread could number its early request.
             WaitSide::Holder => push(&HELD, labels, 0, stack, (events, amount_ns)),
         }
     });
     rings
 }
 
-/// Notes an allocation that is a sample. From within the allocator: it allocates nothing.
+/// Records a sampled allocation. The allocator calls it, so it must not allocate.
 pub(crate) fn note_allocation(labels: Labels, stack: &[usize], events: f64, bytes: f64) {
     push(&ALLOCATIONS, labels, early(labels), stack, (events, bytes));
 }
 
-/// The number of this thread's request, if its operation is not known yet; or zero.
+/// The number of this thread's request if its operation is not known yet, or zero.
 fn early(labels: Labels) -> u64 {
     if labels.is_early() { number_early_request() } else { 0 }
 }

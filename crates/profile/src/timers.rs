@@ -1,5 +1,5 @@
-//! A timer for each thread, on the thread's own processor time: a thread is sampled as often as it
-//! runs, and one that waits is left alone.
+//! A timer for each thread on the thread's own processor clock: a thread is sampled in proportion
+//! to its processor time, and a waiting thread is not interrupted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,15 +9,16 @@ use pellucid_thread::exponential;
 
 /// The kernel's list of this process's threads.
 const THREADS_FOLDER: &str = "/proc/self/task";
-/// Threads that have a timer at most; the others are not sampled.
+/// The most threads that have a timer; further threads are not sampled.
 pub(crate) const THREADS_MAX: usize = 512;
 
-/// Bits of the kernel's number for a thread's clock: that it is a thread's, and of time scheduled.
+/// The low bits of a clock's number in the kernel: a clock of one thread (4) that counts its
+/// scheduled time (2).
 const THREAD_CLOCK: i32 = 4 | 2;
 
 struct Timer {
     id: libc::timer_t,
-    /// The place of the thread in the list of names.
+    /// The index of the thread's name in [`Timers::names`].
     place: usize,
 }
 
@@ -25,11 +26,11 @@ struct Timer {
 pub(crate) struct Timers {
     period_ns: u64,
     by_thread: BTreeMap<i32, Timer>,
-    /// Names of all threads that ever had a timer, by their place.
+    /// The distinct names of all threads that ever had a timer.
     names: Vec<String>,
 }
 
-// SAFETY: a timer's identity is a number that the kernel knows the process by, not the thread.
+// SAFETY: a timer's identity is valid in the whole process, not only in the thread that made it.
 unsafe impl Send for Timers {}
 
 impl Timers {
@@ -37,12 +38,15 @@ impl Timers {
         Timers { period_ns, by_thread: BTreeMap::new(), names: Vec::new() }
     }
 
-    /// The name of the thread at this place; empty if it is not known.
+    /// The thread name with this index; empty if it is not known.
     pub(crate) fn name(&self, place: usize) -> &str {
         self.names.get(place).map_or("", String::as_str)
     }
 
-    /// Gives a timer to each thread that is new, and takes back those of threads that ended.
+    /// Makes a timer for each new thread, and deletes the timers of threads that ended.
+    ///
+    /// # Errors
+    /// If the list of threads cannot be read.
     pub(crate) fn scan(&mut self) -> io::Result<()> {
         let mut present = Vec::new();
         let threads = std::fs::read_dir(THREADS_FOLDER).map_err(|error| {
@@ -67,7 +71,8 @@ impl Timers {
         Ok(())
     }
 
-    /// A thread that ends just now, and one for which the system has no timer, goes without.
+    /// Makes a timer for a thread. A thread that is just ending, or for which the system has no
+    /// timer, gets none.
     fn add(&mut self, thread: i32) {
         let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
         let name = name.map_or_else(|_| "unknown".to_owned(), |name| name.trim_end().to_owned());
@@ -118,7 +123,8 @@ fn arm(timer: &Timer, period_ns: u64) {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     };
-    // The first tick comes at a random time, so that threads that begin together part.
+    // The first tick comes at a random time, so that threads that start together are not sampled at
+    // the same moments.
     let first_ns = (exponential(period_ns as f64) as u64).clamp(period_ns.min(1), 2 * period_ns);
     let spec = libc::itimerspec { it_interval: time(period_ns), it_value: time(first_ns) };
     // SAFETY: the timer exists, and the specification is valid. It fails for a thread that ended.

@@ -1,12 +1,13 @@
-//! Tests that change what the whole process has, such as its limits: each runs in a process of its
-//! own.
+//! Runs tests in a process of their own, if they change the state of the whole process, such as
+//! its limits.
 
 use std::process::Command;
 
-/// The variable that names the test that this process is for.
+/// The environment variable with the name of the test that this process runs.
 const VARIABLE: &str = "PELLUCID_TEST_ALONE";
 
-/// Runs the test `name`, as the harness calls it, in another process of this binary.
+/// Runs `test` in another process of this test binary. `name` is the full name of the test that
+/// calls this.
 pub(crate) fn run(name: &str, test: impl FnOnce()) {
     if std::env::var_os(VARIABLE).is_some_and(|set| set == name) {
         return test();

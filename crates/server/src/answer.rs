@@ -9,24 +9,24 @@ use crate::cluster::{OwnerReply, Served};
 use crate::gate::HeldRequest;
 use crate::reply::{Failure, Reply};
 
-/// The event loop's side of a request: its account, and the way back to it.
+/// The event loop's side of a request: its timeline, its facts, and a completer for late replies.
 pub(crate) type Loop<'a> = Exchange<'a, Later>;
 
 /// The result of a handler.
 pub(crate) type Handling = Result<Answer, Failure>;
 
-/// See the module.
+/// The answer of a handler that did not fail.
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
 pub(crate) enum Answer {
     Reply(Reply),
-    /// The reply is made elsewhere, once this has begun it with a completer of the exchange.
+    /// The reply is made elsewhere. The event loop calls this closure once to begin the work.
     Pending(Box<dyn FnOnce(&mut Loop<'_>)>),
-    /// The request is with a peer or another thread, which brings it back.
+    /// The request was given to a peer or another thread, which sends a [`Later`] back.
     Away,
 }
 
 impl Answer {
-    /// A reply that `begin` has another thread make.
+    /// An answer whose reply another thread makes. `begin` hands the completer to that thread.
     pub(crate) fn pending(begin: impl FnOnce(Completer<Later>) + 'static) -> Answer {
         Answer::Pending(Box::new(|exchange| begin(exchange.completer())))
     }
@@ -40,19 +40,21 @@ impl From<Reply> for Answer {
 
 /// A message to an event loop from another thread or a peer.
 pub(crate) enum Later {
+    /// A reply that another thread made.
     Made(Made),
-    /// A request whose password was verified, and its caller if it was right.
+    /// A request whose password was checked on another thread, and its caller if the password was
+    /// right.
     Verified(Box<HeldRequest>, Option<Identity>),
-    /// The answer to a forwarded request.
+    /// The owner's reply to a forwarded request.
     Forwarded(OwnerReply),
-    /// The answer to a peer's request: no request of this loop's.
+    /// The reply to a request of a peer; it belongs to no client request of this loop.
     Served(Box<Served>),
 }
 
 /// A reply that was made elsewhere, with the times that were measured there.
 pub(crate) struct Made {
     result: Result<Reply, Failure>,
-    /// The account, if the other thread continued it.
+    /// The timeline of the request, if the other thread continued it.
     timeline: Option<Box<Timeline>>,
     times: Arrival<()>,
 }
@@ -63,25 +65,25 @@ impl Made {
         Made { result, timeline: None, times: Arrival::new(Ok(()), Vec::new()) }
     }
 
-    /// The reply that `make` makes of what has arrived.
+    /// The reply that `make` makes from the result of a store operation.
     pub(crate) fn by<T>(arrival: Arrival<T>, make: impl FnOnce(T) -> Reply) -> Made {
         let Arrival { result, parts, started, counts } = arrival;
         let times = Arrival { result: Ok(()), parts, started, counts };
         Made { result: result.map(make).map_err(Failure::Store), timeline: None, times }
     }
 
-    /// The same, begun by its thread at `started`.
+    /// Sets the time at which the other thread began to work.
     pub(crate) fn started_at(mut self, started: pellucid_clock::Ticks) -> Made {
         self.times.started = Some(started);
         self
     }
 
-    /// The same, with the account as it was continued elsewhere.
+    /// Sets the timeline that the other thread continued.
     pub(crate) fn continuing(self, timeline: Timeline) -> Made {
         Made { timeline: Some(Box::new(timeline)), ..self }
     }
 
-    /// Brings the times to the request's account, and gives the result.
+    /// Adds the times to the request's timeline, and returns the result.
     pub(crate) fn arrive(self, timeline: &mut Timeline) -> Result<Reply, Failure> {
         if let Some(continued) = self.timeline {
             *timeline = *continued;

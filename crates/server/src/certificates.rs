@@ -1,5 +1,5 @@
-//! Keeps the certificate up to date: it is read again when its files change, and when the operator
-//! says so.
+//! Keeps the TLS certificate up to date: reads it again when its files change, and when the
+//! operator asks for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use pellucid_thread::{Job, Recurring};
 
 use crate::log::{Log, Trouble};
 
-/// The time between two looks at the files.
+/// The interval at which the files are checked for changes.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
-/// The name of the thread.
+/// The name of the watching thread.
 const THREAD: &str = "pellucid-tls";
 
-/// The thread that looks at the files.
+/// The thread that watches the certificate's files. It ends when this is dropped.
 pub(crate) struct CertificateWatch {
     certificates: Arc<Certificates>,
     log: Log,
@@ -37,7 +37,7 @@ impl CertificateWatch {
         Ok(CertificateWatch { certificates, log, _watch: watch })
     }
 
-    /// Reads the files now, whether they changed or not.
+    /// Reads the files now, even if they have not changed, and logs the outcome.
     pub(crate) fn reload(&self) {
         report(&self.log, self.certificates.reload(), &mut Trouble::default());
     }

@@ -1,14 +1,15 @@
-//! Descriptors of the process, shared between connections and all else.
+//! File descriptors of the process, divided between connections and everything else.
 
 use pellucid_http::Limits;
 
 use crate::log::Log;
 
-/// Descriptors that connections leave for the store's files, the log and links to other nodes; of a
-/// process that may have fewer than twice as many, half.
+/// Descriptors that are reserved for the store's files, the log and links to other nodes. If the
+/// process may have fewer than twice as many, half of them are reserved.
 const DESCRIPTORS_RESERVED: usize = 512;
 
-/// Limits under which connections leave descriptors for all else.
+/// Lowers the limit of connections so that enough descriptors stay free for everything else, and
+/// logs it. `descriptors_max` is the limit of the process; `None` if it is unknown.
 pub(crate) fn fit_connections(
     mut limits: Limits,
     descriptors_max: Option<usize>,
@@ -37,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections took the descriptors that flushes need.
+    /// Regression: connections took the descriptors that flushes need.
     #[test]
     fn connections_leave_descriptors_for_the_store() {
         let lines = Arc::new(Mutex::new(Vec::new()));

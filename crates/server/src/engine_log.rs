@@ -1,5 +1,5 @@
-//! The engine's figures in the log: one line a kind, at an interval of the operator's choice, with
-//! what was added since the line before.
+//! Logs the engine's figures: one line for each kind, at an interval that the operator sets.
+//! Counters are logged as the increase since the line before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::log::Log;
 
 const LOG_THREAD: &str = "pellucid-figures";
 
-/// The lines for the log: one a kind, as far as something happened. Counters are shown as what was
-/// added since `before`.
+/// The lines for the log: one for each kind, without the kinds in which nothing has happened.
+/// Counters are shown as the increase since `before`.
 fn lines(before: &Value, now: &Value, seconds: f64) -> Vec<String> {
     let kinds = [
         ("state", "/state"),
@@ -41,7 +41,7 @@ fn lines(before: &Value, now: &Value, seconds: f64) -> Vec<String> {
     kinds.into_iter().filter_map(line).collect()
 }
 
-/// `now` with every number less that of `before`.
+/// Subtracts from every number in `now` the number at the same place in `before`.
 fn since(before: Option<&Value>, now: &Value) -> Value {
     match now {
         Value::Number(number) => {
@@ -71,11 +71,11 @@ fn has_number(value: &Value) -> bool {
     }
 }
 
-/// The target of the events that are the engine's figures, each a JSON document.
+/// The `tracing` target of the engine's figures. Each event is a JSON document.
 pub const ENGINE_TARGET: &str = "pellucid::engine";
 
-/// Starts a thread that writes the engine's figures to the log every `interval`, from the first on;
-/// none if the store has no such figures.
+/// Starts a thread that logs the engine's figures every `interval`. The first lines come after one
+/// interval. Returns `None` if the store has no such figures.
 pub(crate) fn log_engine(
     store: Arc<dyn Store>,
     log: Log,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_shows_what_was_added_and_no_line_what_was_not() {
+    fn lines_show_increases_and_kinds_without_one_have_no_line() {
         let stats = EngineStats::default();
         let before = document(&stats);
         assert_eq!(lines(&before, &before, 30.0).len(), 1, "the state alone");

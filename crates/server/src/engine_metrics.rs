@@ -1,5 +1,5 @@
-//! The engine's part of `/metrics`: its figures that have a metric of their own, and families of
-//! several, by the places that they have in the document of its page.
+//! The engine's part of `/metrics`. A figure has either a metric of its own or shares a family with
+//! others; its path in the document of `/_admin/engine` decides which, and gives the labels.
 
 use pellucid_embedded::{EngineStats, Metric};
 
@@ -10,7 +10,8 @@ pub(crate) struct Family {
     pub(crate) samples: Vec<(String, f64)>,
 }
 
-/// All families. By the name of one, nanoseconds become seconds.
+/// All families. Values of families whose names end with `_seconds_total` are converted from
+/// nanoseconds.
 pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
     stats.each(|shown| {
@@ -27,7 +28,7 @@ pub(crate) fn families(stats: &EngineStats) -> Vec<Family> {
     families
 }
 
-/// The metric that all figures of a kind share.
+/// The metric that all figures with paths of this form share; `None` if they are not shown.
 fn shared(path: &[&str]) -> Option<Metric> {
     let (name, help) = match *path {
         ["state", "memory", _, "used_bytes"] => {
@@ -54,7 +55,7 @@ fn shared(path: &[&str]) -> Option<Metric> {
     Some(Metric { name, help })
 }
 
-/// The labels of a figure.
+/// The labels of the figure with this path.
 fn labels(path: &[&str]) -> String {
     match *path {
         ["state", "memory", share, _] => format!("share=\"{share}\""),

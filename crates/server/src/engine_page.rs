@@ -1,16 +1,16 @@
 //! The engine's account of itself: `GET /_admin/engine`.
 //!
-//! It is a document (schema `pellucid.engine.v1`, docs/engine-account.md), which the log shows,
-//! too. Its parts `reads`, `writes` and `background` hold counters only, numbers that grow from the
-//! opening of the store on; `state` holds what is now.
+//! It is a JSON document (schema `pellucid.engine.v1`, docs/engine-account.md); the log shows parts
+//! of it, too. `reads`, `writes` and `background` hold only counters, which start at zero when the
+//! store is opened; `state` holds the present state.
 
 use pellucid_embedded::{EngineStats, Job, SAMPLED_EVERY};
 use serde_json::{Map, Value, json};
 
-/// The name of the document's form.
+/// The name of the document's schema.
 pub(crate) const SCHEMA: &str = "pellucid.engine.v1";
 
-/// The document of `GET /_admin/engine`, which programs with an embedded engine may show, too.
+/// The document of `GET /_admin/engine`. Programs that embed the engine can show it, too.
 #[must_use]
 pub fn document(stats: &EngineStats) -> Value {
     let mut root = Map::new();
@@ -29,7 +29,8 @@ pub fn document(stats: &EngineStats) -> Value {
     root.into()
 }
 
-/// Puts `value` at `path` within `object`. Levels are a list, of which each says its number.
+/// Puts `value` at `path` within `object`. A number in the path is the number of a level: levels
+/// become an array of objects, each with its number in `level` or `from_level`.
 fn put(object: &mut Map<String, Value>, path: &str, value: Value) {
     let Some((name, rest)) = path.split_once('/') else {
         object.insert(path.to_owned(), value);

@@ -1,26 +1,26 @@
 //! Exposure of a server beyond its machine.
 //!
-//! On loopback, and at the file of a Unix socket, everybody who can connect has a login on this
-//! machine. Beyond it, a server without
-//! TLS shows passwords and data to whoever is on the way, and one without accounts belongs to
-//! whoever finds it: both have to be asked for in so many words.
+//! On loopback and on a Unix socket, everybody who can connect has a login on this machine. On
+//! other addresses, a server without TLS shows passwords and data to everybody on the network path,
+//! and a server without accounts obeys everybody who finds it. An operator has to accept each of
+//! these risks explicitly.
 
 use pellucid_http::ListenAddress;
 
-/// The dangers of a listener beyond loopback that an operator accepts.
+/// The risks of listening beyond loopback that an operator accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exposure {
-    /// It does not encrypt.
+    /// The server may listen without TLS.
     pub without_tls: bool,
-    /// It asks nobody for credentials.
+    /// The server may listen without asking for credentials.
     pub without_accounts: bool,
 }
 
 impl Exposure {
-    /// Checks that a server may listen on all of `addresses`. A Unix socket is this machine's.
+    /// Checks that a server may listen on all of `addresses`. A Unix socket counts as local.
     ///
     /// # Errors
-    /// If it may not: the text says the remedies.
+    /// If it may not; the text names the remedies.
     pub(crate) fn check(
         self,
         addresses: &[ListenAddress],
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_loopback_each_danger_has_to_be_accepted_by_itself() {
+    fn beyond_loopback_each_risk_has_to_be_accepted() {
         let beyond = ["unix:here", "127.0.0.1:1", "0.0.0.0:80"];
         let beyond = beyond.map(|address| address.parse().unwrap());
         let accepted = |without_tls, without_accounts| Exposure { without_tls, without_accounts };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn on_loopback_nothing_has_to_be_said() {
+    fn on_loopback_nothing_has_to_be_accepted() {
         let local =
             ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/x"];
         let local = local.map(|address| address.parse().unwrap());

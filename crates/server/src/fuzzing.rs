@@ -1,5 +1,5 @@
-//! The decoders of what clients send, for fuzzers: any bytes must be refused or decoded, without a
-//! panic. It is no part of the interface and may change any day.
+//! Decoders of client input, for fuzzers: they must decode or refuse any bytes without a panic.
+//! This module is no part of the public interface and may change at any time.
 
 use std::borrow::Cow;
 
@@ -22,19 +22,19 @@ pub fn query_parameter(query: &str, name: &str) -> Result<Option<Vec<u8>>, Strin
 /// A row of the table of routes.
 #[derive(Clone, Debug)]
 pub struct RouteView {
-    /// The methods.
+    /// The methods of the row.
     pub methods: Vec<&'static str>,
-    /// The path: `{name}` stands for any segment, `*` at the end for any number.
+    /// The path: `{name}` stands for any segment, `*` at the end for any number of segments.
     pub path: String,
-    /// The parameter that has to be given.
+    /// The parameter that a request must have for this row.
     pub parameter: Option<&'static str>,
     /// The right that is needed, such as `collection:read`.
     pub need: String,
-    /// `/_db/NAME` may stand before the path.
+    /// True for rows of the document API, whose path may follow `/_db/NAME`.
     pub is_of_documents: bool,
 }
 
-/// The table of routes.
+/// All rows of the table of routes, in their order.
 #[must_use]
 pub fn routes() -> Vec<RouteView> {
     let view = |route: &crate::routes::Route| RouteView {
@@ -47,7 +47,7 @@ pub fn routes() -> Vec<RouteView> {
     crate::routes::all().map(view).collect()
 }
 
-/// The right that a request needs by its route, or what there is no route for.
+/// The right that a request needs; for a request without a route it is `account`.
 #[must_use]
 pub fn need_of(method: &str, path: &str, query: Option<&str>) -> String {
     crate::routes::Target::of(method, path, query).route.need.to_string()

@@ -1,4 +1,5 @@
-//! A thread for work that would hold up an event loop: adding up the account, writing metrics.
+//! The helper thread: makes pages that would block an event loop for too long, such as the account
+//! and the metrics.
 
 use std::io;
 use std::sync::Arc;
@@ -11,18 +12,19 @@ use pellucid_thread::{Job, run_contained, start_job};
 use crate::answer::{Answer, Handling, Later, Made};
 use crate::reply::{Failure, Reply};
 
-/// Pages that may wait. They are for people and scrapers, so few are many.
+/// The limit of pages that wait. Only people and metrics scrapers ask for pages, so a small number
+/// is enough.
 const PAGES_MAX: usize = 32;
 
 static PAGES: Job = Job::new("pages");
 
-/// A page that is to be made, and the request for it.
+/// A page that waits to be made, and the completer of its request.
 struct Page {
     make: Box<dyn FnOnce() -> Reply + Send>,
     completer: Completer<Later>,
 }
 
-/// Has the helper thread make pages; it ends with the last of these handles.
+/// A handle of the helper thread. The thread ends when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Helper {
     pages: SyncSender<Page>,
@@ -41,7 +43,7 @@ impl Helper {
         Ok(Helper { pages })
     }
 
-    /// A page that the thread makes soon; it is refused if too many wait.
+    /// An answer whose reply the helper thread makes with `make`; 503 if too many pages wait.
     pub(crate) fn page(&self, make: impl FnOnce() -> Reply + Send + 'static) -> Answer {
         let pages = self.pages.clone();
         Answer::pending(move |completer| {
@@ -57,19 +59,19 @@ impl Helper {
     }
 }
 
-/// Work that has a thread of its own, and is done once at a time.
+/// A lock for work on a thread of its own that may run only once at a time.
 #[derive(Clone, Default)]
 pub(crate) struct OneAtATime(Arc<AtomicBool>);
 
 impl OneAtATime {
-    /// The reservation of it, if it is free.
+    /// Reserves the work; `None` if it runs already.
     pub(crate) fn take(&self) -> Option<Reservation> {
         let was_taken = self.0.swap(true, Ordering::AcqRel);
         (!was_taken).then(|| Reservation(Arc::clone(&self.0)))
     }
 }
 
-/// Given back when it goes.
+/// A reservation of [`OneAtATime`], released when it is dropped.
 pub(crate) struct Reservation(Arc<AtomicBool>);
 
 impl Drop for Reservation {
@@ -78,10 +80,10 @@ impl Drop for Reservation {
     }
 }
 
-/// A page that a thread of its own makes, as it takes long.
+/// An answer whose reply a new thread makes with `make`, for work that takes long.
 ///
 /// # Errors
-/// If the thread cannot be started.
+/// [`Failure::Busy`] if the thread cannot be started.
 pub(crate) fn page_on_thread(
     name: &'static str,
     job: &'static Job,
@@ -98,7 +100,7 @@ pub(crate) fn page_on_thread(
         Failure::Busy(format!("a thread for this could not be started: {error}").into())
     })?;
     Ok(Answer::pending(move |completer| {
-        // The thread waits for it.
+        // This cannot fail: the thread waits for the completer.
         let _ = hand_over.send(completer);
     }))
 }

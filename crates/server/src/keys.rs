@@ -1,6 +1,6 @@
-//! Keys as they may be shown: by a hash whose seed is this process's own, so that two slow requests
-//! for one key are seen to be for one key, and nobody learns which. Keys themselves are remembered,
-//! some of them and for a while, only where the operator asks for them.
+//! Keys in the form in which pages may show them: a hash with a random seed of this process. The
+//! hash shows that two slow requests were for the same key, but not which key it was. Keys
+//! themselves are remembered only if the operator asks for it, and then only the recent ones.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,19 +9,20 @@ use std::sync::PoisonError;
 use pellucid_thread::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Keys that are remembered; when there are as many, those not asked for since are forgotten.
+/// The limit of remembered keys, in two generations; when the newer one is full, the older one is
+/// forgotten.
 const KEYS_KEPT: usize = 1 << 16;
-/// Bytes of a key that are remembered.
+/// The limit of remembered bytes of one key; the rest is cut off.
 const KEY_BYTES_KEPT: usize = 128;
 
 /// Keys by their hashes.
 type Known = HashMap<u64, Box<[u8]>>;
 
-/// The keys that were asked for, as far as they may be shown.
+/// The hash function for keys, and the remembered keys if they may be shown.
 pub(crate) struct Keys {
     seed: u64,
-    /// The keys that were asked for, by their hashes, the newer half first; nothing unless they
-    /// may be shown.
+    /// The remembered keys by their hashes, the newer generation first; `None` if keys must not be
+    /// shown.
     known: Option<Mutex<[Known; 2]>>,
 }
 
@@ -31,12 +32,13 @@ impl Keys {
         Keys { seed, known: are_shown.then(|| Mutex::new([Known::new(), Known::new()])) }
     }
 
-    /// Keys, and other texts of users, may be shown.
+    /// Returns true if pages may show keys and other texts of users.
     pub(crate) fn are_shown(&self) -> bool {
         self.known.is_some()
     }
 
-    /// The hash of a key; never zero, which stands for no key.
+    /// Returns the hash of a key, and remembers the key if keys may be shown. The hash is never
+    /// zero, because zero means no key.
     #[inline]
     pub(crate) fn note(&self, key: &[u8]) -> u64 {
         let hash = xxh3_64_with_seed(key, self.seed).max(1);
@@ -52,7 +54,7 @@ impl Keys {
         hash
     }
 
-    /// The key with this hash, as text, if it may be shown and is remembered.
+    /// The key with this hash as text, if keys may be shown and this one is remembered.
     pub(crate) fn text(&self, hash: u64) -> Option<String> {
         let known = self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         let key = known.iter().find_map(|half| half.get(&hash))?;
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_keys_and_their_lengths_are_bounded() {
         let keys = Keys::new(true);
         for number in 0..3 * KEYS_KEPT as u64 {
             keys.note(&number.to_be_bytes());

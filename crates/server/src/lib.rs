@@ -1,9 +1,10 @@
-//! The APIs of Pellucid on the transport and the store, and the server that runs them.
+//! The server of Pellucid: its APIs, on top of the transport and the store.
 //!
-//! [`start`] opens the store, then listens: whoever can connect can be served. The entity API is in
-//! `entities`, the server's own pages in `admin`, the document API in `documents`, the other nodes
-//! of a cluster in `cluster`. Their handlers take requests and return values (`answer`, `reply`);
-//! the `service` of each event loop finds them in the table of `routes`, and writes the replies.
+//! [`start`] opens the store before it listens, so that a client that can connect can be served.
+//! The entity API is in `entities`, the document API in `documents`, the server's own pages in
+//! `admin`, and the communication with other nodes of a cluster in `cluster`. Their handlers take
+//! requests and return values (`answer`, `reply`). Each event loop has a `service`, which finds the
+//! handler in the table of `routes` and writes the reply.
 
 #![forbid(unsafe_code)]
 

@@ -22,14 +22,14 @@ impl Log {
         Log { dispatch: None }
     }
 
-    /// A log of its own, which hands the text of each event to `write`.
+    /// A separate log that passes the text of each event to `write`.
     #[must_use]
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
         Log { dispatch: Some(Dispatch::new(Lines { write })) }
     }
 
-    /// Has the events that `emit` makes go to this log. They are `tracing`'s macros there, so that
-    /// an event can have fields.
+    /// Sends the events that `emit` creates to this log. `emit` calls the macros of `tracing`, so
+    /// that an event can have fields.
     pub fn with(&self, emit: impl FnOnce()) {
         match &self.dispatch {
             Some(dispatch) => dispatcher::with_default(dispatch, emit),
@@ -37,23 +37,23 @@ impl Log {
         }
     }
 
-    /// Something failed that should not have.
+    /// Logs a failure that should not happen, at level `ERROR`.
     pub fn error(&self, text: &str) {
         self.with(|| tracing::error!(target: TARGET, "{text}"));
     }
 
-    /// Something that an operator may have to do something about.
+    /// Logs an event that may need action by the operator, at level `WARN`.
     pub fn write(&self, text: &str) {
         self.with(|| tracing::warn!(target: TARGET, "{text}"));
     }
 
-    /// Something that is good to know.
+    /// Logs a normal event, at level `INFO`.
     pub fn info(&self, text: &str) {
         self.with(|| tracing::info!(target: TARGET, "{text}"));
     }
 }
 
-/// Something that fails again and again, and is told once for as long as it fails alike.
+/// A failure that may repeat. It is logged again only if its text has changed.
 #[derive(Default)]
 pub(crate) struct Trouble(String);
 
@@ -66,7 +66,7 @@ impl Trouble {
     }
 }
 
-/// Takes the text of events, and nothing else.
+/// A subscriber that takes the text of events and ignores spans.
 struct Lines<W> {
     write: W,
 }
@@ -77,7 +77,7 @@ impl<W: Fn(&str) + Send + Sync + 'static> Subscriber for Lines<W> {
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        // Spans are not told apart, since nothing is told of them.
+        // One id is enough for all spans, since they are ignored.
         Id::from_u64(1)
     }
 
@@ -96,7 +96,7 @@ impl<W: Fn(&str) + Send + Sync + 'static> Subscriber for Lines<W> {
     fn exit(&self, _: &Id) {}
 }
 
-/// An event as one line: its message, and its fields behind it.
+/// An event as one line: the message, followed by the fields.
 #[derive(Default)]
 struct Line {
     message: String,

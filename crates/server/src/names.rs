@@ -1,4 +1,4 @@
-//! Names: of the kinds of requests in the account, and of the entity API's table.
+//! Names of operations, outcomes and parts in the account, and of the entity API's table.
 
 use pellucid_account::{Names, Part};
 use pellucid_cluster::FORWARD_PARTS;
@@ -8,7 +8,7 @@ use pellucid_store::Store;
 /// The name of the table behind the entity API.
 pub(crate) const ENTITIES: &str = "entities";
 
-/// Defines kinds, numbered from zero on, and the list of their names.
+/// Defines an enum, numbered from zero, and the list of its variants' names.
 macro_rules! named {
     ($(#[$about:meta])* $kind:ident, $names:ident {
         $($(#[$each_about:meta])* $each:ident = $name:literal,)*
@@ -46,7 +46,7 @@ named! {
         Import = "import",
         /// A query, or a question about one.
         Query = "query",
-        /// A further batch of a query's result.
+        /// A request for a further batch of a query's result.
         Cursor = "cursor",
         /// Databases, collections and indexes.
         Catalogue = "catalogue",
@@ -54,13 +54,13 @@ named! {
         Access = "access",
         /// The document API's pages about the server, and refusals of what it lacks.
         About = "about",
-        /// Requests for keys of other nodes of a cluster, as their entry nodes see them.
+        /// Requests for keys that another node owns, as the entry node accounts for them.
         EntityGetForwarded = "entity_get_forwarded",
         EntityHeadForwarded = "entity_head_forwarded",
         EntityPutForwarded = "entity_put_forwarded",
         EntityDeleteForwarded = "entity_delete_forwarded",
         EntityBatchForwarded = "entity_batch_forwarded",
-        /// Requests that other nodes forward, as the owner sees them.
+        /// Requests that an entry node has forwarded, as the owner accounts for them.
         PeerGet = "peer_get",
         PeerHead = "peer_head",
         PeerPut = "peer_put",
@@ -68,7 +68,8 @@ named! {
         PeerBatch = "peer_batch",
         PeerRange = "peer_range",
         EntityMultiGet = "entity_multi_get",
-        /// The writes of entities or of a collection in their order: as long as the client follows.
+        /// A stream of the writes of entities or of a collection; it lasts as long as the client
+        /// follows.
         Changes = "changes",
     }
 }
@@ -80,17 +81,17 @@ named! {
         Missing = "missing",
         NotModified = "not_modified",
         PreconditionFailed = "precondition_failed",
-        /// The client's fault: any other status from 400 on.
+        /// A fault of the client: any other status from 400 to 499.
         Rejected = "rejected",
-        /// Ours: a status from 500 on.
+        /// A fault of the server: any other status from 500 on.
         Failed = "failed",
-        /// Refused because too much was under way.
+        /// Refused because too much work was in progress.
         Overloaded = "overloaded",
         /// The client was gone before it had its response.
         ClientGone = "client_gone",
-        /// The server has cut the connection, or the stream, before the response was out.
+        /// The server closed the connection, or reset the stream, before the response was sent.
         Cut = "cut",
-        /// The request did not come in, or its response did not get out, within its time.
+        /// The request was not received, or its response not sent, within its time limit.
         TimedOut = "timed_out",
     }
 }
@@ -118,20 +119,21 @@ pub(crate) const NAMES: Names = Names {
     ],
 };
 
-/// The names of a server on this store.
+/// The names of the account of a server on this store.
 pub(crate) fn names_for(store: &dyn Store) -> Names {
     Names { parts: store.properties().part_names, ..NAMES }
 }
 
-/// Reading the text of a query, or finding that it was read before.
+/// Parsing a query, or finding its earlier parse.
 pub(crate) const QUERY_PARSE: Part = Part::new(2);
-/// Planning a query, or finding a plan that serves.
+/// Planning a query, or finding a cached plan that fits.
 pub(crate) const QUERY_PLAN: Part = Part::new(3);
-/// Running a query: reads and writes. The store's own parts of it are told with slow queries, and
-/// with those that ask for their profile.
+/// Running a query, with its reads and writes. The store's parts of that time are shown only for
+/// slow queries and for queries that ask for their profile.
 pub(crate) const QUERY_RUN: Part = Part::new(5);
 
-/// The parts of `execute` of queries, in the slots of those of the store that they have not.
+/// The parts of the phase `execute` of queries. Their own parts take the slots of store parts that
+/// queries do not have.
 const QUERY_PARTS: [&str; 8] = [
     "stall",
     "writer_wait",
@@ -144,7 +146,7 @@ const QUERY_PARTS: [&str; 8] = [
 ];
 
 impl Outcome {
-    /// The outcome that a status stands for.
+    /// The outcome of a request that was answered with `status`.
     pub(crate) fn of_status(status: u16) -> Outcome {
         match status {
             304 => Outcome::NotModified,
@@ -164,7 +166,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a request whose response did not get out.
+    /// The outcome of a request whose response was not sent completely.
     pub(crate) fn of_ending(ending: Ending) -> Outcome {
         match ending {
             Ending::ClientGone => Outcome::ClientGone,

@@ -1,4 +1,4 @@
-//! The server's view of its own requests, for its pages, its log and its metrics.
+//! The records that the server keeps of its own requests, for its pages, its log and its metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +11,7 @@ use crate::follow::Traced;
 use crate::keys::Keys;
 use crate::log::Log;
 
-/// See the module.
+/// The account, the slow and traced requests, and the log, shared by all threads of the server.
 pub(crate) struct Observer {
     pub(crate) account: Account,
     pub(crate) keys: Arc<Keys>,
@@ -23,7 +23,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Slow requests, and of traced ones those exported and those lost.
+    /// The numbers of slow requests, of exported traced requests, and of lost traced requests.
     pub(crate) fn followed_figures(&self) -> [u64; 3] {
         let followed = &self.followed;
         let lost = followed.export_lost.load(Relaxed) + self.traced.forgotten();
@@ -34,9 +34,9 @@ impl Observer {
 /// Counters of followed requests.
 #[derive(Default)]
 pub(crate) struct FollowFigures {
-    /// Requests whose spans a collector has taken.
+    /// Requests whose spans the collector has accepted.
     pub(crate) exported: AtomicU64,
-    /// Requests whose spans are lost: no room in the queue, or no answer from the collector.
+    /// Requests whose spans were lost: the queue was full, or the collector did not accept them.
     pub(crate) export_lost: AtomicU64,
     /// Slow requests.
     pub(crate) slow: AtomicU64,

@@ -1,4 +1,4 @@
-//! Lines of the log for requests that a panic ended.
+//! Log lines of requests that ended with a panic.
 
 use pellucid_account::{PHASES, RequestFacts, Timeline};
 use pellucid_thread::Panicked;
@@ -6,7 +6,8 @@ use pellucid_thread::Panicked;
 use crate::log::Log;
 use crate::names::NAMES;
 
-/// Logs the request's account so far, and the panic with its stack, as far as it is known here.
+/// Logs the phases of the request so far and the panic with its stack. `panicked` is `None` if the
+/// panic happened on another thread, which has printed the stack itself.
 pub(crate) fn log_panic(
     log: &Log,
     panicked: Option<&Panicked>,

@@ -4,24 +4,25 @@ use std::path::Path;
 
 use pellucid_thread::{RunAccount, RunTimes};
 
-/// The beginning of the names of threads that answer requests.
+/// The prefix of the names of event loop threads.
 const EVENT_LOOP: &str = "pellucid-loop";
 
-/// Figures of this process; zero where the system does not tell.
+/// Figures of this process; zero if the system does not provide a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessFigures {
-    /// User and system time so far.
+    /// The user and system time since the start of the process.
     pub cpu_seconds: f64,
     /// Resident memory, mapped files included.
     pub resident_bytes: u64,
-    /// Resident memory that is not of files.
+    /// Resident memory without mapped files.
     pub anonymous_bytes: u64,
-    /// The event loops: `waited_ns` is the time for which others had the processors.
+    /// The sums over all event loops; `waited_ns` is the time in which they could run but had no
+    /// processor.
     pub loops: RunTimes,
 }
 
 impl ProcessFigures {
-    /// The figures now.
+    /// Reads the present figures.
     #[must_use]
     pub fn now() -> ProcessFigures {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -34,12 +35,13 @@ impl ProcessFigures {
     }
 }
 
-/// The times of the event loops of this process.
+/// The summed times of the event loops of this process.
 pub(crate) fn loop_times() -> RunTimes {
     times_of_loops(Path::new("/proc/self/task"))
 }
 
-/// The times of the event loops among the threads whose accounts are in a folder.
+/// The summed times of the event loops among the threads in the folder `tasks`, which has the form
+/// of `/proc/self/task`.
 fn times_of_loops(tasks: &Path) -> RunTimes {
     let mut sum = RunTimes::default();
     for task in std::fs::read_dir(tasks).into_iter().flatten().flatten() {
@@ -60,14 +62,14 @@ fn kilobytes(status: &str, name: &str) -> u64 {
 }
 
 fn cpu_seconds() -> f64 {
-    // The first two fields of schedstat would do, were they not the main thread's alone.
+    // Not from schedstat, which counts the main thread alone.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program may hold spaces; what follows its closing parenthesis does not.
+    // The program's name may contain spaces; the fields behind its closing parenthesis do not.
     let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let field = |index: usize| {
         after_name.split_whitespace().nth(index).and_then(|text| text.parse::<f64>().ok())
     };
-    // Linux counts these in hundredths of a second on every architecture that it shows them to.
+    // Linux shows these times to programs in hundredths of a second on every architecture.
     (field(11).unwrap_or(0.0) + field(12).unwrap_or(0.0)) / 100.0
 }
 

@@ -1,4 +1,4 @@
-//! The parameters behind the `?`, percent-decoded.
+//! The parameters of a URL's query (the text after `?`), percent-decoded.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,15 @@ const NAME_SHOWN_MAX: usize = 64;
 /// empty if it has no `=`. A `+` is a plus sign.
 ///
 /// # Errors
-/// If the parameter occurs twice, or its encoding is malformed: the text says which.
+/// If the parameter occurs twice or its encoding is malformed; the text says which of the two.
 pub(crate) fn parameter<'q>(
     query: Option<&'q str>,
     name: &str,
 ) -> Result<Option<Cow<'q, [u8]>>, String> {
     let Some(query) = query else { return Ok(None) };
     if !query.bytes().any(|byte| byte == b'&') {
-        // One parameter, as most requests have, needs no search that is made for long texts.
+        // Most requests have one parameter: a plain loop over its few bytes is faster than a
+        // general text search.
         let end = query.bytes().position(|byte| byte == b'=').unwrap_or(query.len());
         if &query[..end] != name || query.is_empty() {
             return Ok(None);
@@ -42,18 +43,18 @@ fn decoded<'q>(name: &str, value: &'q str) -> Result<Cow<'q, [u8]>, String> {
     percent_decode(value).ok_or_else(not_encoded)
 }
 
-/// The value of the only parameter, still percent-encoded, if it is called `name`. Most requests
-/// have one, and nothing is to be looked for behind it.
+/// The value of the only parameter, still percent-encoded, if its name is `name`. This is the fast
+/// path for most requests, which have one parameter.
 #[inline]
 pub(crate) fn only_parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
     let value = query?.strip_prefix(name)?.strip_prefix('=')?;
     (!value.bytes().any(|byte| byte == b'&')).then_some(value)
 }
 
-/// Refuses parameters that nobody would look at: a misspelt one would be taken for none.
+/// Refuses unknown parameters: without this check, a misspelt one would be ignored silently.
 ///
 /// # Errors
-/// If there is one that is not `known`; the text names it.
+/// If a parameter is not in `known`; the text names it.
 pub(crate) fn check_parameters(query: Option<&str>, known: &[&str]) -> Result<(), String> {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     let mut names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
@@ -70,7 +71,7 @@ pub(crate) fn check_parameters(query: Option<&str>, known: &[&str]) -> Result<()
     }
 }
 
-/// As [`parameter`], for one that has to be text.
+/// As [`parameter`], for a parameter that must be UTF-8.
 pub(crate) fn text_parameter<'q>(
     query: Option<&'q str>,
     name: &str,
@@ -93,7 +94,7 @@ pub(crate) fn number_parameter(query: Option<&str>, name: &str) -> Result<Option
     text_parameter(query, name)?.map(|text| text.parse().map_err(not_number)).transpose()
 }
 
-/// As [`parameter`], for one that is true or false; without a value it is true.
+/// As [`parameter`], for a flag: false if it is absent, true if it has no value.
 pub(crate) fn flag_parameter(query: Option<&str>, name: &str) -> Result<bool, String> {
     match text_parameter(query, name)?.as_deref() {
         None | Some("false" | "0") => Ok(false),
@@ -102,11 +103,11 @@ pub(crate) fn flag_parameter(query: Option<&str>, name: &str) -> Result<bool, St
     }
 }
 
-/// The meaning of a word of ArangoDB's for a flag; `undefined` and `null`, as arangojs sends them,
-/// are none.
+/// The value of a flag in the spelling that ArangoDB accepts. `undefined` and `null`, which the
+/// driver arangojs sends, mean that the flag is not set (`None`).
 ///
 /// # Errors
-/// If it is another word.
+/// If ArangoDB has no such word.
 pub(crate) fn flag_of_word(word: &str) -> Result<Option<bool>, ()> {
     let is_one_of = |words: &[&str]| words.iter().any(|other| word.eq_ignore_ascii_case(other));
     match word {
@@ -117,6 +118,7 @@ pub(crate) fn flag_of_word(word: &str) -> Result<Option<bool>, ()> {
     }
 }
 
+/// Decodes `text`; `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
     let bytes = text.as_bytes();
     if !bytes.contains(&b'%') {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_parameter_is_found_as_others_are() {
+    fn only_parameter_agrees_with_parameter() {
         for query in ["id=7", "id=", "id=a%20b", "id", "idx=1", "x=1&id=2", "id=1&id=2", "", "="] {
             let only =
                 only_parameter(Some(query), "id").map(|value| percent_decode(value).unwrap());
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_named() {
+    fn a_malformed_parameter_is_named() {
         for query in ["id=%", "id=%4", "id=%zz", "id=1&id=2"] {
             assert!(id(query).unwrap_err().contains("`id`"), "{query}");
         }

@@ -1,6 +1,6 @@
-//! Replies: values that handlers return, whichever API and thread they belong to.
+//! Replies: the values that handlers of all APIs and threads return.
 //!
-//! The service writes them ([`Reply::write`]): no handler sees the transport's response.
+//! The service writes them ([`Reply::write`]), so that no handler uses the transport's response.
 
 use std::borrow::Cow;
 
@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::log::Log;
 use crate::timing::add_server_timing;
 
-/// A body up to this size is copied behind its headers; a larger one is streamed from where it
-/// lies, so that a connection never holds it.
+/// The largest body that is copied into the output behind its headers. A larger one is streamed
+/// from where it lies, so that the connection never holds a copy of it.
 pub(crate) const INLINE_BODY_BYTES_MAX: usize = READ_BYTES_MAX;
 
 pub(crate) const JSON: &str = "application/json";
@@ -24,14 +24,15 @@ const BYTES: &str = "application/octet-stream";
 /// A complete reply.
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// The media type; lines have theirs, and empty bodies none.
+    /// The media type of bytes; the transport sets that of [`Body::Line`], and empty bodies have
+    /// none.
     pub(crate) content_type: Option<&'static str>,
     pub(crate) version: Option<Version>,
     pub(crate) headers: Vec<(&'static str, Cow<'static, str>)>,
     pub(crate) body: Body,
     /// The memory of the body, if it was taken from a budget.
     pub(crate) memory: Option<Share>,
-    /// Settings of replies to ArangoDB's drivers.
+    /// The settings of a reply to an ArangoDB driver.
     pub(crate) driver: Option<Driver>,
 }
 
@@ -40,40 +41,40 @@ pub(crate) struct Reply {
 pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) written_at_ms: Option<u64>,
-    /// The coding of the representation that the client has.
+    /// The coding of the representation that the client has, which becomes part of the `ETag`.
     pub(crate) coding: Option<Coding>,
 }
 
-/// Headers and coding that ArangoDB's drivers expect.
+/// Settings of the headers and the compression that ArangoDB's drivers expect.
 #[derive(Clone, Copy)]
 pub(crate) struct Driver {
-    /// The wait for a worker, where the account does not tell it.
+    /// The wait for a worker, used if accounting is off.
     pub(crate) queued_ns: u64,
-    /// The size from which bodies are compressed, in place of the server's limit.
+    /// The size from which bodies are compressed, instead of the server's usual one.
     pub(crate) compressed_from_bytes: usize,
 }
 
 /// The body of a reply.
-// With a tag of one word it is copied whole; see `pellucid_store::Value`.
+// A tag of one word lets the compiler copy the value as a whole; see `pellucid_store::Value`.
 #[repr(u64)]
 pub(crate) enum Body {
-    /// None, by the definition of the status (101, 304).
+    /// No body, because the status (101, 304) does not allow one.
     None,
-    /// A line of text, without its end.
+    /// A line of text, without its line break.
     Line(Cow<'static, str>),
-    /// Bytes: the reply's own, or the store's where they lie.
+    /// Bytes: owned by the reply, or read from where the store keeps them.
     Value(Value),
-    /// The length of the body, in reply to a HEAD.
+    /// The length of the body that a GET would have, in reply to a HEAD.
     Length(u64),
-    /// Pieces, of this length together if it is known.
+    /// Pieces from a source, with their total length if it is known.
     Stream(Box<dyn BodySource + Send>, Option<u64>),
 }
 
-/// The verdict of the conditions on a read.
+/// The outcome of the conditions of a read, such as `If-None-Match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Proceed,
-    /// The client has it, in this coding.
+    /// The client has this version already, in this coding.
     NotModified(Option<Coding>),
     PreconditionFailed,
 }
@@ -107,7 +108,7 @@ impl Reply {
         reply
     }
 
-    /// The reply to a read of an entry, up to its body.
+    /// The reply to a read of an entry, without the body.
     fn to_read(head: Option<&Head>, verdict: Verdict) -> Reply {
         let (status, content_type) = match (verdict, head) {
             (Verdict::PreconditionFailed, _) => (412, None),
@@ -126,27 +127,27 @@ impl Reply {
         reply
     }
 
-    /// A line of text.
+    /// A reply with a line of text.
     pub(crate) fn line(status: u16, line: impl Into<Cow<'static, str>>) -> Reply {
         Reply::new(status, None, Body::Line(line.into()))
     }
 
-    /// Bytes of a media type.
+    /// A reply with bytes of a media type.
     pub(crate) fn bytes(status: u16, content_type: &'static str, body: Vec<u8>) -> Reply {
         Reply::new(status, Some(content_type), Body::Value(Value::Owned(body)))
     }
 
-    /// Encoded JSON.
+    /// A reply with JSON that is encoded already.
     pub(crate) fn json(status: u16, body: Vec<u8>) -> Reply {
         Reply::bytes(status, JSON, body)
     }
 
-    /// A value of JSON.
+    /// A reply with a JSON value.
     pub(crate) fn value(status: u16, value: &serde_json::Value) -> Reply {
         Reply::json(status, value.to_string().into_bytes())
     }
 
-    /// A body that is brought piece by piece.
+    /// A reply whose body `source` gives piece by piece; its length is unknown.
     pub(crate) fn streamed(
         content_type: &'static str,
         source: impl BodySource + Send + 'static,
@@ -154,7 +155,7 @@ impl Reply {
         Reply::new(200, Some(content_type), Body::Stream(Box::new(source), None))
     }
 
-    /// Service unavailable, for a second.
+    /// The status 503 with a line, and the advice to retry after a second.
     pub(crate) fn busy(line: impl Into<Cow<'static, str>>) -> Reply {
         Reply::line(503, line).with_header("Retry-After", "1")
     }
@@ -168,8 +169,8 @@ impl Reply {
         self
     }
 
-    /// Writes it, with the account so far if the client asked for that. A body that was copied
-    /// stays here, so that its memory can be used again.
+    /// Writes the reply to `response`, with the header `Server-Timing` if the client asked for it.
+    /// A body that was copied stays in the reply, so that the caller can reuse its memory.
     pub(crate) fn write(&mut self, response: &mut Response<'_>, timeline: &Timeline) -> Handled {
         response.status(self.status);
         if let Some(Version { sequence, written_at_ms, coding }) = self.version {
@@ -232,9 +233,9 @@ impl Version {
 
 impl Driver {
     fn write(self, response: &mut Response<'_>, timeline: &Timeline) {
-        // Drivers offer codings that their users never asked for.
+        // Drivers accept codings although their users never asked for compression.
         response.compress_from(self.compressed_from_bytes);
-        // As the account has it, with the wait behind other requests of the connection.
+        // The timeline's phase also covers the wait behind other requests of the connection.
         let queued_ns = match timeline.is_on() {
             true => timeline.clock().nanoseconds(timeline.phase_ticks(Phase::Queue)),
             false => self.queued_ns,
@@ -249,7 +250,7 @@ impl Driver {
     }
 }
 
-/// A kind of write, by which it is replied to.
+/// A kind of write; it decides the form of the reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteReply {
     Put,
@@ -273,7 +274,7 @@ impl WriteReply {
     }
 }
 
-/// A large body on its way.
+/// A large body that is being streamed.
 struct Sending {
     value: Value,
     sent: usize,
@@ -282,7 +283,7 @@ struct Sending {
 
 impl BodySource for Sending {
     fn held_bytes(&self) -> usize {
-        // A share is counted by its budget.
+        // Memory that was taken from a budget is counted there already.
         if self.memory.is_some() { 0 } else { self.value.held_bytes() }
     }
 
@@ -301,13 +302,13 @@ impl BodySource for Sending {
 pub(crate) enum Failure {
     /// The request is refused with this status, for the reason in the line.
     Refused(u16, Cow<'static, str>),
-    /// Too much is under way: it may be sent again in a second.
+    /// Too much work is in progress; the client may retry after a second.
     Busy(Cow<'static, str>),
     Store(StoreError),
 }
 
 impl Failure {
-    /// The reply. The log has failures of the server.
+    /// The reply to the client. Failures of the server (status 500 and above) are logged.
     pub(crate) fn into_reply(self, log: &Log) -> Reply {
         let error = match self {
             Failure::Refused(415, line) => {
@@ -338,7 +339,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// The status of an error of the store.
+/// The HTTP status for an error of the store.
 pub(crate) fn status_of(error: &StoreError) -> u16 {
     match error {
         StoreError::Unacceptable(_) => 400,

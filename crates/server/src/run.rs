@@ -1,4 +1,4 @@
-//! Puts the server together, and takes it apart again.
+//! Starts and stops the server: options, store, handlers, listeners and threads.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,42 +50,44 @@ use crate::routes::DOCUMENTS_BYTES_MAX;
 use crate::server_error::ServerError;
 use crate::service::Api;
 
-/// The table behind the entity API, for who copies it.
+/// The table behind the entity API, for programs that copy it.
 pub const ENTITIES_TABLE: CopiedTable<'static> = CopiedTable { name: ENTITIES, part_of: None };
 
-/// The table behind the document API, likewise.
+/// The table behind the document API, for programs that copy it.
 pub const DOCUMENTS_TABLE: CopiedTable<'static> =
     CopiedTable { name: TABLE, part_of: Some(part_of) };
 
-/// Room for bodies that are coming in: for one of the largest, and some beside it.
+/// Memory for request bodies that are being received: one body of the largest size, and some
+/// smaller ones beside it.
 const BODY_BYTES_IN_FLIGHT_DEFAULT: usize = DOCUMENTS_BYTES_MAX + (192 << 20);
 
-/// Room for requests that wait: for a full queue of calls, which has an answer of its own that
-/// drivers understand, and for all that run or stream beside it.
+/// The limit of requests in flight. It is above the queue of document calls, because a full queue
+/// gives a reply of its own that drivers understand; the rest is for requests that run or stream
+/// meanwhile.
 const REQUESTS_IN_FLIGHT_DEFAULT: usize = 2 * QUEUED_CALLS_MAX;
 
-/// Bytes of the newest journal segments that are kept for those who follow the changes: one of the
-/// usual size.
+/// Bytes of the newest journal segments that are kept for followers of the changes: one segment of
+/// the default size.
 const KEPT_CHANGES_DEFAULT_BYTES: u64 = 64 << 20;
 
-/// The time that a stop waits, once requests in flight were cut, for threads that were told to end.
+/// The time that a stop waits for its threads to end, after requests in flight were cut.
 const END_WAIT: Duration = Duration::from_secs(2);
 
-/// The time that a stop which has waited in vain for threads waits for the store to close.
+/// The time that a stop waits for the store to close if some threads did not end.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
-/// The pause before a store is tried again whose copies are not to be reached at the start.
+/// The pause between two attempts to start on a replicated store that cannot reach enough copies.
 const COPIES_PAUSE: Duration = Duration::from_secs(2);
 
-/// The time that a stop waits for requests in flight over a store of several copies: what has not
-/// answered by then waits for copies that are not to be reached. With [`END_WAIT`] and
-/// [`COPIES_CLOSE_WAIT`] it is 5 s.
+/// The time that a stop waits for requests in flight if the store is replicated: a request that has
+/// no answer by then waits for copies that cannot be reached. Together with [`END_WAIT`] and
+/// [`COPIES_CLOSE_WAIT`] this makes 5 s.
 const COPIES_STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// The time that a stop waits for such a store to take the notes of its end.
+/// The time that a stop waits for a replicated store to record that this server has ended.
 const COPIES_CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// The store below.
+/// The kind of store that the server runs on.
 #[derive(Clone, Debug)]
 pub enum StoreKind {
     /// The engine of this process, in the folder of [`ServerOptions::data`].
@@ -101,50 +103,52 @@ pub enum StoreKind {
 /// The settings of an operator.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The folder of the embedded store, and of what the server keeps for itself.
+    /// The folder of the embedded store and of the server's own files, such as the accounts.
     pub data: PathBuf,
-    /// The store below.
+    /// The kind of store to open.
     pub store: StoreKind,
-    /// The addresses to listen on; port 0 for any that is free.
+    /// The addresses to listen on; port 0 means any free port.
     pub listen: Vec<ListenAddress>,
-    /// The mode of the files of Unix sockets.
+    /// The file mode of Unix sockets.
     pub socket_mode: u32,
-    /// The files of certificate and key, both in PEM, if TLS is to be spoken, over TCP.
+    /// The PEM files of certificate and key; with them, TCP listeners speak TLS.
     pub tls: Option<TlsFiles>,
-    /// The acknowledgement of writes that do not ask for one themselves.
+    /// The acknowledgement of writes that do not choose one themselves.
     pub acknowledgement: Acknowledgement,
-    /// Event loops.
+    /// The number of event loops.
     pub threads: usize,
-    /// The need of requests for credentials.
+    /// The rule whether requests need credentials.
     pub authentication: Authentication,
-    /// The secret for web tokens, if not the one that the store keeps.
+    /// The secret that signs web tokens; without it, the one in the account file is used.
     pub jwt_secret: Option<Secret>,
-    /// Further files with secrets, whose modes are looked at.
+    /// Further files with secrets; a warning is logged if other users may read them.
     pub secret_files: Vec<PathBuf>,
-    /// The dangers of a listener beyond loopback that are accepted.
+    /// The risks of listening beyond loopback that the operator accepts.
     pub exposure: Exposure,
-    /// Names by which this server is asked, beside addresses and this machine's name.
+    /// Host names that requests may name, beside the listen addresses and this machine's names.
     pub allowed_hosts: Vec<String>,
-    /// Origins of other sites whose pages may ask.
+    /// Origins of other sites whose pages may send requests.
     pub allowed_origins: Vec<String>,
-    /// The extent of accounting.
+    /// The level of detail of the account.
     pub accounting: Accounting,
     /// Limits of the transport.
     pub limits: Limits,
-    /// Requests that take longer get a line in the log; zero for none.
+    /// The duration from which a request is logged as slow; zero logs none.
     pub slow_request: Duration,
-    /// The collector of the spans of traced requests.
+    /// The collector to which the spans of traced requests are exported.
     pub export: Option<Export>,
-    /// The share of requests that are traced though their callers do not trace them, if spans go
-    /// anywhere.
+    /// The share of requests, from 0 to 1, that the server traces although the caller does not. It
+    /// has no effect without `export`.
     pub trace_share: f64,
-    /// Bytes that a batch may have.
+    /// The longest body of a batch, in bytes.
     pub batch_bytes_max: usize,
-    /// The time between two logs of the engine's figures, a line of each kind; zero for never.
+    /// The interval at which the engine's figures are logged, one line of each kind; zero logs
+    /// none.
     pub engine_log: Duration,
-    /// Has `/_admin/slow` show keys themselves beside their hashes.
+    /// Shows keys in `/_admin/slow`, beside their hashes.
     pub show_keys: bool,
-    /// Samples of each busy thread's processor time per second, always; zero for none.
+    /// The rate of the CPU profiler that always runs: samples per second of each busy thread's
+    /// processor time; zero turns it off.
     pub profile_hertz: u32,
     /// Bytes of memory that all requests may take together: their bodies, the rows of queries,
     /// results that wait for their readers, and answers on their way.
@@ -153,11 +157,11 @@ pub struct ServerOptions {
     pub documents: DocumentSettings,
     /// Settings of the embedded store.
     pub embedded: EmbeddedOptions,
-    /// The cluster that it is a node of.
+    /// The cluster that this server is a node of, if any.
     pub cluster: Option<ClusterOptions>,
 }
 
-/// The files behind TLS. They are read again when they change.
+/// The files of certificate and key for TLS. The server reads them again when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// The chain of certificates, the server's own first.
@@ -167,7 +171,8 @@ pub struct TlsFiles {
 }
 
 impl ServerOptions {
-    /// The defaults, for a store in `data`: one event loop per core, loopback only.
+    /// The defaults for a store in the folder `data`: one event loop per core, listening on
+    /// loopback only.
     #[must_use]
     pub fn new(data: PathBuf) -> ServerOptions {
         let mut limits =
@@ -207,7 +212,7 @@ impl ServerOptions {
     }
 }
 
-/// A server that serves.
+/// A running server. Call [`RunningServer::stop`] to end it.
 pub struct RunningServer {
     server: Server<Later>,
     observer: Arc<Observer>,
@@ -224,10 +229,10 @@ pub struct RunningServer {
     stop: Duration,
 }
 
-/// Opens the store and serves.
+/// Opens the store and starts the server.
 ///
 /// # Errors
-/// See [`ServerError`]; nothing runs then.
+/// See [`ServerError`]. After an error nothing keeps running.
 pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerError> {
     let open = |options: &ServerOptions| {
         Ok(match &options.store {
@@ -256,7 +261,7 @@ pub fn start(options: ServerOptions, log: Log) -> Result<RunningServer, ServerEr
     start_with(open, options, log)
 }
 
-/// As [`start`], on a store that is open.
+/// As [`start`], on a store that is already open.
 ///
 /// # Errors
 /// As [`start`].
@@ -268,7 +273,8 @@ pub fn start_on(
     start_with(|_| Ok(store), options, log)
 }
 
-/// Opens the store once nothing else stands in the way, so that a refusal leaves nothing behind.
+/// Checks the options and reads certificates and accounts, then calls `open` and serves. The store
+/// is opened after all checks, so that a refusal leaves no new store behind.
 fn start_with(
     open: impl FnOnce(&ServerOptions) -> Result<Arc<dyn Store>, ServerError>,
     mut options: ServerOptions,
@@ -297,7 +303,7 @@ fn start_with(
     serve(&await_copies(&store, &accounts, &options, &log)?, certificates, options)
 }
 
-/// The parts over a store of several copies, once enough of them are to be reached.
+/// Makes the parts on a replicated store. Waits until the store can reach enough copies.
 fn await_copies(
     store: &Arc<dyn Store>,
     accounts: &Arc<Accounts>,
@@ -323,7 +329,7 @@ fn await_copies(
     }
 }
 
-/// Checks that a node may be part of a cluster on these terms.
+/// Checks that a server with these listeners, TLS and accounts may be a node of `cluster`.
 fn check_cluster(
     cluster: &ClusterOptions,
     listen: &[ListenAddress],
@@ -352,7 +358,7 @@ fn check_cluster(
     Ok(())
 }
 
-/// The parts that all event loops serve from.
+/// The parts that all event loops share.
 struct Parts {
     gate: Arc<Gate>,
     entities: Arc<EntityApi>,
@@ -432,7 +438,7 @@ impl Parts {
         })
     }
 
-    /// The service of one event loop.
+    /// Makes the service of one event loop; `gauge` has the transport's counts.
     fn service(&self, gauge: ServerGauge) -> Api {
         let seed = || SeededRandom::new(SystemRandom.next_u64());
         let (entities, observer) = (Arc::clone(&self.entities), Arc::clone(&self.observer));
@@ -464,7 +470,7 @@ impl Parts {
     }
 }
 
-/// The sites whose pages may ask.
+/// The hosts and origins that requests may name.
 fn sites_of(options: &ServerOptions) -> Sites {
     let node = options.cluster.as_ref().and_then(|cluster| cluster.node.as_ref());
     let names = machine_names()
@@ -474,7 +480,7 @@ fn sites_of(options: &ServerOptions) -> Sites {
     Sites::new(&options.listen, options.tls.is_some(), names, &options.allowed_origins)
 }
 
-/// Opens the sockets that are listened on.
+/// Opens the listening sockets.
 fn open_listeners(options: &ServerOptions) -> Result<Vec<Listener>, ServerError> {
     let open = |address: &ListenAddress| {
         let opened = Listener::open(address, options.socket_mode);
@@ -483,7 +489,7 @@ fn open_listeners(options: &ServerOptions) -> Result<Vec<Listener>, ServerError>
     options.listen.iter().map(open).collect()
 }
 
-/// Listens, and starts the event loops and the threads beside them.
+/// Opens the listeners, then starts the background threads and the event loops.
 fn serve(
     parts: &Parts,
     certificates: Option<Arc<Certificates>>,
@@ -511,7 +517,7 @@ fn serve(
     let engine_log = engine_log.transpose().map_err(ServerError::Run)?.flatten();
     let watch = certificates.map(|given| CertificateWatch::start(given, observer.log.clone()));
     let certificates = watch.transpose().map_err(ServerError::Run)?;
-    // Last, as nothing may be served if anything else does not start.
+    // Event loops start last: nothing may be served if another part fails to start.
     let account = &observer.account;
     let server = Server::start(endpoint, account, options.threads, |gauge| parts.service(gauge));
     let server = match server {
@@ -539,7 +545,7 @@ fn serve(
     })
 }
 
-/// Opens what the document API serves from.
+/// Opens the documents of the store and starts the document API on them.
 fn open_documents(
     store: &Arc<dyn Store>,
     accounts: &Arc<Accounts>,
@@ -555,7 +561,7 @@ fn open_documents(
     api.map(Arc::new).map_err(ServerError::Run)
 }
 
-/// The name of this server for others on the same store.
+/// The name by which other servers on the same store know this one.
 fn name_of(options: &ServerOptions) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let listen: Vec<String> = options.listen.iter().map(ToString::to_string).collect();
@@ -564,19 +570,19 @@ fn name_of(options: &ServerOptions) -> String {
 }
 
 impl RunningServer {
-    /// The addresses that it listens on, in the order in which they were given.
+    /// The addresses that the server listens on, in the order of [`ServerOptions::listen`].
     #[must_use]
     pub fn addresses(&self) -> &[ListenAddress] {
         self.server.addresses()
     }
 
-    /// The first of them that is one of TCP.
+    /// The first TCP address that the server listens on.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.addresses().iter().find_map(ListenAddress::tcp)
     }
 
-    /// The URLs of its root, one for each address.
+    /// The root URLs of the server, one for each address.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
@@ -587,27 +593,27 @@ impl RunningServer {
         self.addresses().iter().map(url).collect()
     }
 
-    /// Reads the certificate again, if there is one; the log says what came of it.
+    /// Reads the certificate again, if there is one, and logs the outcome.
     pub fn reload_certificate(&self) {
         if let Some(certificates) = &self.certificates {
             certificates.reload();
         }
     }
 
-    /// Its account.
+    /// The account of all requests of this server.
     #[must_use]
     pub fn account(&self) -> Account {
         self.observer.account.clone()
     }
 
-    /// The store's own figures as names and values, those of `/metrics`.
+    /// The store's own figures as pairs of name and value, as `/metrics` shows them.
     #[must_use]
     pub fn store_figures(&self) -> Vec<(&'static str, u64)> {
         self.entities.store.figures()
     }
 
-    /// The number of keys of the entity API in this server's own store. They are counted one by
-    /// one.
+    /// Counts the keys of the default entity table in this server's own store. It scans the whole
+    /// table.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -625,13 +631,13 @@ impl RunningServer {
         count().map_err(|error| ServerError::Store(self.data.clone(), error))
     }
 
-    /// Ends it cleanly: requests in flight finish, and what was acknowledged is on disk. Waits for
-    /// no thread longer than the limit for a stop and 2 s.
+    /// Stops the server cleanly: requests in flight finish, and all acknowledged writes are on
+    /// disk. Waits for threads no longer than the limit for a stop (`Limits::stop`) plus 2 s.
     ///
     /// # Errors
-    /// [`ServerError::Stuck`] if threads did not end in time: the store is closed all the same, and
-    /// the process should end. Otherwise if an event loop had failed, or the store could not be
-    /// closed.
+    /// [`ServerError::Stuck`] if threads did not end in time: the store is closed nevertheless, if
+    /// it can be, and the process should end. Another error if an event loop has failed, or the
+    /// store could not be closed.
     pub fn stop(self) -> Result<(), ServerError> {
         let closing = Closing {
             documents: Arc::clone(&self.documents),
@@ -654,17 +660,17 @@ impl RunningServer {
         }
     }
 
-    /// Ends all threads.
+    /// Stops the event loops and all other threads, and waits for them.
     fn end(self) -> Result<(), ServerError> {
-        // Streams that follow have no end of their own.
+        // Streams that follow the changes would never end by themselves.
         self.changes.stop();
         let served = self.server.stop().map_err(ServerError::Run);
         self.observer.account.stop();
-        // Nobody waits for their answers any more.
+        // No client waits for the answers of document calls any more.
         self.documents.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
         if let Some(drain) = self.drain {
-            // The drain does nothing that could panic; if it does, its message is out.
+            // The drain should not panic; if it did, the panic message has been printed already.
             let _ = drain.join();
         }
         self.follower.finish(&self.observer);
@@ -672,9 +678,9 @@ impl RunningServer {
     }
 }
 
-/// Runs something on a thread of its own; nothing comes back if that takes longer than `wait`.
-/// Where the system starts no thread it runs here, however long it takes: a stop that is left out
-/// would cut off requests in flight, and leave the store open.
+/// Calls `run` on a thread of its own and returns its result, or `None` if that takes longer than
+/// `wait`. If the system cannot start a thread, `run` runs here, however long it takes: without it,
+/// a stop would cut off requests in flight and leave the store open.
 fn run_within<T: Send + 'static>(
     name: &str,
     wait: Duration,
@@ -685,7 +691,7 @@ fn run_within<T: Send + 'static>(
     let take = |run: &Mutex<Option<_>>| run.lock().unwrap_or_else(PoisonError::into_inner).take();
     let taken = Arc::clone(&run);
     let work = move || {
-        // Nobody listens any more if it took too long.
+        // After `wait`, nobody receives the result any more.
         take(&taken).map(|run| sender.send(run()))
     };
     match std::thread::Builder::new().name(name.to_owned()).spawn(work) {
@@ -694,7 +700,7 @@ fn run_within<T: Send + 'static>(
     }
 }
 
-/// The end of the store.
+/// The parts that are needed to close the store after the threads have ended.
 struct Closing {
     documents: Arc<DocumentApi>,
     store: Arc<dyn Store>,
@@ -702,19 +708,19 @@ struct Closing {
 }
 
 impl Closing {
-    /// Closes the store.
+    /// Closes the documents and then the store.
     fn close(self) -> Result<(), ServerError> {
         self.documents.close();
         self.store.close().map_err(|error| ServerError::Store(self.data, error))
     }
 
-    /// Closes the store on another thread; nothing if that takes longer than this.
+    /// Closes the store on another thread; `None` if that takes longer than `wait`.
     fn close_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
         run_within("pellucid-close", wait, || self.close())
     }
 
-    /// Closes the store although threads are at work that do not end, and says which. They find
-    /// the store closed, if they ever look.
+    /// Closes the store although some threads have not ended, and logs which. If such a thread
+    /// uses the store later, it finds it closed. Always returns [`ServerError::Stuck`].
     fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
         let calls = self.documents.calls().describe();
         let stuck = match &calls[..] {
@@ -745,22 +751,19 @@ mod tests {
 
     use super::*;
 
-    /// The end of the server was dropped with the thread that there was no room for.
+    /// Regression: the work that stops a server was dropped if no thread could be started for it.
     #[test]
-    fn what_ends_a_server_runs_without_a_thread_of_its_own() {
-        crate::alone::run(
-            "run::tests::what_ends_a_server_runs_without_a_thread_of_its_own",
-            || {
-                let wait = Duration::from_secs(60);
-                let name = || std::thread::current().name().map(str::to_owned);
-                let limit = getrlimit(Resource::As);
-                setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
-                let is_done = run_within("other", wait, || true);
-                let spawned = std::thread::Builder::new().spawn(|| ());
-                setrlimit(Resource::As, limit).unwrap();
-                assert_eq!((is_done, spawned.is_err()), (Some(true), true));
-                assert_eq!(run_within("other", wait, name), Some(Some("other".to_owned())));
-            },
-        );
+    fn work_runs_here_if_no_thread_can_be_started() {
+        crate::alone::run("run::tests::work_runs_here_if_no_thread_can_be_started", || {
+            let wait = Duration::from_secs(60);
+            let name = || std::thread::current().name().map(str::to_owned);
+            let limit = getrlimit(Resource::As);
+            setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
+            let is_done = run_within("other", wait, || true);
+            let spawned = std::thread::Builder::new().spawn(|| ());
+            setrlimit(Resource::As, limit).unwrap();
+            assert_eq!((is_done, spawned.is_err()), (Some(true), true));
+            assert_eq!(run_within("other", wait, name), Some(Some("other".to_owned())));
+        });
     }
 }

@@ -12,31 +12,31 @@ use crate::access::AccessError;
 pub enum ServerError {
     /// The store could not be opened.
     Store(PathBuf, pellucid_store::StoreError),
-    /// The ring of these nodes cannot be used.
+    /// The Cassandra or ScyllaDB ring of these nodes cannot be used.
     Ring(String, pellucid_store::StoreError),
-    /// The address could not be listened on.
+    /// The server could not listen on the address.
     Listen(ListenAddress, std::io::Error),
     /// The certificate cannot be used.
     Certificate(CertificateError),
-    /// It may not listen there on these terms.
+    /// The server would be exposed beyond this machine without TLS or accounts.
     Exposed(String),
     /// The accounts could not be read.
     Access(AccessError),
-    /// It may not be part of its cluster.
+    /// The server cannot be a node of its cluster.
     Cluster(String),
-    /// It was to stop, and threads did not end within the time for that. The store is closed.
+    /// Threads did not end within the time for a stop. The text says whether the store is closed.
     Stuck(String),
     /// A thread could not be started, or an event loop failed.
     Run(std::io::Error),
 }
 
-/// The cure of too few descriptors.
+/// The remedy if the process has too few descriptors.
 const DESCRIPTORS_CURE: &str = "raise the limit of descriptors (ulimit -n, LimitNOFILE=)";
 
-/// The cure of a thread that the system does not start.
+/// The remedy if the system cannot start a thread.
 const THREADS_CURE: &str =
     "let the process have more threads and memory (ulimit -u, ulimit -v, TasksMax=, MemoryMax=)";
-/// The cure of files that may not become so large.
+/// The remedy if a file has reached the size limit of the process.
 const FILE_SIZE_CURE: &str = "raise the limit of the size of files (ulimit -f, LimitFSIZE=)";
 
 fn is_scarce(error: &std::io::Error) -> bool {
@@ -61,12 +61,12 @@ fn listen_cure(address: &ListenAddress, error: &std::io::Error) -> &'static str 
     }
 }
 
-/// The cure of a limit of the process, if the text has the system's error number for it.
+/// The remedy for a limit of the process, if `text` contains the system's error number for it.
 fn cure_in(text: &str) -> Option<&'static str> {
     let code = text.split("(os error ").skip(1).filter_map(|rest| rest.split_once(')'));
     let mut codes = code.filter_map(|(code, _)| code.parse().ok());
     codes.find_map(|code| match std::io::Error::from_raw_os_error(code).kind() {
-        // Of a socket or a lock it says something else.
+        // Of a socket or a lock, `WouldBlock` does not mean a limit.
         std::io::ErrorKind::WouldBlock if text.contains("thread") => Some(THREADS_CURE),
         std::io::ErrorKind::FileTooLarge => Some(FILE_SIZE_CURE),
         _ => pellucid_io::is_out_of_descriptors(code).then_some(DESCRIPTORS_CURE),
@@ -117,10 +117,10 @@ impl std::error::Error for ServerError {}
 mod tests {
     use super::*;
 
-    /// Which file is the first that cannot be opened depends on the descriptors that the process
-    /// was given; all but the store's came without a cure.
+    /// Regression: only errors of the store named the remedy. Which file is the first that cannot
+    /// be opened depends on the number of descriptors, so every kind of error needs it.
     #[test]
-    fn a_lack_has_its_cure_wherever_it_was_met() {
+    fn an_error_of_a_process_limit_names_the_remedy() {
         let error = || std::io::Error::from_raw_os_error(24);
         for error in [
             ServerError::Run(error()),

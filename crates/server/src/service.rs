@@ -1,12 +1,12 @@
-//! The APIs on the transport: finds the handler of a request, and writes the reply.
+//! The service of an event loop: finds the handler of a request, calls it, and writes the reply.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
-    Admission, Applicant, Ending, Handled, Head, LinkTurn, Refusal, Request, Response, Service,
-    Ticket,
+    Admission, Applicant, Ending, Handled, Head, LinkEvent, LinkTurn, Refusal, Request, Response,
+    Service, Ticket,
 };
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::Value;
@@ -33,13 +33,13 @@ use crate::timing::{end_execution, route, wants_timing};
 
 static EMPTYING: Job = Job::new("empty_table");
 
-/// Bytes that the body of a request may have that needs none.
+/// The longest body of a request that needs none, in bytes.
 const OTHER_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// The header that tells a caller the span of his request (W3C Trace Context, level 2).
+/// The response header with the span of the request (W3C Trace Context, level 2).
 const TRACE_RESPONSE: &str = "traceresponse";
 
-/// The line of a path that is not there: those that are.
+/// The reply to a request for an unknown path: the list of known paths.
 static KNOWN_PATHS: LazyLock<String> = LazyLock::new(|| {
     let mut paths = Vec::new();
     for route in routes::described() {
@@ -82,9 +82,11 @@ impl Service for Api {
 
     fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
         let admission = self.gate.admit(head, applicant);
-        // One that waits to be told has not sent its body.
+        // A client that sent `Expect: 100-continue` has not sent its body yet, so the head alone
+        // can save it the transfer.
         let refusal = match &admission {
-            // Without the right, the head is not judged: it would tell which tables exist.
+            // Without the right, the head is not checked: the refusal would reveal which tables
+            // exist.
             Admission::Granted(_) if head.expects_continue && self.gate.lets_in(head) => {
                 self.refuse_by_head(head)
             }
@@ -144,8 +146,8 @@ impl Service for Api {
         self.peers.begin(turn)
     }
 
-    fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
-        self.peers.ready(link, turn);
+    fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Later>) {
+        self.peers.ready(event, turn);
     }
 
     fn has_to_settle(&self) -> bool {
@@ -188,7 +190,8 @@ impl Service for Api {
 }
 
 impl Api {
-    /// Judges by its head a request to the entities whose body is not here yet.
+    /// Checks a request whose body has not been sent yet, and returns the refusal if the head
+    /// alone shows that it would be refused.
     fn refuse_by_head(&self, head: &Head<'_, '_>) -> Option<Refusal> {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body: &[] };
@@ -209,14 +212,15 @@ impl Api {
             _ => Ok(()),
         };
         match judged {
-            // Whether a table is there is told to those alone who may use it.
+            // The handler decides about a missing table, after all rights have been checked.
             Err(Failure::Refused(404, _)) => None,
             Err(Failure::Refused(status, line)) => Some(by_head(status, &line, None)),
             _ => None,
         }
     }
 
-    /// Answers a request that the gate has judged. One for an entity goes to the node that has it.
+    /// Answers a request about which the gate has decided. A request for one entity is forwarded to
+    /// the node that owns the key.
     fn answer(
         &mut self,
         judged: Judged,
@@ -242,7 +246,7 @@ impl Api {
         self.entities.call(operation, &named, request, exchange.timeline)
     }
 
-    /// Calls the handler of a route to anything but one entity.
+    /// Calls the handler of a route, except for those of one entity.
     fn dispatch(
         &mut self,
         target: &mut Target<'_>,
@@ -298,7 +302,8 @@ impl Api {
         let query = ranges::parse(request.query)?;
         let store = self.entities.store_of(request)?;
         if query.is_of_cluster && self.peers.cluster().is_some() {
-            // A node keeps one copy of its keys, so that there is no other number to wait for.
+            // The store chosen by `ack` and `from` is not needed: a node of a cluster keeps one
+            // copy of its keys.
             let table = self.entities.tables.named_in(request.query)?;
             return self.peers.range(query, table, request, exchange.ticket());
         }
@@ -321,7 +326,7 @@ impl Api {
         self.entities.multi_get(KeyList { keys, clock }, store, request, exchange)
     }
 
-    /// Lists the tables that the caller may read, makes one, or empties it.
+    /// Lists the tables that the caller may read, creates a table, or empties it.
     fn tables(&self, target: &Target<'_>, request: &Request<'_>) -> Handling {
         let tables = &self.entities.tables;
         let may = |name: &str, right| self.caller.may(Scope::Table(name), right);
@@ -346,7 +351,7 @@ impl Api {
             return Err(Failure::Busy(line.into()));
         };
         page_on_thread("pellucid-empty", &EMPTYING, move || {
-            // Its end frees the reservation before the reply.
+            // The reservation is released when this closure ends, before the reply is sent.
             let _reservation = reservation;
             let removed = entities.tables.empty(table)?;
             Ok(Reply::value(200, &json!({ "removed": removed })))
@@ -384,7 +389,8 @@ impl Api {
         }
     }
 
-    /// Writes the reply of an answer that has it, and accounts for it.
+    /// Writes the reply of an answer and sets its outcome in the account. For an answer that comes
+    /// later, it begins the work instead.
     fn finish(
         &mut self,
         answer: Handling,
@@ -409,25 +415,26 @@ impl Api {
         handled
     }
 
-    /// It is a cluster, where a route that needs documents is refused.
+    /// Returns true if the route needs documents and the server is a node of a cluster, which has
+    /// none.
     fn lacks_documents(&self, route: &Route) -> bool {
         route.needs_documents && self.peers.cluster().is_some()
     }
 }
 
-/// The refusal of a request by its head.
+/// The transport's refusal of a request by its head.
 fn by_head(status: u16, line: &str, allow: Option<Methods>) -> Refusal {
     let allow = allow.map(|methods| methods.to_string().into());
     Refusal::ByHead { status, line: line.into(), allow }
 }
 
-/// The refusal of a method, with those that there are.
+/// The refusal of a method, with the allowed ones in `Allow`.
 fn method_not_allowed(allowed: Methods) -> Reply {
     let reply = Reply::line(405, OTHER_METHODS);
     reply.with_header("Allow", allowed.to_string())
 }
 
-/// The refusal of a call that needs documents, on a cluster.
+/// The refusal of a call that needs documents, on a node of a cluster.
 fn no_documents() -> Reply {
     let message = "documents are not there on a sharded cluster: this server was started with \
                    --cluster, which has the entity API alone";

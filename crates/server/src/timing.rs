@@ -1,4 +1,5 @@
-//! The account of one request on its own response: the `Server-Timing` header.
+//! The timeline of a request on its own response: the headers `Server-Timing` and
+//! `Pellucid-Clock`.
 
 use pellucid_account::{Names, PHASES, Part, Phase, Stamp, Timeline, TransportPart};
 use pellucid_clock::SharedReading;
@@ -7,7 +8,8 @@ use pellucid_thread::set_operation;
 
 use crate::names::{NAMES, Operation, Outcome};
 
-/// Notes the operation of a request, and takes the stamps of a handler that runs at once.
+/// Sets the operation of a request, and takes the stamps `routed` and `started` at the same time,
+/// for a handler that runs on the event loop.
 pub(crate) fn route<L>(exchange: &mut Exchange<'_, L>, operation: Operation) {
     exchange.facts.operation = operation as u8;
     exchange.timeline.set_operation(operation as u8);
@@ -17,28 +19,28 @@ pub(crate) fn route<L>(exchange: &mut Exchange<'_, L>, operation: Operation) {
     exchange.timeline.stamp_at(Stamp::Started, at);
 }
 
-/// Takes the stamp `executed` unless the store's answer has taken it.
+/// Takes the stamp `executed`, unless the store has taken it already.
 pub(crate) fn end_execution(timeline: &mut Timeline) {
     if timeline.taken(Stamp::Executed).is_none() {
         timeline.stamp(Stamp::Executed);
     }
 }
 
-/// The request asks for its account: `Prefer: timing` (RFC 7240).
+/// Returns true if the client asks for the timeline of its request: `Prefer: timing` (RFC 7240).
 pub(crate) fn wants_timing(request: &Request<'_>) -> bool {
     request.headers.iter().any(|header| header.name.len() == 6)
         && request.header_has("prefer", "timing")
 }
 
-/// Adds, if the client asked for it, the phases that are over, in milliseconds with decimals down
-/// to the microsecond, each followed by its parts (`decrypt` behind `receive`, the store's behind
-/// `execute`), and `unaccounted` last. The phase `write` and the rest of `encode`, with `encrypt`
-/// and `compress` in them, come after the header is written, and so are not in it: they are in the
-/// account.
+/// Adds the header `Server-Timing`, if the client asked for it. It has the phases so far in
+/// milliseconds, with three decimals. Each phase is followed by its parts: `decrypt` behind
+/// `receive`, the store's parts behind `execute`. `total` and `unaccounted` come last. The phase
+/// `write` and the rest of `encode` (with their parts `encrypt` and `compress`) are missing,
+/// because they happen after the header is written; the account has them.
 ///
-/// A second header, `Pellucid-Clock`, says when the request arrived, on a clock that a client on
-/// the same machine reads as well: with it the phases have their place between sending and
-/// receiving.
+/// A second header, `Pellucid-Clock`, has the time at which the request arrived, on a clock that a
+/// client on the same machine can read, too. With it the client can place the phases between its
+/// own sending and receiving.
 pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline) {
     if !timeline.is_wanted || !timeline.is_on() {
         return;
@@ -73,7 +75,7 @@ pub(crate) fn add_server_timing(response: &mut Response<'_>, timeline: &Timeline
     }
 }
 
-/// Parts that did not occur are left out.
+/// Writes a part, unless it did not occur.
 fn write_part(out: &mut Vec<u8>, name: &str, duration_ns: u64) {
     if duration_ns > 0 {
         write_metric(out, name, duration_ns);
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_milliseconds_with_microseconds() {
+    fn durations_are_milliseconds_with_three_decimals() {
         let text = |duration_ns| {
             let mut out = Vec::new();
             write_metric(&mut out, "execute", duration_ns);

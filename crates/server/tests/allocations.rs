@@ -1,6 +1,6 @@
-//! What a request allocates on event loops over HTTP/1.1, answered where it arrived or forwarded to
-//! its owner: nothing. In the study that the cluster follows, the client that forwarded made 80 %
-//! of all allocations.
+//! Event loops allocate nothing for an HTTP/1.1 request, answered locally or forwarded to the key's
+//! owner. In the study that the cluster follows, the forwarding client made 80 % of all
+//! allocations.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -12,20 +12,20 @@ use common::{Client, entity, start_with};
 use counting::{Counting, allocations_of_loops};
 use pellucid_server::Accounting;
 
-/// Requests before counting begins: buffers grow to their size, histograms are made.
+/// Requests before counting begins, in which buffers grow to their size and histograms are created.
 const WARM_UP: u64 = 2_000;
 /// Requests that are counted.
 const COUNTED: u64 = 2_000;
-/// Allocations that event loops may make for all of them together: what grows now and then, such as
-/// memtables.
+/// Allocations that event loops may make for all counted requests together, for data that grows now
+/// and then, such as memtables.
 const ALLOCATIONS_AT_MOST: u64 = COUNTED / 20;
-/// Keys that are asked for in turns.
+/// Number of keys, which the requests name in turns.
 const KEYS: usize = 16;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Writes and reads values of these lengths, and counts what event loops allocate meanwhile.
+/// Writes and reads values of these lengths, and checks the allocations of event loops meanwhile.
 fn allocate_nothing(client: &mut Client, targets: &[String], lengths: &[usize], what: &str) {
     for length in lengths {
         let value = vec![b'v'; *length];
@@ -49,18 +49,18 @@ fn allocate_nothing(client: &mut Client, targets: &[String], lengths: &[usize], 
     }
 }
 
-/// One test for both, as each event loop of the process is counted.
+/// One test for both cases, because the count covers all event loops of the process.
 #[test]
-fn a_request_allocates_nothing_where_it_arrived_nor_on_its_way_to_its_owner() {
+fn local_and_forwarded_requests_allocate_nothing() {
     for accounting in [Accounting::Full, Accounting::Off] {
         let server = start_with(|options| (options.threads, options.accounting) = (1, accounting));
         let targets: Vec<_> = (0..KEYS).map(|key| entity(format!("key-{key}"))).collect();
-        // Longer than what lies in the ledger, as long as that may be, and shorter.
+        // Longer than values that the ledger holds, as long as these may be, and shorter.
         let what = format!("accounting {accounting:?}");
         allocate_nothing(&mut server.client(), &targets, &[290, 64, 16], &what);
     }
     let nodes = Nodes::start(2, |_| {});
     let targets = [entity(nodes.key_of(1))];
-    // As long as the study's, and short enough to lie in the ledger.
+    // As long as the study's values, and short enough for the ledger to hold.
     allocate_nothing(&mut nodes.client(0), &targets, &[290, 16], "forwarded");
 }

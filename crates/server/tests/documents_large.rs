@@ -1,5 +1,5 @@
-//! Bodies that come in chunks, whose length nobody says before: they are refused once they are too
-//! long, and what they hold until then is bounded.
+//! Chunked bodies, whose length is not known in advance: they are refused once they are too long,
+//! and the memory that they take until then is bounded.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -10,21 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Answer, Running, start_with};
 
-/// What a client would send: more than any body may have.
+/// Bytes that a client would send: more than any body may have.
 const STREAM_BYTES: usize = (1 << 30) + (1 << 20);
 
-/// What may be on its way when a refusal is: what sockets hold, and what is read to let the client
-/// see the refusal.
+/// Bytes that may be in flight at the time of a refusal: those in the sockets' buffers, and those
+/// that the server reads so that the client sees the refusal.
 const UNDER_WAY_BYTES: usize = 16 << 20;
 
-/// Bytes of this process in memory.
+/// The resident memory of this process, in bytes.
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4_096
 }
 
-/// Sends a body in chunks until it is answered or all is sent; returns the answer, and how much was
-/// sent.
+/// Sends a body in chunks until the answer comes or all is sent. Returns the answer, and the number
+/// of bytes sent.
 fn stream(server: &Running, target: &str) -> (Answer, usize) {
     let head = format!("POST {target} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     let mut client = server.sent(head.as_bytes());
@@ -49,7 +49,8 @@ fn stream(server: &Running, target: &str) -> (Answer, usize) {
     })
 }
 
-/// One of more than a gigabyte, by its limit and by what all bodies may hold together.
+/// The body has more than a gigabyte. It is refused by its own limit, or by that of all bodies
+/// together.
 #[test]
 fn a_stream_that_is_too_long_is_refused_early_and_held_in_bounded_memory() {
     let room = 24 << 20;
@@ -68,7 +69,7 @@ fn a_stream_that_is_too_long_is_refused_early_and_held_in_bounded_memory() {
         let (answer, sent) = stream(&server, target);
         assert_eq!(answer.status, status, "{target}: {}", answer.text());
         assert!(sent < limit + UNDER_WAY_BYTES, "{target}: {sent} bytes were taken");
-        // A buffer that grows is there twice for a moment.
+        // While a buffer grows, two copies of it exist for a moment.
         let more = resident_bytes().saturating_sub(before);
         assert!(more < 2 * limit + UNDER_WAY_BYTES, "{target}: {more} bytes were held");
     }

@@ -1,4 +1,4 @@
-//! What ranges cost in memory. Alone in its process, because it looks at the whole process.
+//! The memory that ranges take. This test is alone in its process, because it measures the process.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -6,11 +6,11 @@ mod common;
 use common::{Client, Running, entity, request, serve};
 use pellucid_server::ProcessFigures;
 
-/// Far above what buffers of eight streams need, far below the data and below two values.
+/// The limit of growth: far above the buffers of eight streams, and far below the data.
 const GROWTH_BYTES_MAX: u64 = 12 << 20;
 
-/// Streams everything to eight readers that take turns, chunk by chunk, and looks at the memory
-/// meanwhile; at the end it is the readers', which hold a chunk each.
+/// Streams all entries to eight readers that take turns, chunk by chunk. Returns the growth of the
+/// process's memory meanwhile, which includes a chunk that each reader holds.
 fn growth_while_streaming(running: &Running, accept: &str, expected_bytes: usize) -> u64 {
     let headers = [("Accept", accept)];
     let all = request("GET", "/v0/entities?start=%00", &headers, b"");
@@ -29,7 +29,7 @@ fn growth_while_streaming(running: &Running, accept: &str, expected_bytes: usize
     most - before
 }
 
-/// A value stands in memory once for every reader if a range appends whole values to its output.
+/// A range that appended whole values to its output would hold a value in memory for every reader.
 #[test]
 fn memory_stays_flat_while_ranges_go_out() {
     let (running, mut client) = serve();

@@ -1,4 +1,4 @@
-//! `/debug/pprof`: profiles of a server under load, as Go's tools and browsers get them.
+//! `/debug/pprof`: profiles of a server under load, read by Go's tools and in browsers' formats.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
@@ -22,7 +22,7 @@ use pellucid_thread::{HOLDERS_ONE_IN, Mutex as Lock, set_holder_sampling};
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
 
-/// Where Go may be, in the order in which it is looked for: the last is where its archive goes.
+/// The programs to try for Go, in this order; the last is where Go's own archive installs it.
 const GO: [&str; 2] = ["go", "/usr/local/go/bin/go"];
 
 /// Tests of this file share the process's profiler, so they take turns.
@@ -32,7 +32,7 @@ fn turn() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Puts and gets until `done` is set; returns how many.
+/// Puts and gets until `done` is set; returns the number of rounds.
 fn load(address: SocketAddr, seed: u64, done: &AtomicBool) -> u64 {
     let mut client = Client::connect(address);
     let (mut count, value) = (0, vec![b'v'; 300]);
@@ -45,7 +45,7 @@ fn load(address: SocketAddr, seed: u64, done: &AtomicBool) -> u64 {
     count
 }
 
-/// Does `work` while two clients put and get.
+/// Runs `work` while two clients put and get.
 fn under_load<T>(running: &Running, work: impl FnOnce() -> T) -> T {
     let (done, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -53,14 +53,14 @@ fn under_load<T>(running: &Running, work: impl FnOnce() -> T) -> T {
             let (done, rounds, address) = (&done, &rounds, running.address);
             scope.spawn(move || rounds.fetch_add(load(address, seed, done), Ordering::Relaxed));
         }
-        // Whatever the work comes to, the clients end with it.
+        // The clients must end even if the work panics.
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         done.store(true, Ordering::Relaxed);
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-/// What `go tool pprof -top` says of the file.
+/// The output of `go tool pprof -top` for the file.
 fn go_top(file: &[u8], name: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("{name}.pb.gz"));
@@ -84,7 +84,7 @@ fn pprof(go: &str, file: &Path, folder: &Path) -> Option<Output> {
 
 type Held<'a> = (&'a Lock<()>, &'a Receiver<PathBuf>);
 
-/// Holds the lock until the thread that is named to it waits, and somewhat longer.
+/// Holds the lock until the thread whose path it receives waits for it, and somewhat longer.
 fn hold((lock, waiter): Held<'_>, held: &Sender<()>) {
     let guard = lock.lock().unwrap();
     held.send(()).unwrap();
@@ -126,9 +126,9 @@ fn wait_for_it_again(lock: &Lock<()>) {
     std::hint::black_box(lock);
 }
 
-/// Has one thread hold a lock by `hold` and this one wait for it by `wait`.
+/// Makes another thread hold a lock by `hold`, and this one wait for it by `wait`.
 fn contend(hold: impl FnOnce(Held<'_>, &Sender<()>) + Send, wait: impl FnOnce(&Lock<()>)) {
-    // Whoever holds a lock is noted by chance only, unless all are.
+    // By default only a random share of holders is noted; here all of them.
     set_holder_sampling(1);
     let lock = Lock::new(());
     let ((about, waiter), (held, is_held)) = (channel(), channel());
@@ -165,7 +165,7 @@ fn go_reads_every_profile() {
         assert!(top.contains("Type: alloc_space") && top.contains("pellucid_"), "{top}");
         let top = go_top(&profile("/debug/pprof/heap"), "heap");
         assert!(top.contains("Type: inuse_space"), "{top}");
-        // An empty profile has its type, too: a wait that there surely was has to be in it.
+        // Even an empty profile has its type, so look for a wait that certainly occurred.
         contend(hold_the_lock, wait_for_the_lock);
         for (name, function) in [("mutex", "hold_the_lock"), ("block", "wait_for_the_lock")] {
             let top = go_top(&profile(&format!("/debug/pprof/{name}")), name);
@@ -175,13 +175,13 @@ fn go_reads_every_profile() {
     set_allocation_sampling(0);
 }
 
-/// True for work that a loop does for the account in the midst of a request, if the thread that
-/// should do it is late: the request's labels are still there.
+/// True for the account's work that an event loop does during a request if the draining thread is
+/// late: such a sample still has the request's labels.
 fn is_of_account(stack: &str) -> bool {
     stack.starts_with("job account;")
 }
 
-/// The sum of folded stacks, and of those of which `is_of` is true.
+/// The sum of the amounts of all folded stacks, and of those that `is_of` accepts.
 fn sums(folded: &str, is_of: impl Fn(&str) -> bool) -> (f64, f64) {
     let amounts = folded.lines().map(|line| {
         let (stack, amount) = line.rsplit_once(' ').unwrap();
@@ -193,19 +193,19 @@ fn sums(folded: &str, is_of: impl Fn(&str) -> bool) -> (f64, f64) {
 }
 
 #[test]
-fn samples_say_what_the_request_did_and_the_past_can_be_asked_for() {
+fn samples_have_operation_and_phase_and_past_ones_can_be_requested() {
     let _turn = turn();
     let running = start();
     under_load(&running, || {
         let mut client = running.client();
         let recorded = client.get("/debug/pprof/profile?seconds=2&hz=499&format=folded");
-        // The clients of this test are threads of the same process, and have no phase.
+        // Samples of this test's clients, which are threads of the same process, have no phase.
         let (all, known) = sums(recorded.text(), |stack| !stack.starts_with("unlabelled"));
         assert!(all > 0.0 && known > 0.0, "{}", recorded.text());
         let of_puts = |stack: &str| stack.starts_with("entity_put ");
         let (_, puts) = sums(recorded.text(), of_puts);
         assert!(puts > 0.1 * known, "{puts} of {known}");
-        // Receiving and parsing come before the operation is known, and have it all the same.
+        // Receiving and parsing precede the knowledge of the operation, but are attributed to it.
         let early = |stack: &str| stack.starts_with("receive;") || stack.starts_with("parse;");
         let (_, nameless) = sums(recorded.text(), early);
         let (_, named) = sums(recorded.text(), |stack| stack.contains(" receive;"));
@@ -230,7 +230,7 @@ fn samples_say_what_the_request_did_and_the_past_can_be_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_had_is_told() {
+fn unavailable_profiles_are_refused_with_a_reason() {
     let _turn = turn();
     let (_running, mut client) = serve_with(|options| options.profile_hertz = 0);
     assert!(client.get("/debug/pprof/").text().contains("/debug/pprof/heap"));
@@ -246,8 +246,8 @@ fn what_cannot_be_had_is_told() {
     assert_eq!(client.call("POST", "/debug/pprof/heap", &[], b"").status, 405);
 }
 
-/// The rates are set while the server runs, within their limits, and a server that was started
-/// without sampling says so.
+/// The rates can be set while the server runs, within their limits. A server that was started
+/// without sampling refuses with a hint.
 #[test]
 fn rates_are_set_while_the_server_runs() {
     let _turn = turn();
@@ -270,7 +270,7 @@ fn rates_are_set_while_the_server_runs() {
     let target = "/debug/pprof/rates?hz=0&bytes=0&wait_ns=10000&holders=8";
     assert_eq!(client.call("PUT", target, &[], b"").status, 200);
     assert_eq!(shown(&mut client).trim(), format!("hz=0\nbytes=0\n{waits}"));
-    // What is asked for is recorded all the same, as long as it is asked for.
+    // A requested profile is recorded nevertheless, for as long as it was requested.
     assert_eq!(client.get("/debug/pprof/profile?seconds=0.2&format=folded").status, 200);
     assert_eq!(client.call("DELETE", "/debug/pprof/rates", &[], b"").status, 405);
     set_allocation_sampling(bytes);
@@ -280,9 +280,10 @@ fn rates_are_set_while_the_server_runs() {
     assert!(answer.status == 409 && answer.text().contains("--profile-hertz"), "{}", answer.text());
 }
 
-/// Allocations and waits have times, too: the minute before an incident can be looked at after it.
+/// Samples of allocations and waits have times, too, so the minute before an incident can be shown
+/// after it.
 #[test]
-fn the_past_of_allocations_can_be_asked_for_and_compared() {
+fn past_allocations_can_be_requested_and_compared() {
     let _turn = turn();
     set_allocation_sampling(SAMPLE_BYTES / 64);
     let running = start();
@@ -290,7 +291,8 @@ fn the_past_of_allocations_can_be_asked_for_and_compared() {
         let mut client = running.client();
         let allocations = client.get("/debug/pprof/allocs?seconds=2&format=html");
         assert!(allocations.text().contains("class=\"flame-heat\""), "a map of when");
-        // Of the clients, which are threads of the same process; PUTs may do without.
+        // These may be of the clients, which are threads of the same process; PUTs may allocate
+        // nothing.
         let past = client.get("/debug/pprof/allocs?from=-2&format=folded");
         assert!(sums(past.text(), |_| true).0 > 0.0, "{}", past.text());
         let past = client.get("/debug/pprof/allocs?from=-2&format=folded&op=entity_put");
@@ -322,14 +324,13 @@ fn unix_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
 }
 
-/// What was before is in the first amount and what is now in the second: both were once asked for
-/// only, and not looked at.
+/// The first amount of a stack is that of before, the second that of now.
 #[test]
-fn a_difference_has_what_was_before_and_what_is_now_apart() {
+fn a_difference_separates_the_amounts_of_before_and_now() {
     let _turn = turn();
     set_allocation_sampling(SAMPLE_BYTES / 64);
     let (_running, mut client) = serve();
-    // Apart by more than the times are rounded to.
+    // The distance is larger than the rounding of the times.
     let border = || {
         let pause = Duration::from_millis(50);
         std::thread::sleep(pause);
@@ -358,7 +359,7 @@ fn a_difference_has_what_was_before_and_what_is_now_apart() {
         ("block", "::wait_for_the_lock", "::wait_for_it_again"),
     ] {
         let ((was, is_no_more), (was_not, is)) = (amounts(kind, former), amounts(kind, latter));
-        // Each held for 30 ms at least.
+        // Each holder held the lock for at least 30 ms.
         assert!(was >= 30e6 && is >= 30e6, "{kind}: {was} before, {is} now");
         assert_eq!((is_no_more, was_not), (0.0, 0.0), "{kind}");
     }
@@ -379,7 +380,7 @@ fn hold_memory() -> Vec<Vec<u8>> {
     held
 }
 
-/// What is in use is noted now and then, so that a leak can be looked for after it was made.
+/// Memory in use is noted periodically, so that a leak can be found afterwards.
 #[test]
 fn memory_in_use_can_be_compared_with_what_it_was() {
     const HELD_BYTES: f64 = 400.0 * 50_000.0;
@@ -390,11 +391,11 @@ fn memory_in_use_can_be_compared_with_what_it_was() {
     let mut client = running.client();
     let mut held_of = |query: &str| {
         let answer = client.get(&format!("/debug/pprof/heap?format=folded{query}")).having(200);
-        // Of two amounts, the last is that of now.
+        // The second of the two amounts is that of now.
         sums(answer.text(), |stack| stack.contains("::hold_memory")).1
     };
     let is_all = |bytes: f64| (0.8..1.2).contains(&(bytes / HELD_BYTES));
-    // The first moment that is known was before it, as the profiler had just begun.
+    // The first note was made before that, when the profiler had just begun.
     for query in ["", "&from=-600", "&seconds=0", "&base=-600"] {
         let bytes = held_of(query);
         assert!(is_all(bytes), "{query}: {bytes}");

@@ -1,8 +1,8 @@
-//! All profilers at ten times their usual rates, for as long as is asked for, on a server that
-//! speaks TLS, flushes and merges: whatever a sample interrupts, nothing crashes and nothing hangs.
+//! All profilers at ten times their usual rates, on a server that speaks TLS, flushes and merges:
+//! whatever code a sample interrupts, nothing crashes and nothing hangs.
 //!
 //! Servers have crashed on samples during handshakes, in allocators and in unwinders. So clients
-//! connect anew all the time, and each profile in each form is taken again and again. `make
+//! reconnect all the time, and each profile is taken in each format again and again. `make
 //! soak-profiles` runs it for half an hour.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::print_stdout, reason = "whoever runs it for half an hour wants to know of it")]
@@ -26,14 +26,14 @@ use tempfile::TempDir;
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
 
-/// The variable that says for how many seconds.
+/// The environment variable with the duration in seconds; [`SECONDS`] if it is not set.
 const SECONDS_VARIABLE: &str = "PELLUCID_SOAK_SECONDS";
 const SECONDS: u64 = 4;
-/// Times the usual rates.
+/// The factor on the usual rates.
 const TIMES: u64 = 10;
-/// Whoever waits longer for an answer has met a server that hangs.
+/// The longest wait for an answer; a server that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Rounds of a client on one connection.
+/// Number of rounds of a client on one connection.
 const ROUNDS: u64 = 50;
 const CLIENTS: u64 = 3;
 const KEYS: u64 = 30_000;
@@ -44,7 +44,7 @@ fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsClient {
     client
 }
 
-/// Puts and gets, on a new connection now and then, until it is over; counts the rounds.
+/// Puts and gets, with a new connection after each [`ROUNDS`], until the end; counts the rounds.
 fn load(
     address: SocketAddr,
     config: &Arc<ClientConfig>,
@@ -67,7 +67,7 @@ fn load(
     }
 }
 
-/// Takes each profile in each form, again and again; returns how many.
+/// Takes each profile in each format, again and again; returns the number of profiles.
 fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &Running) -> u64 {
     let address = running.address;
     let mut taken = 0;
@@ -81,7 +81,7 @@ fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &Running) 
                 let answer = client.get(&target);
                 let text = String::from_utf8_lossy(&answer.body);
                 assert_eq!(answer.status, 200, "{target}: {text}");
-                // Where nobody waited for a lock, there are no stacks.
+                // If no thread waited for a lock, there are no stacks.
                 assert!(!answer.body.is_empty() || format == "folded", "{target}");
                 taken += 1;
             }
@@ -94,7 +94,7 @@ fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &Running) 
     taken
 }
 
-/// Whether memtables were flushed and tables merged.
+/// True if memtables were flushed and tables merged.
 fn has_merged(address: SocketAddr, config: &Arc<ClientConfig>) -> bool {
     let engine = connect(address, config).get("/_admin/engine").json();
     let runs = |of: &serde_json::Value| of["runs"].as_u64().unwrap_or(0);
@@ -108,7 +108,7 @@ fn profiles_at_ten_times_their_rates_disturb_nothing() {
     let seconds = seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap());
     set_allocation_sampling(SAMPLE_BYTES / TIMES);
     set_wait_sampling(WAIT_SAMPLE_NS / TIMES);
-    // All of them: more than ten times as many there are not.
+    // Sample all of them, because ten times the usual share would be more than all.
     set_holder_sampling((HOLDERS_ONE_IN / TIMES as u32).max(1));
     let folder = TempDir::new().unwrap();
     let (files, config) = tls::localhost(folder.path());
@@ -126,7 +126,7 @@ fn profiles_at_ten_times_their_rates_disturb_nothing() {
         }
         let until = Instant::now() + Duration::from_secs(seconds);
         let take = || take_profiles(&config, until, &running);
-        // Whatever the profiles come to, the clients end with them.
+        // The clients must end even if taking the profiles panics.
         let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(take));
         is_over.store(true, Ordering::Relaxed);
         taken.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,6 +1,6 @@
-//! Files of a store that somebody cuts off while a server has it open: requests that need what is
-//! gone are told which file and where, and all others are answered. The first of them was the end
-//! of the server.
+//! Files of a store that are truncated while a server has it open: requests that need the missing
+//! part fail with an error that names file and offset, and all others are answered. Regression: the
+//! first such request ended the server.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -32,8 +32,8 @@ fn cut(path: &Path, length: u64) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
 }
 
-/// Sends all requests, and says how many were answered with 200 and how many with 500. What an
-/// error says names one of `paths`.
+/// Requests all keys, and returns how many were answered with 200 and how many with 500. The text
+/// of each error must name one of `paths`.
 fn ask(client: &mut Client, method: &str, paths: &[&Path]) -> (u32, u32) {
     let (mut there, mut refused) = (0, 0);
     for key in 0..KEYS {
@@ -54,9 +54,9 @@ fn ask(client: &mut Client, method: &str, paths: &[&Path]) -> (u32, u32) {
 }
 
 #[test]
-fn what_is_gone_is_an_error_of_its_request_that_names_file_and_offset() {
+fn a_missing_page_fails_its_request_and_names_file_and_offset() {
     if std::env::var_os(CHILD).is_none() {
-        let name = "what_is_gone_is_an_error_of_its_request_that_names_file_and_offset";
+        let name = "a_missing_page_fails_its_request_and_names_file_and_offset";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
@@ -66,7 +66,7 @@ fn what_is_gone_is_an_error_of_its_request_that_names_file_and_offset() {
     let mut folder = PathBuf::new();
     let running = start_with(|options| {
         folder = options.data.clone();
-        // So that most of the keys are in tables.
+        // Little memory, so that most of the keys are in tables.
         options.embedded.memory_bytes = 1 << 20;
     });
     let mut client = running.client();
@@ -81,7 +81,7 @@ fn what_is_gone_is_an_error_of_its_request_that_names_file_and_offset() {
     cut(&table, length / 2 / PAGE_BYTES * PAGE_BYTES);
     let (there, refused) = ask(&mut client, "HEAD", &[&table]);
     assert!(there > KEYS / 5 && refused > KEYS / 5, "{there} and {refused}");
-    // What needs no block of the table is answered, and what is written is taken and read.
+    // Requests that need no block of the table are answered: a new write is accepted, and read.
     assert!(client.put(&entity("new"), b"value").status < 300);
     assert_eq!(client.get(&entity("new")).text(), "value");
     let journal = segment_of(&folder);

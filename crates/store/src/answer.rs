@@ -1,4 +1,4 @@
-//! Answers that are there at once, and answers that come later.
+//! Answers of a store, which are ready at once or arrive later.
 
 use pellucid_account::{EngineCounts, Part, Stamp, Timeline};
 use pellucid_clock::Ticks;
@@ -7,14 +7,14 @@ use crate::error::Result;
 
 /// The answer of a store.
 pub enum Answer<T> {
-    /// It is here.
+    /// The answer is ready.
     Now(Result<T>),
-    /// It will come, on another thread.
+    /// The answer will arrive, on another thread.
     Later(Pending<T>),
 }
 
 impl<T: Send + 'static> Answer<T> {
-    /// The answer as `change` makes it, whenever it is there.
+    /// Converts the value of the answer by `change`, as soon as it is ready.
     #[must_use]
     pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
@@ -28,10 +28,10 @@ impl<T: Send + 'static> Answer<T> {
         }
     }
 
-    /// Waits for the answer. For tools and tests: an event loop must not.
+    /// Waits for the answer. It blocks, so event loops must not call it.
     ///
     /// # Errors
-    /// The answer of the store.
+    /// The error of the store.
     #[inline]
     pub fn wait(self) -> Result<T> {
         match self {
@@ -40,11 +40,10 @@ impl<T: Send + 'static> Answer<T> {
         }
     }
 
-    /// As [`Answer::wait`], on a thread that may block: what was measured elsewhere comes to the
-    /// parts of the waiting request.
+    /// As [`Answer::wait`], and adds the parts that another thread measured to `timeline`.
     ///
     /// # Errors
-    /// The answer of the store.
+    /// The error of the store.
     pub fn wait_for(self, timeline: &mut Timeline) -> Result<T> {
         match self {
             Answer::Now(result) => result,
@@ -59,19 +58,20 @@ impl<T: Send + 'static> Answer<T> {
 
 type Callback<T> = Box<dyn FnOnce(Arrival<T>) + Send>;
 
-/// An answer that is under way.
+/// An answer that arrives later. Its work may begin only with [`Pending::when_ready`]: if it is
+/// dropped before, it may never be done.
 pub struct Pending<T> {
     start: Box<dyn FnOnce(Callback<T>) + Send>,
 }
 
 impl<T> Pending<T> {
-    /// An answer that arrives by calling what `start` is given, exactly once.
+    /// Makes an answer from `start`, which has to call the callback that it gets exactly once.
     #[must_use]
     pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> Pending<T> {
         Pending { start: Box::new(start) }
     }
 
-    /// Has `callback` called with the answer, on whichever thread it arrives.
+    /// Calls `callback` with the answer, on the thread on which it arrives.
     pub fn when_ready(self, callback: impl FnOnce(Arrival<T>) + Send + 'static) {
         (self.start)(Box::new(callback));
     }
@@ -82,33 +82,33 @@ impl<T> Pending<T> {
     {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.when_ready(move |arrival| {
-            // The receiver is below and waits.
+            // Sending cannot fail, because the receiver below waits.
             let _ = sender.send(arrival);
         });
         receiver.recv().expect("a pending answer always arrives")
     }
 }
 
-/// A late answer, and where the time until it went.
+/// A late answer, with the time that it took on other threads.
 pub struct Arrival<T> {
     /// The answer.
     pub result: Result<T>,
-    /// Parts of `execute` that were measured elsewhere, in order.
+    /// The parts of the phase `execute` that other threads measured, in order.
     pub parts: Vec<PartTime>,
-    /// The time at which another thread began with the request: until then it was queued.
+    /// The time at which another thread took the request from a queue, if it was queued.
     pub started: Option<Ticks>,
-    /// Counts of the store from elsewhere.
+    /// The counts that other threads made.
     pub counts: EngineCounts,
 }
 
 impl<T> Arrival<T> {
-    /// An answer of which nothing but `parts` was measured.
+    /// Makes an answer with no other measurements than `parts`.
     #[must_use]
     pub fn new(result: Result<T>, parts: Vec<PartTime>) -> Arrival<T> {
         Arrival { result, parts, started: None, counts: EngineCounts::default() }
     }
 
-    /// Brings times that were measured elsewhere to the request's timeline.
+    /// Adds the measurements to the request's timeline.
     pub fn add_to(&self, timeline: &mut Timeline) {
         if let Some(started) = self.started {
             timeline.stamp_at(Stamp::Started, started);
@@ -118,21 +118,21 @@ impl<T> Arrival<T> {
     }
 }
 
-/// A stretch of time that another thread measured for a request.
+/// A time that another thread measured for a part of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct PartTime {
-    /// The part that it is given to.
+    /// The part of the request.
     pub part: Part,
-    /// Its length.
+    /// The length of the time.
     pub ticks: u64,
-    /// Its end.
+    /// The end of the time.
     pub until: Ticks,
-    /// The number of the background job that was waited for; zero for none.
+    /// The number of the background job for which the request waited; zero for none.
     pub waited_for: u64,
 }
 
 impl PartTime {
-    /// Gives the stretch to the part on `timeline`.
+    /// Adds the time to the part on `timeline`.
     pub fn add_to(&self, timeline: &mut Timeline) {
         timeline.add_part(self.part, self.ticks, self.until);
         timeline.wait_for(self.waited_for, self.ticks);

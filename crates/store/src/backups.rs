@@ -1,24 +1,24 @@
-//! Backups that a store in this process keeps of itself.
+//! The interface of backups that a store in this process makes of itself.
 
 use crate::error::{Result, StoreError};
 
-/// Bytes that the name of a backup may have.
+/// The most bytes of the name of a backup.
 const ID_BYTES_MAX: usize = 128;
 
-/// The name of a backup: letters, digits, `_`, `-` and `.`, the first of them a letter or digit, so
-/// that it is the name of a folder and of nothing outside it.
+/// The name of a backup: letters, digits, `_`, `-` and `.`, beginning with a letter or digit. It is
+/// always a valid folder name, and never a path to another folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupId(String);
 
 impl BackupId {
-    /// The names there may be, as a regular expression (ECMA-262).
+    /// The valid names as a regular expression (ECMA-262).
     pub const PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$";
 
-    /// The name in `text`.
+    /// Checks `text` and makes a name of it.
     ///
     /// # Errors
-    /// [`StoreError::Unacceptable`] if it has no bytes, more than 128, or others than a name may
-    /// have.
+    /// [`StoreError::Unacceptable`] if it is empty, has more than 128 bytes, or has bytes that are
+    /// not allowed.
     ///
     /// ```
     /// # use pellucid_store::BackupId;
@@ -52,15 +52,16 @@ impl BackupId {
 pub struct BackupFigures {
     /// Its name.
     pub id: BackupId,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// The time at which it was made, in milliseconds since the Unix epoch.
     pub made_at_ms: u64,
-    /// The last write that it holds; it holds all before it, too.
+    /// The sequence number of the last write that it contains. It contains all writes before as
+    /// well.
     pub sequence: u64,
-    /// Its files.
+    /// The number of its files.
     pub files: u64,
-    /// Bytes of its files together.
+    /// The bytes of its files together.
     pub size_bytes: u64,
-    /// Bytes of its files that the backup before it does not have.
+    /// The bytes of its files that the previous backup does not have.
     pub added_bytes: u64,
 }
 
@@ -69,43 +70,43 @@ pub struct BackupFigures {
 pub struct BackupProgress {
     /// Its name.
     pub id: BackupId,
-    /// Bytes of its files that are there.
+    /// The bytes of its files that are copied.
     pub done_bytes: u64,
-    /// Bytes of all its files; 0 before they are known.
+    /// The bytes of all its files; 0 before they are known.
     pub total_bytes: u64,
 }
 
-/// Bytes a second that a backup may be bound to at least: below that it might never end.
+/// The least speed limit of a backup, in bytes per second. With a lower one it might never end.
 pub const BACKUP_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
 /// The outcome of making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackupOutcome {
-    /// It is whole.
+    /// The backup is complete.
     Made(BackupFigures),
-    /// There is one of this name, and nothing was done.
+    /// A backup of this name exists, and nothing was done.
     Duplicate,
-    /// It was stopped, or removed, and nothing of it is left.
+    /// The backup was stopped or removed, and nothing of it is left.
     Ended,
 }
 
-/// The copying of a backup, where it has to be copied.
+/// Options for files of a backup that have to be copied.
 #[derive(Clone, Copy)]
 pub struct BackupCopying<'a> {
-    /// Bytes a second at most; nothing sets no bound.
+    /// The speed limit in bytes per second; `None` for no limit.
     pub bytes_per_second_max: Option<u64>,
-    /// Asked now and then: true ends it.
+    /// A check that is called now and then. It ends the backup by returning true.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
-/// Backups of a store beside its data, made while it serves.
+/// Online backups of a store, kept beside its data.
 pub trait Backups {
-    /// Makes a backup, which holds each write that was acknowledged before the call. Writes wait
+    /// Makes a backup, which contains each write that was acknowledged before the call. Writes wait
     /// for a moment meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] while another is made; [`StoreError::Unacceptable`] if the bound is
-    /// below [`BACKUP_BYTES_PER_SECOND_MIN`]; otherwise as the medium has it. What was begun is
+    /// [`StoreError::Busy`] while another backup is made; [`StoreError::Unacceptable`] if the speed
+    /// limit is below [`BACKUP_BYTES_PER_SECOND_MIN`]; errors of the disk. An unfinished backup is
     /// removed.
     fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<BackupOutcome>;
 
@@ -118,7 +119,8 @@ pub trait Backups {
     /// If they cannot be read.
     fn list(&self) -> Result<Vec<BackupFigures>>;
 
-    /// Removes a backup, or has one end that is being made; false if there is none of this name.
+    /// Removes a backup, or ends one that is being made. Returns false if there is none of this
+    /// name.
     ///
     /// # Errors
     /// If it cannot be removed, or another is made at the moment ([`StoreError::Busy`]).
@@ -130,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_that_of_one_folder() {
+    fn names_of_backups_are_checked() {
         for good in ["a", "7", "2026-11-25T18.00.00Z_x", &"n".repeat(128)] {
             assert_eq!(BackupId::parse(good).unwrap().as_str(), good);
         }

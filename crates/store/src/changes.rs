@@ -1,4 +1,4 @@
-//! Changes: the writes of a table in their order, for those who follow a store in this process.
+//! The change feed: the writes of a table in their order, for followers of a store in this process.
 
 use crate::error::Result;
 use crate::model::{Table, Value};
@@ -6,61 +6,62 @@ use crate::model::{Table, Value};
 /// A write of a table.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The sequence number of the write: an entry that was put has it in its ETag.
+    /// The sequence number of the write, which is also the entry's ETag.
     pub sequence: u64,
     /// The time of the write, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
-    /// The time of expiry, in milliseconds since the Unix epoch; nothing for never.
+    /// The time of expiry, in milliseconds since the Unix epoch; `None` if it does not expire.
     pub expires_at_ms: Option<u64>,
     /// The key.
     pub key: Vec<u8>,
-    /// The value that was put; nothing for a removal.
+    /// The value that was put; `None` for a removal.
     pub value: Option<Value>,
 }
 
-/// A step of a walk over changes.
+/// A step of reading changes.
 #[derive(Debug)]
 pub enum ChangeStep {
-    /// A write.
+    /// A write of the table.
     Change(Change),
-    /// Writes of other tables and keys, behind which there may be more.
+    /// Writes of other tables or keys were skipped. More writes may follow.
     Others,
-    /// The end, for now.
+    /// There are no more writes at present.
     End,
 }
 
-/// The changes that are asked for.
+/// The selection of changes.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangesAfter<'a> {
     /// The table.
     pub table: Table,
-    /// The first bytes of their keys.
+    /// The prefix of the keys.
     pub prefix: &'a [u8],
-    /// The sequence number that all of them are above.
+    /// The sequence number after which the changes begin.
     pub since: u64,
-    /// True if they are told once they survive the loss of the machine's power.
+    /// True if only writes that are on the disk are returned, so that they survive a power loss.
     pub is_durable: bool,
 }
 
-/// A walk over changes, on a thread that may block.
+/// A reader of changes. It may block.
 pub trait Changes: Send {
     /// The next step.
     ///
     /// # Errors
-    /// [`StoreError::ChangesLost`](crate::StoreError::ChangesLost) if what comes next was collected
-    /// meanwhile, and otherwise if the store cannot be read.
+    /// [`StoreError::ChangesLost`](crate::StoreError::ChangesLost) if the next changes were removed
+    /// by a merge meanwhile. Errors of reading the store.
     fn step(&mut self) -> Result<ChangeStep>;
 
-    /// The last sequence number that was looked at: a walk that begins after it goes on here.
+    /// The last sequence number that was read. A new reader after it continues here.
     fn sequence(&self) -> u64;
 }
 
-/// A store that tells its changes.
+/// A store with a change feed.
 pub trait ChangeFeed {
-    /// The changes after a sequence number. Never waits.
+    /// Begins to read the changes after a sequence number. Never waits.
     ///
     /// # Errors
-    /// [`StoreError::ChangesLost`](crate::StoreError::ChangesLost) if they are not all there.
+    /// [`StoreError::ChangesLost`](crate::StoreError::ChangesLost) if some are not available any
+    /// more.
     fn changes(&self, after: ChangesAfter<'_>) -> Result<Box<dyn Changes>>;
 
     /// The sequence number of the last write.

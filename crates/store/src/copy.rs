@@ -1,6 +1,6 @@
-//! Copying tables from one store to another, of whatever kinds: in key order, with notes in the
-//! target of which source they are and how far they are, so that a copy that was cut short goes on
-//! where it was, and with a comparison in the end.
+//! Copying of tables from one store to another, of any kinds. A table is copied in key order. Notes
+//! in the target record the source and the progress, so that an interrupted copy can be resumed. A
+//! comparison of both tables checks the copy.
 
 use pellucid_account::Timeline;
 use pellucid_clock::WallTime;
@@ -11,16 +11,16 @@ use crate::error::{Result, StoreError};
 use crate::model::{Acknowledgement, Condition, Operation, PartOf, Table};
 use crate::store::{Range, Scan, Store};
 
-/// Entries that are written together, or are on their way at once.
+/// The most entries of a group, which is written together or at the same time.
 const GROUP_ENTRIES_MAX: usize = 64;
-/// Bytes of keys and values of such a group; one entry may be larger.
+/// The bytes of keys and values at which a group ends. One entry may be larger.
 const GROUP_BYTES_MAX: usize = 1 << 20;
-/// Groups between two notes of how far it is.
+/// The number of groups between two notes of the progress.
 const GROUPS_PER_NOTE: u64 = 64;
-/// The difference that clocks may have by which two stores take an entry's time for over.
+/// The most by which the clocks that decide on expiry may differ between the two stores.
 const CLOCKS_APART_MS: u64 = 5_000;
-/// The time by which an entry's time may be over later in the copy than in the source: the rest of
-/// it counts there from when the entry was written, which may take that long.
+/// The most by which an entry may expire later in the copy than in the source: its remaining
+/// lifetime counts from the write to the copy, which may take that long.
 const WRITTEN_WITHIN_MS: u64 = 60_000;
 
 /// The store that is copied.
@@ -28,7 +28,7 @@ const WRITTEN_WITHIN_MS: u64 = 60_000;
 pub struct Source<'a> {
     /// The store.
     pub store: &'a dyn Store,
-    /// A line of text that tells it from all other stores.
+    /// A line of text that identifies the store among all others.
     pub identity: &'a str,
 }
 
@@ -44,18 +44,18 @@ pub struct CopiedTable<'a> {
 /// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Entries that were copied, or compared.
+    /// The number of entries that were copied or compared.
     pub entries: u64,
-    /// Bytes of their keys and values.
+    /// The bytes of their keys and values.
     pub bytes: u64,
-    /// Entries that only one of the two had as they were compared, because their time was over, or
-    /// nearly so.
+    /// The number of entries that the comparison found in only one store because they had expired,
+    /// or were about to.
     pub expired: u64,
-    /// True if it went on where an earlier copy was cut short.
+    /// True if an interrupted copy was resumed.
     pub resumed: bool,
 }
 
-/// An entry on its way.
+/// An entry that is copied or compared.
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -67,7 +67,7 @@ impl Entry {
         (self.key.len() + self.value.len()) as u64
     }
 
-    /// The write of it, with what is left of its time.
+    /// The operation that writes the entry, with its remaining lifetime.
     fn operation(&self) -> Operation<'_> {
         let now_ms = WallTime::now().unix_ms();
         Operation {
@@ -78,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// True if its time is over so many milliseconds from now.
+    /// True if the entry expires within `ms` milliseconds from now.
     fn is_over_within(&self, ms: u64) -> bool {
         let then_ms = WallTime::now().unix_ms().saturating_add(ms);
         self.expires_at_ms.is_some_and(|at_ms| at_ms <= then_ms)
@@ -96,8 +96,8 @@ fn all<'a>(start: &'a [u8]) -> Range<'a> {
     Range { start, end: None, reverse: false }
 }
 
-/// The table of a store that is only read: nothing if it is known to have none of this name, which
-/// must not make one there.
+/// The table in a store that is only read; `None` if the store has no table of this name. It avoids
+/// to create one where the store tells its tables.
 fn find(store: &dyn Store, table: CopiedTable<'_>) -> Result<Option<Table>> {
     match store.local().map(|local| local.table_names()).transpose()? {
         Some(names) if !names.iter().any(|name| name == table.name) => Ok(None),
@@ -105,18 +105,17 @@ fn find(store: &dyn Store, table: CopiedTable<'_>) -> Result<Option<Table>> {
     }
 }
 
-/// Walks a whole table from this key on.
+/// Begins a scan of a table, from the key `start` to the end.
 fn scan(store: &dyn Store, table: Option<Table>, start: &[u8]) -> Result<Option<Box<dyn Scan>>> {
     table.map(|table| store.scan(table, all(start))).transpose()
 }
 
-/// Begins the copy of these tables, or goes on with one that was cut short. As long as
-/// [`end_copy`] is not called, the target says of each table how far it is, and takes no other
-/// source.
+/// Begins the copy of these tables, or resumes an interrupted one. Until [`end_copy`] is called,
+/// the target keeps a note of the progress of each table, and accepts no other source.
 ///
 /// # Errors
-/// [`StoreError::Unacceptable`] if the target has a copy of another source that was cut short;
-/// nothing is changed then. What the target fails with.
+/// [`StoreError::Unacceptable`] if the target has an interrupted copy of another source; nothing is
+/// changed then. Errors of the target.
 pub fn begin_copy(source: &Source<'_>, to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
     let notes = Notes::of(to)?;
     let mut new = Vec::new();
@@ -129,7 +128,8 @@ pub fn begin_copy(source: &Source<'_>, to: &dyn Store, tables: &[CopiedTable<'_>
     new.into_iter().try_for_each(|name| notes.write(name, source.identity, &nothing))
 }
 
-/// Ends the copy of these tables, done or given up: the next one begins at their first keys.
+/// Ends the copy of these tables, whether it is finished or not. The next copy begins at their
+/// first keys.
 ///
 /// # Errors
 /// Errors of the target.
@@ -138,12 +138,11 @@ pub fn end_copy(to: &dyn Store, tables: &[CopiedTable<'_>]) -> Result<()> {
     tables.iter().try_for_each(|table| notes.remove(table.name))
 }
 
-/// Copies what is still to be copied of a table, after [`begin_copy`]. `told` hears of it after
-/// each group. Entries that the target has beside those of the source stay, and [`compare`] names
-/// them.
+/// Copies the rest of a table, after [`begin_copy`]. Calls `told` with the progress after each
+/// group. Other entries in the target stay there, and [`compare`] reports the first of them.
 ///
 /// # Errors
-/// Errors of either store; called again, it goes on from there. As [`begin_copy`].
+/// Errors of either store; a further call resumes the copy. Those of [`begin_copy`].
 pub fn copy(
     source: &Source<'_>,
     to: &dyn Store,
@@ -190,12 +189,12 @@ pub fn copy(
     Ok(copied)
 }
 
-/// Compares a table of two stores, a source and its copy, entry by entry; the values are looked at,
-/// times to live are not. Entries whose time is over meanwhile are no difference, and neither is
-/// one whose time is over so soon that one of the two may take it for over already.
+/// Compares the keys and values of a table in two stores, a source and its copy, but not the
+/// lifetimes. Entries that have expired, or are so near to it that one of the stores may count them
+/// as expired, are no difference.
 ///
 /// # Errors
-/// [`StoreError::Corruption`] with the first key that differs; what one of the stores fails with.
+/// [`StoreError::Corruption`] with the first key that differs. Errors of either store.
 pub fn compare(
     from: &dyn Store,
     to: &dyn Store,
@@ -243,7 +242,7 @@ pub fn compare(
     }
 }
 
-/// The next entry whose time is not over.
+/// The next entry that has not expired.
 fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
     let Some(scan) = scan else { return Ok(None) };
     loop {
@@ -256,9 +255,10 @@ fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
     }
 }
 
-/// Writes a group: as one batch where it is of one part, else one by one, all on their way at once.
+/// Writes a group: as one batch if it is within one part, otherwise as single writes at the same
+/// time.
 fn write(to: &dyn Store, table: Table, group: &[Entry], is_one_part: bool) -> Result<()> {
-    // A store of this process syncs all that it holds when it is closed; nodes elsewhere do not.
+    // A store in this process syncs all its data when it is closed; remote nodes do not.
     let durable = match to.local() {
         Some(_) => Acknowledgement::Os,
         None => Acknowledgement::Disk,

@@ -1,7 +1,7 @@
-//! The notes that a target has of its copies: of which source each table is, and how far it is.
+//! Notes in the target of a copy: the source of each table, and the progress of its copy.
 //!
-//! A note is the text `copy of IDENTITY`, a line end, and then either `k` with the last key that is
-//! certainly there, which is empty at first, or `e` for a table that is there to its end.
+//! A note is the text `copy of IDENTITY`, a newline, and then either `k` with the last key that is
+//! certainly copied (empty at first), or `e` for a table that is copied to its end.
 
 use pellucid_account::Timeline;
 
@@ -9,7 +9,7 @@ use crate::error::{Result, StoreError};
 use crate::model::{Acknowledgement, Condition, Operation, Table};
 use crate::store::Store;
 
-/// The table of the target that has the notes, by the names of the copied tables.
+/// The table of the target with the notes. Their keys are the names of the copied tables.
 const NOTES_TABLE: &str = "pellucid copies";
 const BEGINNING: &[u8] = b"copy of ";
 const UP_TO_KEY: u8 = b'k';
@@ -18,13 +18,13 @@ const TO_THE_END: u8 = b'e';
 /// The progress of the copy of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// All keys before this one are there; an empty one stands for none.
+    /// All keys up to this one are copied; no keys if it is empty.
     Key(Vec<u8>),
-    /// All of it is there.
+    /// The whole table is copied.
     End,
 }
 
-/// See the module.
+/// The notes in one target.
 pub(crate) struct Notes<'a> {
     to: &'a dyn Store,
     table: Table,
@@ -35,10 +35,10 @@ impl<'a> Notes<'a> {
         Ok(Notes { to, table: to.table(NOTES_TABLE)? })
     }
 
-    /// The progress of the copy of the table `name`; nothing if it has not begun.
+    /// The progress of the copy of the table `name`; `None` if it has not begun.
     ///
     /// # Errors
-    /// [`StoreError::Unacceptable`] if the one that has begun is of another source.
+    /// [`StoreError::Unacceptable`] if a copy of another source has begun. Errors of the target.
     pub(crate) fn read(&self, name: &str, identity: &str) -> Result<Option<Reached>> {
         let found = self.to.get(self.table, name.as_bytes(), &mut Timeline::off()).wait()?;
         let Some(note) = found else { return Ok(None) };
@@ -80,7 +80,7 @@ fn text_of(identity: &str, reached: &Reached) -> Vec<u8> {
     [BEGINNING, identity.as_bytes(), b"\n", &[kind], key].concat()
 }
 
-/// The identity of the source, and how far the copy is.
+/// Parses a note: the identity of the source, and the progress.
 fn parse(text: &[u8]) -> Option<(String, Reached)> {
     let rest = text.strip_prefix(BEGINNING)?;
     let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_come_back_whatever_the_key_is() {
+    fn notes_round_trip_for_any_key() {
         for key in [&b""[..], b"k", b"\n", b"e\ncopy of x\nk", &[0, 255]] {
             for reached in [Reached::Key(key.to_vec()), Reached::End] {
                 let text = text_of("store 1", &reached);
@@ -107,9 +107,9 @@ mod tests {
         }
     }
 
-    /// Earlier states noted the key alone.
+    /// Earlier versions stored only the key.
     #[test]
-    fn what_is_no_note_is_none() {
+    fn malformed_notes_are_refused() {
         let texts: [&[u8]; 6] =
             [b"", b"key", b"copy of x", b"copy of x\n", b"copy of x\nek", b"copy of \xff\nk"];
         for text in texts {

@@ -5,44 +5,44 @@ use std::fmt;
 /// The result of the functions of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// The reason for which a store could not do a request.
+/// The failure of a request to a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// As of `Value`: it is moved in one place with what a GET found.
+// For the same reason as `Value`: both are moved in the result of a GET.
 #[repr(u64)]
 pub enum StoreError {
-    /// The request itself cannot be fulfilled, now or ever: a key or value too long, a batch too
-    /// large. The text says what and by how much.
+    /// The request can never be fulfilled: a key or a value is too long, or a batch too large. The
+    /// text tells what, and the bounds.
     Unacceptable(String),
-    /// A condition does not hold; nothing was written.
+    /// A condition does not hold. Nothing was written.
     ConditionFailed {
         /// The index of the entry within the batch.
         index: usize,
-        /// The sequence number that the key has, if it is there.
+        /// The present sequence number of the key, if the key exists.
         current: Option<u64>,
     },
-    /// There is no room; nothing was written.
+    /// The disk is full. Nothing was written.
     Full(String),
-    /// Stored bytes are damaged; the text names file and offset.
+    /// Stored bytes are damaged. The text names the file and the offset.
     Corruption(String),
-    /// The store takes no writes any more; the text says since which failure.
+    /// The store accepts no more writes. The text names the failure that caused it.
     ReadOnly(String),
-    /// Too much waits already; nothing was done, and a moment later it may be.
+    /// Too many requests wait. Nothing was done; a retry after a moment may succeed.
     Busy(String),
-    /// Fewer copies answered than had to. The text says how many, or which node is not there. Of a
-    /// write it is unknown whether it happened; it may be seen later.
+    /// Fewer copies answered than required. The text tells how many, or which node does not answer.
+    /// It is unknown whether a write took effect; it may become visible later.
     Unreachable(String),
-    /// The writes after a sequence number are not all there any more, or there is no such write
-    /// yet.
+    /// Some of the writes after a sequence number are not available any more, or there is no write
+    /// with that number yet.
     ChangesLost {
-        /// The lowest sequence number after which all are there.
+        /// The lowest sequence number after which all writes are available.
         oldest: u64,
-        /// The last write.
+        /// The sequence number of the last write.
         newest: u64,
     },
-    /// The data is not in memory, and the thread must not wait for it
+    /// The data is not in memory, and the caller must not wait for it
     /// ([`LocalStore::all_in_memory`](crate::LocalStore::all_in_memory)).
     NotInMemory,
-    /// Anything else that failed below.
+    /// Any other failure of the store.
     Failed(String),
 }
 

@@ -1,4 +1,4 @@
-//! Requests that are offloaded from their event loop, and their way back.
+//! Hand-over of requests from their event loop to worker threads, and the return of their answers.
 
 use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
@@ -9,23 +9,25 @@ use crate::error::{Result, StoreError};
 use crate::model::{Condition, Operation, Written};
 use crate::workers::Workers;
 
-/// The part of the kinds that offload in which writers wait for background jobs.
+/// The part in which writers wait for background jobs, in all kinds of stores that hand over.
 pub const STALL: Part = Part::new(0);
 
-/// The rule by which requests are offloaded to another thread.
+/// The rule by which requests are handed over to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandOver {
-    /// Requests that would block: the way to be fast and to leave neighbours alone.
+    /// Hand over only requests that would block. Other requests are fast, and none holds up its
+    /// event loop.
     #[default]
     Auto,
-    /// Every request, as servers do that keep their event loops free.
+    /// Hand over every request, like servers whose event loops only read and write sockets.
     Always,
-    /// None, as servers do that run each request where it arrived.
+    /// Hand over no request, like servers that run each request on the thread where it arrived.
     Never,
 }
 
-/// Has one of `workers` find the answer, with a timeline of its own: its beginning becomes the
-/// request's `started`, so that the wait until then is its `queue`.
+/// Makes an answer that one of `workers` finds by `find`, with a timeline of its own. The beginning
+/// of that timeline becomes the request's `started`, so that the wait before it is the phase
+/// `queue`. The job is queued when the answer is waited for.
 pub fn hand_over<T: Send + 'static>(
     workers: &Workers,
     timeline: &Timeline,
@@ -58,7 +60,7 @@ pub fn hand_over<T: Send + 'static>(
     }))
 }
 
-/// As [`hand_over`], for a write: its operations are copied, because they have to outlive the bytes
+/// As [`hand_over`], for a write. The operations are copied, because they have to outlive the bytes
 /// of the request.
 pub fn hand_over_write(
     workers: &Workers,
@@ -110,7 +112,7 @@ fn arrival<T>(
 ) -> Arrival<T> {
     let all = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
     let times = all.map(|part| {
-        // Of background jobs, writers wait in a stall.
+        // Only in a stall do writers wait for background jobs.
         let waited_for = if part == STALL { timeline.waited_for() } else { 0 };
         PartTime { part, ticks: timeline.part_ticks(part), until, waited_for }
     });

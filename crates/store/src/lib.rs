@@ -1,9 +1,10 @@
 //! The store interface.
 //!
-//! A [`Store`] is an ordered key space in named tables. Both APIs are written against it, so that
-//! they run on every kind: the embedded engine, and engines of others, on this machine or behind a
-//! network. A store of this process answers at once, on the calling thread. Kinds that have to wait
-//! answer [`Answer::Later`], and the transport goes on with its other connections until they do.
+//! A [`Store`] is an ordered key space in named tables. The entity API and the document API use
+//! only this interface, so that they run on every kind of store: the embedded engine, and other
+//! engines, in this process or on other machines. A store in this process answers at once, on the
+//! calling thread. Kinds that have to wait answer [`Answer::Later`], and the server goes on with
+//! other connections until the answer arrives.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -6,13 +6,13 @@ use pellucid_io::FileBytes;
 
 use crate::error::{Result, StoreError};
 
-/// Bytes that a key may have.
+/// The most bytes of a key.
 pub const KEY_LENGTH_MAX: usize = 1024;
 
-/// Refuses what is no key.
+/// Checks the length of a key.
 ///
 /// # Errors
-/// [`StoreError::Unacceptable`] with the bounds of its length.
+/// [`StoreError::Unacceptable`], with the bounds in its text.
 pub fn check_key(key: &[u8]) -> Result<()> {
     match key.len() {
         1..=KEY_LENGTH_MAX => Ok(()),
@@ -22,44 +22,45 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     }
 }
 
-/// The moment when a write counts as done.
+/// The level of durability at which a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledgement {
-    /// It is visible to readers.
+    /// The write is visible to readers.
     Memory,
-    /// It is in the operating system's memory: it survives the death of the process, not that of
-    /// the machine.
+    /// The write is in the operating system's memory: it survives a crash of the process, but not
+    /// of the machine.
     #[default]
     Os,
-    /// It is on the medium: it survives the death of the machine.
+    /// The write is on the disk: it survives a crash of the machine.
     Disk,
 }
 
-/// Says whether reads may wait for the medium.
+/// The behaviour of reads that would have to wait for the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadMode {
-    /// They wait until the pages they need are in memory.
+    /// Reads wait until the pages that they need are in memory.
     #[default]
     MayBlock,
-    /// They fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would
+    /// Reads fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would
     /// have to wait, if the store can tell.
     InMemory,
-    /// They wait, and ranges fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory)
-    /// where they would pass over many entries that are there no more, if the store can tell.
+    /// Reads wait, but scans fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory)
+    /// where they would have to skip many removed entries, if the store can tell.
     Brief,
 }
 
-/// A condition on a key, without which its write does not happen. A key that has expired is absent.
+/// A condition on a key. If it does not hold, nothing of the batch is written. An expired key is
+/// absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
-    /// The key is not there.
+    /// The key must not exist.
     Absent,
-    /// The key is there.
+    /// The key must exist.
     Present,
-    /// The key is there with this sequence number.
+    /// The key must exist with this sequence number.
     Sequence(u64),
 }
 
@@ -68,46 +69,46 @@ pub enum Condition {
 pub struct Table(u16);
 
 impl Table {
-    /// The table to which its store gave this number. For kinds of stores alone.
+    /// The table with this number. Only implementations of a store call this.
     #[must_use]
     pub fn of_number(number: u16) -> Table {
         Table(number)
     }
 
-    /// The number that its store gave it.
+    /// The number that the store gave to the table.
     #[must_use]
     pub fn number(self) -> u16 {
         self.0
     }
 }
 
-/// The length of the prefix of a key that names the part of the table in which it lies.
+/// A function that returns the length of the prefix of a key that names its part of the table.
 pub type PartOf = fn(&[u8]) -> usize;
 
-/// Copies that have to answer, among those that are asked.
+/// The number of copies for which a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copies {
-    /// Copies that have to answer.
+    /// The number of copies that have to answer.
     pub ack: u32,
-    /// Copies that are asked.
+    /// The number of copies that are asked.
     pub from: u32,
 }
 
-/// All of an entry but its value.
+/// An entry without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// A number that no other write of the store has; later writes have higher ones.
+    /// The sequence number of the write, unique in the store. Later writes have higher ones.
     pub sequence: u64,
     /// The time at which it was written, in milliseconds since the Unix epoch.
     pub written_at_ms: u64,
-    /// Length of the value in bytes.
+    /// The length of the value in bytes.
     pub value_length: u64,
 }
 
-/// Bytes that a note may have.
+/// The most bytes of a note.
 pub const NOTE_BYTES_MAX: usize = 8;
 
-/// A few bytes that a store keeps with an entry beside its value.
+/// A few bytes that a store keeps with an entry besides its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     bytes: [u8; NOTE_BYTES_MAX],
@@ -115,7 +116,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// A note of these bytes; nothing if there are more than [`NOTE_BYTES_MAX`].
+    /// Makes a note of these bytes; `None` if there are more than [`NOTE_BYTES_MAX`].
     #[must_use]
     pub fn new(text: &[u8]) -> Option<Note> {
         let mut bytes = [0; NOTE_BYTES_MAX];
@@ -135,26 +136,27 @@ impl Deref for Note {
 /// An entry's head and value.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// All but the value.
+    /// The entry without its value.
     pub head: Head,
     /// The value.
     pub value: Value,
 }
 
-/// The bytes of a value, wherever the store has them.
+/// The bytes of a value.
 #[derive(Clone, Debug)]
-// An answer is moved a few times on its way out. Beside a tag of one byte it is copied in pieces
-// that lie across those of the copy before, and waits until that one is in memory.
+// An answer is moved several times on its way to the client. With a tag of one byte, each move
+// would load unaligned words that overlap the stores of the move before, and wait for those stores.
 #[repr(u64)]
 pub enum Value {
-    /// In a mapped file of the store.
+    /// Bytes in a mapped file of the store.
     Mapped(FileBytes),
-    /// Brought from elsewhere.
+    /// Bytes in memory of their own.
     Owned(Vec<u8>),
 }
 
 impl Value {
-    /// True if the bytes, which were just used, could still be read from where they lie.
+    /// True if the bytes, which were just used, were readable. Bytes in a mapped file are not if
+    /// the disk failed to read them.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         match self {
@@ -163,7 +165,7 @@ impl Value {
         }
     }
 
-    /// Bytes of memory that it takes; none where it lies in a mapped file.
+    /// The bytes of memory that the value takes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         match self {
@@ -189,20 +191,20 @@ impl Deref for Value {
 pub struct Operation<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The new value; nothing removes the key.
+    /// The new value; `None` removes the key.
     pub value: Option<&'a [u8]>,
     /// The condition of the write.
     pub condition: Condition,
-    /// The lifetime of the entry, in milliseconds; nothing means until it is removed.
-    /// It counts from the write, by the store's own time, which never goes back.
+    /// The lifetime of the entry, in milliseconds; `None` if it does not expire. It counts from the
+    /// write, by the store's own clock, which never goes back.
     pub lifetime_ms: Option<u64>,
 }
 
 impl Operation<'_> {
-    /// Refuses what is no key, and a value of more than `value_bytes_max` bytes.
+    /// Checks the length of the key, and that the value has at most `value_bytes_max` bytes.
     ///
     /// # Errors
-    /// [`StoreError::Unacceptable`] with the bounds.
+    /// [`StoreError::Unacceptable`], with the bounds in its text.
     pub fn check(&self, value_bytes_max: usize) -> Result<()> {
         check_key(self.key)?;
         match self.value.map_or(0, <[u8]>::len) {
@@ -214,9 +216,9 @@ impl Operation<'_> {
     }
 }
 
-/// The outcome of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The sequence number of the last entry.
+    /// The sequence number of the batch's last operation. Those of the others precede it.
     pub sequence: u64,
 }

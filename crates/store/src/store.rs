@@ -1,4 +1,4 @@
-//! The interface that every kind of store has.
+//! The interface that every kind of store implements.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -17,56 +17,57 @@ use crate::workers::Workers;
 /// A range of keys, in the order of their bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'a> {
-    /// The first key that belongs to it.
+    /// The first key of the range.
     pub start: &'a [u8],
-    /// The first key beyond it; nothing for the end of the table.
+    /// The end of the range, which is not in it; `None` for the end of the table.
     pub end: Option<&'a [u8]>,
-    /// True if it is walked from its last key to its first.
+    /// True if the range is scanned from its last key to its first.
     pub reverse: bool,
 }
 
-/// The properties of a store, the same for as long as it is open.
+/// The properties of a store, which do not change while it is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
-    /// Copies of each entry that the store keeps.
+    /// The number of copies of each entry that the store keeps.
     pub copies: u32,
-    /// Bytes that a value may have.
+    /// The most bytes of a value.
     pub value_bytes_max: usize,
-    /// The names of the store's parts of `execute`, by slot.
+    /// The names of the parts into which the store splits the phase `execute`, by slot.
     pub part_names: &'static [&'static str; PARTS_MAX],
-    /// True if a walk over a range waits for others, machines or disks, so that it is made on
+    /// True if a scan waits for other machines or for disks, so that it has to run on
     /// [`Store::workers`].
     pub ranges_wait: bool,
 }
 
-/// An ordered key space in named tables. The timeline is passed along to be given the store's parts
-/// of `execute`. Kinds with more to them say so by [`Store::noting`], [`Store::local`] and
-/// [`Store::replicated`].
+/// An ordered key space in named tables. Methods with a timeline add the time of the store's parts
+/// of the phase `execute` to it. Kinds with further functions return them by [`Store::noting`],
+/// [`Store::local`] and [`Store::replicated`].
 pub trait Store: Any + Send + Sync {
-    /// The table of this name; it is made if there is none.
+    /// Returns the table of this name; creates it if there is none.
     ///
     /// # Errors
     /// If the store cannot be written to, or has no room for a further table.
     fn table(&self, name: &str) -> Result<Table>;
 
-    /// As [`Store::table`], for keys that belong together where `part_of` finds the same prefix: a
-    /// batch within one part is all or nothing, with its conditions, on every kind. The rule is the
-    /// same whenever the table is opened, and the keys of a part follow one another.
+    /// As [`Store::table`], for a table that is divided into parts: keys with the same prefix by
+    /// `part_of` are one part. On every kind of store, a batch within one part is atomic, with its
+    /// conditions. `part_of` must be the same at each opening of the table, and no key of another
+    /// part may sort between the keys of a part.
     ///
     /// # Errors
-    /// As [`Store::table`].
+    /// Those of [`Store::table`].
     fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
         let _ = part_of;
         self.table(name)
     }
 
-    /// The newest object of a key.
+    /// Reads the newest object of a key.
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
 
-    /// The newest head of a key; the value is not touched.
+    /// Reads the newest head of a key, without its value.
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
 
-    /// Writes all of `operations` or none of them.
+    /// Writes all of `operations`, or none of them if a condition does not hold.
     fn write(
         &self,
         table: Table,
@@ -75,21 +76,21 @@ pub trait Store: Any + Send + Sync {
         timeline: &mut Timeline,
     ) -> Answer<Written>;
 
-    /// Walks a range as it is at this moment.
+    /// Begins a scan over the present state of a range.
     ///
     /// # Errors
-    /// If the walk cannot begin.
+    /// If the scan cannot begin.
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
-    /// The store as it is at this moment, for reads that belong together.
+    /// Takes a snapshot: the present state of the store, for reads that belong together.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// As [`Store::snapshot`]; with [`ReadMode::InMemory`], reads of it fail with
-    /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they would wait for the
-    /// medium, if the store can tell.
+    /// As [`Store::snapshot`], for reads in `mode`. With [`ReadMode::InMemory`], reads of the
+    /// snapshot fail with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory) where they
+    /// would wait for the disk, if the store can tell.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -98,20 +99,20 @@ pub trait Store: Any + Send + Sync {
         self.snapshot()
     }
 
-    /// See [`Properties`].
+    /// The properties of the store.
     fn properties(&self) -> Properties;
 
-    /// Figures of the store as names and values, for metrics: each name ends in its unit, counters
-    /// in `_total`.
+    /// Metrics of the store, as names and values. Each name ends in its unit, and those of counters
+    /// end in `_total`.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 
-    /// Ends the store: all that was acknowledged is on disk afterwards.
+    /// Closes the store. All acknowledged writes are on the disk afterwards.
     ///
     /// # Errors
-    /// If it could not be brought there.
+    /// If they could not be written to the disk.
     fn close(&self) -> Result<()>;
 
-    /// The threads that requests are offloaded to, if the store has any.
+    /// The threads to which requests are handed over, if the store has any.
     fn workers(&self) -> Option<&Workers> {
         None
     }
@@ -121,21 +122,21 @@ pub trait Store: Any + Send + Sync {
         None
     }
 
-    /// The store, if it is in this process.
+    /// The store, if its data is in this process.
     fn local(&self) -> Option<&dyn LocalStore> {
         None
     }
 
-    /// The store, if it keeps copies, or others write to it as well.
+    /// The store, if it keeps copies or other processes write to it as well.
     fn replicated(&self) -> Option<&dyn ReplicatedStore> {
         None
     }
 }
 
-/// A store that keeps a note with each entry: a few bytes that are read without the value.
+/// A store that keeps a note with each entry: a few bytes that can be read without the value.
 pub trait NotingStore {
-    /// As [`Store::head`], with the note of [`NotingStore::write_noted`]; an empty one if there is
-    /// none.
+    /// As [`Store::head`], with the note of [`NotingStore::write_noted`]. The note is empty if the
+    /// entry has none.
     fn head_noted(
         &self,
         table: Table,
@@ -143,8 +144,7 @@ pub trait NotingStore {
         timeline: &mut Timeline,
     ) -> Answer<Option<(Head, Note)>>;
 
-    /// As [`Store::write`], leaving a note with each entry. There are as many notes as operations;
-    /// removals have empty ones.
+    /// As [`Store::write`], with a note for each operation. The notes of removals are empty.
     fn write_noted(
         &self,
         table: Table,
@@ -157,7 +157,7 @@ pub trait NotingStore {
 
 /// A store in this process, with its memory, files and background jobs.
 pub trait LocalStore {
-    /// The names of all tables that there are, in no order.
+    /// The names of all existing tables, in no particular order.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -168,97 +168,99 @@ pub trait LocalStore {
         None
     }
 
-    /// True if reads have been answered from memory of late, so that a few of them may be made on a
-    /// thread that must not block. [`Store::get`] looks at that itself.
+    /// True if recent reads were answered from memory, so that a thread that must not block may
+    /// make a few reads. [`Store::get`] checks that itself.
     fn is_in_memory(&self) -> bool {
         false
     }
 
-    /// Has `reads` make a few reads that belong together on a thread that must not block, on a
-    /// [snapshot](Store::snapshot_in) in the mode that it is given: where one would have to wait
-    /// for the medium, it fails with
-    /// [`StoreError::NotInMemory`](crate::StoreError::NotInMemory), which `reads` tells by false.
-    /// False is returned then, or if the store does not answer from memory and nothing was called:
-    /// the data has to be read again on a thread that may block.
+    /// Calls `reads` to make a few reads that belong together on a thread that must not block.
+    /// `reads` gets the mode for its [snapshot](Store::snapshot_in). A read that would have to wait
+    /// for the disk fails with [`StoreError::NotInMemory`](crate::StoreError::NotInMemory), and
+    /// `reads` then returns false. Returns false in that case, and also, without calling `reads`,
+    /// if the store does not answer from memory at present. The caller then has to read the data
+    /// again on a thread that may block.
     fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
         let _ = reads;
         false
     }
 
-    /// Gives back the room of all that was removed or written over, on the calling thread; that may
-    /// take minutes, and requests go on meanwhile.
+    /// Frees the disk space of all removed and overwritten entries, on the calling thread. It may
+    /// take minutes; requests are served meanwhile.
     ///
     /// # Errors
     /// If the store cannot be read or written, or is closed meanwhile.
     fn compact(&self) -> Result<()>;
 
-    /// As [`Store::write`], for a batch that gives data up, to be removed later: a full disk has
-    /// room for it.
+    /// As [`Store::write`], for a batch that marks data for a later removal. It also succeeds on a
+    /// full disk, by a reserve. It blocks.
     ///
     /// # Errors
-    /// As there.
+    /// Those of a write.
     fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written>;
 
-    /// The backups of the store, if it can make some.
+    /// The backups of the store, if it supports them.
     fn backups(&self) -> Option<&dyn Backups> {
         None
     }
 
-    /// The changes of the store, if it tells them.
+    /// The change feed of the store, if it has one.
     fn change_feed(&self) -> Option<&dyn ChangeFeed> {
         None
     }
 }
 
-/// A store of several machines, or one that others write to as well.
+/// A store of several machines, or one to which other processes write as well.
 pub trait ReplicatedStore {
-    /// The same store, whose requests wait for so many copies; nothing if this one does already.
-    /// `ack` ≤ `from` ≤ [`Properties::copies`] holds.
+    /// The same store, with requests that wait for this number of copies; `None` if this one does
+    /// already. The caller ensures `ack` ≤ `from` ≤ [`Properties::copies`].
     ///
     /// # Errors
-    /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if it cannot wait for just so
-    /// many.
+    /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if the store cannot wait for
+    /// exactly this number.
     fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
         let _ = copies;
         Ok(None)
     }
 
-    /// A sequence number above that of each write before this call, if others write to the store.
+    /// A sequence number above those of all writes before this call, if other processes write to
+    /// the store.
     fn sequence_now(&self) -> Option<u64> {
         None
     }
 
-    /// Parts of requests that were answered before, which came to light since the last call: of
-    /// those whose timelines the store told so ([`Timeline::tell_later`]). Never waits.
+    /// Parts of requests that became known after their answers, since the last call. They belong to
+    /// requests whose timelines the store has announced them to ([`Timeline::tell_later`]). Never
+    /// waits.
     fn late_parts(&self) -> Vec<LateParts> {
         Vec::new()
     }
 }
 
-/// The store as it was at one moment. What it sees stays in the store for as long as it is held.
-/// For threads that may block.
+/// The state of the store at one moment. The store keeps that state as long as the snapshot exists.
+/// Reads of it may block.
 pub trait Snapshot: Send + Sync {
-    /// The sequence number of the last write that it sees.
+    /// The sequence number of the last write in the snapshot.
     fn sequence(&self) -> u64;
 
-    /// As [`Store::get`], at that moment.
+    /// As [`Store::get`], in the snapshot.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>>;
 
-    /// As [`Store::scan`], at that moment.
+    /// As [`Store::scan`], in the snapshot.
     ///
     /// # Errors
-    /// If the walk cannot begin.
+    /// If the scan cannot begin.
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>>;
 
-    /// Walks the keys that begin with `prefix`, from the last to the first if `reverse`. Where the
-    /// store was told which prefixes of keys are looked up, it has to be a whole one; few of them
-    /// are then found as quickly as a key is.
+    /// Scans the keys that begin with `prefix`, from the last to the first if `reverse`. If the
+    /// store was opened with a rule for the prefixes of the table's keys, `prefix` has to be a
+    /// whole prefix by that rule. A few entries are then found as fast as a single key.
     ///
     /// # Errors
-    /// If the walk cannot begin.
+    /// If the scan cannot begin.
     fn scan_prefix(&self, table: Table, prefix: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
         let last = prefix.iter().rposition(|byte| *byte < u8::MAX);
         let end = last.map(|last| [&prefix[..last], &[prefix[last] + 1]].concat());
@@ -266,27 +268,27 @@ pub trait Snapshot: Send + Sync {
     }
 }
 
-/// A walk over a range. It holds a snapshot, and a bounded amount of memory.
+/// A scan over a range. It holds a snapshot, and a bounded amount of memory.
 pub trait Scan: Send {
-    /// The next entry, or nothing after the last.
+    /// The next entry, or `None` after the last.
     ///
     /// # Errors
-    /// If the store cannot be read; the walk is over then.
+    /// If the store cannot be read. The scan is over then.
     fn next(&mut self) -> Result<Option<(&[u8], Object)>>;
 
-    /// As [`Scan::next`], without the value, which is not touched.
+    /// As [`Scan::next`], without reading the value.
     ///
     /// # Errors
-    /// As [`Scan::next`].
+    /// Those of [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
 
-    /// Sets whether the walk may wait for the medium from now on ([`Store::snapshot_in`]).
+    /// Sets the read mode for the rest of the scan ([`Store::snapshot_in`]).
     fn set_mode(&mut self, mode: ReadMode) {
         let _ = mode;
     }
 
-    /// The expiry of the entry that was returned last, in milliseconds since the Unix
-    /// epoch; nothing for never, or if the store does not say.
+    /// The expiry of the entry that was returned last, in milliseconds since the Unix epoch; `None`
+    /// if it does not expire, or if the store does not tell.
     fn expires_at_ms(&self) -> Option<u64> {
         None
     }

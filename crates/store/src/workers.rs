@@ -1,5 +1,5 @@
-//! Threads for what would block an event loop, and the room that there is for it.
-#![allow(clippy::disallowed_types, reason = "who waits for the lock has no work, and is no wait")]
+//! Worker threads for requests that would block an event loop, with a bounded queue.
+#![allow(clippy::disallowed_types, reason = "threads that wait for this lock are idle")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,11 +21,11 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// `count` threads, named after `name`, that have room for `queue_max` jobs besides those that
-    /// they run.
+    /// Starts `count` threads, named after `name`, with a queue for `queue_max` jobs besides those
+    /// that run.
     ///
     /// # Errors
-    /// If the system has no room for a thread.
+    /// If the system cannot start a thread.
     pub fn start(name: &str, count: usize, queue_max: usize) -> Result<Workers> {
         assert!(count > 0, "somebody has to work");
         let (sender, receiver) = channel::<Job>();
@@ -42,7 +42,7 @@ impl Workers {
         Ok(Workers { sender: Some(sender), queued, queue_max, threads })
     }
 
-    /// A place in the queue; nothing if it is full.
+    /// Reserves a slot in the queue; `None` if it is full.
     #[must_use]
     pub fn reserve(&self) -> Option<ReservedSlot> {
         let sender = self.sender.clone()?;
@@ -53,7 +53,7 @@ impl Workers {
         Some(ReservedSlot { sender, queued: Arc::clone(&self.queued), is_used: false })
     }
 
-    /// Jobs that wait, and places that are reserved.
+    /// The number of queued jobs and reserved slots.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
@@ -64,7 +64,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.sender = None;
         for thread in self.threads.drain(..) {
-            // One that panicked has said so on standard error.
+            // A panic was already reported on standard error.
             let _ = thread.join();
         }
     }
@@ -79,7 +79,7 @@ fn work(receiver: &Mutex<Receiver<Job>>, queued: &AtomicUsize) {
     }
 }
 
-/// A place in the queue of [`Workers`]; given back if it is dropped unused.
+/// A slot in the queue of [`Workers`]. If it is dropped unused, the slot is free again.
 pub struct ReservedSlot {
     sender: Sender<Job>,
     queued: Arc<AtomicUsize>,
@@ -87,9 +87,9 @@ pub struct ReservedSlot {
 }
 
 impl ReservedSlot {
-    /// Has a thread run `job`.
+    /// Queues `job` in this slot.
     pub fn run(mut self, job: impl FnOnce() + Send + 'static) {
-        // The threads end only after every sender is gone, this one included.
+        // The threads end only after all senders are dropped, so this one finds a receiver.
         self.is_used = self.sender.send(Box::new(job)).is_ok();
     }
 }
@@ -108,9 +108,9 @@ mod tests {
 
     use super::Workers;
 
-    /// With one thread, the next job would wait for ever.
+    /// If the only thread ended with the panic, the next job would never run.
     #[test]
-    fn a_job_that_panics_costs_no_thread() {
+    fn a_job_that_panics_does_not_end_its_thread() {
         let workers = Workers::start("test", 1, 2).unwrap();
         workers.reserve().unwrap().run(|| panic!("on purpose"));
         let (sender, done) = channel();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_room_nothing_is_taken_and_what_was_taken_is_done() {
+    fn a_full_queue_refuses_jobs_and_queued_jobs_still_run() {
         let workers = Workers::start("test", 1, 2).unwrap();
         let (gate, closed) = channel::<()>();
         let (began, begun) = channel();

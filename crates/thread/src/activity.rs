@@ -1,8 +1,8 @@
-//! The activity of this thread, as three labels that a profiler's signal handler can read at any
-//! instant: the operation and phase of the request, or the background job.
+//! The activity of this thread, as labels that a profiler's signal handler can read at any instant:
+//! the operation and phase of the request, and the background job.
 //!
-//! Setting a label is one store to thread-local memory that needs no initialisation, because it
-//! happens at every stamp of every request.
+//! Setting a label is one store to thread-local memory without initialisation, because it happens
+//! at every stamp of every request.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::early;
 /// The phase of an event loop between requests: waiting for events, accepting, sweeping.
 pub const LOOP_PHASE: u8 = u8::MAX;
 
-/// A kind of background work, by its name; a static of whoever does it.
+/// A kind of background work, identified by a static with its name.
 #[derive(Debug)]
 pub struct Job(&'static str);
 
@@ -30,43 +30,44 @@ impl Job {
     }
 }
 
-/// The activity of a thread at an instant. Zero means that nothing is known.
+/// The activity of a thread at an instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Labels {
-    /// The operation of the request, as its owner counts them, plus one.
+    /// The owner's number of the request's operation, plus one; zero if it is unknown.
     pub operation: u8,
-    /// The phase of the request, as its owner counts them, plus one, or [`LOOP_PHASE`].
+    /// The owner's number of the request's phase, plus one, or [`LOOP_PHASE`]; zero if it is
+    /// unknown.
     pub phase: u8,
-    /// The background job.
+    /// The background job, if the thread runs one.
     pub job: Option<&'static Job>,
 }
 
 impl Labels {
-    /// True if they are of a request whose operation is not known yet.
+    /// True if the labels belong to a request whose operation is not known yet.
     #[must_use]
     pub fn is_early(self) -> bool {
         self.operation == 0 && self.phase != 0 && self.phase != LOOP_PHASE && self.job.is_none()
     }
 
-    /// The labels as one word that equals another's exactly if the labels do.
+    /// The labels as one word. Two words are equal exactly if the labels are.
     pub(crate) fn word(self) -> u64 {
         let job = self.job.map_or(0, |job| ptr::from_ref(job).addr() as u64);
-        // Addresses have 56 bits at most on the systems that are supported; two bytes are free
-        // once the low three bits, which alignment makes zero, are cut off.
+        // There is room for 48 bits of the address, so for 51 without the low three, which are zero
+        // by alignment. Programs have longer addresses only if they ask for them.
         (job >> 3) << 16 | u64::from(self.phase) << 8 | u64::from(self.operation)
     }
 }
 
-/// Everything that a signal handler may ask of a thread. All are atomics although one thread alone
-/// uses them: its own handler interrupts it between any two instructions.
+/// The state of a thread that its signal handler may read. The fields are atomics although only one
+/// thread uses them, because its own handler interrupts it between any two instructions.
 pub(crate) struct ThreadCell {
     operation: AtomicU8,
     phase: AtomicU8,
     job: AtomicPtr<Job>,
-    /// The number of the request, if samples were taken of it before its operation was known; or
-    /// zero.
+    /// The number under which samples of the request were taken before its operation was known;
+    /// zero if there are none.
     early: AtomicU64,
-    /// The number of the request that the thread is at, as its owner counts them; or zero.
+    /// The owner's number of the request at which the thread works; zero for none.
     pub(crate) request: AtomicU64,
     pub(crate) stack_low: AtomicUsize,
     pub(crate) stack_high: AtomicUsize,
@@ -74,7 +75,7 @@ pub(crate) struct ThreadCell {
 }
 
 impl ThreadCell {
-    /// Labels the thread anew.
+    /// Replaces the labels of the thread.
     pub(crate) fn put(&self, labels: Labels) {
         self.operation.store(labels.operation, Ordering::Relaxed);
         self.phase.store(labels.phase, Ordering::Relaxed);
@@ -98,20 +99,20 @@ thread_local! {
     };
 }
 
-/// The cell of this thread. It has no destructor and a constant beginning, so the access neither
-/// initialises nor fails, not even in a signal handler.
+/// Calls `look` with the cell of this thread. The cell has a constant initial value and no
+/// destructor, so that the access cannot fail, not even in a signal handler.
 #[inline(always)]
 pub(crate) fn with_thread<T>(look: impl FnOnce(&ThreadCell) -> T) -> T {
     THREAD.with(look)
 }
 
-/// Notes which phase of its request the thread is in from now on: its number plus one.
+/// Sets the phase of this thread's request: its number plus one.
 #[inline(always)]
 pub fn set_phase(phase: u8) {
     with_thread(|thread| thread.phase.store(phase, Ordering::Relaxed));
 }
 
-/// Notes that the thread turns to the next request, of which only the phase is known.
+/// Notes that the thread begins to work at another request, of which only the phase is known.
 #[inline(always)]
 pub fn begin_request(phase: u8) {
     with_thread(|thread| {
@@ -122,21 +123,21 @@ pub fn begin_request(phase: u8) {
     });
 }
 
-/// Notes the number of the request that the thread is at, by which waits name it.
+/// Sets the number of this thread's request, under which its waits are noted.
 #[inline(always)]
 pub fn set_request(number: u64) {
     with_thread(|thread| thread.request.store(number, Ordering::Relaxed));
 }
 
-/// Notes that the thread turns to a request again that [`suspend_request`] returned `early` for.
+/// Notes that the thread continues a request for which [`suspend_request`] returned `early`.
 #[inline(always)]
 pub fn resume_request(phase: u8, early: u64) {
     begin_request(phase);
     with_thread(|thread| thread.early.store(early, Ordering::Relaxed));
 }
 
-/// Notes that the thread leaves a request whose operation is not known yet, because more of it has
-/// yet to come. Returns what [`resume_request`] takes.
+/// Notes that the thread leaves a request that is incomplete, so that its operation is not known.
+/// Returns the argument for [`resume_request`].
 #[inline(always)]
 #[must_use = "samples of the request stay without operation unless it is resumed with this"]
 pub fn suspend_request() -> u64 {
@@ -147,8 +148,8 @@ pub fn suspend_request() -> u64 {
     })
 }
 
-/// Notes which operation the thread works on: its number plus one. Samples that were taken while
-/// the same request was still being read are given the operation, too.
+/// Sets the operation of this thread's request: its number plus one. Samples that were taken while
+/// the request was still being read get the operation as well.
 #[inline(always)]
 pub fn set_operation(operation: u8) {
     with_thread(|thread| {
@@ -160,8 +161,8 @@ pub fn set_operation(operation: u8) {
     });
 }
 
-/// The number by which [`crate::early_operation`] tells the operation of this thread's request once
-/// it is known. For signal handlers.
+/// The number under which [`crate::early_operation`] has the operation of this thread's request
+/// once it is known. May be called in a signal handler.
 #[must_use]
 pub fn number_early_request() -> u64 {
     with_thread(|thread| {
@@ -184,19 +185,19 @@ pub fn labels() -> Labels {
         Labels {
             operation: thread.operation.load(Ordering::Relaxed),
             phase: thread.phase.load(Ordering::Relaxed),
-            // SAFETY: only `start_job` stores there, from a reference to a static, or null.
+            // SAFETY: only references to statics, and null, are ever stored there.
             job: unsafe { job.as_ref() },
         }
     })
 }
 
-/// The end of a job: when it goes, the thread is labelled as it was before.
+/// The guard of a background job. When it is dropped, the thread gets its previous job label back.
 #[must_use = "the job ends when this is dropped"]
 pub struct JobGuard {
     previous: *mut Job,
 }
 
-/// Labels this thread with a background job until the guard goes.
+/// Labels this thread with a background job until the guard is dropped.
 pub fn start_job(job: &'static Job) -> JobGuard {
     let job = ptr::from_ref(job).cast_mut();
     JobGuard { previous: with_thread(|thread| thread.job.swap(job, Ordering::Relaxed)) }
@@ -217,7 +218,7 @@ mod tests {
     static MERGE: Job = Job::new("merge");
 
     #[test]
-    fn jobs_nest_and_requests_leave_nothing_behind() {
+    fn jobs_nest_and_a_new_request_has_no_operation() {
         let outer = start_job(&MERGE);
         {
             let _inner = start_job(&FLUSH);
@@ -242,14 +243,14 @@ mod tests {
         assert_eq!(early_operation(first), Some(5), "it is told once");
         begin_request(1);
         let second = number_early_request();
-        // The request did not come to its operation; the next one is another.
+        // This request never gets an operation; the next one is another request.
         begin_request(1);
         set_operation(7);
         assert_eq!((early_operation(second), early_operation(first)), (None, Some(5)));
     }
 
     #[test]
-    fn a_request_that_arrives_in_pieces_is_one() {
+    fn a_request_that_arrives_in_pieces_keeps_its_number() {
         begin_request(1);
         let number = number_early_request();
         let suspended = suspend_request();

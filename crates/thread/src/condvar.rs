@@ -10,35 +10,35 @@ use crate::simulation;
 use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
 
-/// As [`std::sync::WaitTimeoutResult`].
+/// The result of a wait with a timeout, like [`std::sync::WaitTimeoutResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// True if the time was over before a notice came.
+    /// True if the timeout passed before a notification.
     #[must_use]
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// As [`std::sync::Condvar`].
+/// A condition variable like [`std::sync::Condvar`].
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: std::sync::Condvar,
-    /// True if those who wait here have nothing to do.
+    /// True if threads wait here for work.
     is_idle: bool,
 }
 
 impl Condvar {
-    /// A condition that somebody's progress hangs on.
+    /// A condition whose waits delay the progress of a request or a job.
     #[must_use]
     pub const fn new() -> Condvar {
         Condvar { inner: std::sync::Condvar::new(), is_idle: false }
     }
 
-    /// A condition at which threads wait for work: such waits hold nobody up, and no profile shows
-    /// them.
+    /// A condition at which threads wait for work. Such waits delay nothing, so profiles do not
+    /// have them.
     #[must_use]
     pub const fn for_work() -> Condvar {
         Condvar { inner: std::sync::Condvar::new(), is_idle: true }
@@ -56,10 +56,10 @@ impl Condvar {
         self.inner.notify_all();
     }
 
-    /// Gives the lock back, waits for a notice, and takes the lock again.
+    /// Releases the lock, waits for a notification, and takes the lock again.
     ///
     /// # Errors
-    /// If a thread panicked that held the lock; the error gives the guard all the same.
+    /// If a thread panicked that held the lock; the error has the guard.
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
@@ -69,11 +69,11 @@ impl Condvar {
         lock.guard_of(self.timed(|condition| condition.wait(inner)))
     }
 
-    /// As [`Condvar::wait`], for one who has nothing to do, at a condition that others wait at for
-    /// progress: no profile shows this wait.
+    /// Waits like [`Condvar::wait`], for a thread that waits for work at a condition at which
+    /// others wait for progress. Profiles do not have this wait.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Condvar::wait`].
     pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let (lock, inner) = guard.into_parts();
         if simulation::is_simulated() {
@@ -82,8 +82,8 @@ impl Condvar {
         lock.guard_of(self.inner.wait(inner))
     }
 
-    /// Waits for a turn after a notice. Nobody else runs between the end of the lock and the
-    /// beginning of the wait.
+    /// Waits for a notification and a turn in a simulation. No other thread runs between the
+    /// release of the lock and the beginning of the wait.
     fn wait_simulated<'a, T>(
         &self,
         lock: &'a Mutex<T>,
@@ -96,15 +96,15 @@ impl Condvar {
         (lock.lock(), is_timed_out)
     }
 
-    /// The name of the condition in a simulation.
+    /// The address that identifies the condition in a simulation.
     fn address(&self) -> usize {
         (&raw const self.inner).addr()
     }
 
-    /// As [`Condvar::wait`], until `condition` no longer holds.
+    /// Waits like [`Condvar::wait`], until `condition` returns false.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_while<'a, T>(
         &self,
@@ -117,10 +117,10 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// As [`Condvar::wait`], for at most `timeout`.
+    /// Waits like [`Condvar::wait`], for at most `timeout`.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
@@ -142,10 +142,10 @@ impl Condvar {
         mapped(locked, |guard| (guard, WaitTimeoutResult(is_over)))
     }
 
-    /// As [`Condvar::wait_while`], for at most `timeout`.
+    /// Waits like [`Condvar::wait_while`], for at most `timeout`.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_timeout_while<'a, T>(
         &self,
@@ -185,10 +185,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_ends_a_wait_and_so_does_time() {
+    fn a_notification_ends_a_wait_and_so_does_the_timeout() {
         let (lock, condition) = (Mutex::new(false), Condvar::new());
         let short = Duration::from_millis(1);
-        // Notices may come from nowhere, so only the value is sure.
+        // Spurious wake-ups are possible, so only the value is certain.
         let (guard, _) = condition.wait_timeout(lock.lock().unwrap(), short).unwrap();
         assert!(!*guard);
         drop(guard);

@@ -1,12 +1,12 @@
-//! Panics: which end a request alone, and which end the process.
+//! Containment of panics: some end only a request, others the process.
 //!
-//! A panic is a mistake of ours that was noticed. In the code of a request ([`contain`]) it ends
-//! that request, unless data that others use was being changed ([`Indivisible`]): then nobody may
-//! see it as it is. A thread of the process's own that ends would be missed without a word, so a
-//! panic there ends the process, once [`end_process_on_other_panics`] was called.
+//! A panic is a bug of the program that was detected. In the code of a request ([`contain`]) it
+//! ends that request. But if shared data was being changed ([`Indivisible`]), it ends the process,
+//! because that data may be inconsistent. A background thread that ends would go unnoticed, so a
+//! panic there ends the process too, once [`end_process_on_other_panics`] was called.
 #![allow(
     clippy::print_stderr,
-    reason = "the last words of a process go there, as the standard's do"
+    reason = "messages of panics go there, as those of the standard library do"
 )]
 
 use std::any::Any;
@@ -16,18 +16,18 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 
 thread_local! {
     static IS_CONTAINED: Cell<bool> = const { Cell::new(false) };
-    /// The hook's facts of the panic that is under way here.
+    /// The message that the hook has made of this thread's current panic.
     static TOLD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// A panic that ended what [`contain`] ran.
+/// The panic of a function that [`contain`] ran.
 #[derive(Debug)]
 pub struct Panicked {
     what: String,
 }
 
 impl Panicked {
-    /// Writes it to standard error, where the last words of a process would stand.
+    /// Writes the message of the panic to standard error.
     pub fn tell(&self) {
         eprintln!("{self}");
     }
@@ -41,11 +41,12 @@ impl std::fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// Runs the code of one request. What it uses and others do, too, has to be sound at any point at
-/// which it may panic, or within an [`Indivisible`].
+/// Runs the code of one request, and catches a panic. Data that it shares with others must be
+/// consistent at any point where it may panic, or be changed only within an [`Indivisible`].
 ///
 /// # Errors
-/// If it panicked: what was said, where, and its stack.
+/// The panic, if there was one: its message, and with the hook of [`end_process_on_other_panics`]
+/// also its place and stack.
 #[inline]
 pub fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     let was_contained = IS_CONTAINED.replace(true);
@@ -54,8 +55,8 @@ pub fn contain<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     outcome.map_err(panicked)
 }
 
-/// As [`contain`], for work whose end nobody is told: a panic is told on standard error. What the
-/// work would have brought back to an event loop ends its request when it is dropped.
+/// Runs work like [`contain`], and writes the message of a panic to standard error. If the work
+/// holds a completer of a request, dropping that ends the request.
 pub fn run_contained(run: impl FnOnce()) {
     if let Err(panicked) = contain(run) {
         panicked.tell();
@@ -73,8 +74,8 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Has every panic that is not [contained](contain) end the process from now on, with what it says
-/// and its stack on standard error: for programs whose threads must not go missing.
+/// Sets a panic hook by which every panic that is not [contained](contain) ends the process, with
+/// its message and stack on standard error. For programs whose threads must not end unnoticed.
 pub fn end_process_on_other_panics() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let thread = std::thread::current();
@@ -91,12 +92,12 @@ pub fn end_process_on_other_panics() {
     }));
 }
 
-/// A stretch of code that changes data which others use, and of which a half must never be seen: a
-/// panic within it ends the process, contained or not.
+/// The guard of code that changes shared data in several steps, of which only the whole may be
+/// seen. A panic within it ends the process, contained or not.
 #[must_use = "the stretch ends when this is dropped"]
 #[derive(Debug)]
 pub struct Indivisible {
-    /// True if it began while an earlier panic was unwinding, which is none within it.
+    /// True if it began while an earlier panic was unwinding: that panic is not within it.
     is_late: bool,
 }
 
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_contained_panic_is_an_error_with_its_words() {
+    fn a_contained_panic_is_an_error_with_its_message() {
         assert_eq!(contain(|| 7).unwrap(), 7);
         let outer = contain(|| {
             let inner: Result<(), _> = contain(|| panic!("{} words", 2));
@@ -148,8 +149,8 @@ mod tests {
 
     const CHILD: &str = "PELLUCID_THREAD_PANIC_CHILD";
 
-    /// Runs `in_child` in a process of its own that is to end by a panic; what it said, and whether
-    /// it was aborted.
+    /// Runs `in_child` in a child process that is expected to end by a panic. Returns its standard
+    /// error, and whether it was aborted; none in the child process itself.
     fn run(test: &str, in_child: impl FnOnce()) -> Option<(String, bool)> {
         if std::env::var_os(CHILD).is_some() {
             in_child();
@@ -180,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_what_is_indivisible_ends_the_process() {
-        let ended = run("a_panic_in_what_is_indivisible_ends_the_process", || {
+    fn a_panic_within_an_indivisible_ends_the_process() {
+        let ended = run("a_panic_within_an_indivisible_ends_the_process", || {
             drop(Indivisible::begin());
             let _ = contain(|| {
                 let _whole = Indivisible::begin();

@@ -1,4 +1,4 @@
-//! The waits of a lock: the number of waiting threads, and the place where it had been held.
+//! The waits of a lock: the number of waiting threads, and the site of the last holder.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -7,17 +7,18 @@ use pellucid_clock::Clock;
 use crate::waiting::{WaitKind, Waiting};
 use crate::waits;
 
-/// One thread that waits, and one that waits to be alone, in [`Contention::waiters`].
+/// The value of one waiting thread in [`Contention::waiters`].
 const WAITER: u64 = 1;
+/// The value of one thread that waits for exclusive access in [`Contention::waiters`].
 const LONE_WAITER: u64 = 1 << 32 | WAITER;
 
-/// The waits of one lock. A thread that finds the lock free touches none of it.
+/// The waits of one lock. A thread that finds the lock free does not write to it.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
-    /// Threads that wait for the lock; in the upper half, those that wait to have it alone.
+    /// The number of threads that wait for the lock; in the upper half, those that wait for
+    /// exclusive access.
     waiters: AtomicU64,
-    /// The place where the lock was held that a waiting thread got, as [`waits::holder`]
-    /// says it; or zero.
+    /// The site of the thread that released the lock, as returned by [`waits::holder`]; or zero.
     holder: AtomicUsize,
 }
 
@@ -26,20 +27,21 @@ impl Contention {
         Contention { waiters: AtomicU64::new(0), holder: AtomicUsize::new(0) }
     }
 
-    /// The name of the lock in a simulation.
+    /// The address that identifies the lock in a simulation.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Waits by `lock` to have alone what was found taken; the time counts against both sides.
+    /// Waits by `lock` for exclusive access to a lock that is taken. The time is charged to the
+    /// waiting thread and to the holder.
     #[track_caller]
     pub(crate) fn wait<T>(&self, lock: impl FnOnce() -> T) -> T {
         self.wait_and(LONE_WAITER, lock, |holder| holder.swap(0, Ordering::Relaxed))
     }
 
-    /// As [`Contention::wait`], for one of several threads that may be let in together: the note of
-    /// the holder stays for the others, until another one is written.
+    /// Waits like [`Contention::wait`], for shared access. Several such threads may be let in
+    /// together, so the noted holder stays for the others, until it is replaced.
     #[track_caller]
     pub(crate) fn wait_among_others<T>(&self, lock: impl FnOnce() -> T) -> T {
         self.wait_and(WAITER, lock, |holder| holder.load(Ordering::Relaxed))
@@ -63,7 +65,7 @@ impl Contention {
         locked
     }
 
-    /// Notes for waiting threads where the lock was held that is about to be given back.
+    /// Notes the site of this thread, which is about to release the lock, if threads wait for it.
     #[inline]
     pub(crate) fn note_holder(&self) {
         if self.waiters.load(Ordering::Relaxed) != 0 {
@@ -71,9 +73,9 @@ impl Contention {
         }
     }
 
-    /// As [`Contention::note_holder`], for one of several threads that have it together. They hold
-    /// up only threads that want it alone: the others are about to have it, too, and read the note
-    /// of the holder before.
+    /// Notes the site like [`Contention::note_holder`], for a thread with shared access. It delays
+    /// only threads that wait for exclusive access. The others are about to be let in, and need the
+    /// note of the previous holder.
     #[inline]
     pub(crate) fn note_holder_among_others(&self) {
         if self.waiters.load(Ordering::Relaxed) >= LONE_WAITER {

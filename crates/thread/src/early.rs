@@ -1,18 +1,19 @@
 //! Operations of requests that were sampled before their operation was known.
 //!
-//! What a request is turns out when it has been read, and a sample of the reading may long be out
-//! of the sampler's hands by then. So the sample carries a number, and what the number stands for
-//! is asked for here as often as it takes.
+//! The operation of a request is known only after it has been read, and a sample of the reading is
+//! processed independently of that. So the sample carries a number, and this table has the
+//! operation for the number as soon as it is known.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers that are known at a time: as many requests with early samples may begin while one of
-/// them is still being read.
+/// The capacity of the table: so many requests with early samples may begin while one of them is
+/// still being read.
 pub const EARLY_MAX: u64 = 8_192;
 
-/// The next number; zero is none.
+/// The next number; zero stands for none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-/// Of each number, at its remainder: the number, and below it, in eight bits, the operation.
+/// The entries, at the numbers modulo the capacity: the number, and in the lower eight bits the
+/// operation.
 static OPERATIONS: [AtomicU64; EARLY_MAX as usize] =
     [const { AtomicU64::new(0) }; EARLY_MAX as usize];
 
@@ -20,7 +21,7 @@ fn place_of(number: u64) -> &'static AtomicU64 {
     &OPERATIONS[(number % EARLY_MAX) as usize]
 }
 
-/// A number that no request has had. May be called in a signal handler.
+/// A new number. May be called in a signal handler.
 pub(crate) fn next() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -29,12 +30,12 @@ pub(crate) fn next() -> u64 {
 #[cold]
 pub(crate) fn resolve(number: u64, operation: u8) {
     let resolved = number << 8 | u64::from(operation);
-    // A later request may have taken the place, and keeps it.
+    // A later request may have taken the place; it keeps it.
     place_of(number).fetch_max(resolved, Ordering::Relaxed);
 }
 
-/// The operation of the request with this number, once it is known, and as long as no more than
-/// [`EARLY_MAX`] others have come after it.
+/// The operation of the request with this number; none if it is not known yet, or if a later
+/// request has taken its place ([`EARLY_MAX`]).
 #[must_use]
 pub fn early_operation(number: u64) -> Option<u8> {
     let resolved = place_of(number).load(Ordering::Relaxed);
@@ -52,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_told_until_another_takes_its_place() {
-        // Far from the numbers that other tests draw.
+    fn a_number_has_its_operation_until_another_takes_its_place() {
+        // This is far from the numbers that other tests draw.
         let number = 1 << 40;
         assert_eq!(early_operation(number), None);
         resolve(number + EARLY_MAX, 9);

@@ -1,5 +1,5 @@
-//! Work on its way from one thread to another: it keeps the labels that it had, and the time until
-//! it is taken up is a wait like that for a lock.
+//! Work that is handed from one thread to another: it keeps its labels, and the time until it is
+//! taken up is a wait like that for a lock.
 
 use crate::activity::{Labels, labels, with_thread};
 use crate::waiting::{Wait, WaitKind, Waiting, monotonic_ns};
@@ -7,7 +7,7 @@ use crate::waits::{note_wait_by_chance, note_wait_of};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
 
-/// Work that a thread has put down for another.
+/// Work that one thread has put down for another thread.
 #[must_use = "work that nobody takes up is not counted"]
 pub struct HandedOver {
     labels: Labels,
@@ -17,7 +17,7 @@ pub struct HandedOver {
 }
 
 impl HandedOver {
-    /// Puts this thread's request down, for a thread that takes it up or a sync that ends it.
+    /// Puts this thread's request down, for another thread that takes it up, or for a sync.
     #[track_caller]
     pub fn put_down(kind: WaitKind) -> HandedOver {
         let request = with_thread(|thread| thread.request.load(Ordering::Relaxed));
@@ -26,18 +26,18 @@ impl HandedOver {
         HandedOver { labels: labels(), request, since_ns: wait.since_ns, _waiting: waiting }
     }
 
-    /// The wait is over, and counts; nobody works at it here.
+    /// Ends the wait and counts it, without taking the work up on this thread.
     pub fn end(self) {
         self.count();
     }
 
-    /// Counts the wait so far; it goes on to be shown until this is dropped.
+    /// Counts the wait so far. It is still shown as under way until this is dropped.
     pub fn count(&self) {
         note_wait_of(self.labels, self.waited_ns());
     }
 
-    /// As [`HandedOver::end`], for waits of which there are so many that each cannot be kept: one
-    /// in `one_in` is, however long it was, and weighs as much more.
+    /// Ends the wait like [`HandedOver::end`], for very frequent waits: only one in `one_in` is
+    /// kept, independent of its length, and is weighted by that number.
     pub fn end_by_chance(self, one_in: u32) {
         note_wait_by_chance(self.labels, one_in, || self.waited_ns());
     }
@@ -46,7 +46,8 @@ impl HandedOver {
         monotonic_ns().saturating_sub(self.since_ns)
     }
 
-    /// This thread works at it, in `phase`, until what is returned is dropped.
+    /// Ends the wait, and labels this thread with the work, in `phase`, until the result is
+    /// dropped.
     pub fn take_up(self, phase: u8) -> TakenUp {
         let (operation, request, job) = (self.labels.operation, self.request, self.labels.job);
         self.end();
@@ -59,7 +60,7 @@ impl HandedOver {
     }
 }
 
-/// Work that a thread has taken up; when it goes, the thread is labelled as it was before.
+/// Work that a thread has taken up. When it is dropped, the thread gets its previous labels back.
 #[must_use = "the work ends when this is dropped"]
 pub struct TakenUp {
     before: Labels,
@@ -90,7 +91,7 @@ mod tests {
         set_request(9_009);
         let put_down = HandedOver::put_down(WaitKind::Thread);
         assert!(waits().iter().any(|wait| wait.request == 9_009 && wait.kind == WaitKind::Thread));
-        // Longer than any wait that is left out by chance.
+        // Waits of this length are always kept.
         std::thread::sleep(std::time::Duration::from_millis(1));
         std::thread::spawn(move || {
             let taken_up = put_down.take_up(5);

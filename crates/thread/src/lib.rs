@@ -1,13 +1,13 @@
-//! The activity of a thread, and its waits: the part of profiling that runs inside the code
-//! that is profiled. Threads and locks that are made here can take part in a [`simulation`].
+//! The activity of a thread, and its waits: the part of profiling that runs inside the profiled
+//! code. Threads and locks of this crate can take part in a [`simulation`].
 //!
-//! It is a crate of its own, below everything that has threads or locks, because labels are set and
-//! locks are taken everywhere, while sampling, symbols and pictures (the crate `profile`) concern
-//! the server alone. Nothing here allocates, logs or knows of requests: phases and operations are
-//! numbers that their owners name.
+//! This is a separate crate below all code that has threads or locks, because labels are set and
+//! locks are taken everywhere. Sampling, symbols and charts concern only the server (the crate
+//! `profile`). The hooks here do not allocate or log, and know nothing of requests: phases and
+//! operations are numbers whose names their owners have.
 #![allow(
     clippy::disallowed_types,
-    reason = "ours are made of them, and waits are counted under them"
+    reason = "the types of this crate are made of them, and waits are counted under them"
 )]
 
 mod activity;

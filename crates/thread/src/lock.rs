@@ -1,5 +1,5 @@
-//! A mutex that knows who waits, and for whom. Where nobody does, it costs what the standard one
-//! costs and one load; nothing is timed then.
+//! A mutex that records its waits and the holders for which threads wait. Without contention it
+//! costs one load more than the standard one, and nothing is timed.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -9,14 +9,14 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use crate::contention::Contention;
 use crate::simulation;
 
-/// As [`std::sync::Mutex`], with waits in the profiles `block` and `mutex`.
+/// A mutex like [`std::sync::Mutex`], with its waits in the profiles `block` and `mutex`.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     contention: Contention,
     pub(crate) inner: std::sync::Mutex<T>,
 }
 
-/// As [`std::sync::MutexGuard`].
+/// The guard of a locked [`Mutex`], like [`std::sync::MutexGuard`].
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
     pub(crate) lock: &'a Mutex<T>,
@@ -29,20 +29,20 @@ impl<T> Mutex<T> {
         Mutex { contention: Contention::new(), inner: std::sync::Mutex::new(value) }
     }
 
-    /// The value.
+    /// Takes the value out of the mutex.
     ///
     /// # Errors
-    /// If a thread panicked that held the lock.
+    /// If a thread panicked that held the lock; the error has the value.
     pub fn into_inner(self) -> LockResult<T> {
         self.inner.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// The value: nobody else can have it locked.
+    /// The value. It needs no locking, because the reference is exclusive.
     ///
     /// # Errors
-    /// If a thread panicked that held the lock.
+    /// If a thread panicked that held the lock; the error has the reference.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.inner.get_mut()
     }
@@ -50,7 +50,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock and takes it.
     ///
     /// # Errors
-    /// If a thread panicked that held it; the error gives the guard all the same.
+    /// If a thread panicked that held the lock; the error has the guard.
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
@@ -64,14 +64,14 @@ impl<T: ?Sized> Mutex<T> {
     #[cold]
     #[track_caller]
     fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
-        // No closure around the wait: its frame would be the place in profiles.
+        // The wait is in no closure, whose frame would be the place in profiles.
         match simulation::wait_for(self.address(), || if_free(self.inner.try_lock())) {
             Some(locked) => self.guard_of(locked),
             None => self.guard_of(self.contention.wait(|| self.inner.lock())),
         }
     }
 
-    /// The name of the lock in a simulation.
+    /// The address that identifies the lock in a simulation.
     pub(crate) fn address(&self) -> usize {
         (&raw const self.inner).addr()
     }
@@ -79,7 +79,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Takes the lock if it is free.
     ///
     /// # Errors
-    /// If it is not, or if a thread panicked that held it.
+    /// If it is not free, or if a thread panicked that held it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match if_free(self.inner.try_lock()) {
             Some(locked) => Ok(self.guard_of(locked)?),
@@ -97,7 +97,7 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
-/// Changes a guard, which stays poisoned if it was.
+/// Maps the guard of a lock's result, which stays poisoned if it was.
 #[inline]
 pub(crate) fn mapped<G, H>(locked: LockResult<G>, change: impl FnOnce(G) -> H) -> LockResult<H> {
     match locked {
@@ -106,7 +106,7 @@ pub(crate) fn mapped<G, H>(locked: LockResult<G>, change: impl FnOnce(G) -> H) -
     }
 }
 
-/// The lock, poisoned or not, if it was free.
+/// The result of the attempt, poisoned or not, if the lock was free; else none.
 #[inline]
 pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<LockResult<G>> {
     match tried {
@@ -123,11 +123,11 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The standard guard within, for the wait of a condition, and the lock.
+    /// Splits the guard into the lock and the standard guard, for the wait of a condition.
     pub(crate) fn into_parts(self) -> (&'a Mutex<T>, std::sync::MutexGuard<'a, T>) {
         self.lock.contention.note_holder();
         let mut guard = ManuallyDrop::new(self);
-        // SAFETY: the guard is not dropped, so that what was taken out is not used again.
+        // SAFETY: the outer guard is not dropped, so that the inner one is not used again.
         (guard.lock, unsafe { ManuallyDrop::take(&mut guard.inner) })
     }
 }
@@ -136,7 +136,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.lock.contention.note_holder();
-        // SAFETY: this is the only place that drops it, and it runs once.
+        // SAFETY: the inner guard is dropped only here, and this runs once.
         unsafe { ManuallyDrop::drop(&mut self.inner) };
         simulation::gave_back(self.lock.address());
         simulation::point();
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_excludes_and_poisons_as_the_standard_one_does() {
+    fn a_mutex_excludes_and_poisons_like_the_standard_one() {
         const TURNS: u64 = if cfg!(miri) { 20 } else { 10_000 };
         let lock = std::sync::Arc::new(Mutex::new(0_u64));
         std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! Randomness for sampling: a generator of one word per thread, because samples at fixed distances
-//! would fall into step with what they measure.
+//! Random numbers for sampling, with a generator of one word per thread. Samples at fixed distances
+//! could synchronise with the measured work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::activity::with_thread;
 
-/// The next number of this thread (xorshift64*). Allocates nothing.
+/// The next random number of this thread (xorshift64*). Allocates nothing.
 fn next() -> u64 {
     static SEEDS: AtomicU64 = AtomicU64::new(0x9e37_79b9_7f4a_7c15);
     with_thread(|thread| {
@@ -21,13 +21,13 @@ fn next() -> u64 {
     })
 }
 
-/// A number from 0 up to, but not including, 1.
+/// A random number from 0 up to, but not including, 1.
 pub(crate) fn uniform() -> f64 {
     (next() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A number of the exponential distribution with this mean: the distance to the next of events that
-/// are independent of each other.
+/// A random number of the exponential distribution with this mean: the distance between independent
+/// events.
 #[must_use]
 pub fn exponential(mean: f64) -> f64 {
     -(1.0 - uniform()).ln() * mean
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_is_what_was_asked_for() {
+    fn exponential_numbers_have_the_given_mean() {
         let sum: f64 = (0..100_000).map(|_| exponential(50.0)).sum();
         let mean = sum / 100_000.0;
         // Five standard errors of the mean.

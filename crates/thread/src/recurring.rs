@@ -1,4 +1,4 @@
-//! A thread that does the same again and again with a pause between, until its handle goes.
+//! A thread that repeats a step with pauses in between, until its handle is dropped.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -9,11 +9,11 @@ use crate::activity::{Job, start_job};
 use crate::condvar::Condvar;
 use crate::lock::Mutex;
 
-/// A flag that the handle is gone, and the condition at which the thread pauses.
+/// The flag that the handle is dropped, and the condition at which the thread pauses.
 type Stop = (Mutex<bool>, Condvar);
 
-/// The handle of such a thread. Dropping it ends the pause, waits for a step that is under way, and
-/// ends the thread.
+/// The handle of a thread that repeats a step. Dropping it ends the pause, waits for a step that is
+/// under way, and ends the thread.
 #[must_use = "the thread ends when this is dropped"]
 pub struct Recurring {
     stop: Arc<Stop>,
@@ -21,10 +21,10 @@ pub struct Recurring {
 }
 
 impl Recurring {
-    /// A thread called `name` that pauses, does `step`, and so on, all of it as `job`.
+    /// Starts a thread called `name` that pauses and calls `step` in turns, labelled with `job`.
     ///
     /// # Errors
-    /// If the system starts no thread.
+    /// If the system cannot start a thread.
     pub fn start(
         name: &str,
         job: &'static Job,
@@ -49,7 +49,7 @@ impl Drop for Recurring {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported where it happened.
+            // A panic of the thread was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -70,19 +70,19 @@ mod tests {
     static JOB: Job = Job::new("recurring");
 
     #[test]
-    fn it_goes_on_until_its_handle_goes() {
+    fn steps_repeat_until_the_handle_is_dropped() {
         let (done, steps) = channel();
         let step = move || done.send(()).unwrap();
         let thread = Recurring::start("recurring", &JOB, Duration::from_millis(1), step).unwrap();
         (0..3).for_each(|_| steps.recv().unwrap());
         drop(thread);
-        // What was done before may still be in the channel; the thread, its sender, is gone.
+        // Earlier messages may still be in the channel, but the thread with its sender is gone.
         while steps.try_recv().is_ok() {}
         assert_eq!(steps.try_recv(), Err(TryRecvError::Disconnected));
     }
 
     #[test]
-    fn a_long_pause_does_not_hold_up_the_end() {
+    fn dropping_the_handle_does_not_wait_for_the_pause() {
         let began = std::time::Instant::now();
         drop(Recurring::start("recurring", &JOB, Duration::from_secs(3_600), || {}).unwrap());
         assert!(began.elapsed() < Duration::from_secs(1_800));

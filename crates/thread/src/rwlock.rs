@@ -1,5 +1,5 @@
-//! A lock for many readers or one writer that knows who waits, and for whom. Where nobody does, it
-//! costs what the standard one costs and one load; nothing is timed then.
+//! A reader-writer lock that records its waits and the holders for which threads wait. Without
+//! contention it costs one load more than the standard one, and nothing is timed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,30 +9,30 @@ use crate::contention::Contention;
 use crate::lock::{if_free, mapped};
 use crate::simulation;
 
-/// As [`std::sync::RwLock`], with waits in the profiles `block` and `mutex`. A writer that waits
-/// for several readers waits for the last of them.
+/// A lock like [`std::sync::RwLock`], with its waits in the profiles `block` and `mutex`. If a
+/// writer waits for several readers, the wait is charged to the last of them.
 #[derive(Default)]
 pub struct RwLock<T> {
     contention: Contention,
     inner: std::sync::RwLock<T>,
 }
 
-/// Holds a [`RwLock`] until it is dropped; `SHARED` with other readers, or alone.
+/// The guard of a [`RwLock`]: `SHARED` for reading, with other readers, else for writing.
 #[must_use = "the lock is given back when this is dropped"]
 pub struct RwLockGuard<'a, G, const SHARED: bool> {
-    // Dropped after this guard's own `drop` has run.
+    // Dropped after this guard's own `drop`.
     inner: G,
     contention: &'a Contention,
 }
 
-/// As [`std::sync::RwLockReadGuard`].
+/// The guard for reading, like [`std::sync::RwLockReadGuard`].
 pub type RwLockReadGuard<'a, T> = RwLockGuard<'a, std::sync::RwLockReadGuard<'a, T>, true>;
 
-/// As [`std::sync::RwLockWriteGuard`].
+/// The guard for writing, like [`std::sync::RwLockWriteGuard`].
 pub type RwLockWriteGuard<'a, T> = RwLockGuard<'a, std::sync::RwLockWriteGuard<'a, T>, false>;
 
 impl<T> RwLock<T> {
-    /// A lock that nobody has.
+    /// An unlocked lock.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock { contention: Contention::new(), inner: std::sync::RwLock::new(value) }
     }
@@ -40,7 +40,7 @@ impl<T> RwLock<T> {
     /// Waits until no writer has the lock, and takes it for reading.
     ///
     /// # Errors
-    /// If a thread panicked that had it for writing; the error gives the guard all the same.
+    /// If a thread panicked that had it for writing; the error has the guard.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
@@ -51,10 +51,10 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// Waits until nobody has the lock, and takes it for writing.
+    /// Waits until no other thread has the lock, and takes it for writing.
     ///
     /// # Errors
-    /// If a thread panicked that had it for writing; the error gives the guard all the same.
+    /// If a thread panicked that had it for writing; the error has the guard.
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
@@ -100,7 +100,7 @@ impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
 impl<G, const SHARED: bool> Drop for RwLockGuard<'_, G, SHARED> {
     #[inline]
     fn drop(&mut self) {
-        // No turn ends before the lock is free, too.
+        // In a simulation, no other thread runs between this and the drop of `inner`.
         simulation::gave_back(self.contention.address());
         if SHARED {
             self.contention.note_holder_among_others();
@@ -142,13 +142,13 @@ mod tests {
     use crate::waiting::{Wait, WaitKind, waits};
     use crate::waits::{HOLDERS_ONE_IN, blocked, contended, sample_waits};
 
-    /// Rounds after which chance cannot explain that no holder was noted.
+    /// The rounds after which it is practically impossible that no holder was sampled.
     const ROUNDS_MAX: usize = 300;
-    /// Long enough for threads that are about to wait to do so.
+    /// The time for which the lock is held after all threads are about to wait.
     const HELD: std::time::Duration = std::time::Duration::from_millis(20);
 
     #[test]
-    fn it_excludes_and_poisons_as_the_standard_one_does() {
+    fn a_rwlock_excludes_and_poisons_like_the_standard_one() {
         const TURNS: u64 = if cfg!(miri) { 10 } else { 10_000 };
         let lock = RwLock::new(0_u64);
         std::thread::scope(|scope| {
@@ -180,8 +180,8 @@ mod tests {
         })
     }
 
-    /// Has `hold` hold the lock as operation `holder` until `waiters` threads wait for it by `wait`
-    /// as operation `waiter`, again and again until the holder was charged, with all of them.
+    /// Holds the lock by `hold` as operation `holder` until `waiters` threads wait for it by `wait`
+    /// as operation `waiter`. Repeats that until the holder was sampled, and checks the counts.
     fn contend<G>(
         hold: impl Fn() -> G,
         wait: impl Fn() + Sync,

@@ -6,15 +6,15 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Three numbers of 64 bits with the blanks between them.
+/// The longest line: three decimal 64-bit numbers with separators.
 const LINE_BYTES_MAX: usize = 64;
 
-/// Times of a thread since it began.
+/// The times of a thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTimes {
-    /// The time that it ran, in nanoseconds.
+    /// The time for which it ran.
     pub ran_ns: u64,
-    /// The time that it could have run and had no processor, in nanoseconds.
+    /// The time for which it was ready to run and had no processor.
     pub waited_ns: u64,
 }
 
@@ -25,10 +25,10 @@ pub struct RunAccount {
 }
 
 impl RunAccount {
-    /// That of the calling thread, also when another one reads it.
+    /// The account of the calling thread; other threads may read it later.
     ///
     /// # Errors
-    /// If the kernel keeps none.
+    /// If the kernel has no such account.
     pub fn of_this_thread() -> io::Result<RunAccount> {
         RunAccount::open(Path::new("/proc/thread-self/schedstat"))
     }
@@ -41,7 +41,7 @@ impl RunAccount {
         Ok(RunAccount { file: File::open(path)? })
     }
 
-    /// The times so far; nothing of a thread that has ended. Costs a system call.
+    /// The times so far; none if the thread has ended. Costs a system call.
     #[must_use]
     pub fn times(&self) -> Option<RunTimes> {
         let mut line = [0; LINE_BYTES_MAX];
@@ -57,10 +57,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_works_has_run() {
+    fn a_working_thread_has_run_time() {
         let account = RunAccount::of_this_thread().unwrap();
         let before = account.times().unwrap();
-        // The kernel brings its account up to date at a tick, or when the thread gives way.
+        // The kernel updates its account at a tick, or when the thread yields.
         while account.times().unwrap().ran_ns == before.ran_ns {
             std::thread::yield_now();
         }

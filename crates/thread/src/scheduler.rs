@@ -6,20 +6,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Waits with a deadline up to this long may end early, as on a machine where time passes; longer
-/// ones are there to end hangs.
+/// The longest timeout of a wait that may end early, as if time passed while other threads run.
+/// Longer timeouts exist only to end hangs.
 const EARLY_MAX: Duration = Duration::from_secs(1);
-/// One in so many decisions ends a wait early.
+/// The chance that a decision ends a wait early: one in so many.
 const EARLY_ONE_IN: usize = 24;
-/// The chances of a switch at a point: one in so many, drawn for each seed. With few switches a
-/// thread gets far ahead of the others, with many they interleave finely.
+/// The chances of a switch at a point: one in so many, drawn for each seed. With few switches, a
+/// thread gets far ahead of the others; with many, they interleave finely.
 const SWITCH_ONE_IN: [usize; 4] = [2, 5, 16, 60];
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
+    /// The thread can run.
     Ready,
-    /// Waits at an address, up to a time.
+    /// The thread waits at an address, until `until_ns` if that is given.
     Waiting {
         address: usize,
         until_ns: Option<u64>,
@@ -31,9 +32,9 @@ enum Standing {
 struct SimulatedThread {
     name: String,
     standing: Standing,
-    /// The end of its last wait was the deadline.
+    /// True if its last wait ended by the deadline.
     is_timed_out: bool,
-    /// Known once it has started.
+    /// The handle to unpark it, once it has started.
     handle: Option<Thread>,
 }
 
@@ -44,7 +45,7 @@ struct State {
     random: Random,
     switch_one_in: usize,
     threads: Vec<SimulatedThread>,
-    /// Locks that threads of the simulation have, with the number of holders.
+    /// The locks that threads of the simulation hold, with the number of holders.
     taken: BTreeMap<usize, usize>,
     now_ns: u64,
     decisions: u64,
@@ -63,8 +64,7 @@ impl State {
         ((self.random)() % limit.max(1) as u64) as usize
     }
 
-    /// Draws the next thread, and the time that passes before it runs. None if all wait for each
-    /// other.
+    /// Draws the next thread, and the time that passes before it runs. None in a deadlock.
     fn choose(&mut self) -> Option<(usize, u64)> {
         let before_ns = self.now_ns;
         let is_early = self.below(EARLY_ONE_IN) == 0;
@@ -157,7 +157,7 @@ impl Scheduler {
         self.state().taken.contains_key(&address)
     }
 
-    /// Notes that a lock has one holder less, and has those who wait for it try again.
+    /// Notes that a lock has one holder less, and wakes the threads that wait for it.
     pub(crate) fn gave_back(&self, address: usize) {
         let mut state = self.state();
         if let Some(holders) = state.taken.get_mut(&address) {
@@ -170,7 +170,7 @@ impl Scheduler {
         self.wake(address, true);
     }
 
-    /// Ends the waits at an address, or one of them.
+    /// Ends all waits at an address, or one of them.
     pub(crate) fn wake(&self, address: usize, all: bool) {
         let mut state = self.state();
         let waiting = state.waiting_at(address);
@@ -185,7 +185,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets another thread go on, if the seed says so.
+    /// Lets another thread run, if the seed decides so.
     pub(crate) fn point(&self, thread: usize) {
         let mut state = self.state();
         let one_in = state.switch_one_in;
@@ -207,7 +207,7 @@ impl Scheduler {
         self.state().threads[thread].is_timed_out
     }
 
-    /// Adds a thread that has yet to start.
+    /// Adds a thread that has not started yet.
     pub(crate) fn register(&self, name: &str) -> usize {
         self.state().add(name, None)
     }
@@ -216,13 +216,13 @@ impl Scheduler {
         self.state().threads[thread].standing = Standing::Ended;
     }
 
-    /// Waits on a new thread for its first turn.
+    /// Waits, on the new thread, for its first turn.
     pub(crate) fn begin(&self, thread: usize) {
         self.state().threads[thread].handle = Some(std::thread::current());
         self.wait_for_turn(thread);
     }
 
-    /// Ends a thread, which takes no part any more.
+    /// Ends the part of a thread in the simulation.
     pub(crate) fn end(&self, thread: usize) {
         let mut state = self.state();
         state.threads[thread].standing = Standing::Ended;
@@ -239,7 +239,8 @@ impl Scheduler {
         }
     }
 
-    /// The address at which the end of a thread is waited for: within this value, where no lock is.
+    /// The address at which threads wait for the end of a thread. It is unaligned, so that no lock
+    /// has it.
     fn end_address(&self, thread: usize) -> usize {
         std::ptr::from_ref(self).addr() + 1 + 8 * thread
     }
@@ -262,7 +263,7 @@ impl Scheduler {
 
     fn give_turn(&self, chosen: usize, state: MutexGuard<'_, State>) {
         self.running.store(chosen, Ordering::Release);
-        // One that has yet to start looks for its turn itself.
+        // A thread that has not started yet checks for its turn itself.
         let handle = state.threads[chosen].handle.clone();
         drop(state);
         if let Some(handle) = handle {
@@ -276,7 +277,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends the process: every thread waits for another one, and none can be unwound.
+    /// Ends the process in a deadlock, because the threads cannot be unwound.
     fn end_process(state: &State) -> ! {
         use std::io::Write;
         let mut text = String::from("simulation: every thread waits, and none can go on\n");

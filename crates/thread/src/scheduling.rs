@@ -1,22 +1,23 @@
 //! Scheduling of threads when there are more of them than processors.
 //!
-//! A thread that answers requests works for microseconds and sleeps. When it wakes while a merge
-//! has the processor, the kernel may leave it waiting until the merge's slice is over, four
-//! milliseconds on many kernels: a hundred times what the request takes. So threads that answer ask
-//! for short slices, by which the kernel lets them in earlier; background threads ask for short
-//! ones, too, and for a smaller share, and offer the processor between small pieces of work
-//! ([`give_way`]). Their share is smaller and not nothing: writes wait for merges that are starved.
+//! A thread that answers requests works for microseconds and sleeps. If it wakes while a merge has
+//! the processor, the kernel may let it wait until the merge's time slice is over, four
+//! milliseconds on many kernels: a hundred times as long as the request takes. So such threads ask
+//! for short slices, for which the kernel schedules them earlier. Background threads also ask for
+//! short slices, and for a smaller share of the processor, and yield it between small pieces of
+//! work ([`give_way`]). Their share is not too small, because writes wait for merges that are
+//! starved.
 
 use std::io;
 
 use crate::simulation;
 
-/// The slice for which either kind of thread wants to run; the least that the kernel grants.
+/// The time slice of both kinds of threads; the smallest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
-/// By how much background threads are nicer than others: beside a thread that never sleeps, one of
-/// them has a quarter of the processor.
+/// The amount added to the nice value of background threads: beside a thread that never sleeps, one
+/// of them has a quarter of the processor.
 const BACKGROUND_NICER: i32 = 5;
-/// The nicest that the kernel knows.
+/// The highest nice value of the kernel.
 const NICE_MAX: i32 = 19;
 
 /// `struct sched_attr` of `sched_setattr(2)`, in its first version.
@@ -28,7 +29,7 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// For the ordinary policy the length of a slice, from Linux 6.12 on; ignored before.
+    /// The length of a slice, with the policy `SCHED_OTHER` from Linux 6.12 on; ignored before.
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
@@ -57,22 +58,22 @@ impl Attributes {
 /// Asks for short slices for the calling thread, which answers requests.
 ///
 /// # Errors
-/// What the kernel says where it does not allow it; the thread goes on as before.
+/// If the kernel does not allow it. The scheduling of the thread stays as it was.
 pub fn schedule_for_requests() -> io::Result<()> {
     schedule(0)
 }
 
-/// Has the calling thread, which works in the background, take less than others where processors
-/// are short.
+/// Gives the calling thread, which works in the background, a smaller share of the processor, and
+/// short slices.
 ///
 /// # Errors
-/// What the kernel says where it does not allow it; the thread goes on as before.
+/// If the kernel does not allow it. The scheduling of the thread stays as it was.
 pub fn schedule_for_background() -> io::Result<()> {
     schedule(BACKGROUND_NICER)
 }
 
-/// A thread whose policy is not the ordinary one was given that by somebody who knows why, and
-/// keeps it.
+/// Sets the slice of the calling thread, and adds `nicer` to its nice value. A thread with a policy
+/// other than `SCHED_OTHER` keeps it, because an operator has set that on purpose.
 fn schedule(nicer: i32) -> io::Result<()> {
     if simulation::is_simulated() {
         return Ok(());
@@ -86,8 +87,8 @@ fn schedule(nicer: i32) -> io::Result<()> {
     Attributes { size: Attributes::SIZE, flags: 0, ..wanted }.set_for_this_thread()
 }
 
-/// Offers the processor to others between two small pieces of background work. Costs half a
-/// microsecond where nobody wants it.
+/// Yields the processor between two small pieces of background work. Costs half a microsecond if no
+/// other thread wants it.
 #[inline]
 pub fn give_way() {
     if simulation::is_simulated() {
@@ -100,13 +101,13 @@ pub fn give_way() {
 mod tests {
     use super::*;
 
-    /// Kernels before 6.12 know of no slices and tell zero.
+    /// True for the short slice, and for zero, which kernels before 6.12 return.
     fn has_short_slices(attributes: &Attributes) -> bool {
         attributes.runtime_ns == SLICE_NS || attributes.runtime_ns == 0
     }
 
     #[test]
-    fn who_answers_keeps_its_share() {
+    fn a_thread_for_requests_keeps_its_share() {
         let before = Attributes::of_this_thread().unwrap();
         schedule_for_requests().unwrap();
         let after = Attributes::of_this_thread().unwrap();

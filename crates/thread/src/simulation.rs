@@ -1,15 +1,17 @@
-//! Threads that take turns, drawn from a seed, so that a test of threads can be repeated.
+//! Deterministic simulation of threads: they take turns in an order that a seed decides, so that a
+//! test with threads can be repeated.
 //!
-//! The threads of a simulation are real ones, and one of them runs at a time. At each lock,
-//! condition, start and end of a thread, and at each [`switch_point`], the seed decides which one
-//! goes on. So a seed is an order of all that threads do to each other, except for what they do
-//! through atomics between two such points. Time passes when every thread waits, and then up to
-//! the first deadline; short waits may also end before that.
+//! The threads of a simulation are real ones, but only one of them runs at a time. At each lock,
+//! condition, start and end of a thread, and at each [`switch_point`], the seed decides which
+//! thread runs next. So a seed determines the order of all interactions of the threads, except
+//! those by atomics between two such points. Time passes when all threads wait, up to the first
+//! deadline; short waits may also end before that.
 //!
-//! Outside of a simulation each hook is one load of a number that is zero. It is no feature of the
-//! crate, because every crate above would be compiled once with it and once without.
+//! Outside of a simulation, each hook costs one load of a counter that is zero. It is not a feature
+//! of the crate, because all crates above would have to be compiled with it and without.
 //!
-//! It is the way of FoundationDB's simulation and of AWS' `shuttle`, on the locks of this crate.
+//! The method is that of FoundationDB's simulation and of AWS' `shuttle`, with the locks of this
+//! crate.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,15 +21,15 @@ use std::time::Duration;
 
 use crate::scheduler::Scheduler;
 
-/// The simulations of the process.
+/// The number of simulations that run in this process.
 static SIMULATIONS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The simulation that this thread takes part in, and its number there.
+    /// The simulation in which this thread takes part, and its number there.
     static CURRENT: RefCell<Option<(Arc<Scheduler>, usize)>> = const { RefCell::new(None) };
 }
 
-/// This thread's simulation.
+/// The simulation of this thread, and its number there; none outside of simulations.
 #[inline]
 fn current() -> Option<(Arc<Scheduler>, usize)> {
     if SIMULATIONS.load(Ordering::Relaxed) == 0 { None } else { current_of_thread() }
@@ -43,8 +45,8 @@ fn set(new: Option<(Arc<Scheduler>, usize)>) -> Option<(Arc<Scheduler>, usize)> 
 }
 
 /// Runs `work` as the first thread of a simulation, whose decisions come from `random`. Threads
-/// that it starts by [`crate::spawn`] take part; all of them have to be joined. `on_time` is called
-/// with the nanoseconds that pass when all threads wait.
+/// that it starts with [`crate::spawn`] take part, and must be joined. `on_time` is called with the
+/// nanoseconds that pass when all threads wait.
 ///
 /// # Panics
 /// If `work` panics. If all threads wait for each other, the process ends with a message: the
@@ -63,20 +65,20 @@ pub fn simulate<T>(
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The number of decisions so far in this thread's simulation, and a checksum of them: two runs of
-/// a seed have the same.
+/// The number of decisions so far in this thread's simulation, and a checksum of them. Two runs
+/// with the same seed have the same values.
 #[must_use]
 pub fn decisions() -> (u64, u64) {
     current().map_or((0, 0), |(scheduler, _)| scheduler.decisions())
 }
 
-/// Lets another thread of the simulation go on here, if the seed says so.
+/// Lets another thread of the simulation run, if the seed decides so.
 pub fn switch_point() {
     point();
 }
 
-/// Runs `work` aside from the simulation, as if no time passed meanwhile. It must not wait for a
-/// thread of the simulation.
+/// Runs `work` outside of the simulation, as if it took no time. It must not wait for a thread of
+/// the simulation.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let before = set(None);
     let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -89,7 +91,7 @@ pub(crate) fn is_simulated() -> bool {
     current().is_some()
 }
 
-/// A thread that unwinds runs on.
+/// A point at which another thread may run. A thread that is unwinding is not interrupted.
 #[inline]
 pub(crate) fn point() {
     if let Some((scheduler, thread)) = current().filter(|_| !std::thread::panicking()) {
@@ -118,7 +120,8 @@ pub(crate) fn wake(address: usize, all: bool) {
     }
 }
 
-/// Attempts again and again, waiting at `address` in between; `None` outside of simulations.
+/// Calls `attempt` until it returns a value, and waits at `address` in between. None outside of
+/// simulations.
 pub(crate) fn wait_for<T>(address: usize, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let (scheduler, thread) = current()?;
     loop {
@@ -128,18 +131,18 @@ pub(crate) fn wait_for<T>(address: usize, mut attempt: impl FnMut() -> Option<T>
         if scheduler.is_taken(address) {
             scheduler.wait(thread, address, None);
         } else {
-            // A thread of another simulation has it, for a moment.
+            // A thread outside of this simulation holds it for a moment.
             std::thread::yield_now();
         }
     }
 }
 
-/// Waits until somebody wakes those at `address`; true if the time was over first.
+/// Waits until the waits at `address` are woken; true if `timeout` passed first.
 pub(crate) fn wait(address: usize, timeout: Option<Duration>) -> bool {
     current().is_some_and(|(scheduler, thread)| scheduler.wait(thread, address, timeout))
 }
 
-/// A thread to come.
+/// A thread that is going to be started, in the simulation of its parent if there is one.
 pub(crate) struct Child(Option<(Arc<Scheduler>, usize)>);
 
 impl std::fmt::Debug for Child {
@@ -193,7 +196,8 @@ mod tests {
     use super::*;
     use crate::{Condvar, Mutex, RwLock, spawn};
 
-    /// Runs `work` with a linear congruential generator, and returns the time that passed, too.
+    /// Simulates `work` with a linear congruential generator. Returns its result, and the simulated
+    /// time that passed.
     fn run<T: Send + 'static>(seed: u64, work: fn() -> T) -> (T, u64) {
         let mut state = seed;
         let random = move || {
@@ -205,12 +209,12 @@ mod tests {
         let on_time = move |ns| {
             sum.fetch_add(ns, std::sync::atomic::Ordering::Relaxed);
         };
-        // On a thread of its own: waits of this one may go on as ever.
+        // On a separate thread, so that this one is not part of the simulation.
         let outcome = std::thread::spawn(move || simulate(random, on_time, work)).join().unwrap();
         (outcome, passed.load(std::sync::atomic::Ordering::Relaxed))
     }
 
-    /// Two threads that read, and then write what they read and one more.
+    /// Two threads that read a number, and then write it plus one: an update may be lost.
     fn lose_an_update() -> (u64, (u64, u64)) {
         let sum = Arc::new(Mutex::new(0));
         let threads = [0; 2].map(|_| {
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_end_by_a_notice_or_by_time_that_nobody_spends() {
+    fn waits_end_by_a_notification_or_by_simulated_time() {
         let long = Duration::from_secs(3_600);
         let outcomes: HashSet<_> = (0..20)
             .map(|seed| {
@@ -268,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_the_joiners() {
+    fn a_panic_is_returned_by_join() {
         let (outcome, _) = run(1, || {
             let lock = Arc::new(Mutex::new(()));
             let held = Arc::clone(&lock);

@@ -1,5 +1,5 @@
-//! Sites: stacks with labels, and what was counted there. A table of fixed size, because it is
-//! filled from within the allocator and from within locks, where nothing may be allocated.
+//! Sites: stacks with labels, and their counts. The table has a fixed size, because it is filled
+//! inside the allocator and inside locks, where nothing may be allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,23 +7,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::activity::Labels;
 use crate::stack::STACK_DEPTH_MAX;
 
-/// Sites that a table holds. What comes after that is counted together, without a stack.
+/// The most sites of a table. Further ones are counted together, without a stack.
 pub const SITES_MAX: usize = 4_096;
-/// Slots of the table: a fifth stays empty, so that a search is short.
+/// The slots of the hash table: a fifth stays empty, so that probing is short.
 const SLOTS: usize = SITES_MAX + SITES_MAX / 4;
-/// The slot of what found no room.
+/// The slot for all sites that found no room.
 const OTHER: usize = SLOTS;
 
-/// The counts of a site; estimates, where only a sample was taken.
+/// The counts of a site; estimates if events were sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Events.
+    /// The number of events.
     pub events: f64,
-    /// Their amount: bytes, or nanoseconds.
+    /// The sum of the events: bytes, or nanoseconds.
     pub amount: f64,
-    /// Events that were undone: allocations that were freed.
+    /// The number of events that were undone: allocations that were freed.
     pub undone_events: f64,
-    /// The amount that was undone.
+    /// The sum of the events that were undone.
     pub undone_amount: f64,
 }
 
@@ -32,7 +32,7 @@ pub struct Counts {
 pub struct Site {
     /// The activity of the thread.
     pub labels: Labels,
-    /// Return addresses, the innermost first. Empty for what found no room in the table.
+    /// The return addresses, the innermost first. Empty for sites that found no room in the table.
     pub stack: Vec<usize>,
     /// The counts.
     pub counts: Counts,
@@ -40,7 +40,7 @@ pub struct Site {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Zero where the slot is free.
+    /// The hash of labels and stack; zero if the slot is free.
     hash: u64,
     labels: Labels,
     depth: usize,
@@ -53,7 +53,7 @@ struct Table {
     used: usize,
 }
 
-// SAFETY: the pointer is to memory that the table alone owns, and is reached under its lock.
+// SAFETY: the pointer is to memory that only the table owns, and is used only under its lock.
 unsafe impl Send for Table {}
 
 /// A table of sites.
@@ -68,8 +68,8 @@ impl Default for Sites {
 }
 
 impl Sites {
-    /// An empty table. It takes no memory before the first site, about 3 MiB then, of which the
-    /// system gives what is used.
+    /// An empty table. It allocates nothing before the first site; then about 3 MiB, of which only
+    /// the used pages take memory.
     #[must_use]
     pub const fn new() -> Sites {
         Sites { table: Mutex::new(Table { slots: std::ptr::null_mut(), used: 0 }) }
@@ -79,7 +79,7 @@ impl Sites {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts at the site of `labels` and `stack`; returns its number.
+    /// Calls `count` with the counts of the site of `labels` and `stack`; returns its number.
     pub fn count(&self, labels: Labels, stack: &[usize], count: impl FnOnce(&mut Counts)) -> usize {
         let mut table = self.lock();
         let Some(number) = table.find_or_add(labels, stack) else { return OTHER };
@@ -87,30 +87,30 @@ impl Sites {
         number
     }
 
-    /// Counts at the site of this number.
+    /// Calls `count` with the counts of the site of this number.
     pub fn count_at(&self, number: usize, count: impl FnOnce(&mut Counts)) {
         if let Some(slot) = self.lock().slots().get_mut(number) {
             count(&mut slot.counts);
         }
     }
 
-    /// All sites at which something was counted.
+    /// All sites with counts.
     #[must_use]
     pub fn all(&self) -> Vec<Site> {
         (0..=OTHER).filter_map(|number| self.at(number)).collect()
     }
 
-    /// The site of this number, if something was counted there.
+    /// The site of this number; none if it has no counts.
     #[must_use]
     pub fn at(&self, number: usize) -> Option<Site> {
-        // While the table is locked, nothing may be allocated.
+        // The stack is copied after the unlock: nothing may be allocated under the lock.
         let slot = self.lock().slots().get(number).copied();
         let slot = slot.filter(|slot| slot.counts != Counts::default())?;
         let stack = slot.stack[..slot.depth].to_vec();
         Some(Site { labels: slot.labels, stack, counts: slot.counts })
     }
 
-    /// The numbers of all sites at which something was counted, with the counts.
+    /// The numbers of all sites with counts, and those counts.
     #[must_use]
     pub fn counts(&self) -> Vec<(usize, Counts)> {
         let counts = |number: usize| {
@@ -130,7 +130,7 @@ impl Table {
         unsafe { std::slice::from_raw_parts_mut(self.slots, SLOTS + 1) }
     }
 
-    /// The number of the site; that of [`OTHER`] if there is no room, none if there is no memory.
+    /// The number of the site; [`OTHER`] if there is no room, none if there is no memory.
     fn find_or_add(&mut self, labels: Labels, stack: &[usize]) -> Option<usize> {
         if self.slots.is_null() {
             let layout = Layout::array::<Slot>(SLOTS + 1).ok()?;
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_sites_are_one_and_what_has_no_room_is_counted_together() {
+    fn equal_sites_are_one_and_those_without_room_are_counted_together() {
         static SITES: Sites = Sites::new();
         assert!(SITES.all().is_empty());
         let one = |counts: &mut Counts| counts.events += 1.0;

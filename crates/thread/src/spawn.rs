@@ -1,11 +1,11 @@
-//! Threads by name, which take part in the simulation of the thread that starts them.
+//! Named threads, which take part in the simulation of the thread that starts them.
 
 use std::io;
 use std::thread::{Builder, Scope, Thread};
 
 use crate::simulation::Child;
 
-/// As [`std::thread::JoinHandle`].
+/// The handle of a thread, like [`std::thread::JoinHandle`].
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     inner: std::thread::JoinHandle<T>,
@@ -13,7 +13,7 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// The thread.
+    /// The standard handle of the thread.
     #[must_use]
     pub fn thread(&self) -> &Thread {
         self.inner.thread()
@@ -29,10 +29,10 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// Starts a thread.
+/// Starts a thread with this name.
 ///
 /// # Errors
-/// If the system has no room for one.
+/// If the system cannot start a thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -44,7 +44,7 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle { inner, child })
 }
 
-/// As [`std::thread::ScopedJoinHandle`]. It has to be joined.
+/// The handle of a scoped thread, like [`std::thread::ScopedJoinHandle`]. It must be joined.
 #[derive(Debug)]
 #[must_use = "the scope waits for the thread without a simulation knowing"]
 pub struct ScopedJoinHandle<'scope, T> {
@@ -63,10 +63,10 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 }
 
-/// Starts a thread that borrows from its scope.
+/// Starts a thread with this name, which may borrow from its scope.
 ///
 /// # Errors
-/// If the system has no room for one.
+/// If the system cannot start a thread.
 pub fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,

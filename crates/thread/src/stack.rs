@@ -1,15 +1,15 @@
-//! Reading the stack of this thread, from a signal handler or from within a call, so that it cannot
+//! Captures the stack of this thread, from a signal handler or from a call, without the risk of a
 //! crash.
 //!
-//! Unwinding by tables allocates, locks and reads whatever the tables say: servers have crashed on
-//! it. Here every word that is read lies on the thread's own stack, between the stack pointer and
-//! the end, which is known before, and every byte of code that is looked at lies in the program's
-//! own segment. Our code and Rust's library keep frame pointers; the C library does not, so that
-//! what it has pushed is searched for the return address into our code and for the frame pointer
-//! that it saved.
+//! Unwinding by tables allocates, takes locks, and reads any address that the tables name: servers
+//! have crashed in it. Here every word that is read lies on the thread's own stack, between the
+//! stack pointer and the end, which is known before. Every byte of code that is read lies in the
+//! program's own segment. This program and Rust's library keep frame pointers. The C library does
+//! not, so its part of the stack is searched for the return address into the program, and for the
+//! frame pointer that it saved.
 //!
-//! A program that is built without frame pointers, as Rust's compiler builds by default, has
-//! anything in that register. [`keeps_frame_pointers`] finds out once; there are no stacks then.
+//! In a program without frame pointers, the default of Rust's compiler, that register has any
+//! value. [`find_frame_pointers`] detects this once; then no stacks are captured.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::activity::with_thread;
 use crate::text;
 
-/// Frames that are kept of a stack, the innermost first; those beyond are cut off.
+/// The most frames kept of a stack, the innermost first; outer ones are cut off.
 pub const STACK_DEPTH_MAX: usize = 64;
-/// Words of foreign frames that are searched for the way back into our code.
+/// The most words of foreign frames that are searched for a return address into the program.
 const SEARCH_WORDS_MAX: usize = 512;
 const WORD: usize = size_of::<usize>();
-/// Any system that is supported has pages of at least this size.
+/// The smallest page size of the supported systems.
 const PAGE_BYTES: usize = 4_096;
 
 /// The registers of a thread when it was interrupted.
@@ -32,7 +32,7 @@ pub struct Registers {
     pub pc: usize,
     /// The stack pointer.
     pub sp: usize,
-    /// The frame pointer, or whatever code without frame pointers keeps in its place.
+    /// The frame pointer; any value in code without frame pointers.
     pub fp: usize,
 }
 
@@ -44,7 +44,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The word at `address`, if it lies within.
+    /// The word at `address`; none if it does not lie within the bounds.
     fn read(self, address: usize) -> Option<usize> {
         let fits = address >= self.low
             && address.is_multiple_of(WORD)
@@ -55,25 +55,23 @@ impl Bounds {
     }
 }
 
-/// Calls of itself that [`probe`] makes.
+/// The depth of the recursion of [`probe`].
 const PROBE_LEVELS: usize = 4;
 
-/// The state of this program's frame pointers.
+/// The state of this program's frame pointers: one of the constants below.
 static FRAME_POINTERS: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const MISSING: u8 = 1;
 const KEPT: u8 = 2;
 
-/// True if this program was built with frame pointers, as far as it was found out
-/// ([`prepare_thread`]).
+/// True if this program is known to keep frame pointers, after [`prepare_thread`].
 #[inline]
 fn keeps_frame_pointers() -> bool {
     FRAME_POINTERS.load(Ordering::Relaxed) == KEPT
 }
 
-/// Finds out whether this program keeps frame pointers: a function that calls itself has the same
-/// return address in each of its frames, one above the other. The bounds of the stack are known
-/// before: without them the frames end with their page.
+/// Detects whether this program keeps frame pointers: a recursive function has the same return
+/// address in each of its frames.
 fn find_frame_pointers() {
     if FRAME_POINTERS.load(Ordering::Relaxed) != UNKNOWN {
         return;
@@ -83,6 +81,7 @@ fn find_frame_pointers() {
 }
 
 fn probe_finds_frames() -> bool {
+    // Without the bounds of the stack, the frames would end with their page.
     note_bounds();
     let mut frames = [0; PROBE_LEVELS + 1];
     let count = probe(PROBE_LEVELS, &mut frames);
@@ -91,11 +90,11 @@ fn probe_finds_frames() -> bool {
         && frames[..PROBE_LEVELS].windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Calls itself so many times, and then follows the frame pointers.
+/// Calls itself `levels` times, and then follows the frame pointers into `frames`.
 #[inline(never)]
 fn probe(levels: usize, frames: &mut [usize]) -> usize {
-    // A variable whose address is known forbids the compiler to make a loop of the calls, or to
-    // make a function for each number.
+    // A variable whose address escapes prevents the compiler from turning the recursion into a
+    // loop, or from specialising the function for each number.
     let mut here = levels;
     black_box(&raw mut here);
     let count = match here {
@@ -106,8 +105,8 @@ fn probe(levels: usize, frames: &mut [usize]) -> usize {
     count
 }
 
-/// Finds the bounds of this thread's stack, so that handlers know them. It may allocate, so it is
-/// for the beginning of a thread, and for calls outside of signal handlers.
+/// Finds the bounds of this thread's stack, so that signal handlers know them. It may allocate, so
+/// call it at the beginning of a thread, and never in a signal handler.
 pub fn prepare_thread() {
     text::find();
     note_bounds();
@@ -141,7 +140,7 @@ fn find_bounds() -> Option<(usize, usize)> {
     }
 }
 
-/// The readable stack above `sp`. Of a thread that was not prepared, that is the rest of the page.
+/// The readable stack above `sp`; only the rest of the page for a thread that was not prepared.
 fn bounds_above(sp: usize) -> Bounds {
     let (low, high) = with_thread(|thread| {
         (thread.stack_low.load(Ordering::Relaxed), thread.stack_high.load(Ordering::Relaxed))
@@ -151,7 +150,7 @@ fn bounds_above(sp: usize) -> Bounds {
     Bounds { low: sp, high }
 }
 
-/// Frames as they are found.
+/// The output buffer of frames.
 struct Frames<'a> {
     found: &'a mut [usize],
     count: usize,
@@ -171,7 +170,7 @@ impl Frames<'_> {
     fn follow(&mut self, bounds: Bounds, mut fp: usize) {
         while let Some(next) = bounds.read(fp) {
             let caller = bounds.read(fp + WORD).unwrap_or(0);
-            // The lowest page is never mapped: what is there is no code.
+            // The lowest page is never mapped, so that such an address is no code.
             if caller < PAGE_BYTES || !self.push(caller) || next <= fp {
                 return;
             }
@@ -180,9 +179,9 @@ impl Frames<'_> {
     }
 }
 
-/// Writes the stack of this thread, as it was interrupted with `registers`, to `frames`: the
-/// program counter, then return addresses. Returns how many. For signal handlers. Without frame
-/// pointers it is the program counter alone.
+/// Writes the stack of this thread, which was interrupted with `registers`, to `frames`: the
+/// program counter, then the return addresses. Returns their number. For signal handlers. Without
+/// frame pointers it is only the program counter.
 pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize {
     let bounds = bounds_above(registers.sp & !(WORD - 1));
     let mut frames = Frames { found: frames, count: 0 };
@@ -205,8 +204,8 @@ pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize
     frames.count
 }
 
-/// The caller of a function of ours that was interrupted before its frame stood or after it was
-/// taken down: the chain of frame pointers does not show it.
+/// The caller of a function that was interrupted in its prologue or epilogue, where the chain of
+/// frame pointers does not have it.
 #[cfg(target_arch = "x86_64")]
 fn caller_without_frame(registers: &Registers, bounds: Bounds) -> Option<usize> {
     let place = match text::bytes_at(registers.pc)? {
@@ -224,7 +223,7 @@ fn caller_without_frame(_: &Registers, _: Bounds) -> Option<usize> {
     None
 }
 
-/// The first return address into our code, and where it stands.
+/// The first return address into the program: its place on the stack, and its value.
 fn find_caller(bounds: Bounds) -> Option<(usize, usize)> {
     (0..SEARCH_WORDS_MAX).map(|word| bounds.low + word * WORD).find_map(|place| {
         let address = bounds.read(place)?;
@@ -232,8 +231,9 @@ fn find_caller(bounds: Bounds) -> Option<(usize, usize)> {
     })
 }
 
-/// The frame pointer of the function whose callee's return address stands at `place`: the foreign
-/// code has left it alone, or has pushed it among its first words, which are nearest to `place`.
+/// The frame pointer of the function whose callee's return address is at `place`. The foreign code
+/// has either not changed the register, or pushed it among its first words, which are nearest to
+/// `place`.
 fn find_frame_pointer(in_register: usize, bounds: Bounds, place: usize) -> Option<usize> {
     let is_frame = |fp: &usize| {
         *fp > place
@@ -247,17 +247,17 @@ fn find_frame_pointer(in_register: usize, bounds: Bounds, place: usize) -> Optio
     pushed.filter_map(|at| bounds.read(at)).find(is_frame)
 }
 
-/// Writes the return addresses of the callers of this function, the innermost first, to `frames`,
-/// and returns how many: none in a program without frame pointers. Not for signal handlers: it
-/// prepares the thread if nobody has.
+/// Writes the return addresses of the callers of this function, the innermost first, to `frames`.
+/// Returns their number: zero in a program without frame pointers. Not for signal handlers, because
+/// it prepares the thread if necessary.
 #[inline(never)]
 pub fn capture(frames: &mut [usize]) -> usize {
     prepare_thread();
     if keeps_frame_pointers() { follow_from_here(frames) } else { 0 }
 }
 
-/// Follows the frame pointers from that of the function that this is inlined into. Whatever is in
-/// the register, no word below its stack pointer or above its stack is read.
+/// Follows the frame pointers from that of the function into which this is inlined. With any value
+/// of that register, no word below the stack pointer or above the stack is read.
 #[inline(always)]
 fn follow_from_here(frames: &mut [usize]) -> usize {
     let (sp, fp) = stack_and_frame_pointer();
@@ -266,7 +266,7 @@ fn follow_from_here(frames: &mut [usize]) -> usize {
     frames.count
 }
 
-/// The stack pointer and the frame pointer of the function that this is inlined into.
+/// The stack pointer and the frame pointer of the function into which this is inlined.
 #[inline(always)]
 fn stack_and_frame_pointer() -> (usize, usize) {
     let (sp, fp): (usize, usize);
@@ -286,7 +286,7 @@ fn stack_and_frame_pointer() -> (usize, usize) {
             options(nomem, nostack, preserves_flags)
         );
     }
-    // Nothing is read where frames are not known.
+    // On other processors nothing is read.
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         (sp, fp) = (0, 0);
@@ -314,13 +314,13 @@ mod tests {
         assert_eq!(deep(200, &mut frames), STACK_DEPTH_MAX);
     }
 
-    /// Registers as a thread might have them in foreign code: nothing may be read that is not ours.
+    /// Foreign code may have any values in its registers: nothing outside of the stack may be read.
     #[test]
-    fn registers_that_make_no_sense_do_no_harm() {
+    fn arbitrary_registers_are_harmless() {
         prepare_thread();
         let mut frames = [0; STACK_DEPTH_MAX];
         let here = &raw const frames as usize;
-        let pc = registers_that_make_no_sense_do_no_harm as *const () as usize;
+        let pc = arbitrary_registers_are_harmless as *const () as usize;
         for pc in [0, 1, pc, pc + 1, usize::MAX] {
             for fp in [0, 1, 7, here, here + 1, here - 4_096, usize::MAX, usize::MAX - 7] {
                 let sp = here;
@@ -330,8 +330,8 @@ mod tests {
         }
     }
 
-    /// The stack pointer was taken from the frame pointer's register: in a program without frame
-    /// pointers, the first step read whatever address was in it.
+    /// Regression: the lower bound was taken from the frame pointer's register, so that in a
+    /// program without frame pointers the first step read any address in it.
     #[test]
     fn a_chain_that_leaves_the_stack_is_not_followed() {
         prepare_thread();
@@ -356,15 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn this_build_keeps_frame_pointers_and_it_is_found_out() {
+    fn this_build_keeps_frame_pointers_and_that_is_detected() {
         prepare_thread();
         assert!(keeps_frame_pointers(), "see .cargo/config.toml");
     }
 
-    /// The probe ran before the bounds were known: where its frames crossed the end of a page,
-    /// there were no stacks in the whole program.
+    /// Regression: the probe ran before the bounds were known. If its frames crossed the end of a
+    /// page, the whole program had no stacks.
     #[test]
-    fn the_probe_finds_frames_wherever_on_its_page_the_stack_stands() {
+    fn the_probe_finds_frames_at_any_position_in_a_page() {
         #[inline(never)]
         fn lower(steps: usize) -> bool {
             let padding = black_box([0_u8; 160]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_not_prepared_reads_one_page_only() {
+    fn an_unprepared_thread_reads_only_one_page() {
         let bounds = std::thread::spawn(|| {
             let here = std::hint::black_box(1_usize);
             let sp = &raw const here as usize;

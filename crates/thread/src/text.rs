@@ -1,21 +1,21 @@
-//! The range of this program's own code, and the addresses in it that can be return addresses.
+//! The range of this program's own code, and the test for return addresses into it.
 //!
-//! Code of the C library has no frame pointers. To get past its frames, the unwinder has to tell
-//! return addresses among the words of a stack, and does it by two facts: they point into our code,
-//! and right behind a call.
+//! Code of the C library has no frame pointers. To get past its frames, the unwinder has to
+//! recognise return addresses among the words of a stack. They have two properties: they point into
+//! the program's code, and right behind a call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LOW: AtomicUsize = AtomicUsize::new(0);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes before a return address in which its call lies.
+/// The most bytes of a call instruction before a return address.
 const CALL_BYTES_MAX: usize = 8;
 
-/// Finds the program's code; cheap once that is done. Not for signal handlers.
+/// Finds the range of the program's code; cheap after the first call. Not for signal handlers.
 pub(crate) fn find() {
     if HIGH.load(Ordering::Acquire) == 0 {
-        // SAFETY: the callback has the type that is asked for, and uses nothing but its arguments.
+        // SAFETY: the callback has the required type, and uses only its arguments.
         unsafe { libc::dl_iterate_phdr(Some(note_program), std::ptr::null_mut()) };
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn contains(address: usize) -> bool {
     address >= LOW.load(Ordering::Relaxed) && address < HIGH.load(Ordering::Relaxed)
 }
 
-/// The bytes of code before `address`, if they are the program's.
+/// The bytes of code before `address`; none if they are not the program's.
 fn bytes_before(address: usize) -> Option<[u8; CALL_BYTES_MAX]> {
     let is_within = contains(address) && contains(address.wrapping_sub(CALL_BYTES_MAX));
     // SAFETY: the bytes lie in the executable segment, which is mapped for good and readable.
@@ -57,7 +57,7 @@ fn bytes_before(address: usize) -> Option<[u8; CALL_BYTES_MAX]> {
     })
 }
 
-/// The bytes of code from `address` on, if they are the program's.
+/// The bytes of code from `address - 1` on; none if they are not the program's.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn bytes_at(address: usize) -> Option<[u8; 4]> {
     let is_within = contains(address.wrapping_sub(1)) && contains(address.wrapping_add(4));
@@ -69,7 +69,7 @@ pub(crate) fn bytes_at(address: usize) -> Option<[u8; 4]> {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn is_return_address(address: usize) -> bool {
     let Some(bytes) = bytes_before(address) else { return false };
-    // `call rel32` has five bytes; `call r/m64` (ff /2) has two to seven, prefix aside.
+    // `call rel32` has five bytes; `call r/m64` (ff /2) has two to seven, without a prefix.
     let calls_register = |length: usize| {
         let at = CALL_BYTES_MAX - length;
         bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2
@@ -87,7 +87,8 @@ pub(crate) fn is_return_address(address: usize) -> bool {
     address % 4 == 0 && (branches_with_link || branches_to_register)
 }
 
-/// True if the instruction before `address` may be a call; nothing is known of this processor's.
+/// True if the instruction before `address` may be a call: instructions are not decoded on this
+/// processor.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn is_return_address(address: usize) -> bool {
     bytes_before(address).is_some()

@@ -1,9 +1,9 @@
-//! The waits under way and their requests: a table that readers look at from aside.
+//! The table of waits under way, with their requests; any thread can read it.
 //!
-//! A profile says afterwards where waits were; this says of a request that hangs what it hangs on.
-//! Entries are made where a thread is about to sleep anyway, or where a request is put in a queue,
-//! so that they cost the path without waits nothing. No lock guards them: waits for locks are
-//! among them.
+//! A profile shows past waits. This table shows the cause for which a hanging request waits now.
+//! Entries are made when a thread is about to sleep anyway, or when a request is put into a queue,
+//! so that they cost the path without waits nothing. The table has no lock, because it also has the
+//! waits for locks.
 
 use std::fmt;
 use std::panic::Location;
@@ -14,23 +14,24 @@ use pellucid_clock::Clock;
 
 use crate::activity::with_thread;
 
-/// Waits that the table has room for.
+/// The capacity of the table.
 pub const WAITS_MAX: usize = 4_096;
-/// Places that are looked at for a free one; a wait that finds none is not shown.
+/// The most slots that are tried for a free one; a wait that finds none is not shown.
 const LOOKS_MAX: usize = 16;
-/// States of a place: free, or being written; any higher number is one entry's.
+/// The state of a free slot. States above [`WRITING`] identify an entry.
 const FREE: u64 = 0;
+/// The state of a slot that is being written.
 const WRITING: u64 = 1;
 
-/// The cause of the wait.
+/// The cause of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WaitKind {
     /// A lock that another thread holds.
     Lock,
-    /// A condition that another thread's progress brings about.
+    /// A condition variable that another thread will signal.
     Condition,
-    /// A thread that takes the request up, or verifies its password.
+    /// Another thread that will continue the request, or verifies its password.
     Thread,
     /// A sync that makes writes durable.
     Sync,
@@ -53,16 +54,16 @@ impl fmt::Display for WaitKind {
     }
 }
 
-/// A wait that was under way when it was looked at.
+/// A wait that was under way when the table was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The number of the request, as its owner counts them; zero for none.
+    /// The owner's number of the request; zero for none.
     pub request: u64,
     /// The cause.
     pub kind: WaitKind,
-    /// The place in the program.
+    /// The place in the source code.
     pub place: &'static Location<'static>,
-    /// Its beginning, by the monotonic clock.
+    /// The beginning, as a reading of [`monotonic_ns`].
     pub since_ns: u64,
 }
 
@@ -83,17 +84,17 @@ static TABLE: [Slot; WAITS_MAX] = [const {
         since_ns: AtomicU64::new(0),
     }
 }; WAITS_MAX];
-/// Entries so far, and where the next one looks first.
+/// The number of entries so far; it also selects the slot that the next one tries first.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 
-/// An entry of the table, for as long as this lives.
+/// An entry of the table, which is removed when this is dropped.
 #[must_use = "the wait is over when this is dropped"]
 pub struct Waiting {
     slot: Option<&'static Slot>,
 }
 
 impl Waiting {
-    /// This thread's request waits from now on.
+    /// Enters a wait of this thread's request, which begins now.
     #[track_caller]
     pub fn begin(kind: WaitKind) -> Waiting {
         let request = with_thread(|thread| thread.request.load(Ordering::Relaxed));
@@ -127,7 +128,7 @@ impl Drop for Waiting {
     }
 }
 
-/// All that is waited for now.
+/// All waits that are under way now.
 #[must_use]
 pub fn waits() -> Vec<Wait> {
     TABLE.iter().filter_map(Slot::look).collect()
@@ -153,10 +154,10 @@ impl Slot {
     }
 }
 
-/// The monotonic clock, of which [`Wait::since_ns`] speaks.
+/// A reading of the monotonic clock, to compare with [`Wait::since_ns`].
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    // It ticks in nanoseconds.
+    // The ticks of this clock are nanoseconds.
     Clock::monotonic().now().0
 }
 
@@ -165,13 +166,13 @@ mod tests {
     use super::*;
     use crate::activity::set_request;
 
-    /// Waits of these requests: other tests have some of their own.
+    /// The waits of these requests. Other tests have waits of other requests at the same time.
     fn seen(requests: std::ops::Range<u64>) -> Vec<Wait> {
         waits().into_iter().filter(|wait| requests.contains(&wait.request)).collect()
     }
 
     #[test]
-    fn a_wait_is_seen_while_it_lasts() {
+    fn a_wait_is_shown_while_it_lasts() {
         set_request(7_001);
         let waiting = Waiting::begin(WaitKind::Sync);
         let found = seen(7_001..7_002);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_enter_and_leave_and_no_entry_is_torn() {
+    fn concurrent_entries_are_never_torn() {
         const WAITS: u64 = if cfg!(miri) { 10 } else { 5_000 };
         let place = Location::caller();
         std::thread::scope(|scope| {

@@ -1,9 +1,10 @@
-//! Waits for locks and conditions: who waited, and whom for.
+//! Profiles of waits for locks and conditions: the waiting threads, and the holders of the locks.
 //!
-//! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and
-//! weighs as much more as it was unlikely: long waits are all there, and short ones cost nothing.
+//! As in Go, a wait is kept with a probability that rises with its length, up to certainty, and is
+//! weighted by the inverse of that probability. So all long waits are kept, and short ones cost
+//! nothing.
 //!
-//! None of it happens before [`sample_waits`]: a program that merely embeds the store has asked for
+//! No waits are sampled before [`sample_waits`], because a program that only embeds the store wants
 //! no profile.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -13,25 +14,25 @@ use crate::random::uniform;
 use crate::sites::{Site, Sites};
 use crate::stack::{STACK_DEPTH_MAX, capture};
 
-/// Waits of this length or longer are all kept once waits are sampled, unless set otherwise.
+/// The default length from which on all waits are kept.
 pub const WAIT_SAMPLE_NS: u64 = 10_000;
-/// One in this many contended unlocks says where the lock had been held once waits are sampled,
-/// unless set otherwise.
+/// The default sampling of holders: one in this many contended unlocks notes its site.
 pub const HOLDERS_ONE_IN: u32 = 8;
-/// Below it, [`holder`] has the number of the site; above, what the sample weighs.
+/// The bits of a [`holder`] that have the number of the site; the upper bits have the weight of the
+/// sample.
 const SITE_BITS: u32 = 16;
 
-/// Zero where no waits are kept.
+/// The length from which on all waits are kept; zero if none are.
 static SAMPLE_NS: AtomicU64 = AtomicU64::new(0);
-/// Zero where no holders are noted.
+/// The rate at which holders are noted: one in so many; zero if none are.
 static ONE_IN: AtomicU32 = AtomicU32::new(0);
-/// By the stack of who waited.
+/// The waits by the stacks of the waiting threads.
 static BLOCKED: Sites = Sites::new();
-/// By the stack of who gave the lock back.
+/// The waits by the stacks of the threads that unlocked.
 static CONTENDED: Sites = Sites::new();
 
-/// Has waits and holders of locks sampled from now on, at the usual rates unless others are set:
-/// a switch for programs that show profiles of them.
+/// Starts the sampling of waits and of holders of locks, at the default rates unless others are
+/// set. For programs that show these profiles.
 pub fn sample_waits() {
     let relaxed = Ordering::Relaxed;
     let _ = SAMPLE_NS.compare_exchange(0, WAIT_SAMPLE_NS, relaxed, relaxed);
@@ -43,33 +44,31 @@ pub fn set_wait_sampling(sample_ns: u64) {
     SAMPLE_NS.store(sample_ns.max(1), Ordering::Relaxed);
 }
 
-/// The length from which on all waits are kept, as it was last set, in nanoseconds; zero if none
-/// are.
+/// The length from which on all waits are kept, in nanoseconds; zero if no waits are sampled.
 #[must_use]
 pub fn wait_sampling() -> u64 {
     SAMPLE_NS.load(Ordering::Relaxed)
 }
 
-/// Has one in so many contended unlocks say where the lock had been held; all of them, if it is
-/// one.
+/// Sets the sampling of holders: one in `one_in` contended unlocks notes its site. One means all.
 pub fn set_holder_sampling(one_in: u32) {
     ONE_IN.store(one_in.max(1), Ordering::Relaxed);
 }
 
-/// One in how many contended unlocks says where the lock had been held; zero if none does.
+/// The sampling of holders: one in so many contended unlocks notes its site; zero if none does.
 #[must_use]
 pub fn holder_sampling() -> u32 {
     ONE_IN.load(Ordering::Relaxed)
 }
 
-/// All waits so far, in nanoseconds, by the stack and labels of who waited.
+/// All waits so far, in nanoseconds, by the stack and labels of the waiting thread.
 #[must_use]
 pub fn blocked() -> Vec<Site> {
     BLOCKED.all()
 }
 
-/// Waits for locks so far, in nanoseconds, by the stack and labels of who gave the lock back that
-/// was waited for.
+/// All waits for locks so far, in nanoseconds, by the stack and labels of the thread that held the
+/// lock, when it unlocked.
 #[must_use]
 pub fn contended() -> Vec<Site> {
     CONTENDED.all()
@@ -81,7 +80,7 @@ pub(crate) fn note_wait(waited_ns: u64) {
     note_wait_of(labels(), waited_ns);
 }
 
-/// Counts a wait that has just ended, of what `labels` say, at the stack of this thread.
+/// Counts a wait that has just ended, for the activity `labels`, at the stack of this thread.
 #[inline(never)]
 pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
     let sample_ns = SAMPLE_NS.load(Ordering::Relaxed);
@@ -96,7 +95,7 @@ pub(crate) fn note_wait_of(labels: Labels, waited_ns: u64) {
     keep(labels, 1.0 / share.min(1.0), (waited_ns as f64).max(sample_ns));
 }
 
-/// As [`note_wait_of`], by a chance of one in `one_in` that does not depend on the length.
+/// Counts a wait like [`note_wait_of`], but with a fixed probability of one in `one_in`.
 #[inline]
 pub(crate) fn note_wait_by_chance(labels: Labels, one_in: u32, waited_ns: impl FnOnce() -> u64) {
     let weight = f64::from(one_in.max(1));
@@ -105,7 +104,7 @@ pub(crate) fn note_wait_by_chance(labels: Labels, one_in: u32, waited_ns: impl F
     }
 }
 
-/// Keeps a wait that stands for so many, and so much time.
+/// Keeps a wait that stands for `events` waits and `amount_ns` of time.
 #[inline(never)]
 fn keep(labels: Labels, events: f64, amount_ns: f64) {
     let mut frames = [0; STACK_DEPTH_MAX];
@@ -121,51 +120,52 @@ fn keep(labels: Labels, events: f64, amount_ns: f64) {
 fn tell(wait: &KeptWait<'_>) {
     let observer = OBSERVER.load(Ordering::Acquire);
     if !observer.is_null() {
-        // SAFETY: only `observe_waits` stores there, and functions of this type alone.
+        // SAFETY: only `observe_waits` stores there, and only functions of this type.
         let observer = unsafe { std::mem::transmute::<*mut (), WaitObserver>(observer) };
         observer(wait);
     }
 }
 
-/// Of whom labels and stack of a wait are.
+/// The thread to which the labels and the stack of a kept wait belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitSide {
-    /// Of who waited.
+    /// The thread that waited.
     Waiter,
-    /// Of who gave the lock back that was waited for.
+    /// The thread that held the lock and unlocked it.
     Holder,
 }
 
-/// A wait that was kept, as it is told to who observes them.
+/// A wait that was kept, as observers get it.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptWait<'a> {
-    /// Of whom what follows is.
+    /// The thread to which the labels and the stack belong.
     pub side: WaitSide,
-    /// Its activity.
+    /// The activity of that thread.
     pub labels: Labels,
-    /// Its stack, the innermost return address first.
+    /// The stack of that thread, the innermost return address first.
     pub stack: &'a [usize],
-    /// As many waits as it stands for.
+    /// The number of waits for which it stands.
     pub events: f64,
-    /// Their time in nanoseconds.
+    /// The time of these waits.
     pub amount_ns: f64,
 }
 
-/// The receiver of waits that are kept, on the thread that waited.
+/// A function that is called with each kept wait, on the thread that waited.
 pub type WaitObserver = fn(&KeptWait<'_>);
 
 static OBSERVER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has every wait that is kept from now on told to `observer`, which must not wait itself.
+/// Registers `observer`, which is called with each wait that is kept from now on. It must not
+/// block.
 pub fn observe_waits(observer: WaitObserver) {
     OBSERVER.store(observer as *mut (), Ordering::Release);
 }
 
-/// The site of this thread, which is about to give back a lock that others wait for, with the
-/// weight that a wait has there; or zero, most of the time.
+/// The site of this thread, which is about to release a lock that others wait for, combined with
+/// the weight of the sample; mostly zero, because only some are sampled.
 ///
-/// It is left to chance and not counted off: a thread that gives back two locks in turns would name
-/// one of them only, and the first unlock of each thread would count for eight.
+/// The sample is random and not every eighth unlock: a thread that releases two locks in turns
+/// would name only one of them, and the first unlock of each thread would count as eight.
 #[inline(never)]
 pub(crate) fn holder() -> usize {
     let one_in = ONE_IN.load(Ordering::Relaxed);
@@ -181,7 +181,7 @@ pub(crate) fn holder() -> usize {
     (one_in as usize) << SITE_BITS | number
 }
 
-/// Counts a wait against the site of who held the lock, as [`holder`] gave it.
+/// Counts a wait at the site of the thread that held the lock, as returned by [`holder`].
 pub(crate) fn charge(holder: usize, waited_ns: u64) {
     if holder == 0 {
         return;
@@ -205,9 +205,10 @@ mod tests {
     use super::*;
     use crate::sites::SITES_MAX;
 
-    /// Whoever ran for a short time only counted for eight times its waits once.
+    /// Regression: the first unlock of each thread was always sampled, so that threads with few
+    /// unlocks counted up to eight times too much.
     #[test]
-    fn threads_that_give_one_lock_back_are_drawn_like_any_others() {
+    fn threads_with_one_unlock_are_sampled_at_the_same_rate() {
         const THREADS: usize = 4_000;
         const { assert!(2 * SITES_MAX < 1 << SITE_BITS) };
         sample_waits();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn of_waits_that_are_kept_by_chance_one_in_so_many_is_and_weighs_as_much_more() {
+    fn waits_kept_by_chance_are_weighted_by_the_inverse_of_the_chance() {
         const WAITS: u32 = 100_000;
         sample_waits();
         let labels = Labels { operation: 91, ..Labels::default() };
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_weighs_as_much_as_it_was_unlikely() {
+    fn a_sampled_holder_is_weighted_by_the_inverse_of_its_chance() {
         sample_waits();
         let holder = (0..10_000).map(|_| holder()).find(|holder| *holder != 0).unwrap();
         assert_eq!(holder >> SITE_BITS, HOLDERS_ONE_IN as usize);

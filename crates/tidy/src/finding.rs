@@ -1,13 +1,13 @@
-//! Findings of the checks.
+//! The findings of the checks.
 
 use std::fmt;
 
 /// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// It has to be, or the check fails.
+    /// The check fails.
     Failure,
-    /// It is worth knowing.
+    /// Information only; the check does not fail.
     Note,
 }
 
@@ -16,7 +16,7 @@ pub enum Weight {
 pub struct Finding {
     /// Its weight.
     pub weight: Weight,
-    /// The file, from the top of the tree.
+    /// The path of the file from the top of the tree.
     pub path: String,
     /// The line, from 1.
     pub line: usize,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_says_where_what_and_the_cure() {
+    fn a_finding_shows_place_defect_and_cure() {
         let finding = Finding::new("a.rs", 3, "too long", "split it");
         assert_eq!(finding.to_string(), "a.rs:3: too long: split it");
         assert_eq!(finding.as_note().to_string(), "a.rs:3: note: too long: split it");

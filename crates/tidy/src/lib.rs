@@ -1,18 +1,18 @@
-//! The house rules that a machine can see, as checks.
+//! Checks of the house rules of this repository.
 //!
-//! What a compiler or a linter checks is theirs; here is the rest, such as which crate may depend
-//! on which, or what must not stand in a file. A [`Finding`] says where, what is wrong, and the
-//! cure, because whoever reads it may never have heard of the rule.
+//! The compiler and linters have their own checks; here are the other rules, such as the order of
+//! crates, or words that are forbidden in a file. A [`Finding`] names the place, the defect and the
+//! cure, because its reader may never have heard of the rule.
 //!
 //! # Licences and advisories
 //!
 //! They are checked here and not by cargo-deny, which takes minutes to compile and reads the
-//! advisories from a repository that a build with nothing but the package registry cannot reach.
-//! Licences come from `cargo metadata`. Advisories come from `docs/advisories.toml`: the facts of
-//! what was published about the packages in our locks, taken by [`refresh`] from a checkout of the
-//! RustSec database. A lock that names a package which the file does not cover fails, so the file
-//! cannot fall behind the locks unseen; that it grows old shows as a note. Whether a locked version
-//! was yanked is not checked: only the index of the registry knows.
+//! advisories from a git repository, which a build may not reach. Licences come from
+//! `cargo metadata`. Advisories come from `docs/advisories.toml`: [`refresh`] writes this file of
+//! facts about the packages in our lock files from a checkout of the RustSec database. If a lock
+//! file contains a package that the facts do not cover, the check fails, so the facts cannot fall
+//! behind unnoticed; old facts give a note. Yanked versions are not checked, because only the index
+//! of the registry lists them.
 
 mod advisories;
 mod checks;

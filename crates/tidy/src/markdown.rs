@@ -1,4 +1,4 @@
-//! Documents as readers and sites see them: headings, links, and code.
+//! Parses the headings, links and code of Markdown documents.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use crate::tree::File;
 pub(crate) struct Link<'a> {
     /// The line, from 1.
     pub(crate) line: usize,
-    /// The target as it is written: an address, or a path and a heading.
+    /// The target as written: a URL, or a path and a heading.
     pub(crate) target: &'a str,
 }
 
 impl<'a> Link<'a> {
-    /// The path and the heading that it names, either of which may be empty; nothing if it is the
-    /// address of another site.
+    /// The path and the heading of the target, either of which may be empty; `None` for a URL of
+    /// another site.
     pub(crate) fn within(self) -> Option<(&'a str, &'a str)> {
         let is_address = self.target.contains("://") || self.target.starts_with("mailto:");
         (!is_address).then(|| self.target.split_once('#').unwrap_or((self.target, "")))
     }
 }
 
-/// The links of a document, but for those within code.
+/// The links of a document, without those in code.
 pub(crate) fn links(file: &File) -> Vec<Link<'_>> {
     let prose = lines(file).filter(|(_, _, is_code)| !is_code);
     let links = prose.flat_map(|(line, text, _)| {
@@ -31,7 +31,7 @@ pub(crate) fn links(file: &File) -> Vec<Link<'_>> {
     links.collect()
 }
 
-/// The names by which links reach the headings of a document, as forges and mdBook make them.
+/// The anchors of a document's headings, as code hosting sites and mdBook generate them.
 pub(crate) fn anchors(file: &File) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, text, is_code) in lines(file) {
@@ -48,8 +48,8 @@ pub(crate) fn anchors(file: &File) -> BTreeSet<String> {
     anchors
 }
 
-/// The pieces of code of a document with their lines: lines of blocks, and what stands in
-/// backquotes.
+/// The pieces of code of a document with their line numbers: the lines of code blocks, and the text
+/// in backquotes.
 pub(crate) fn code(file: &File) -> Vec<(usize, &str)> {
     let mut pieces = Vec::new();
     for (line, text, is_code) in lines(file) {
@@ -62,8 +62,8 @@ pub(crate) fn code(file: &File) -> Vec<(usize, &str)> {
     pieces
 }
 
-/// The path of the file that a link of the document at `from` names, from the top of the tree;
-/// nothing if that lies outside of it.
+/// Resolves the path of a link in the document at `from`. The result is relative to the top of the
+/// tree; `None` if it is outside the tree.
 pub(crate) fn resolved(from: &str, path: &str) -> Option<String> {
     if path.is_empty() {
         return Some(from.to_owned());
@@ -82,7 +82,7 @@ pub(crate) fn resolved(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The lines of a document, each with whether it is of a block of code; without the fences.
+/// The lines of a document without code fences, each with its number and true if it is code.
 fn lines(file: &File) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut is_code = false;
     file.lines().filter_map(move |(number, line)| {
@@ -92,7 +92,7 @@ fn lines(file: &File) -> impl Iterator<Item = (usize, &str, bool)> {
     })
 }
 
-/// The targets of the links in a line: what stands in `](…)`, outside of backquotes.
+/// The targets of the links in a line: the text in `](…)`, outside backquotes.
 fn targets(line: &str) -> Vec<&str> {
     let mut targets = Vec::new();
     for (at, mark) in line.match_indices("](") {
@@ -125,7 +125,7 @@ mod tests {
                         [k](https://l.m)\n";
 
     #[test]
-    fn links_and_headings_stand_outside_of_code() {
+    fn links_and_headings_in_code_are_ignored() {
         let tree = tree_of(&[("a.md", TEXT)]);
         let links = links(&tree.files[0]);
         let found: Vec<_> = links.iter().map(|link| (link.line, link.within())).collect();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_blocks_and_backquotes() {
+    fn code_is_found_in_blocks_and_backquotes() {
         let tree = tree_of(&[("a.md", TEXT)]);
         let expected =
             [(2, "[c](d)"), (2, "e"), (4, "# no heading"), (5, "[i](j)"), (7, "/_admin/x?n=N")];
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_from_the_document() {
+    fn paths_are_relative_to_the_document() {
         let path = |path| resolved("docs/lab/a.md", path);
         assert_eq!(path("../b.md").as_deref(), Some("docs/b.md"));
         assert_eq!(path("./b.md").as_deref(), Some("docs/lab/b.md"));

@@ -1,44 +1,44 @@
-//! The files that the checks look at.
+//! Reads the files of the repository for the checks.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The name of cargo's lock files, which programs write and only the checks of packages read.
+/// The name of cargo's lock files. Cargo writes them, so only the checks of packages read them.
 pub(crate) const LOCK_NAME: &str = "Cargo.lock";
 
-/// A file, read.
+/// A file and its contents.
 #[derive(Debug)]
 pub struct File {
-    /// From the top of the tree, with slashes.
+    /// The path from the top of the tree, with slashes.
     pub path: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
 impl File {
-    /// The text, unless it is none.
+    /// The contents as text; `None` if the file is not UTF-8 or contains a zero byte.
     pub(crate) fn text(&self) -> Option<&str> {
         let is_text = !self.bytes.contains(&0);
         std::str::from_utf8(&self.bytes).ok().filter(|_| is_text)
     }
 
-    /// The lines with their numbers, from 1; none if it is no text.
+    /// The lines with their numbers from 1; empty if the file is no text.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text().unwrap_or("").lines().zip(1..).map(|(line, number)| (number, line))
     }
 
-    /// What the name ends in, without the dot.
+    /// The extension of the name without the dot; empty if there is none.
     pub(crate) fn extension(&self) -> &str {
         Path::new(&self.path).extension().and_then(|end| end.to_str()).unwrap_or("")
     }
 
-    /// The file's own name.
+    /// The name of the file without its folder.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or("")
     }
 
-    /// The package of the workspace that the file belongs to, and its path within that.
+    /// The package of the workspace that the file belongs to, and the path within the package.
     pub(crate) fn in_package(&self) -> Option<(&str, &str)> {
         let (folder, rest) = self.path.split_once('/')?;
         let (name, rest) = rest.split_once('/')?;
@@ -46,13 +46,13 @@ impl File {
         (PACKAGES.contains(&folder) && !is_apart).then_some((name, rest))
     }
 
-    /// The package that the file is a source of.
+    /// The package if the file is one of its sources, below `src`.
     pub(crate) fn source_of(&self) -> Option<&str> {
         let (name, rest) = self.in_package()?;
         rest.starts_with("src/").then_some(name)
     }
 
-    /// The line from which on there are only tests; beyond the last one if there are none.
+    /// The first line of the tests: 0 if the whole file is tests, `usize::MAX` if it has none.
     pub(crate) fn tests_from(&self) -> usize {
         let folder_of_tests = self.path.split('/').any(|part| part == "tests");
         if folder_of_tests || self.name() == "tests.rs" {
@@ -65,7 +65,7 @@ impl File {
 
 /// The folders of packages.
 const PACKAGES: &[&str] = &["crates", "backends", "lab"];
-/// Folders of `lab` that are no packages of the workspace.
+/// Folders of `lab` that are not packages of the workspace.
 const APART: &[&str] = &["bench", "drivers"];
 
 /// The files of a repository.
@@ -73,15 +73,16 @@ const APART: &[&str] = &["bench", "drivers"];
 pub struct Tree {
     /// The top of the working tree.
     pub root: PathBuf,
-    /// The files in the order of their paths.
+    /// The files, ordered by path.
     pub files: Vec<File>,
 }
 
 impl Tree {
-    /// Reads what git tracks, or would if it were added, in the repository around `directory`.
+    /// Reads the files of the repository around `directory`: those that git tracks, and new ones
+    /// that it does not ignore.
     ///
     /// # Errors
-    /// If `directory` is in no repository, git is missing, or a file cannot be read.
+    /// If `directory` is in no repository, git fails, or a file cannot be read.
     pub fn around(directory: &Path) -> io::Result<Tree> {
         let top = git(directory, &["rev-parse", "--show-toplevel"])?;
         let root = PathBuf::from(top.trim_end());
@@ -92,7 +93,7 @@ impl Tree {
         let mut files = Vec::new();
         for path in paths {
             let place = root.join(&path);
-            // A tracked file may be gone from the working tree, and a link is not ours to follow.
+            // A tracked file may be missing in the working tree, and links are not followed.
             if place.symlink_metadata().is_ok_and(|facts| facts.is_file()) {
                 files.push(File { path, bytes: std::fs::read(place)? });
             }
@@ -105,18 +106,18 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The files whose text people wrote: all but the locks of packages.
+    /// The files that people wrote: all except the lock files.
     pub(crate) fn written(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.name() != LOCK_NAME)
     }
 
-    /// The files of Rust.
+    /// The Rust files.
     pub(crate) fn rust(&self) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| file.extension() == "rs")
     }
 }
 
-/// What git prints in `directory`.
+/// Runs git in `directory` and returns its output.
 pub(crate) fn git(directory: &Path, arguments: &[&str]) -> io::Result<String> {
     let output = Command::new("git").arg("-C").arg(directory).args(arguments).output()?;
     if !output.status.success() {
@@ -131,7 +132,7 @@ pub(crate) fn git(directory: &Path, arguments: &[&str]) -> io::Result<String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A tree of these files.
+    /// Makes a tree of these paths and texts.
     pub(crate) fn tree_of(files: &[(&str, &str)]) -> Tree {
         let file = |(path, text): &(&str, &str)| File {
             path: (*path).to_owned(),
@@ -141,7 +142,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_ignored_is_left_out_and_what_is_new_is_not() {
+    fn ignored_files_are_left_out_and_new_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
         git(folder.path(), &["init", "-q"]).unwrap();
@@ -154,7 +155,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tests_begin_at_their_mark() {
+    fn tests_begin_at_their_attribute() {
         let tree = tree_of(&[
             ("crates/a/src/b.rs", "//! B.\nfn b() {}\n#[cfg(test)]\nmod tests {}\n"),
             ("crates/a/src/b/tests.rs", "fn b() {}\n"),

@@ -1,9 +1,10 @@
-//! Casts between types, by AQL's rules: they never fail.
+//! Casts between types by AQL's rules. They never fail.
 
 use crate::{Number, Ref, json};
 
-/// As a number: null and false are 0, true is 1, strings are what they spell, the only element of
-/// an array is what it is; all else is 0, or nothing where a string spells no number.
+/// Casts a value to a number. A boolean is 0 or 1, a string is the number that it spells, and an
+/// array with one element is that element's number. All other values, and strings that spell no
+/// number, are 0.
 #[must_use]
 pub fn to_number(mut value: Ref<'_>) -> Number {
     while let Ref::Array(array) = value
@@ -19,7 +20,7 @@ pub fn to_number(mut value: Ref<'_>) -> Number {
     }
 }
 
-/// The number that all of `text` spells, but for white space around it.
+/// The number that `text` spells, apart from white space around it; `None` if it spells none.
 fn number_of_text(text: &str) -> Option<Number> {
     let text = text.trim_matches(|character: char| character.is_ascii_whitespace());
     if let Ok(value) = text.parse::<i64>() {
@@ -34,7 +35,7 @@ fn number_of_text(text: &str) -> Option<Number> {
     value.is_finite().then_some(Number::Double(value))
 }
 
-/// As a string: null is empty, arrays and objects are their JSON.
+/// Casts a value to a string: null is empty, all other values but strings are their JSON.
 #[must_use]
 pub fn to_text(value: Ref<'_>) -> String {
     match value {

@@ -1,23 +1,23 @@
-//! Depth and size of built values, known when they are made: nothing that goes through a value
-//! later has to bound either.
+//! Depth and size of built values. Both are checked when a value is made, so that code that
+//! traverses a value needs no limits of its own.
 
 use std::fmt;
 
 use crate::packed::DEPTH_MAX;
 
-/// The largest value in bytes, each of its parts counted wherever it is: no packed form is
+/// The most bytes of a value, with each part counted each time it occurs. A packed form is never
 /// larger.
 pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
 
-/// A value that cannot be made.
+/// The error for a value that would exceed a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverLimit {
-    /// Arrays and objects would lie deeper in each other than [`DEPTH_MAX`].
+    /// Arrays and objects would be nested deeper than [`DEPTH_MAX`].
     Depth {
-        /// The `_id` of the stored document that has too many levels by itself.
+        /// The `_id` of the stored document, if that alone is too deep.
         document: Option<String>,
     },
-    /// It would be larger than [`VALUE_BYTES_MAX`].
+    /// The value would be larger than [`VALUE_BYTES_MAX`].
     Size,
 }
 
@@ -38,29 +38,29 @@ impl fmt::Display for OverLimit {
 
 impl std::error::Error for OverLimit {}
 
-/// The contents of an array or object.
+/// The depth and size of the contents of an array or object.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
-    /// Levels of arrays and objects in it, without its own.
+    /// The levels of its parts, without its own.
     depth: u8,
     bytes: u32,
 }
 
 impl Extent {
-    /// Takes note of a part of this depth, which is less than [`DEPTH_MAX`], and size.
+    /// Adds a part of this depth, which must be less than [`DEPTH_MAX`], and this size.
     pub(crate) fn add(&mut self, depth: usize, bytes: usize) -> Result<(), OverLimit> {
         self.depth = self.depth.max(depth as u8);
         self.add_bytes(bytes)
     }
 
-    /// Takes note of memory beside the parts.
+    /// Adds memory besides that of the parts.
     pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), OverLimit> {
         let all = (self.bytes as usize).saturating_add(bytes);
         self.bytes = u32::try_from(all).map_err(|_| OverLimit::Size)?;
         Ok(())
     }
 
-    /// Levels of arrays and objects, with its own.
+    /// The levels of arrays and objects, with its own.
     pub(crate) fn depth(self) -> usize {
         usize::from(self.depth) + 1
     }

@@ -1,9 +1,10 @@
-//! Values as bytes whose order is the order of values, for the keys of indexes.
+//! The order-preserving encoding of values in the keys of indexes: the byte order of the encodings
+//! is the order of the values.
 //!
-//! Equal values have equal bytes, whatever they look like: 1 and 1.0, `[1]` and `[1,null]`. No
-//! encoding is the beginning of another one, so that those of several fields follow each other and
-//! still compare field by field. What an encoding does not keep is the look of a value: where
-//! [`Decoded::is_exact`] is false, the document has to say.
+//! Equal values have equal encodings even if they are written differently: 1 and 1.0, `[1]` and
+//! `[1,null]`. No encoding is a prefix of another one, so that the concatenated encodings of
+//! several fields compare field by field. An encoding does not tell how the value was written.
+//! Where [`Decoded::is_exact`] is false, only the document tells that.
 //!
 //! The bytes are in docs/format.md.
 
@@ -20,18 +21,18 @@ const OBJECT: u8 = 96;
 const END: u8 = 0;
 const MEMBER: u8 = 1;
 
-/// Greater than the first byte of every encoding.
+/// A byte that is greater than the first byte of every encoding.
 pub const ABOVE_ALL: u8 = 0xff;
 
-/// 2^53: from here on whole numbers lie between neighbouring doubles.
+/// 2^53. From here on, there are whole numbers between neighbouring doubles.
 const WIDE: f64 = 9_007_199_254_740_992.0;
 
-/// A value that was decoded.
+/// A decoded value.
 #[derive(Clone, Debug)]
 pub struct Decoded {
-    /// It, or one that is equal.
+    /// The value, or one that is equal to it.
     pub value: Value,
-    /// True if it is sure to be written as the one that was encoded.
+    /// True if its JSON is certainly the same as that of the encoded value.
     pub is_exact: bool,
 }
 
@@ -50,8 +51,8 @@ pub fn encode(value: Ref<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`encode`], whatever the depth. Nulls count for nothing at the end of an array and anywhere
-/// in an object.
+/// As [`encode`], for arrays and objects of any depth. Nulls at the end of an array and anywhere in
+/// an object are left out, because they make no difference to the order.
 fn encode_parts(value: Ref<'_>, out: &mut Vec<u8>) {
     let (mut nulls, mut name) = (0, None);
     for step in Walk::sorted(value) {
@@ -63,8 +64,8 @@ fn encode_parts(value: Ref<'_>, out: &mut Vec<u8>) {
                 out.extend(std::iter::repeat_n(NULL, std::mem::take(&mut nulls)));
                 if let Some(name) = name.take() {
                     out.push(MEMBER);
-                    // An object that has a lesser name is the greater one: the other one has null
-                    // there.
+                    // An object with a smaller name is the greater one, because the other one has
+                    // null there. So the bytes of the name are inverted.
                     encode_text(name, 0xff, out);
                 }
                 match value {
@@ -86,7 +87,7 @@ fn encode_number(number: Number, out: &mut Vec<u8>) {
     let (double, above) = match number {
         Number::Int(value) => split(i128::from(value)),
         Number::Uint(value) => split(i128::from(value)),
-        // Both zeros are one number.
+        // This turns -0.0 into 0.0.
         Number::Double(value) => (value + 0.0, 0),
     };
     let bits = double.to_bits();
@@ -97,7 +98,7 @@ fn encode_number(number: Number, out: &mut Vec<u8>) {
     }
 }
 
-/// The greatest double that is not above `whole`, and what is missing.
+/// The greatest double that is not above `whole`, and the difference.
 fn split(whole: i128) -> (f64, u16) {
     let nearest = whole as f64;
     let double = if nearest as i128 > whole { nearest.next_down() } else { nearest };
@@ -105,10 +106,11 @@ fn split(whole: i128) -> (f64, u16) {
     (double, (whole - double as i128) as u16)
 }
 
-/// Appends text with all its bytes turned by `turn`.
+/// Appends text with all its bytes combined with `turn` by exclusive or: 0 keeps the order of
+/// texts, 0xff reverses it.
 fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
     if turn == 0 && !text.as_bytes().contains(&0) {
-        // As nearly all values are: nothing has to be turned or marked.
+        // The fast path for nearly all texts, which need no escapes.
         out.extend_from_slice(text.as_bytes());
         out.extend_from_slice(&[0, 1]);
         return;
@@ -122,8 +124,8 @@ fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[turn, 1 ^ turn]);
 }
 
-/// The value at the front of `bytes`, and how many of them it takes; nothing if they are no
-/// encoding.
+/// Decodes the value at the front of `bytes`. Returns it with the length of its encoding; `None` if
+/// the bytes are no encoding.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<(Decoded, usize)> {
     let mut at = 0;
@@ -241,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn values_come_back(value in values(), behind in any::<u8>()) {
+        fn values_round_trip(value in values(), behind in any::<u8>()) {
             let mut bytes = encoded(&value);
             let length = bytes.len();
             bytes.push(behind);
@@ -254,7 +256,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_safely(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Some((_, taken)) = decode(&bytes) {
                 prop_assert!(taken <= bytes.len());
             }

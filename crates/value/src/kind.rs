@@ -5,22 +5,22 @@ use std::fmt;
 /// The type of a value. Values of different types compare as their types do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Nothing.
+    /// `null`.
     Null,
     /// `true` or `false`.
     Bool,
-    /// A number, whole or not.
+    /// An integer or a double.
     Number,
     /// A string of Unicode characters.
     String,
     /// A list of values.
     Array,
-    /// Values by name.
+    /// A map of names to values.
     Object,
 }
 
 impl Kind {
-    /// Its name, as AQL's `TYPENAME` and error texts have it.
+    /// Its name in AQL's `TYPENAME` and in error messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

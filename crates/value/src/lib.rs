@@ -1,12 +1,12 @@
 //! Values of documents and queries.
 //!
-//! Documents are read far more often than they are written, and most reads want one attribute of
-//! them. So a document is stored in a binary form ([`packed`]) in which an attribute is found
-//! without looking at the others, and a [`Value`] may be a part of such bytes: a scan hands out
-//! attributes without copies. Whatever a value's form, it is read through [`Ref`], and order,
-//! casts, JSON and index keys are defined on that alone, so that no two forms can disagree.
+//! Documents are read far more often than they are written, and most reads want one attribute. So a
+//! document is stored in a binary form ([`packed`]) in which an attribute is found without reading
+//! the others. A [`Value`] may be a part of such bytes, so that a scan returns attributes without
+//! copying them. Values of any form are read through [`Ref`]. Order, casts, JSON and index keys are
+//! defined on `Ref` only, so that they are the same for all forms.
 //!
-//! The rules (order of types, truthiness, casts, how numbers print) are those of ArangoDB's AQL.
+//! The rules (order of types, truthiness, casts, format of numbers) are those of ArangoDB's AQL.
 
 mod cast;
 mod extent;
@@ -39,14 +39,14 @@ pub use shared::Shared;
 pub use text::Text;
 pub use value::{Array, Object, Value};
 
-/// The rule for an attribute that an object has twice.
+/// The rule for an attribute name that occurs twice in an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
-    /// An error, as for documents from outside.
+    /// The object is refused, as for documents from clients.
     #[default]
     Refuse,
-    /// The first one stays, as in object literals of AQL (ArangoDB 3.12).
+    /// The first one is kept, as in object literals of AQL (ArangoDB 3.12).
     First,
-    /// The last one stays, in the place of the first.
+    /// The last one is kept, in the position of the first.
     Last,
 }

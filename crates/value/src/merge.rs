@@ -1,16 +1,16 @@
-//! Merging of objects, as updates of documents and AQL's `MERGE` do it.
+//! Merging of objects, for updates of documents and AQL's `MERGE`.
 
 use crate::packed::Builder;
 use crate::{ObjectRef, Ref};
 
-/// The rules by which two objects become one.
+/// The options of a merge of two objects.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeOptions {
-    /// Attributes that the newer object has as null stay, with null; otherwise they go, at any
-    /// depth that is merged.
+    /// True if attributes that are null in the newer object become null; otherwise they are
+    /// removed, at any depth that is merged.
     pub keep_null: bool,
-    /// Attributes that are objects on both sides are merged too; otherwise the newer one replaces
-    /// the older.
+    /// True if attributes that are objects on both sides are merged as well; otherwise the newer
+    /// one replaces the older.
     pub merge_objects: bool,
 }
 
@@ -20,8 +20,9 @@ impl Default for MergeOptions {
     }
 }
 
-/// Adds to an object that has begun the members of `old` with those of `new` over them; those that
-/// `skip` names stay out. Arrays are replaced. A builder that fails meanwhile gets no more.
+/// Adds the merged members of `old` and `new` to an object that `builder` has begun. Members whose
+/// names `skip` accepts are left out. Arrays are replaced. If the builder fails, the rest is not
+/// added.
 pub fn merge_into(
     builder: &mut Builder,
     old: ObjectRef<'_>,
@@ -61,7 +62,7 @@ pub fn merge_into(
     }
 }
 
-/// Adds a new value, without its nulls if they are to go.
+/// Adds a new value, without its null members unless the options keep them.
 fn add(builder: &mut Builder, value: Ref<'_>, options: MergeOptions) {
     match value {
         Ref::Object(object) if !options.keep_null && !builder.has_failed() => {

@@ -1,16 +1,16 @@
-//! Numbers: whole ones are exact over the range of 64 bits with and without sign, others are
-//! doubles, and the two compare by their values.
+//! Numbers. Whole numbers are exact over the signed and unsigned range of 64 bits, all others are
+//! doubles, and both compare by their exact values.
 
 use std::cmp::Ordering;
 
 /// A number.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
-    /// A whole number that fits a signed one.
+    /// A whole number in the signed range.
     Int(i64),
-    /// A whole number above the signed ones.
+    /// A whole number above the signed range.
     Uint(u64),
-    /// Any other; never NaN in a value that was made by this crate.
+    /// Any other number; never NaN in a value that this crate makes.
     Double(f64),
 }
 
@@ -30,18 +30,18 @@ impl Number {
         }
     }
 
-    /// The whole part, towards zero, held within the signed range.
+    /// The whole part, rounded towards zero and clamped to the signed range.
     #[must_use]
     pub fn to_int(self) -> i64 {
         match self {
             Self::Int(value) => value,
             Self::Uint(_) => i64::MAX,
-            // `as` saturates, and takes NaN as 0.
+            // `as` saturates, and converts NaN to 0.
             Self::Double(value) => value as i64,
         }
     }
 
-    /// From a wide whole number; a double if it is beyond 64 bits.
+    /// Makes a number of a wide whole number; a double if it does not fit in 64 bits.
     #[must_use]
     pub fn from_wide(value: i128) -> Self {
         if let Ok(value) = i64::try_from(value) {
@@ -53,7 +53,7 @@ impl Number {
         }
     }
 
-    /// The whole number that it is by its form, which no double is.
+    /// The whole number of an `Int` or `Uint`; `None` for any double.
     #[must_use]
     pub fn wide(self) -> Option<i128> {
         match self {
@@ -63,7 +63,7 @@ impl Number {
         }
     }
 
-    /// The whole number that it is, if it is one.
+    /// The whole number that it equals, if it is one, also of a double.
     #[must_use]
     pub fn exact_whole(self) -> Option<i128> {
         self.wide().or_else(|| {
@@ -80,7 +80,7 @@ impl Number {
     }
 }
 
-/// Compares exactly: a whole number is not rounded to meet a double.
+/// Compares exactly, without rounding a whole number to a double.
 pub(crate) fn compare_numbers(left: Number, right: Number) -> Ordering {
     match (left.wide(), right.wide()) {
         (Some(left), Some(right)) => left.cmp(&right),
@@ -90,12 +90,13 @@ pub(crate) fn compare_numbers(left: Number, right: Number) -> Ordering {
     }
 }
 
-/// NaN, which no value should have, counts as less than all others, so that the order stays total.
+/// Compares doubles. NaN, which no value should have, is less than all others, so that the order is
+/// total.
 fn compare_doubles(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| right.is_nan().cmp(&left.is_nan()))
 }
 
-/// Whole numbers up to this size are doubles, too: 2^53.
+/// 2^53. Whole numbers up to this size are exact as doubles.
 const EXACT_WHOLE_MAX: u128 = 1 << 53;
 
 fn compare_whole(whole: i128, double: f64) -> Ordering {
@@ -108,8 +109,8 @@ fn compare_whole(whole: i128, double: f64) -> Ordering {
     if double >= UINT_END {
         return Ordering::Less;
     }
-    // The truncated double is exact in 128 bits; only where the whole parts meet does the fraction
-    // decide.
+    // The truncated double is exact in 128 bits. The fraction decides only if the whole parts are
+    // equal.
     let truncated = double as i128;
     whole.cmp(&truncated).then_with(|| {
         let fraction = double.fract();

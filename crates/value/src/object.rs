@@ -1,25 +1,26 @@
-//! Objects that are being built: members in the order of their insertion.
+//! The builder of objects in memory.
 
 use std::sync::Arc;
 
 use crate::{Duplicates, Object, OverLimit, Text, Value};
 
-/// Collects members.
+/// A builder that collects the members of an object.
 #[derive(Debug)]
 pub struct ObjectBuilder {
-    /// As they came, names that come twice among them.
+    /// The members in the order of their insertion, with duplicate names.
     members: Vec<(Text, Value)>,
     duplicates: Duplicates,
 }
 
 impl ObjectBuilder {
-    /// Of two members of one name the later one stays, in the place of the first.
+    /// Makes a builder that keeps the last member of a name, in the position of the first.
     #[must_use]
     pub fn new() -> Self {
         Self::with(Duplicates::Last)
     }
 
-    /// With a rule for names that come twice; [`Duplicates::Refuse`] keeps the first here.
+    /// Makes a builder with this rule for duplicate names. [`Duplicates::Refuse`] keeps the first
+    /// here.
     #[must_use]
     pub fn with(duplicates: Duplicates) -> Self {
         Self { members: Vec::new(), duplicates }
@@ -30,7 +31,7 @@ impl ObjectBuilder {
         self.members.push((name.into(), value));
     }
 
-    /// The member of that name, so far: all are looked at.
+    /// The member of this name so far. It searches all members.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         let mut members = self.members.iter();
@@ -42,10 +43,10 @@ impl ObjectBuilder {
         found.map(|(_, value)| value)
     }
 
-    /// The object.
+    /// Returns the object.
     ///
     /// # Errors
-    /// If it were deeper or larger than values may be.
+    /// If it would be deeper or larger than the limits.
     pub fn finish(mut self) -> Result<Value, OverLimit> {
         let mut order = self.order()?;
         let name = |at: u32| self.members[at as usize].0.as_str();
@@ -56,7 +57,7 @@ impl ObjectBuilder {
         Object::new(self.members, order).map(|object| Value::Object(Arc::new(object)))
     }
 
-    /// The places of all members by name, those of one name as they came.
+    /// The indexes of all members sorted by name, and those of one name in the order of insertion.
     fn order(&self) -> Result<Vec<u32>, OverLimit> {
         let count = u32::try_from(self.members.len()).map_err(|_| OverLimit::Size)?;
         let name = |at: u32| self.members[at as usize].0.as_str();
@@ -67,7 +68,7 @@ impl ObjectBuilder {
         Ok(order)
     }
 
-    /// Keeps of each name the member that stays, in the place of the first.
+    /// Keeps one member for each name, in the position of the first.
     fn drop_duplicates(&mut self, order: &[u32]) {
         let mut stays = vec![false; self.members.len()];
         let mut at = 0;
@@ -97,9 +98,10 @@ impl Default for ObjectBuilder {
 mod tests {
     use super::*;
 
-    /// Each name was looked for among all before it, and moved half of them: 200,000 took minutes.
+    /// Regression: each name was searched among all before it and moved half of them, so that
+    /// 200,000 names took minutes.
     #[test]
-    fn many_names_and_many_equal_ones_take_no_square_of_their_number() {
+    fn the_time_for_many_names_and_duplicates_is_not_quadratic() {
         for duplicates in [Duplicates::First, Duplicates::Last] {
             let mut builder = ObjectBuilder::with(duplicates);
             for number in 0..400_000_i64 {

@@ -1,8 +1,8 @@
 //! The total order of values, by which AQL compares and sorts.
 //!
-//! First comes the type: null, bool, number, string, array, object. Arrays compare element by
-//! element and objects over all their names in order, and what one of them lacks counts as null.
-//! So `[]` equals `[null]`. Strings compare byte by byte.
+//! Values of different types compare by type: null, bool, number, string, array, object. Arrays
+//! compare element by element, and objects member by member in the order of all their names. A
+//! missing element or member counts as null, so `[]` equals `[null]`. Strings compare by bytes.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::number::compare_numbers;
 use crate::{ArrayRef, Members, ObjectRef, Ref};
 
-/// Bytes of text whose comparison is one step of [`compare_with`].
+/// The bytes of text whose comparison counts as one step of [`compare_with`].
 const STEP_BYTES: usize = 4096;
 
 /// The order of `left` and `right`.
@@ -22,10 +22,10 @@ pub fn compare(left: Ref<'_>, right: Ref<'_>) -> Ordering {
     order
 }
 
-/// As [`compare`], for long values: `tick` is called with the number of steps that follow.
+/// As [`compare`], for long values: `tick` is called with the number of steps to come.
 ///
 /// # Errors
-/// That of `tick`, which ends it.
+/// The error of `tick`, which ends the comparison.
 pub fn compare_with<E>(
     left: Ref<'_>,
     right: Ref<'_>,
@@ -46,7 +46,8 @@ pub fn equal(left: Ref<'_>, right: Ref<'_>) -> bool {
     }
 }
 
-/// Compares all but two arrays or two objects, unless those are one and the same.
+/// Compares two values that are not both arrays or both objects, or that are the same array or
+/// object in memory.
 #[inline]
 fn compare_scalars<E>(
     left: Ref<'_>,
@@ -67,7 +68,7 @@ fn compare_scalars<E>(
     })
 }
 
-/// Compares part by part, without recursion: stored documents may have any depth.
+/// Compares part by part, without recursion, because stored documents may have any depth.
 fn compare_parts<E>(
     mut pair: Pair<'_>,
     tick: &mut impl FnMut(usize) -> Result<(), E>,
@@ -92,15 +93,15 @@ fn compare_parts<E>(
     }
 }
 
-/// Two arrays or two objects, as far as they were found equal.
+/// Two arrays or two objects that are being compared, equal so far.
 enum Pair<'a> {
     Arrays(ArrayRef<'a>, ArrayRef<'a>, usize),
     Objects(Peekable<Members<'a>>, Peekable<Members<'a>>),
 }
 
 impl<'a> Pair<'a> {
-    /// Nothing if the two are not both arrays or both objects. One and the same has no parts that
-    /// differ.
+    /// The pair of two arrays or two objects. `None` for other values, and for the same array or
+    /// object in memory, whose parts cannot differ.
     fn of(left: Ref<'a>, right: Ref<'a>) -> Option<Self> {
         match (left, right) {
             (Ref::Array(ArrayRef::Built(left)), Ref::Array(ArrayRef::Built(right)))

@@ -1,14 +1,14 @@
-//! Values as they are read, whatever their form.
+//! References through which values of any form are read.
 
 use std::sync::Arc;
 
 use crate::packed::{PackedArray, PackedObject, Table, fixed, string_at, tag, text_of};
 use crate::{Array, Kind, Number, Object, Shared, Text, Value};
 
-/// A value that is read where it lies.
+/// A reference to a value of any form.
 #[derive(Clone, Copy, Debug)]
 pub enum Ref<'a> {
-    /// Nothing; also what damaged bytes read as.
+    /// `null`; damaged bytes are read as null as well.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -25,23 +25,23 @@ pub enum Ref<'a> {
 /// The elements of an array.
 #[derive(Clone, Copy, Debug)]
 pub enum ArrayRef<'a> {
-    /// In packed bytes.
+    /// An array in packed bytes.
     Packed(PackedArray<'a>),
-    /// In memory of its own.
+    /// An array that was built in memory.
     Built(&'a Arc<Array>),
 }
 
 /// The members of an object.
 #[derive(Clone, Copy, Debug)]
 pub enum ObjectRef<'a> {
-    /// In packed bytes.
+    /// An object in packed bytes.
     Packed(PackedObject<'a>),
-    /// In memory of its own.
+    /// An object that was built in memory.
     Built(&'a Arc<Object>),
 }
 
 impl<'a> Ref<'a> {
-    /// The node at the front of `node`; null if it makes no sense.
+    /// Decodes the node at the front of `node`; null if it is damaged.
     #[must_use]
     pub(crate) fn of_node(node: &'a [u8]) -> Self {
         Self::decode(node).unwrap_or(Ref::Null)
@@ -135,7 +135,7 @@ impl<'a> Ref<'a> {
         self.as_object().and_then(|object| object.get(name)).unwrap_or(Ref::Null)
     }
 
-    /// A value of its own, copied out of packed bytes.
+    /// Makes an owned value. Packed bytes are copied; a built array or object is shared.
     #[must_use]
     pub fn to_value(self) -> Value {
         match self {
@@ -187,7 +187,7 @@ impl<'a> ArrayRef<'a> {
         self.len() == 0
     }
 
-    /// The element in that place.
+    /// The element at this index.
     #[must_use]
     pub fn get(self, place: usize) -> Option<Ref<'a>> {
         match self {
@@ -227,8 +227,8 @@ impl<'a> ObjectRef<'a> {
         }
     }
 
-    /// As [`Self::get`], for the same name in many objects that are much alike: `place` says where
-    /// to look first, and where the member was.
+    /// As [`Self::get`], for the same name in many similar objects. `place` is the index to look at
+    /// first, and is set to the index at which the member was found.
     #[must_use]
     pub fn get_near(self, name: &str, place: &mut usize) -> Option<Ref<'a>> {
         match self {
@@ -237,13 +237,13 @@ impl<'a> ObjectRef<'a> {
         }
     }
 
-    /// All members as they were inserted.
+    /// All members in the order of their insertion.
     #[must_use]
     pub fn iter(self) -> Members<'a> {
         Members { object: self, place: 0, offset: PackedObject::FIRST, sorted: false }
     }
 
-    /// All members by name.
+    /// All members sorted by name.
     #[must_use]
     pub fn sorted(self) -> Members<'a> {
         Members { object: self, place: 0, offset: PackedObject::FIRST, sorted: true }
@@ -255,7 +255,7 @@ impl<'a> ObjectRef<'a> {
 pub struct Members<'a> {
     object: ObjectRef<'a>,
     place: usize,
-    /// Of the next member in packed bytes, where they are taken as inserted.
+    /// The offset of the next member in packed bytes, if they are read in the order of insertion.
     offset: usize,
     sorted: bool,
 }

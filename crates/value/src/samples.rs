@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::json::{Limits, parse_value};
 use crate::{ObjectBuilder, Value};
 
-/// Values of which each is less than the next.
+/// Values in strictly ascending order.
 pub(crate) fn ascending() -> Vec<Value> {
     let texts = [
         "null",
@@ -69,7 +69,7 @@ fn scalars() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::Int),
         any::<u64>().prop_map(|value| Value::number(crate::Number::Uint(value))),
         any::<f64>().prop_map(Value::from),
-        // Doubles beside whole numbers that they round.
+        // Doubles near large whole numbers, which they round.
         any::<i64>().prop_map(|value| Value::from(value as f64)),
         (-6_i64..6).prop_map(|value| Value::from(value as f64 / 2.0)),
         "[a-c\u{0}ü]{0,3}".prop_map(Value::from),
@@ -77,7 +77,7 @@ fn scalars() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Any value, small ones more often.
+/// Arbitrary values, mostly small ones.
 pub(crate) fn values() -> impl Strategy<Value = Value> {
     scalars().prop_recursive(3, 24, 4, |inner| {
         let members = proptest::collection::vec(("[a-c\u{0}]{0,2}", inner.clone()), 0..4);

@@ -1,10 +1,10 @@
-//! A part of bytes that several values hold together.
+//! Ranges of bytes that several values share.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes that a part may keep alive beside its own: a copy takes about as much.
+/// The bytes besides its own that a part may keep in memory. A copy has about as much overhead.
 const WASTE_BYTES_USUAL: usize = 64;
 
 /// A range of shared bytes; a clone costs one atomic addition.
@@ -16,34 +16,34 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Copies `bytes` into memory of their own. What lies beyond 4 GiB is left out, which no packed
-    /// value reaches.
+    /// Copies `bytes` to memory of their own. Bytes beyond 4 GiB are left out; no packed value has
+    /// so many.
     #[must_use]
     pub fn copy(bytes: &[u8]) -> Self {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Self { bytes: Arc::from(&bytes[..length as usize]), start: 0, end: length }
     }
 
-    /// The range of the same memory that `part` is; a copy if it lies elsewhere.
+    /// The range `part` of the same memory; a copy if `part` is not in it.
     #[must_use]
     pub fn part(&self, part: &[u8]) -> Self {
         let base = self.bytes.as_ptr() as usize;
         let place = (part.as_ptr() as usize).wrapping_sub(base);
         match place.checked_add(part.len()) {
             Some(end) if end <= self.bytes.len() => {
-                // Both fit: the whole is at most u32::MAX bytes.
+                // Both fit in 32 bits, because the whole has at most `u32::MAX` bytes.
                 Self { bytes: Arc::clone(&self.bytes), start: place as u32, end: end as u32 }
             }
             _ => Self::copy(part),
         }
     }
 
-    /// True if it keeps much more memory alive than it is long.
+    /// True if the whole that it keeps in memory is much longer than the range.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.kept_bytes() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
     }
 
-    /// The bytes of memory that all holders together keep alive.
+    /// The bytes of the whole that the range keeps in memory.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.bytes.len()
@@ -69,9 +69,9 @@ mod tests {
     use super::*;
     use crate::{ObjectBuilder, Value};
 
-    /// A result of small parts kept all documents alive that they were read from.
+    /// Regression: a result of small parts kept all documents in memory from which they were read.
     #[test]
-    fn small_parts_let_go_of_what_they_are_parts_of() {
+    fn small_parts_release_their_documents() {
         let mut builder = ObjectBuilder::new();
         builder.insert("name", Value::from("somebody"));
         builder.insert("tags", Value::array(vec![Value::from("a"), Value::from("b")]).unwrap());
@@ -88,7 +88,7 @@ mod tests {
         let before = kept.to_json();
         kept.let_go();
         long.let_go();
-        assert_eq!(holders(), 2, "a copy of what is most of it would save nothing");
+        assert_eq!(holders(), 2, "a part that is most of the document is not copied");
         assert_eq!(kept.to_json(), before);
     }
 }

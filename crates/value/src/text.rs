@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::Shared;
 
-/// Bytes in front of what an [`Arc`] holds.
+/// The bytes of the counters that an [`Arc`] keeps in front of its value.
 pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
 
-/// A string: of its own, of the program, or a part of a packed document.
+/// A string: static, in memory of its own, or a part of a packed document.
 #[derive(Clone)]
 pub struct Text(Form);
 
@@ -21,12 +21,12 @@ enum Form {
 }
 
 impl Text {
-    /// Takes a part of packed bytes; text that is no UTF-8 is taken as empty.
+    /// Makes a string of a part of packed bytes. Bytes that are no UTF-8 are read as empty.
     pub(crate) fn part(bytes: Shared) -> Self {
         Self(Form::Part(bytes))
     }
 
-    /// Copies it if it keeps much more memory alive than it is long.
+    /// Copies the string if it keeps a much longer document in memory.
     pub(crate) fn let_go(&mut self) {
         if let Form::Part(bytes) = &self.0
             && bytes.is_wasteful()
@@ -35,7 +35,7 @@ impl Text {
         }
     }
 
-    /// Bytes of memory that it keeps beside itself.
+    /// The bytes of memory of its text, without the `Text` itself.
     pub(crate) fn size_bytes(&self) -> usize {
         match &self.0 {
             Form::Static(_) => 0,
@@ -82,7 +82,7 @@ impl From<Arc<str>> for Text {
 }
 
 impl Text {
-    /// A string that the program has anyway.
+    /// Makes a string of a static text.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Self {
         Self(Form::Static(text))

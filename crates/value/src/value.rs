@@ -1,4 +1,4 @@
-//! Values in memory of their own: results of expressions, and the contents of rows.
+//! Owned values: results of expressions, and the contents of rows.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::{Number, Shared, Text};
 /// A value. A clone copies at most one reference.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Nothing.
+    /// `null`.
     #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number that fits a signed one.
+    /// A whole number in the signed range.
     Int(i64),
-    /// A whole number above the signed ones.
+    /// A whole number above the signed range.
     Uint(u64),
     /// Any other number.
     Double(f64),
@@ -28,7 +28,7 @@ pub enum Value {
     Array(Arc<Array>),
     /// An object that was built.
     Object(Arc<Object>),
-    /// An array or object in packed bytes: exactly one node of either kind.
+    /// An array or object in packed bytes: exactly its node.
     Packed(Shared),
 }
 
@@ -42,13 +42,13 @@ impl Value {
     /// An array.
     ///
     /// # Errors
-    /// If it were deeper or larger than values may be.
+    /// If it would be deeper or larger than the limits.
     pub fn array(elements: Vec<Self>) -> Result<Self, OverLimit> {
         Array::new(elements).map(|array| Self::Array(Arc::new(array)))
     }
 
-    /// The number of levels of arrays and objects that it has, counted up to one more than
-    /// [`DEPTH_MAX`]: stored documents may have more, all other values have less.
+    /// The levels of nested arrays and objects, counted up to one more than [`DEPTH_MAX`]. Only
+    /// documents of older stores can have more than [`DEPTH_MAX`].
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// The number, or null where a double is none.
+    /// Makes a value of a number; null for a NaN or infinite double.
     #[must_use]
     pub fn number(number: Number) -> Self {
         match number {
@@ -70,14 +70,14 @@ impl Value {
         }
     }
 
-    /// A count.
+    /// Makes a value of a count.
     #[must_use]
     pub fn count(count: usize) -> Self {
         i64::try_from(count).map_or(Self::Null, Self::Int)
     }
 
-    /// The bytes of memory that this value keeps, for the limits of a query; a part that it has
-    /// several times is counted each time.
+    /// The bytes of memory of this value, for the limits of a query. A part that occurs several
+    /// times is counted each time.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         size_of::<Self>()
@@ -90,8 +90,8 @@ impl Value {
             }
     }
 
-    /// As [`size_bytes`](Self::size_bytes), but of an array or object that others hold as well only
-    /// the reference to it: for what passes on, and is counted where it stays.
+    /// As [`size_bytes`](Self::size_bytes), but an array or object that is shared counts only as a
+    /// reference. It is for values that are passed on, and are counted where they are kept.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         let is_shared = match self {
@@ -102,9 +102,9 @@ impl Value {
         if is_shared { size_of::<Self>() } else { self.size_bytes() }
     }
 
-    /// Lets go of documents of which it is a small part, by copying that part: for values that
-    /// outlive the documents that they were read from. A part that others hold as well stays as it
-    /// is.
+    /// Copies parts of large documents, so that the value does not keep the whole documents in
+    /// memory. It is for values that outlive the documents that they were read from. Shared arrays
+    /// and objects are not changed.
     pub fn let_go(&mut self) {
         match self {
             Self::String(text) => text.let_go(),
@@ -169,7 +169,7 @@ impl From<String> for Value {
     }
 }
 
-/// Elements in their order. Made by [`Value::array`], never changed afterwards.
+/// The elements of an array. [`Value::array`] makes it, and it never changes afterwards.
 #[derive(Clone, Debug, Default)]
 pub struct Array {
     elements: Vec<Value>,
@@ -200,17 +200,18 @@ impl Deref for Array {
     }
 }
 
-/// Members by name. Built by an [`ObjectBuilder`](crate::ObjectBuilder), never changed afterwards.
+/// The members of an object. An [`ObjectBuilder`](crate::ObjectBuilder) builds it, and it never
+/// changes afterwards.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     members: Vec<(Text, Value)>,
-    /// Places in `members`, by name.
+    /// The indexes in `members`, sorted by name.
     order: Vec<u32>,
     extent: Extent,
 }
 
 impl Object {
-    /// Members, and their places by name: no name twice.
+    /// Makes an object of members with distinct names, and their indexes sorted by name.
     pub(crate) fn new(members: Vec<(Text, Value)>, order: Vec<u32>) -> Result<Self, OverLimit> {
         let mut extent = Extent::default();
         for (name, value) in &members {
@@ -242,7 +243,7 @@ impl Object {
         self.members.is_empty()
     }
 
-    /// All members as they were inserted.
+    /// All members in the order of their insertion.
     #[must_use]
     pub fn members(&self) -> &[(Text, Value)] {
         &self.members
@@ -256,14 +257,14 @@ impl Object {
         }
     }
 
-    /// The member in this place, as they were inserted, or by name if `sorted`.
+    /// The member at this index, in the order of insertion, or of the names if `sorted`.
     pub(crate) fn member(&self, place: usize, sorted: bool) -> Option<&(Text, Value)> {
         let place = if sorted { *self.order.get(place)? as usize } else { place };
         self.members.get(place)
     }
 }
 
-/// Takes note of a part of an array or object.
+/// Adds a part of an array or object to its extent.
 fn add_part(extent: &mut Extent, part: &Value) -> Result<(), OverLimit> {
     let depth = part.depth();
     if depth < DEPTH_MAX {

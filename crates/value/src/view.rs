@@ -1,19 +1,19 @@
-//! Values as they are read: their parts, where they lie.
+//! Reading of owned values and of their parts.
 
 use crate::packed::{self, Damage};
 use crate::{ArrayRef, Kind, ObjectRef, OverLimit, Ref, Shared, Text, Value, json};
 
 impl Value {
-    /// A packed document as it is stored, without looking further than its first bytes.
+    /// Opens a copy of a stored packed document. Only its first bytes are checked.
     ///
     /// # Errors
-    /// If the format is unknown or the bytes are cut.
+    /// If the format is unknown or the bytes are cut off.
     pub fn open(document: &[u8]) -> Result<Self, Damage> {
         let node = packed::node_of(document)?;
         Ok(Self::of_reference(&Shared::copy(node), Ref::of_node(node)))
     }
 
-    /// The value that `part` reads, as a part of `shared` if it lies there.
+    /// Makes a value of `part` that shares the memory of `shared` if `part` is in it.
     #[must_use]
     pub fn of_reference(shared: &Shared, part: Ref<'_>) -> Self {
         match part {
@@ -24,7 +24,7 @@ impl Value {
         }
     }
 
-    /// The value in the form in which it is read.
+    /// The reference through which the value is read.
     #[must_use]
     pub fn view(&self) -> Ref<'_> {
         self.into()
@@ -46,8 +46,8 @@ impl Value {
         }
     }
 
-    /// The element in that place, from the end if it is negative; null if there is none or this is
-    /// no array.
+    /// The element at this index, counted from the end if it is negative; null if there is none or
+    /// this is no array.
     #[must_use]
     pub fn element(&self, place: i64) -> Self {
         let Some(array) = self.view().as_array() else { return Self::Null };
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// The element in that place, or null.
+    /// The element at this index; null if there is none or this is no array.
     #[must_use]
     pub fn nth(&self, place: usize) -> Self {
         match self {
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// The elements of an array, each a part of it where it is packed; none if this is no array.
+    /// The elements of an array, which share its memory if it is packed; none if this is no array.
     pub fn each(&self) -> impl Iterator<Item = Self> + '_ {
         let array = self.view().as_array();
         let length = array.map_or(0, ArrayRef::len);
@@ -86,8 +86,8 @@ impl Value {
         })
     }
 
-    /// The members of an object as they were inserted, or by name if `sorted`; none if this is no
-    /// object.
+    /// The members of an object in the order of insertion, or sorted by name if `sorted`; none if
+    /// this is no object.
     pub fn each_member(&self, sorted: bool) -> impl Iterator<Item = (Text, Self)> + '_ {
         let built = match self {
             Self::Object(object) => Some(object),
@@ -110,29 +110,29 @@ impl Value {
         built.chain(packed)
     }
 
-    /// All elements of an array, as [`Self::each`] gives them.
+    /// All elements of [`Self::each`].
     #[must_use]
     pub fn elements(&self) -> Vec<Self> {
         self.each().collect()
     }
 
-    /// All members of an object, as [`Self::each_member`] gives them.
+    /// All members of [`Self::each_member`].
     #[must_use]
     pub fn members(&self, sorted: bool) -> Vec<(Text, Self)> {
         self.each_member(sorted).collect()
     }
 
-    /// The packed document with this value, as it is stored.
+    /// Converts the value to a packed document.
     ///
     /// # Errors
-    /// If it is deeper or larger than documents may be.
+    /// If it is deeper or larger than the limits.
     pub fn to_packed(&self) -> Result<Vec<u8>, OverLimit> {
         let mut builder = packed::Builder::new();
         builder.value(self.view());
         builder.finish()
     }
 
-    /// As JSON text.
+    /// The value as JSON text.
     #[must_use]
     pub fn to_json(&self) -> String {
         json::to_string(self.view())

@@ -1,11 +1,11 @@
-//! Values part by part and without recursion, for documents of any depth: older stores have some
-//! that are deeper than values may be now.
+//! Traversal of values without recursion, for documents of any depth. Older stores have documents
+//! that are deeper than the present limit.
 
 use crate::{ArrayRef, Members, ObjectRef, Ref};
 
-/// A part of a value.
+/// A step of a traversal.
 pub(crate) enum Step<'a> {
-    /// The name of the member that comes next.
+    /// The name of the next member.
     Name(&'a str),
     /// A value; the parts of an array or object follow it.
     Value(Ref<'a>),
@@ -15,7 +15,7 @@ pub(crate) enum Step<'a> {
     EndObject,
 }
 
-/// Goes through a value and all that lies in it.
+/// A traversal of a value and all its parts, depth first.
 pub(crate) struct Walk<'a> {
     next: Option<Ref<'a>>,
     open: Vec<Open<'a>>,
@@ -28,12 +28,12 @@ enum Open<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// With the members of objects as they were inserted.
+    /// Begins a traversal with the members of objects in the order of insertion.
     pub(crate) fn new(value: Ref<'a>) -> Self {
         Self { next: Some(value), open: Vec::new(), sorted: false }
     }
 
-    /// With the members of objects by name.
+    /// Begins a traversal with the members of objects sorted by name.
     pub(crate) fn sorted(value: Ref<'a>) -> Self {
         Self { sorted: true, ..Self::new(value) }
     }

@@ -1,5 +1,5 @@
-//! Values that nest deeper than they may: none is made any more, and those that older stores have
-//! do no harm, whatever goes through them. Each of these overflowed the stack.
+//! Regression tests of deeply nested values, which overflowed the stack. No value deeper than the
+//! limit is made any more, and deeper documents of older stores can be processed safely.
 
 #![allow(clippy::unwrap_used, reason = "what fails here is a test that fails")]
 
@@ -12,12 +12,12 @@ use pellucid_value::{
     to_number, to_text,
 };
 
-/// Levels of the documents of older stores.
+/// The levels of the deep documents.
 const LEVELS: usize = 100_000;
-/// The stack on which they are looked at: a few hundred levels fit.
+/// The stack size of the tests, which is enough for a recursion of only a few hundred levels.
 const STACK_BYTES: usize = 1 << 20;
 
-/// A packed document of so many arrays in each other, or objects with one member `a`.
+/// A packed document of `levels` nested arrays, or of nested objects with one member `a`.
 fn nested(levels: usize, is_object: bool) -> Vec<u8> {
     let (tag, member): (u8, &[u8]) = if is_object { (24, &[64 + 1, b'a']) } else { (16, &[]) };
     let header = 9 + member.len();
@@ -30,19 +30,19 @@ fn nested(levels: usize, is_object: bool) -> Vec<u8> {
         document.extend_from_slice(&count.to_le_bytes());
         document.extend_from_slice(if level > 0 { member } else { &[] });
     }
-    // Each table has one entry, which begins behind its header.
+    // Each offset table has one entry: its element begins behind the header.
     document.resize(document.len() + levels - 1, 9);
     document
 }
 
-/// Runs `look` where a deep recursion would end the test.
+/// Runs `look` on a small stack, where a deep recursion would abort the test.
 fn on_a_small_stack(look: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(look);
     thread.unwrap().join().unwrap();
 }
 
 #[test]
-fn the_documents_of_these_tests_are_documents() {
+fn the_test_documents_are_valid() {
     for is_object in [false, true] {
         for levels in 1..20 {
             let document = nested(levels, is_object);
@@ -72,7 +72,7 @@ fn deep_documents_are_read() {
             assert!(index_key::decode(&key).is_none());
             let deeper = Value::open(&nested(LEVELS + 1, is_object)).unwrap();
             assert!(equal(value.view(), value.clone().view()));
-            // What has an element is above what has none there.
+            // A value with an element is above one without it.
             assert_eq!(compare(value.view(), deeper.view()), Ordering::Less);
             assert_eq!(to_number(value.view()).to_double(), 0.0);
             assert_eq!(value.nth(0).depth(), if is_object { 0 } else { DEPTH_MAX + 1 });
@@ -105,13 +105,13 @@ fn deep_documents_become_no_part_of_anything() {
             builder.end();
             assert_eq!(builder.finish(), refused);
         }
-        // What is put in front of it is no level more.
+        // Inserted members add no level.
         let object = document.view().as_object().unwrap();
         assert!(packed::with_front(&[("_key", ["k", ""])], object, |_| false).is_some());
     });
 }
 
-/// A document that has too many levels is named by what cannot take it.
+/// The error names the stored document that is too deep.
 #[test]
 fn the_document_that_is_too_deep_is_named() {
     let id = ["_id", "c/k"].map(|text| [&[64 + text.len() as u8], text.as_bytes()].concat());
@@ -131,7 +131,7 @@ fn the_document_that_is_too_deep_is_named() {
     assert!(over.to_string().ends_with("as document c/k does"), "{over}");
 }
 
-/// Values were built to any depth, and each of these then overflowed the stack.
+/// Regression: values were built to any depth, and each of these operations overflowed the stack.
 #[test]
 fn nothing_is_built_deeper_than_the_limit() {
     let mut array = Value::array(Vec::new()).unwrap();
@@ -165,10 +165,10 @@ fn nothing_is_built_deeper_than_the_limit() {
     });
 }
 
-/// A value that holds the same one twice, and so on, was looked at twice as often at each level:
-/// forty of them took hours, and would have been terabytes of JSON.
+/// Regression: if each level of a value held the next one twice, the time doubled at each level.
+/// Forty levels took hours, and their JSON would have been terabytes.
 #[test]
-fn what_is_held_many_times_is_as_large_as_it_would_be_written() {
+fn a_shared_part_counts_each_time_it_occurs() {
     let mut value = Value::from("0123456789");
     let mut levels = 0;
     let over = loop {
@@ -181,13 +181,13 @@ fn what_is_held_many_times_is_as_large_as_it_would_be_written() {
     };
     assert_eq!(over, OverLimit::Size);
     assert!((20..32).contains(&levels), "{levels}");
-    // One and the same is equal without a look at its parts.
+    // A value equals itself without a comparison of its parts.
     assert!(equal(value.view(), value.clone().view()));
 }
 
-/// An object in which each name came twice took the square of their number: hours for 64 MB.
+/// Regression: the time for duplicate names was quadratic, hours for 64 MB.
 #[test]
-fn duplicate_names_take_no_square_of_their_number() {
+fn the_time_for_duplicate_names_is_not_quadratic() {
     let members = (0..200_000).map(|number| format!("\"{}\":{number}", number % 100_000));
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     let begun = std::time::Instant::now();

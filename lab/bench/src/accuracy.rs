@@ -1,6 +1,6 @@
-//! Whether the load generator's percentiles are true, over real sockets: a server in this process
-//! delays its answers as the case wants, notes itself how long each took, and the two must agree.
-//! The rest of what a server can note is tested in virtual time (`lab/load/tests/accuracy.rs`).
+//! Checks the percentiles of the load generator over real sockets. A server in this process delays
+//! its answers, and records how long each took; the two sides must agree. Further cases are tested
+//! in virtual time (`lab/load/tests/accuracy.rs`).
 
 #![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
 
@@ -16,38 +16,41 @@ use crate::bars::{Bar, judge, median};
 use crate::peers::{pellucid, text};
 use crate::quiet::{columns, rounds};
 
-/// Requests a second; few enough that the processors are mostly idle.
+/// Requests per second; few enough that the processors are mostly idle.
 const RATE: u64 = 200;
-/// Between what the two sides note lie the kernel and its wake-ups, which take a third of a
-/// millisecond now and then: less than a hundredth of this.
+/// The usual delay of an answer. The two sides differ by the time in the kernel and its wake-ups,
+/// sometimes a third of a millisecond, which is less than a hundredth of this delay.
 const USUAL: Duration = Duration::from_millis(50);
+/// The delay of a slow answer.
 const SLOW: Duration = Duration::from_millis(100);
-/// One request in so many is slow.
+/// One request in this many is slow.
 const SLOW_ONE_IN: u64 = 100;
-/// The freeze, and when it begins.
+/// The length of the freeze.
 const FREEZE: Duration = Duration::from_secs(1);
+/// The start of the freeze, after the first request.
 const FREEZE_BEGIN: Duration = Duration::from_millis(1_500);
-/// Of what both sides say, the most that they may differ.
+/// The largest relative difference between the two sides.
 const DEVIATION_AT_MOST: f64 = 0.01;
-/// What of the freeze may be seen in the p99 of the service time: none of it, but an answer takes
-/// its time.
+/// The largest p99 of the service time as a share of the freeze. It should not contain any of the
+/// freeze, but each answer takes some time.
 const SERVICE_SHARE_AT_MOST: f64 = 0.02;
-/// A run with a freeze has to have time around it.
+/// The shortest run with a freeze in seconds: it needs time before and after the freeze.
 const FREEZE_SECONDS_MIN: u64 = 5;
 /// The longest head of a request that is read.
 const HEAD_BYTES_MAX: usize = 4_096;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// What a request is answered after: by its number, and by the time since the first.
+/// A function that returns the delay of an answer, from the number of the request and the time
+/// since the first request.
 type Delay = fn(u64, Duration) -> Duration;
 
-/// A server that notes how long it took for each answer.
+/// A server that records how long each answer took.
 pub struct Noting {
     pub url: String,
     times_ns: Arc<Mutex<Vec<u64>>>,
 }
 
-/// What the connections of a server have in common.
+/// The state that the connections of a server share.
 struct Shared {
     delay: Box<dyn Fn(u64, Duration) -> Duration + Send + Sync>,
     number: AtomicU64,
@@ -56,8 +59,8 @@ struct Shared {
 }
 
 impl Noting {
-    /// Serves on any free port; its threads end with their connections, and the last with the
-    /// process.
+    /// Serves on a free port. The thread of each connection ends with it; the accepting thread ends
+    /// with the process.
     pub fn start(
         delay: impl Fn(u64, Duration) -> Duration + Send + Sync + 'static,
     ) -> Result<Noting, String> {
@@ -79,7 +82,7 @@ impl Noting {
         Ok(Noting { url, times_ns })
     }
 
-    /// What was noted, ascending.
+    /// The recorded times, sorted.
     fn noted(&self) -> Vec<u64> {
         let mut times_ns = locked(&self.times_ns).clone();
         times_ns.sort_unstable();
@@ -118,7 +121,7 @@ pub fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The result of a load on it.
+/// Runs a load on the server and returns its result.
 fn load(server: &Noting, connections: usize, seconds: u64) -> Result<serde_json::Value, String> {
     let (rate, connections) = (RATE.to_string(), connections.to_string());
     let output = Command::new(pellucid())
@@ -137,11 +140,12 @@ fn quantile(sorted: &[u64], quantile: f64) -> f64 {
     sorted.get(rank.max(1) - 1).map_or(f64::NAN, |ns| *ns as f64)
 }
 
-/// The most that the client's figures differ from the server's, as a share, over these percentiles
-/// of both its times. A quantile that falls between two delays says nothing, and is left out.
+/// The largest relative difference between the client's and the server's figures, over these
+/// percentiles of response time and service time. The caller leaves out percentiles at the border
+/// between two delays, which are not determined.
 fn deviation(delay: Delay, percentiles: &[(&str, f64)], seconds: u64) -> Result<f64, String> {
     let server = Noting::start(delay)?;
-    // As many connections as are ever busy, and more: none waits for one.
+    // More connections than are ever busy, so that no request waits for one.
     let result = load(&server, 64, seconds)?;
     let noted = server.noted();
     let mut most = 0.0_f64;
@@ -155,21 +159,22 @@ fn deviation(delay: Delay, percentiles: &[(&str, f64)], seconds: u64) -> Result<
     Ok(most)
 }
 
-/// How far the longest response time is from the freeze, how far the p99 is from what the freeze
-/// makes of it, and which share of the freeze the p99 of the service time is.
+/// Measures a freeze of the server. Returns the relative error of the longest response time, the
+/// relative error of the p99 of the response time, and the p99 of the service time as a share of
+/// the freeze.
 fn freeze(seconds: u64) -> Result<[f64; 3], String> {
     let server = Noting::start(|_, since| {
         let thaws = FREEZE_BEGIN + FREEZE;
         if since >= FREEZE_BEGIN && since < thaws { thaws - since } else { Duration::ZERO }
     })?;
-    // Two connections: what is due while both are held has to wait for one.
+    // Two connections: while both are busy, requests that are due have to wait.
     let result = load(&server, 2, seconds.max(FREEZE_SECONDS_MIN))?;
     let longest_ns = server.noted().last().copied().ok_or("the server was asked nothing")? as f64;
     let figure = |times: &str, name: &str| {
         let found = result[times][name].as_f64();
         found.ok_or_else(|| format!("the result has no {name} of {times}"))
     };
-    // Requests were due at equal distances, so each waited that much less than the one before it.
+    // Requests are due at equal intervals, so each waits one interval less than the one before it.
     let beyond = (figure("response_time", "count")? * 0.01).floor();
     let expected_ns = longest_ns - beyond * 1e9 / RATE as f64;
     Ok([
@@ -179,13 +184,13 @@ fn freeze(seconds: u64) -> Result<[f64; 3], String> {
     ])
 }
 
-/// Runs the comparison; true if all bars hold.
+/// Runs the comparison; returns true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let Effort { seconds, runs } = effort;
     let constant = rounds(runs, |_| {
         deviation(|_, _| USUAL, &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99)], seconds)
     })?;
-    // p99 lies on the border between the two delays, where one request more or less decides.
+    // Without p99, which is at the border between the two delays.
     let slow = rounds(runs, |_| {
         let delay: Delay = |number, _| if number % SLOW_ONE_IN == 7 { SLOW } else { USUAL };
         deviation(delay, &[("p50", 0.5), ("p90", 0.9), ("p99.9", 0.999)], seconds)

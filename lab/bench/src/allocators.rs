@@ -1,7 +1,7 @@
-//! `bench-allocators`: the server over the system's allocator beside the same program over others.
+//! `bench-allocators`: compares the server with the system's allocator and with other allocators.
 //!
-//! The program asks the C library for memory, so another library that is loaded in front of it
-//! takes its place: one program is measured, and none of them is a dependency.
+//! The program gets its memory from the C library, so a preloaded library can replace the
+//! allocator. The same binary is measured in all cases, and no allocator becomes a dependency.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::peers::{Server, start_pellucid_over, start_pellucid_with, text};
 use crate::quiet::turns;
 use crate::wrk::{full_throttle, full_throttle_put};
 
-/// Where Debian has libraries, below the folder of its architecture.
+/// The folder of Debian's libraries; they are in a folder for the architecture below it.
 const LIBRARIES: &str = "/usr/lib";
-/// Allocators, and the beginnings of their libraries' names.
+/// The allocators, and the beginnings of their libraries' names.
 const ALLOCATORS: [(&str, &str); 2] =
     [("jemalloc", "libjemalloc.so."), ("mimalloc", "libmimalloc.so.")];
 const CONNECTIONS: usize = 64;
-/// Runs of each side, for each that is asked for: differences are of a few percent.
+/// Runs of each side per requested run, because the differences are only a few percent.
 const TURNS_PER_RUN: usize = 2;
-/// Documents of an import.
+/// The number of documents in an import.
 const DOCUMENTS: u64 = 20_000;
 const COLLECTION: &str = "imported";
 
-/// What is measured: how much of it is done in a second.
+/// The kind of work whose rate is measured.
 #[derive(Clone, Copy)]
 enum Work {
     Get,
@@ -54,7 +54,7 @@ impl Work {
     }
 }
 
-/// Runs the benchmark; there is no bar, as it chooses between allocators.
+/// Runs the benchmark. It has no bar: it helps to choose an allocator.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let lines = lines()?;
     for (name, begin) in ALLOCATORS {
@@ -88,7 +88,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Measures both sides in turns, and prints rates and ratios.
+/// Measures both sides alternately, and prints rates and ratios.
 fn compare(
     name: &str,
     what: &str,
@@ -113,7 +113,7 @@ fn compare(
     Ok(())
 }
 
-/// The documents of an import, each on a line of its own.
+/// The documents of an import, one per line.
 fn lines() -> Result<String, String> {
     let mut lines = String::new();
     for number in 0..DOCUMENTS {
@@ -127,7 +127,7 @@ fn lines() -> Result<String, String> {
     Ok(lines)
 }
 
-/// The library whose name begins like this.
+/// Finds the library whose name begins with `begin`.
 fn find(begin: &str) -> Result<PathBuf, String> {
     let entries = |folder: &Path| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

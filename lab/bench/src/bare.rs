@@ -1,5 +1,5 @@
-//! A server without a server: it waits, reads, and sends a constant, and looks at nothing. It is
-//! the limit of one thread with epoll, and so what everything above it is measured by.
+//! A minimal server: it waits, reads, and sends a constant, without looking at the request. It is
+//! the limit of one thread with epoll, and the baseline for real servers.
 
 use std::io::Error;
 use std::net::TcpListener;
@@ -7,10 +7,10 @@ use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 
 use crate::peers::{BODY_BYTES, text};
 
-/// Events taken in at a time.
+/// The most events per call of epoll.
 const EVENTS_MAX: usize = 1_024;
 
-/// Serves on `port` of this machine, for as long as the process lives.
+/// Serves on `port` of the loopback address until the process ends.
 pub fn serve(port: u16) -> Result<(), String> {
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES}\r\n\r\n{}",
@@ -41,11 +41,12 @@ pub fn serve(port: u16) -> Result<(), String> {
     }
 }
 
-/// Sets what the server sets on connections within one machine, so that both are paced alike.
+/// Sets the same congestion control as Pellucid for connections within one machine, so that both
+/// are paced alike.
 fn pace_locally(descriptor: RawFd) {
     let name = b"reno";
-    // SAFETY: the descriptor is open, and the name as long as it is said to be. Where the system
-    // has no such pacing, the connection keeps its own.
+    // SAFETY: the descriptor is open, and `name` has the given length. If the system does not
+    // support this congestion control, the connection keeps its default.
     unsafe {
         let length = name.len() as libc::socklen_t;
         let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
@@ -55,8 +56,8 @@ fn pace_locally(descriptor: RawFd) {
 
 fn answer_one(descriptor: RawFd, answer: &[u8]) {
     let mut request = [0_u8; 4_096];
-    // SAFETY: the descriptor is a connection that is closed here alone, and the buffers are as long
-    // as they are said to be.
+    // SAFETY: the descriptor is a connection that is closed only here, and the buffers have the
+    // given lengths.
     unsafe {
         if libc::read(descriptor, request.as_mut_ptr().cast(), request.len()) > 0 {
             libc::write(descriptor, answer.as_ptr().cast(), answer.len());

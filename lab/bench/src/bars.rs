@@ -1,15 +1,16 @@
-//! Bars: what a figure has to be, and whether it is.
+//! Bars: the required values of figures, and their check.
 
-/// Which side of the bar is good.
+/// The required value of a figure.
 #[derive(Clone, Copy)]
 pub enum Bar {
-    /// The figure has to reach it.
+    /// The figure must not be below this value.
     AtLeast(f64),
-    /// The figure must not pass it.
+    /// The figure must not be above this value.
     AtMost(f64),
 }
 
-/// Prints the bar's line of JSON from the figures of single runs; true if their median holds it.
+/// Prints a line of JSON about a bar; returns true if the median of `figures`, one of each run,
+/// holds it.
 pub fn judge(name: &str, figures: &[f64], bar: Bar) -> bool {
     let value = median(figures);
     let (side, limit, holds) = match bar {
@@ -25,7 +26,7 @@ pub fn judge(name: &str, figures: &[f64], bar: Bar) -> bool {
     holds
 }
 
-/// Prints a line of JSON for figures that no bar is about, but without which one is not understood.
+/// Prints a line of JSON for figures without a bar, which help to understand one that has a bar.
 pub fn tell(name: &str, figures: &[f64]) {
     println!(
         "{{\"figure\":\"{name}\",\"value\":{:.3},\"runs\":{},\"spread\":{:.3}}}",
@@ -35,7 +36,7 @@ pub fn tell(name: &str, figures: &[f64]) {
     );
 }
 
-/// The middle figure, or the mean of the two in the middle.
+/// The median: the middle figure, or the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
     let middle = sorted.len() / 2;
@@ -46,7 +47,7 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// The distance between the quartiles, as a share of the median; none if all are the same.
+/// The distance between the quartiles as a share of the median; zero if they are equal.
 fn spread(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
     let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];

@@ -1,4 +1,4 @@
-//! A client for what a benchmark asks one by one, over one connection.
+//! A client for the single requests of a benchmark, over one connection.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use pellucid_client::http::Conversation;
 
 use crate::peers::text;
 
-/// See the module.
+/// A client with one connection.
 pub struct Client {
     address: String,
     conversation: Conversation<TcpStream>,
@@ -17,12 +17,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the server of this address.
+    /// Connects to the server of this URL.
     pub fn connect(url: &str) -> Result<Client, String> {
         Client::open(url, None)
     }
 
-    /// The same, of which no read of an answer waits for longer than `limit`.
+    /// Connects to the server of this URL; a read that waits longer than `limit` fails.
     pub fn connect_within(url: &str, limit: Duration) -> Result<Client, String> {
         Client::open(url, Some(limit))
     }
@@ -36,13 +36,13 @@ impl Client {
         Ok(Client { address, conversation, request: Vec::new(), body: Vec::new() })
     }
 
-    /// Sends a request and returns the body of its answer, which has to be a success.
+    /// Sends a request and returns the body of its answer; a status other than 2xx is an error.
     pub fn call(&mut self, method: &str, target: &str, body: &str) -> Result<&[u8], String> {
         self.call_all([(method, target.to_owned(), body)])?;
         Ok(&self.body)
     }
 
-    /// Sends requests one behind the other, then reads all answers.
+    /// Sends all requests in a pipeline, then reads all answers.
     pub fn call_all<'a>(
         &mut self,
         calls: impl IntoIterator<Item = (&'a str, String, &'a str)>,
@@ -74,8 +74,7 @@ impl Client {
     }
 }
 
-/// What the error of a request for `target` begins with if it was answered with this status; the
-/// body of the answer follows.
+/// The beginning of the error for an answer with this status; the body of the answer follows.
 pub fn refusal_start(target: &str, status: u16) -> String {
     format!("{target}: {status}: ")
 }

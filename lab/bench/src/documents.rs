@@ -1,6 +1,7 @@
-//! `bench-documents`: documents beside SQLite, which has them as JSON text under one expression
-//! index: an import in one request or transaction, and a scan with a filter. A query through an
-//! index is held against the GET of an entity, both by the server's own account.
+//! `bench-documents`: compares documents with SQLite, which stores them as JSON text with one
+//! expression index. It measures an import in one request or transaction, and a scan with a filter.
+//! It also compares a query through an index with the GET of an entity, both by the server's own
+//! account.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -17,26 +18,27 @@ use crate::client::Client;
 use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
 use crate::quiet::rounds;
 
-/// As in the study of the connection pool that this is about.
+/// The number of documents, as in the study `connection-pool`.
 const DOCUMENTS: u64 = 200_000;
 const COLLECTION: &str = "transactionRelationship";
-/// The filter of the scan lets one document of a hundred pass.
+/// The bound of the scan's filter, which one document in a hundred passes.
 const AMOUNT_LEAST: f64 = 9_900.0;
+/// The number of documents that pass the filter.
 const PASSING: u64 = DOCUMENTS / 100;
-/// Scans after each import, of which the median counts.
+/// The number of scans after each import; their median counts.
 const SCANS: usize = 5;
-/// PUTs that are on their way at once while entities are stored.
+/// The number of PUTs in one pipeline while entities are stored.
 const PUTS_AT_ONCE: usize = 200;
-/// Alternations of queries and GETs.
+/// The number of alternations between queries and GETs.
 const TURNS: u64 = 10;
 
-/// What one round shows.
+/// The results of one round.
 struct Round {
     import_seconds: f64,
     scan_seconds: f64,
 }
 
-/// Runs the benchmark; true if all bars hold.
+/// Runs the benchmark; returns true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     leave_the_servers_core();
     let lines = lines();
@@ -78,11 +80,11 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(held.into_iter().all(|holds| holds))
 }
 
-/// All documents, each on a line of its own.
+/// All documents, one per line.
 fn lines() -> String {
     let mut lines = String::new();
     for number in 0..DOCUMENTS {
-        // Amounts are spread evenly, so that as many pass the filter as are meant to.
+        // Amounts are spread evenly, so that exactly `PASSING` documents pass the filter.
         let amount = (number * 7_919 % DOCUMENTS) as f64 * 10_000.0 / DOCUMENTS as f64;
         let _ = writeln!(
             lines,
@@ -99,7 +101,7 @@ fn lines() -> String {
     lines
 }
 
-/// What looks like a random UUID, a different one for each number.
+/// An identifier that looks like a random UUID, different for each number.
 fn identifier(number: u64) -> String {
     let (high, low) = (SeededRandom::at(number * 2), SeededRandom::at(number * 2 + 1));
     let (time, middle, version) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
@@ -107,7 +109,7 @@ fn identifier(number: u64) -> String {
     format!("{time:08x}-{middle:04x}-4{version:03x}-{variant:04x}-{node:012x}")
 }
 
-/// SQLite in a process of its own, on the core that the server has when it is its turn.
+/// SQLite in a separate process, on the core that the server uses in its turns.
 struct Peer {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -135,7 +137,7 @@ impl Peer {
         Ok(line)
     }
 
-    /// Has a command done; returns the seconds that it took.
+    /// Runs a command and returns its seconds. `count` is the expected number of documents.
     fn ask(&mut self, command: &str, count: u64) -> Result<f64, String> {
         let input = self.child.stdin.as_mut().ok_or("no input to write")?;
         writeln!(input, "{command}").map_err(text)?;
@@ -157,13 +159,14 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Its input ends, and so does it.
+        // The process ends when its input ends.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// A round of a server of its own, and the medians of `execute` of its queries and of its GETs.
+/// Runs a round on a new server; also returns the medians of the phase `execute` of queries and of
+/// GETs, in nanoseconds.
 fn ours(lines: &str, requests: u64) -> Result<(Round, [f64; 2]), String> {
     let server = start_pellucid("full")?;
     let mut client = Client::connect(&server.url)?;
@@ -219,7 +222,7 @@ fn query(client: &mut Client, number: u64) -> Result<(), String> {
     if is_found { Ok(()) } else { Err(format!("the query did not find {id}")) }
 }
 
-/// Stores each document as an entity too, so that both look for one of as many.
+/// Stores each document as an entity too, so that queries and GETs search among equal numbers.
 fn store_entities(client: &mut Client, lines: &str) -> Result<(), String> {
     let lines: Vec<&str> = lines.lines().collect();
     let chunks = lines.chunks(PUTS_AT_ONCE).zip((0..).step_by(PUTS_AT_ONCE));
@@ -247,7 +250,7 @@ fn medians(client: &mut Client) -> Result<[f64; 2], String> {
     Ok([of("query")?, of("entity_get")?])
 }
 
-/// Has this process, which is the client, run beside the server.
+/// Moves this process, which is the client, to another core than the server's.
 fn leave_the_servers_core() {
     let core = LOAD_CORE.parse().unwrap_or(1);
     // SAFETY: a set of processors is plain bits, and the call reads it alone.

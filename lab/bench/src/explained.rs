@@ -1,5 +1,5 @@
-//! How much of the server's processor time profiles explain under PUT, GET, and GET of other nodes'
-//! keys, and what it went to, as the table of docs/profiles.md has it.
+//! Measures the share of the server's processor time that profiles explain, under PUT, GET, and GET
+//! of other nodes' keys, and prints the table of docs/profiles.md.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -11,19 +11,21 @@ use crate::nodes::start_nodes;
 use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
 
 const CONNECTIONS: &str = "64";
-/// Samples a second that are asked for. The kernel gives as many as it has ticks.
+/// The requested samples per second. The kernel gives at most as many as it has timer ticks.
 const HERTZ: u64 = 499;
-/// Seconds of each profile, for each second of effort.
+/// Seconds of each profile per second of effort.
 const SECONDS_EACH: u64 = 5;
-/// With fewer samples a share of 97 % is not told from one of 95.
+/// The fewest samples of a profile: with fewer, a share of 97 % could not be told from 95 %.
 const SAMPLES_MIN: u64 = 1_000;
-/// So little memory for the store that PUTs fill memtables many times, and their tables are merged.
+/// The memory of the store. It is so small that PUTs fill memtables many times, and their tables
+/// are merged.
 const MEMORY: &str = "8M";
-/// Keys that the loads ask for, and bytes of a value.
+/// The number of keys of the loads.
 const KEYS: u64 = 100_000;
+/// The length of a value in bytes.
 const VALUE_BYTES: usize = 103;
 
-/// The columns of the table, with the components that each is of; HTTP is told apart by phases.
+/// The columns of the table, each with its components. HTTP is divided by phases.
 const COLUMNS: [(&str, &[&str]); 13] = [
     (WRITE, &[]),
     ("HTTP: receive, parse, loop", &["HTTP"]),
@@ -45,17 +47,17 @@ const COLUMNS: [(&str, &[&str]); 13] = [
 const WRITE: &str = "HTTP: write";
 const REST: &str = "rest";
 
-/// Where the processor time of one load went.
+/// The division of the processor time of one load.
 struct Explained {
-    /// In percent, by the names of the columns.
+    /// The names of the columns, each with its share in percent.
     columns: Vec<(&'static str, f64)>,
     samples: u64,
-    /// In parts of one.
+    /// The explained share, from 0 to 1.
     explained: f64,
 }
 
 impl Explained {
-    /// Reads the table that the server gives as `format=shares`.
+    /// Parses the table that the server returns for `format=shares`.
     fn parse(shares: &str) -> Result<Explained, String> {
         let mut columns: Vec<(&'static str, f64)> =
             COLUMNS.iter().map(|(name, _)| (*name, 0.0)).collect();
@@ -84,10 +86,10 @@ fn percent_of(text: &str) -> Option<f64> {
     text.trim().strip_suffix('%')?.parse().ok()
 }
 
-/// Phase, component and percent of a line; its columns are two blanks apart at least.
+/// Parses the phase, component and percentage of a line.
 fn row_of(line: &str) -> Option<(&str, &str, f64)> {
     let (rest, percent) = line.trim_end().rsplit_once(' ')?;
-    // Phases and components may have blanks, so they are told by their width.
+    // Phases and components may contain blanks, so the line is split at the column's width.
     let (phase, component) = rest.split_at_checked(20)?;
     Some((phase.trim(), component.trim(), percent_of(percent)?))
 }
@@ -105,12 +107,13 @@ struct Load<'a> {
     name: &'a str,
     method: &'a str,
     address: &'a str,
-    /// The beginning of its keys, and how many it asks for.
+    /// The prefix of its keys.
     key: &'a str,
+    /// The number of its keys.
     keys: u64,
 }
 
-/// Runs the loads, and prints their table; true if all bars hold.
+/// Runs the loads, and prints their table; returns true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let server = start_pellucid_with(&["--memory", MEMORY])?;
     let address = address_of(&server);
@@ -147,10 +150,10 @@ fn address_of(server: &Server) -> String {
     server.url.split("/v0").next().unwrap_or_default().to_owned()
 }
 
-/// Puts the load on, and asks where the processor time went, and memory and waits.
+/// Runs the load, and fetches the profiles of processor time, allocations and waits meanwhile.
 fn explain(load: &Load<'_>, effort: Effort) -> Result<Explained, String> {
     let seconds = effort.seconds * SECONDS_EACH;
-    // It is there as long as the load may read it.
+    // The variable keeps the temporary file in place until the load has ended.
     let script = script(load)?;
     let mut running = start(load, &script, seconds + 8)?;
     std::thread::sleep(Duration::from_secs(1));
@@ -197,7 +200,7 @@ fn script(load: &Load<'_>) -> Result<tempfile::NamedTempFile, String> {
     Ok(file)
 }
 
-/// The table as docs/profiles.md has it.
+/// Prints the table in the form that docs/profiles.md has.
 fn print_table(rows: &[(&str, Explained)]) {
     let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
     println!("| load | {} | samples |", names.join(" | "));
@@ -213,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_table_is_read_by_columns() {
+    fn the_shares_table_of_the_server_is_parsed() {
         let shares = "phase or job         component          share\n\
                       write                HTTP               50.5%\n\
                       parse                HTTP                9.5%\n\

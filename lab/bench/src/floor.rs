@@ -1,10 +1,11 @@
-//! How punctual a machine can be: a thread that does nothing but look at the clock is kept from it
-//! by interrupts, and by a host that runs somebody else on the processor without saying so. What is
-//! due in such a gap is late by what is left of it, whoever was to do it.
+//! The lateness that the machine itself causes. Even a thread that only reads the clock in a loop
+//! is stopped: by interrupts, and by a host that runs another guest on the processor without
+//! telling this one. An event that is due in such a gap is late by the rest of the gap, whichever
+//! program was to handle it.
 //!
-//! A virtual machine leaves its processor to the host when it wakes another one, and may not get it
-//! back at once. So there is a second thread that wakes a process on the other core at the rate of
-//! the requests, and does nothing else.
+//! When a virtual machine wakes another processor, it gives its own to the host, and may not get it
+//! back at once. So a second measurement wakes a process on the other core at the rate of the
+//! requests, and does nothing else.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -12,27 +13,29 @@ use std::time::{Duration, Instant};
 
 use crate::peers::{LOAD_CORE, SERVER_CORE, text};
 
-/// How long one look takes.
+/// The duration of the measurement that only reads the clock.
 const LOOK: Duration = Duration::from_secs(1);
-/// Shorter gaps are the look itself.
+/// The shortest gap that counts. Shorter ones are the time that reading the clock takes.
 const GAP_NS: u64 = 1_000;
-/// The percentile that is told, as a share of all instants.
+/// The share of all instants that is later than the reported percentile.
 const LATE_SHARE: f64 = 0.01;
-/// How often the second thread wakes the process on the other core, and how many times.
+/// The interval at which the second measurement wakes the process on the other core, and the number
+/// of times.
 const WAKE_EVERY: Duration = Duration::from_micros(100);
 const WAKES: u32 = 10_000;
 
 /// The 99th percentiles, in microseconds, of the lateness on the core of the load.
 #[derive(Clone, Copy)]
 pub struct Floor {
-    /// Of instants at random, to a thread that only looks at the clock: no generator is more
-    /// punctual.
+    /// The lateness of random instants in a thread that only reads the clock. No load generator can
+    /// be more punctual.
     pub looking_us: f64,
-    /// Of instants at the rate of the requests, to a thread that wakes another process at each.
+    /// The lateness of instants at the rate of the requests, in a thread that wakes another process
+    /// at each of them.
     pub waking_us: f64,
 }
 
-/// Has both threads run on the core of the load, one after the other.
+/// Runs both measurements on the core of the load, one after the other, in a process of their own.
 pub fn floor() -> Result<Floor, String> {
     let program = std::env::current_exe().map_err(text)?;
     let output = Command::new("taskset")
@@ -49,7 +52,7 @@ pub fn floor() -> Result<Floor, String> {
     }
 }
 
-/// Looks at the clock, and prints both percentiles.
+/// Runs both measurements in this process, and prints both percentiles.
 pub fn look() -> Result<bool, String> {
     println!("{:.1} {:.1}", looking_ns()? as f64 / 1e3, waking_ns()? as f64 / 1e3);
     Ok(true)
@@ -96,7 +99,7 @@ fn waking_ns() -> Result<u64, String> {
     Ok(lates_ns[((1.0 - LATE_SHARE) * f64::from(WAKES)) as usize])
 }
 
-/// The lateness that a hundredth of all instants pass, in nanoseconds.
+/// The 99th percentile of the lateness of all instants in `all_ns`, in nanoseconds.
 fn late_ns(gaps: &[u64], all_ns: u64) -> u64 {
     let allowed = all_ns as f64 * LATE_SHARE;
     let later = |ns: u64| gaps.iter().map(|gap| gap.saturating_sub(ns)).sum::<u64>() as f64;
@@ -113,7 +116,7 @@ mod tests {
     use super::late_ns;
 
     #[test]
-    fn instants_in_a_gap_are_late_by_what_is_left_of_it() {
+    fn instants_in_a_gap_are_late_by_the_rest_of_the_gap() {
         assert_eq!(late_ns(&[], 1_000_000), 0);
         assert_eq!(late_ns(&[9_000], 1_000_000), 0, "less than a hundredth is late at all");
         assert_eq!(late_ns(&[30_000], 1_000_000), 20_000);

@@ -1,5 +1,5 @@
-//! `bench-http`: the server beside nginx, in HTTP/1.1 and HTTP/2, beside a bare epoll loop, and
-//! beside itself without accounting.
+//! `bench-http`: compares the server with nginx over HTTP/1.1 and HTTP/2, with a bare epoll loop,
+//! and with itself without accounting.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::peers::{Server, start_bare, start_nginx, start_nginx_http2, start_pel
 use crate::quiet::turns;
 use crate::wrk::{full_throttle, full_throttle_put, h2load, median_latency_us};
 
-/// What one run shows.
+/// The result of one run.
 #[derive(Clone, Copy)]
 struct Run {
     requests_per_second: f64,
@@ -20,10 +20,11 @@ struct Run {
 const RATE: fn(&Run) -> f64 = |run| run.requests_per_second;
 const CPU: fn(&Run) -> f64 = |run| run.cpu_us_per_request;
 
-/// A way to put load on a server for so many seconds; returns how many requests were answered.
+/// A function that loads the server at a URL for a number of seconds, and returns the number of
+/// requests that were answered.
 type Load = dyn Fn(&str, u64) -> Result<f64, String>;
 
-/// GETs at full throttle over this many connections.
+/// Returns a load of GETs at full throttle over this many connections.
 fn gets(connections: usize) -> impl Fn(&str, u64) -> Result<f64, String> {
     move |url, seconds| Ok(full_throttle(url, connections, seconds)? * seconds as f64)
 }
@@ -36,7 +37,7 @@ fn measure(server: &Server, load: &Load, seconds: u64) -> Result<Run, String> {
     Ok(Run { requests_per_second, cpu_us_per_request: cpu_seconds * 1e6 / requests })
 }
 
-/// Runs both sides in turn, each side first in every second round.
+/// Runs both servers in turn. Each of them is first in every second round.
 fn alternate(
     ours: &Server,
     theirs: &Server,
@@ -96,9 +97,9 @@ fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
     Ok(held.into_iter().all(|holds| holds))
 }
 
-/// PUTs, each run of which goes on from an equally long one. A store that was at rest has given its
-/// segments up, and takes memory that the system has to find and to zero until it has as many again
-/// as it keeps; that first run is told beside the bar.
+/// Measures PUTs in two runs of equal length, and returns the second ones, which the bar judges. A
+/// store that was idle has released its spare segments; in the first run it takes new memory, which
+/// the system has to find and to zero. The result of the first run is printed without a bar.
 fn run_puts(ours: &Server, nginx: &Server, effort: Effort) -> Result<Vec<(Run, Run)>, String> {
     let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
     let both = turns(effort.runs, |is_ours| {
@@ -123,7 +124,8 @@ fn run_beside_bare(effort: Effort) -> Result<bool, String> {
     Ok(judge("http_cpu_per_get_vs_bare_epoll", &ratios(&many, CPU), Bar::AtMost(1.25)))
 }
 
-/// One stream at a time on each of 64 connections, and ten on each of 16.
+/// Compares GETs over HTTP/2: one stream at a time on each of 64 connections, and ten on each of
+/// 16.
 pub fn run_http2(effort: Effort) -> Result<bool, String> {
     let (ours, nginx) = (start_pellucid("full")?, start_nginx_http2()?);
     let mut held = true;
@@ -138,7 +140,7 @@ pub fn run_http2(effort: Effort) -> Result<bool, String> {
     Ok(held)
 }
 
-/// What connections cost the server that do nothing.
+/// Measures the server's memory for each idle connection.
 pub fn run_idle() -> Result<bool, String> {
     const CONNECTIONS: usize = 10_000;
     raise_descriptor_limit();
@@ -149,7 +151,7 @@ pub fn run_idle() -> Result<bool, String> {
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut socket = TcpStream::connect(address).map_err(text)?;
-        // Each has been used, as connections of a pool have.
+        // Each connection has answered a request, like those of a connection pool.
         socket.write_all(b"GET /v0/entity?id=1 HTTP/1.1\r\nHost: a\r\n\r\n").map_err(text)?;
         open.push(socket);
     }
@@ -164,7 +166,7 @@ pub fn run_idle() -> Result<bool, String> {
 /// Raises the limit of open files to the highest that this process may have.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is there for the calls to fill and to read.
+    // SAFETY: `limit` is valid for both calls, which write and read it.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
             limit.rlim_cur = limit.rlim_max;
@@ -173,7 +175,7 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// The part about the cost of accounting alone.
+/// Runs only the comparison of the server with itself without accounting.
 pub fn run_accounting(effort: Effort) -> Result<bool, String> {
     let (full, off) = (start_pellucid("full")?, start_pellucid("off")?);
     let many = alternate(&full, &off, &gets(64), effort)?;

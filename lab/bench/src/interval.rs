@@ -1,14 +1,13 @@
-//! How sure a median is: where it lies with 95 % certainty, whatever the figures are distributed
-//! like.
+//! The confidence interval of a median at 95 %, for any distribution of the figures.
 
 use crate::bars::{Bar, median};
 
-/// How unlikely it may be that the median lies outside.
+/// The probability that the median lies outside of the interval.
 const RISK: f64 = 0.05;
 
-/// The interval in which the median of what `figures` were drawn from lies with 95 % certainty, by
-/// the sign test: a figure is below that median by a chance of one half, so how many are is
-/// binomial. All that there is, where figures are too few to say more.
+/// Returns the confidence interval at 95 % of the median of the distribution that `figures` were
+/// drawn from, by the sign test: each figure is below that median with a probability of one half,
+/// so the number of figures below it is binomial. Too few figures give the whole range.
 pub fn of_median(figures: &[f64]) -> [f64; 2] {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -17,9 +16,10 @@ pub fn of_median(figures: &[f64]) -> [f64; 2] {
     [sorted[cut], sorted[last - cut]]
 }
 
-/// How many of the least figures, and as many of the greatest, are outside of the interval.
+/// The number of the smallest figures that are outside of the interval; as many of the greatest are
+/// too.
 fn figures_outside(count: usize) -> usize {
-    // The chance that exactly `below` of them are below the median, from none up.
+    // The probability that exactly `below` figures are below the median; the loop begins with none.
     let mut chance = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let (mut sum, mut below) = (0.0, 0);
     while below < count {
@@ -33,7 +33,7 @@ fn figures_outside(count: usize) -> usize {
     below.saturating_sub(1)
 }
 
-/// As [`crate::bars::judge`], with the interval of the median.
+/// Judges `figures` like [`crate::bars::judge`], and prints the interval of the median too.
 pub fn judge(name: &str, figures: &[f64], bar: Bar) -> bool {
     let (value, [low, high]) = (median(figures), of_median(figures));
     let (side, limit, holds) = match bar {
@@ -53,14 +53,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_those_of_the_tables_of_the_sign_test() {
-        // With ten figures, the second least and the second greatest; five say nothing.
+    fn intervals_match_the_tables_of_the_sign_test() {
+        // Ten figures give the second smallest and the second greatest; five give the whole range.
         let figures = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
         assert_eq!(of_median(&figures(10)), [2.0, 9.0]);
         assert_eq!(of_median(&figures(5)), [1.0, 5.0]);
         assert_eq!(of_median(&figures(20)), [6.0, 15.0]);
         assert_eq!(of_median(&figures(100)), [40.0, 61.0]);
-        // So many that the chance of none at all is hardly a number.
+        // With so many figures, the probability that none is below the median is near the smallest
+        // number that is not zero.
         let [low, high] = of_median(&figures(1_000));
         assert!((low - 470.0).abs() < 2.0 && (high - 531.0).abs() < 2.0, "{low}, {high}");
         assert!(of_median(&[]).iter().all(|bound| bound.is_nan()));

@@ -1,5 +1,6 @@
-//! Whether `--find-max` finds what a server can bear, over real sockets: one in this process
-//! answers exactly so often. The same is tested in virtual time where the command is.
+//! Checks that `--find-max` finds the capacity of a server over real sockets. The server runs in
+//! this process and answers at an exact rate. The tests of the command check the same in virtual
+//! time.
 
 #![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
 
@@ -12,17 +13,17 @@ use crate::accuracy::{Noting, locked};
 use crate::bars::{Bar, judge};
 use crate::peers::{pellucid, text};
 
-/// An answer leaves in each such stretch of time, and in between none.
+/// The interval between two answers, which sets the capacity.
 const SLOT: Duration = Duration::from_millis(2);
-/// Beyond the capacity any objective is missed sooner or later; this one leaves room for the
-/// machine's own pauses.
+/// The objective of the search. Above the capacity, every objective is missed sooner or later; this
+/// one leaves room for the machine's own pauses.
 const OBJECTIVE: &str = "p90=50ms";
-/// From the capacity, as a share of it.
+/// The greatest deviation of the rate from the capacity, as a share of the capacity.
 const DEVIATION_AT_MOST: f64 = 0.05;
-/// A short call makes a short search, which finds a rate once.
+/// With at most so many runs, the search is a quick one, which finds a rate only once.
 const QUICK_RUNS_MAX: usize = 3;
 
-/// A server whose answers wait for a slot of their own.
+/// Starts a server in which each answer waits for a slot of its own.
 fn slots() -> Result<Noting, String> {
     let next = Mutex::new(Duration::ZERO);
     Noting::start(move |_, since| {
@@ -33,7 +34,7 @@ fn slots() -> Result<Noting, String> {
     })
 }
 
-/// Runs the search; true if what it found is near the capacity.
+/// Runs the search; returns true if the rate that it found is near the capacity.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let server = slots()?;
     let flags = ["load", "-t", "1", "-c", "16", "--find-max", "--slo", OBJECTIVE, "--json"];

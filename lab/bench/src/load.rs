@@ -1,5 +1,6 @@
-//! `bench-load`: the load generator beside wrk, both at full throttle on the same nginx, with and
-//! without scripts; and how late its sends are at a constant rate, which wrk has not.
+//! `bench-load`: compares the load generator with wrk, both at full throttle on the same nginx,
+//! with and without scripts. It also measures the send lateness at a constant rate, which wrk does
+//! not have.
 
 use std::process::Command;
 
@@ -10,11 +11,11 @@ use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
 use crate::quiet::{columns, rounds, turns};
 use crate::wrk::requests_per_second;
 
-/// Connections where there are many.
+/// The number of connections in the loads with many of them.
 const CONNECTIONS: usize = 64;
 
-/// The scripts of the study that this one's loads follow, by the operation that they load with: a
-/// key at random for each request, and for PUTs a value of 103 bytes.
+/// The scripts by operation, like those of the study: each request has a random key, and a PUT has
+/// a value of 103 bytes.
 const SCRIPTS: [(&str, &str); 2] = [
     (
         "put",
@@ -37,16 +38,16 @@ end
     ),
 ];
 
-/// A load that both of them run.
+/// A load that both generators run.
 struct Load<'a> {
     url: &'a str,
     connections: usize,
-    /// The file of the script, if there is one.
+    /// The path of the script, if the load has one.
     script: Option<&'a str>,
 }
 
 impl Load<'_> {
-    /// Requests per second of `program`, whose first arguments are `before`.
+    /// Runs `program` with `before` as its first arguments; returns its requests per second.
     fn run(&self, program: &str, before: &[&str], seconds: u64) -> Result<f64, String> {
         let (connections, seconds) = (self.connections.to_string(), format!("{seconds}s"));
         let mut arguments = before.to_vec();
@@ -67,7 +68,8 @@ impl Load<'_> {
     }
 }
 
-/// The 99th percentile of the send lateness in microseconds, at 10,000 requests per second.
+/// Measures the 99th percentile of the send lateness in microseconds, at 10,000 requests per
+/// second.
 fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
     let output = Command::new("taskset")
         .args(["-c", LOAD_CORE])
@@ -81,7 +83,7 @@ fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
     p99_ns.map(|ns| ns / 1e3).ok_or_else(|| "the result has no send lateness".to_owned())
 }
 
-/// The ratios of both, each first in every second round.
+/// Measures the throughput ratios of both generators. Each of them is first in every second round.
 fn alternate(name: &str, load: &Load<'_>, effort: Effort) -> Result<Vec<f64>, String> {
     let Effort { seconds, runs } = effort;
     let pairs =
@@ -119,7 +121,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(run_lateness(effort)? && all_hold)
 }
 
-/// How late requests are sent that are to be sent at a rate; true if the bar holds.
+/// Measures the send lateness at a constant rate; returns true if the bar holds.
 pub fn run_lateness(effort: Effort) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let figures = rounds(effort.runs, |_| {

@@ -1,5 +1,6 @@
-//! Benchmarks beside peers. Two machines are never the same, and one is not the same twice: so peer
-//! and Pellucid take turns within one call, and what counts is the median of the ratios.
+//! Benchmarks that compare Pellucid with its peers. No two machines are equal, and one machine
+//! changes over time. So peer and Pellucid run in turns within one call, and the result is the
+//! median of the ratios.
 //!
 //! Each benchmark ends with one JSON line per bar, and exits with 1 if a bar does not hold.
 
@@ -34,12 +35,12 @@ const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, di
      protocols, documents, neighbours, cold-reads, overload, profiles, heap, explained, load, \
      lateness, accuracy, knee or space";
 
-/// How long and how often; `QUICK=1` is for a first look.
+/// The length and the number of the runs. `QUICK=1` reduces both, for a first impression.
 #[derive(Clone, Copy)]
 pub struct Effort {
-    /// Seconds that each run is measured.
+    /// The measured seconds of each run.
     pub seconds: u64,
-    /// Runs of each side.
+    /// The number of runs of each side.
     pub runs: usize,
 }
 
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
             port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
         }
-        // What another one of these asks of itself, on one core.
+        // Another benchmark starts this one in a process of its own, which is bound to one core.
         Some("floor") => floor::look(),
         Some("cluster") => protocols::run(Effort { runs: effort.runs.div_ceil(4), ..effort })
             .and_then(|_| cluster::run(effort)),

@@ -1,6 +1,6 @@
-//! `bench-neighbours`: GETs of one entry in memory at half the highest rate, alone, beside a
-//! connection whose reads miss the page cache, and while the engine merges all that it has. Whoever
-//! reads what is in memory is not to notice.
+//! `bench-neighbours`: measures GETs of one entry in memory at half the highest rate: alone, beside
+//! a connection whose reads miss the page cache, and while the engine merges everything. Neither
+//! neighbour may slow the reads from memory down.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -17,25 +17,27 @@ use crate::overload::{load, load_within};
 use crate::peers::{LOAD_CORE, Server, start_pellucid_on, text};
 use crate::quiet::rounds;
 
-/// Connections of the GETs that are measured.
+/// The number of connections of the measured GETs.
 const CONNECTIONS: usize = 64;
-/// Values that are read from the disk.
+/// The number of values that are read from the disk, and the length of each in bytes.
 const COLD_KEYS: u64 = 40_000;
 const COLD_BYTES: usize = 8 * 1024;
-/// Entries whose merge takes longer than a run, and those that are written before each merge.
+/// The number of entries, chosen so that their merge takes longer than a run, and the number of
+/// entries that are written before each merge.
 const MERGED_KEYS: u64 = 12_000_000;
 const MERGED_KEYS_MORE: u64 = 400_000;
-/// Writes put one after the other, to fill the store.
+/// The number of pipelined writes when the store is filled.
 const WRITES_AT_ONCE: usize = 256;
-/// The length of a merged entry's value, which the ledger has beside the key: it is merged too.
+/// The length in bytes of a merged entry's value. It is short enough for the ledger to keep it
+/// beside the key, so it is merged too.
 const MERGED_BYTES: usize = 60;
-/// How long what writes and merges have left to do may take before a run: flushing, giving files
-/// back, and the kernel's own writing.
+/// The pause before a run, in which the remaining work of writes and merges ends: flushes, deletion
+/// of files, and the kernel's write-back.
 const SETTLED: Duration = Duration::from_secs(4);
-/// How long a merge is given to begin before the load does.
+/// The time that a merge has to begin before the load does.
 const MERGE_BEGINS: Duration = Duration::from_millis(200);
 
-/// Who else is there.
+/// The other load on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbour {
     Nobody,
@@ -50,13 +52,14 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(judge("neighbours_p99_9_beside_a_merge", &merging, Bar::AtMost(1.5)) && cold)
 }
 
-/// The part about reads from the disk alone.
+/// Runs only the part with reads from the disk.
 pub fn run_cold_reads(effort: Effort) -> Result<bool, String> {
     let cold = run_beside(Neighbour::ColdReads, effort)?;
     Ok(judge("neighbours_p99_9_beside_cold_reads", &cold, Bar::AtMost(1.5)))
 }
 
-/// The p99.9 beside a neighbour, on a store of its own, as shares of that alone.
+/// Measures the p99.9 beside a neighbour, on a store of its own; returns the ratios to the p99.9
+/// alone.
 fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut written = Written { random: SeededRandom::new(2) };
@@ -71,11 +74,13 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
         let server = start_pellucid_on(folder.path())?;
         load(&server, CONNECTIONS, None, effort.seconds)?.in_time_per_second
     };
-    // Single runs lie far apart, as one pause of the host makes a p99.9; a merge takes long.
+    // The p99.9 of single runs varies widely, as one pause of the host decides it. So there are
+    // many runs, but half as many with merges, which take long.
     let runs =
         if neighbour == Neighbour::FullMerge { effort.runs.div_ceil(2) } else { effort.runs };
     rounds(runs, |round| {
-        // What a server has written or read is mapped, and stays in memory for that.
+        // A new server for each round: segments that a server has written or read are mapped, so
+        // the kernel cannot evict their pages.
         let server = start_pellucid_on(folder.path())?;
         if neighbour == Neighbour::FullMerge {
             written.go_on(&server, MERGED_KEYS_MORE)?;
@@ -83,15 +88,16 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
         let is_cold = neighbour == Neighbour::ColdReads;
         let measure = |neighbour| {
             if is_cold {
-                // Before either run, as the kernel is busy for a while with memory that was freed,
-                // and not while the load runs: of so many values hardly one is read twice. Where it
-                // fails, the reads do not miss, which is looked at below.
+                // This is done before both runs, because freed memory keeps the kernel busy for a
+                // while. It is not repeated while the load runs: of so many values hardly one is
+                // read twice. If eviction fails, the reads hit the page cache, and the check in
+                // `beside` reports it.
                 evict(folder.path());
             }
             std::thread::sleep(SETTLED);
             beside(&server, neighbour, best / 2.0, effort)
         };
-        // Neither is always first.
+        // Each of both is first in every second round.
         let (alone, together) = if round % 2 == 0 {
             let alone = measure(Neighbour::Nobody)?;
             (alone, measure(neighbour)?)
@@ -109,8 +115,8 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
     })
 }
 
-/// The 99.9th percentile in nanoseconds of GETs at `rate`, beside a neighbour, from when they were
-/// due.
+/// Measures the 99.9th percentile, in nanoseconds, of GETs at `rate` beside a neighbour. Latencies
+/// count from the time at which a request was due.
 fn beside(server: &Server, neighbour: Neighbour, rate: f64, effort: Effort) -> Result<f64, String> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let read_before = server.disk_read_bytes();
@@ -147,7 +153,7 @@ fn beside(server: &Server, neighbour: Neighbour, rate: f64, effort: Effort) -> R
     Ok(measured.response_p99_9_ns)
 }
 
-/// Has the engine merge everything, and waits until it has.
+/// Makes the engine merge everything, and waits for the end of the merge.
 fn merge(server: &Server) -> Result<(), String> {
     Client::connect(&server.url)?.call("PUT", "/_admin/compact", "").map(|_| ())
 }
@@ -160,8 +166,8 @@ fn fill(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Has the neighbour's client, which is this thread, have what the load generator leaves of its
-/// processor: it is the server that the load is to share with the neighbour.
+/// Restricts this thread, the neighbour's client, to the processor time that the load generator
+/// leaves. The load and the neighbour are to compete for the server, not for the client's core.
 fn stand_back() -> Result<(), String> {
     let load_core: usize = LOAD_CORE.parse().map_err(text)?;
     let parameters = libc::sched_param { sched_priority: 0 };
@@ -186,7 +192,7 @@ fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(),
     Ok(())
 }
 
-/// Has the kernel forget what it has of the files, as if there were more of them than memory.
+/// Evicts the files of `folder` from the page cache, as if they did not fit into memory.
 fn evict(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -199,13 +205,13 @@ fn evict(folder: &Path) {
     }
 }
 
-/// Keys that a merge is about, in no order.
+/// The writer of the entries that are merged, with keys in random order.
 struct Written {
     random: SeededRandom,
 }
 
 impl Written {
-    /// Writes so many more.
+    /// Writes `keys` more entries.
     fn go_on(&mut self, server: &Server, keys: u64) -> Result<(), String> {
         let mut client = Client::connect(&server.url)?;
         let value = "m".repeat(MERGED_BYTES);

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use crate::client::Client;
 use crate::peers::{Server, start_node, text};
 
-/// How long nodes have to find each other, and to be well again.
+/// The time that nodes have to find each other, and to recover.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// The running nodes of one cluster.
 pub struct Nodes {
     pub servers: Vec<Server>,
     pub addresses: Vec<String>,
 }
 
 impl Nodes {
-    /// The URL at the first node of a key that belongs to this one: the one that has it in its own
-    /// range once it was put.
+    /// Returns a URL at the first node, with a key that belongs to node `number`: after a PUT of
+    /// it, that node has it in its own range.
     pub fn key_of(&self, owner: usize) -> Result<String, String> {
         let mut client = Client::connect(&self.addresses[0])?;
         let mut at_owner = Client::connect(&self.addresses[owner])?;
@@ -32,7 +32,7 @@ impl Nodes {
     }
 }
 
-/// Starts nodes of one cluster, and waits until each has met the others.
+/// Starts the nodes of one cluster, and waits until each has connected to the others.
 pub fn start_nodes(count: usize) -> Result<Nodes, String> {
     let listeners: Result<Vec<_>, _> =
         (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0")).collect();

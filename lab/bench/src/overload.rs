@@ -1,5 +1,6 @@
-//! `bench-overload`: twice as many requests as the server can answer. It has to answer as many in
-//! time as at its best, take no more memory for it, and be itself again within two seconds.
+//! `bench-overload`: loads the server with twice as many requests as it can answer. It must answer
+//! nearly as many in time as at its best rate, use no more memory, and reach its usual latency
+//! again within two seconds.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,37 +12,39 @@ use crate::bars::{Bar, judge, median};
 use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid, text};
 use crate::quiet::{columns, rounds};
 
-/// An answer that takes longer than this from its request's sending is too late.
+/// The longest time in nanoseconds from the sending of a request to an answer that is in time.
 const IN_TIME_NS: f64 = 100e6;
-/// As many connections as elsewhere, which bound what can be waiting by themselves; and so many
-/// that twenty milliseconds of requests are waiting at a time.
+/// The numbers of connections. The first is that of other benchmarks, where the connections
+/// themselves limit the number of waiting requests. With the second, some twenty milliseconds of
+/// requests wait at a time.
 const CONNECTIONS: [usize; 2] = [64, 2_000];
-/// Rates tried below full throttle, and how far they are apart.
+/// The number of rates that are tried below full throttle, and the step between them as a share of
+/// full throttle.
 const RATES_TRIED: u32 = 10;
 const RATE_STEP: f64 = 0.05;
-/// The share of a stable rate that is answered in time.
+/// The share of requests that must be answered in time at a stable rate.
 const ANSWERED_MIN: f64 = 0.99;
-/// How long the server has to get back to normal.
+/// The time that the server has to recover.
 const RECOVERY: Duration = Duration::from_secs(2);
 
-/// What one load shows.
+/// The result of one load.
 pub struct Run {
-    /// Answers.
+    /// The number of answers.
     pub requests: f64,
-    /// Answers in time, each second, refusals not counted.
+    /// Answers in time per second, without refusals.
     pub in_time_per_second: f64,
-    /// The 99th percentile of all answers, from when they were sent.
+    /// The 99th percentile of latencies that count from the sending of a request.
     pub p99_ns: f64,
-    /// The 99.9th percentile of all answers, from when they were sent.
+    /// The 99.9th percentile of latencies that count from the sending of a request.
     pub p99_9_ns: f64,
-    /// The same from when they were due.
+    /// The 99.9th percentile of latencies that count from the time at which a request was due.
     pub response_p99_9_ns: f64,
-    /// Errors of all kinds.
+    /// The number of errors of all kinds.
     pub errors: f64,
 }
 
 impl Run {
-    /// Both of two runs at the same time, with the worse of their percentiles.
+    /// Adds up two runs that took place at the same time, with the worse of their percentiles.
     pub fn beside(self, other: Run) -> Run {
         Run {
             requests: self.requests + other.requests,
@@ -54,7 +57,11 @@ impl Run {
     }
 }
 
-/// Loads the server with what it can bear, and fails at the first request that fails.
+/// Loads the server at a rate that it can answer.
+///
+/// # Errors
+///
+/// An error of the load generator, or a text with the number of requests that failed.
 pub fn load_within(
     server: &Server,
     connections: usize,
@@ -65,7 +72,7 @@ pub fn load_within(
     if run.errors > 0.0 { Err(format!("{} requests failed", run.errors)) } else { Ok(run) }
 }
 
-/// Loads the server: at this rate, or with as much as the connections can take.
+/// Loads the server at `rate`, or without one at full throttle.
 pub fn load(
     server: &Server,
     connections: usize,
@@ -75,7 +82,8 @@ pub fn load(
     load_url(&server.url, &[], connections, rate, seconds)
 }
 
-/// The same of a URL, with further arguments of the load generator.
+/// Loads a URL at `rate`, or without one at full throttle, with further arguments of the load
+/// generator.
 pub fn load_url(
     url: &str,
     arguments: &[&str],
@@ -89,7 +97,8 @@ pub fn load_url(
     if let Some(rate) = rate {
         command.args(["-R", &format!("{rate:.0}")]);
     }
-    // An overload is a verdict of the generator, and here it is what was asked for.
+    // The exit code is ignored: the generator fails if it judges the server overloaded, which is
+    // intended here.
     let output = command.args(arguments).arg(url).output().map_err(text)?;
     let result: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
@@ -103,12 +112,12 @@ pub fn load_url(
         ("p90_ns", 0.9),
         ("p50_ns", 0.5),
     ];
-    // The largest share that is known to be in time.
+    // The greatest percentile in time gives a lower bound of the share of answers in time.
     let is_in_time = |name: &str| times[name].as_f64().is_some_and(|ns| ns <= IN_TIME_NS);
     let share = shares.into_iter().find(|(name, _)| is_in_time(name)).map_or(0.0, |(_, s)| s);
     Ok(Run {
         requests: figure(&result["requests"])?,
-        // All that was refused may have been among what was quick.
+        // All refusals may be among the quick answers.
         in_time_per_second: figure(&result["requests_per_second"])? * share
             - figure(&result["errors"]["status"])? / figure(&result["duration_seconds"])?,
         p99_ns: figure(&times["p99_ns"])?,
@@ -118,7 +127,7 @@ pub fn load_url(
     })
 }
 
-/// The errors of all kinds in a result of the load generator.
+/// Adds up the errors of all kinds in a result of the load generator.
 fn errors(result: &Value) -> Result<f64, String> {
     let kinds = result["errors"].as_object().ok_or("the result does not list its errors")?;
     let counts = kinds.values().map(Value::as_f64).sum::<Option<f64>>();
@@ -139,14 +148,15 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(held)
 }
 
-/// One round with so many connections, from the best to the recovery, on a server of its own. What
-/// is compared has the same connections: more of them cost any server more for each request, also
-/// where nothing is too much.
+/// Runs one round on a server of its own, from the best rate to the recovery. Returns the ratios of
+/// throughput, memory and p99. All loads have the same number of connections, because more
+/// connections make each request dearer, even without an overload.
 fn overload(connections: usize, effort: Effort) -> Result<[f64; 3], String> {
     let server = start_pellucid("full")?;
     let peak = Peak::of(&server, connections, effort)?;
     let before = p99s_ns(&server, connections, peak.stable_rate / 2.0)?;
-    // What requests take that are many at a time is there after the first overload.
+    // The first overload allocates the memory that many requests at a time take, so that the growth
+    // measured below is that of a lasting overload.
     load(&server, connections, Some(peak.stable_rate * 2.0), 1)?;
     let memory_before = server.anonymous_bytes();
     let cpu_before = server.cpu_seconds();
@@ -170,8 +180,8 @@ fn overload(connections: usize, effort: Effort) -> Result<[f64; 3], String> {
     Ok([throughput, memory_growth, median(&after) / median(&before)])
 }
 
-/// The p99 of short runs at `rate`, one after the other. A pause of the host of some milliseconds
-/// is in the p99 of the one into which it falls.
+/// Measures the p99 of three short runs at `rate`, one after the other. A pause of the host of some
+/// milliseconds affects only the p99 of one of them.
 fn p99s_ns(server: &Server, connections: usize, rate: f64) -> Result<[f64; 3], String> {
     let mut p99s_ns = [0.0; 3];
     for p99_ns in &mut p99s_ns {
@@ -180,11 +190,11 @@ fn p99s_ns(server: &Server, connections: usize, rate: f64) -> Result<[f64; 3], S
     Ok(p99s_ns)
 }
 
-/// What a server can bear.
+/// The capacity of a server.
 struct Peak {
-    /// The highest rate of those tried at which it answered what it was asked.
+    /// The highest rate among those tried at which the server answered nearly all requests in time.
     stable_rate: f64,
-    /// The most that it answered in time each second, at whichever rate.
+    /// The most answers in time per second, at any rate.
     in_time_per_second: f64,
 }
 
@@ -209,7 +219,7 @@ impl Peak {
 mod tests {
     use super::*;
 
-    /// It was looked for in a list, which it never was, so that each load had no error.
+    /// Regression: the errors were read as a list, but they are an object, so no load had errors.
     #[test]
     fn errors_of_each_kind_count() {
         let result = serde_json::json!({ "errors": {"status": 2, "timeout": 1} });

@@ -1,4 +1,4 @@
-//! The servers under comparison, each alone on the first core, one at a time.
+//! The servers that are compared. One runs at a time, alone on the first core.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -8,64 +8,64 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 
-/// The core of the servers, and that of the load.
+/// The core of the servers, and the core of the load.
 pub const SERVER_CORE: &str = "0";
 pub const LOAD_CORE: &str = "1";
-/// How long a node of a cluster waits for another's answer.
+/// The time that a node of a cluster waits for an answer of another one.
 pub const CLUSTER_WAIT: Duration = Duration::from_secs(1);
-/// The length of the body that all of them answer with: that of the study's values.
+/// The length of the body that all servers answer with, which is the length of the study's values.
 pub const BODY_BYTES: usize = 103;
 
-/// A server that is up.
+/// A running server.
 pub struct Server {
     child: Child,
-    /// The processes whose time counts.
+    /// The processes whose processor time and memory count as the server's.
     processes: Vec<u32>,
-    /// What is to be loaded.
+    /// The URL for the load.
     pub url: String,
-    /// Is removed with it.
+    /// The folder that is removed together with the server.
     folder: Option<tempfile::TempDir>,
 }
 
 impl Server {
-    /// User and system time of the server so far, in seconds.
+    /// Returns the user and system time of the server so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.processes.iter().map(|process| cpu_seconds(*process)).sum()
     }
 
-    /// Bytes that the server had read from the disk so far.
+    /// Returns the bytes that the kernel has read from the disk for the server so far.
     pub fn disk_read_bytes(&self) -> u64 {
         self.processes.iter().map(|process| disk_read_bytes(*process)).sum()
     }
 
-    /// The server's folder, which outlives it from now on.
+    /// Takes the server's folder, which is then not removed together with the server.
     pub fn take_folder(&mut self) -> Option<tempfile::TempDir> {
         self.folder.take()
     }
 
-    /// Ends the server as a power cut would.
+    /// Kills the server, which cannot write anything any more.
     pub fn kill(&mut self) {
-        // It may be gone already; then it is waited for all the same.
+        // `kill` fails if the server has ended already; `wait` is needed in either case.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Lets the server stand still, as one that hangs.
+    /// Stops the server with SIGSTOP, so that it behaves like one that hangs.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
     }
 
-    /// Lets a server go on that stands still.
+    /// Lets a stopped server continue.
     pub fn go_on(&self) {
         self.signal(libc::SIGCONT);
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        // SAFETY: the child was not waited for, so its id belongs to no other process.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Whether a file with this in its name is mapped into the server.
+    /// Returns true if a file with `name` in its path is mapped into the server.
     pub fn has_mapped(&self, name: &str) -> bool {
         let maps = self.processes.iter().map(|process| {
             std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default()
@@ -73,7 +73,7 @@ impl Server {
         maps.into_iter().any(|maps| maps.contains(name))
     }
 
-    /// Memory of the server that is not of files.
+    /// Returns the anonymous memory of the server in bytes, which is its memory without files.
     pub fn anonymous_bytes(&self) -> u64 {
         self.processes.iter().map(|process| anonymous_bytes(*process)).sum()
     }
@@ -85,25 +85,25 @@ impl Drop for Server {
             return;
         }
         self.signal(libc::SIGTERM);
-        // One that stands still would not hear of it.
+        // A stopped process handles SIGTERM only once it continues.
         self.go_on();
         let _ = self.child.wait();
     }
 }
 
-/// Where the release build of Pellucid is.
+/// Returns the path of the release build of Pellucid.
 pub fn pellucid() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
     target.join("release/pellucid")
 }
 
-/// Pellucid with one event loop, holding one entry.
+/// Starts Pellucid with one event loop and one entry.
 pub fn start_pellucid(accounting: &str) -> Result<Server, String> {
     start_pellucid_with(&["--accounting", accounting])
 }
 
-/// Pellucid with one event loop and these flags, holding one entry.
+/// Starts Pellucid with one event loop, one entry and these flags.
 pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut server = start_pellucid_in(folder.path(), flags)?;
@@ -111,7 +111,8 @@ pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
     Ok(server)
 }
 
-/// The same with this library loaded in front of the system's, whose allocator is then used.
+/// Starts Pellucid like [`start_pellucid`], with `library` preloaded, whose allocator replaces the
+/// system's.
 pub fn start_pellucid_over(library: &Path) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut server = serve_over(Some(library), folder.path(), "127.0.0.1:0", &[])?;
@@ -120,12 +121,12 @@ pub fn start_pellucid_over(library: &Path) -> Result<Server, String> {
     Ok(server)
 }
 
-/// The same on a folder that outlives it.
+/// Starts Pellucid like [`start_pellucid`] on a folder that outlives it.
 pub fn start_pellucid_on(folder: &Path) -> Result<Server, String> {
     start_pellucid_in(folder, &["--accounting", "full"])
 }
 
-/// A node of the cluster `list` that is met at `address`, on this folder or a new one.
+/// Starts a node of the cluster `list` that listens on `address`, on this folder or a new one.
 pub fn start_node(
     address: &str,
     list: &str,
@@ -184,7 +185,7 @@ fn put(address: &str) -> Result<(), String> {
     Client::connect(address)?.call("PUT", "/v0/entity?id=1", &body).map(|_| ())
 }
 
-/// The bare loop of [`crate::bare`].
+/// Starts the bare loop of [`crate::bare`].
 pub fn start_bare() -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let port = free_port()?;
@@ -200,12 +201,12 @@ pub fn start_bare() -> Result<Server, String> {
     Ok(Server { processes: vec![child.id()], child, url, folder: Some(folder) })
 }
 
-/// nginx with one worker that answers a constant, in HTTP/1.1.
+/// Starts nginx with one worker that answers with a constant over HTTP/1.1.
 pub fn start_nginx() -> Result<Server, String> {
     start_nginx_in("")
 }
 
-/// The same in HTTP/2, by prior knowledge.
+/// Starts nginx with one worker that answers with a constant over HTTP/2, by prior knowledge.
 pub fn start_nginx_http2() -> Result<Server, String> {
     start_nginx_in(" http2")
 }
@@ -254,8 +255,8 @@ fn await_port(port: u16) -> Result<(), String> {
     Err(format!("nothing listens on port {port}"))
 }
 
-/// The children of a process, which listens before it has any: without them, its time would be that
-/// of one that only waits.
+/// Waits until a process has children, and returns them. nginx listens before it starts its worker,
+/// and without the worker only the time of the idle parent would be measured.
 fn await_children(process: u32) -> Result<Vec<u32>, String> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(5) {
@@ -280,7 +281,7 @@ fn cpu_seconds(process: u32) -> f64 {
     let field = |index: usize| -> f64 {
         after_name.split_whitespace().nth(index).and_then(|f| f.parse().ok()).unwrap_or(0.0)
     };
-    // Linux shows these in hundredths of a second.
+    // Linux reports these two times in hundredths of a second.
     (field(11) + field(12)) / 100.0
 }
 
@@ -297,20 +298,20 @@ fn anonymous_bytes(process: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1_024
 }
 
-/// Leaves the first core to the servers, from this thread on.
+/// Binds this thread, and those that it starts later, to the core of the load.
 pub fn pin_to_load_core() -> Result<(), String> {
     let core = LOAD_CORE.parse().map_err(text)?;
-    // SAFETY: the set is plain memory, and of zeroes it is empty.
+    // SAFETY: the set is plain memory, and all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is ours, and the core one of the first.
+    // SAFETY: the set is a local variable, and the core's number is below its size.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // A machine that refuses measures with less care.
-    // SAFETY: the set is there to be read.
+    // A failure is ignored: the measurement is only less exact without the binding.
+    // SAFETY: the set outlives the call, which is given its size.
     let _ = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
     Ok(())
 }
 
-/// Any error as text.
+/// Converts an error to its text.
 pub fn text(error: impl ToString) -> String {
     error.to_string()
 }

@@ -1,5 +1,5 @@
-//! `bench-profiles`: the server beside itself without profiling, and how much of its processor time
-//! profiles explain.
+//! `bench-profiles`: compares the server with itself without profiling, and measures the share of
+//! its processor time that profiles explain.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,35 +15,39 @@ use crate::peers::{LOAD_CORE, Server, start_pellucid_with, text};
 use crate::quiet::turns;
 
 const CONNECTIONS: &str = "64";
-/// Rounds for each run that is asked for: what is looked for is small. Rounds of one slice are two
-/// or three in a hundred apart, and the median of 400 is known to a quarter of a hundredth.
+/// The number of rounds for each run of the effort. There are many, because the difference is
+/// small: the ratios of single rounds vary by two or three percent, and the median of 400 is exact
+/// to a quarter of a percent.
 const ROUNDS_PER_RUN: usize = 40;
-/// One side of a round: short, as the machine is another one a few seconds later.
+/// The duration of one side of a round. It is short, because the speed of the machine changes
+/// within seconds.
 const SLICE: Duration = Duration::from_millis(300);
-/// Where the rates are set.
+/// The path at which the sampling rates are set.
 const RATES: &str = "/debug/pprof/rates";
-/// Documents that a query of the second load goes through and returns, each made anew.
+/// The number of documents that a query of the second load scans; it constructs a new object for
+/// each.
 const DOCUMENTS: u64 = 100;
 const COLLECTION: &str = "profiled";
-/// How long is looked at what the loads allocate.
+/// The duration of the allocation profile that estimates the bytes of a request.
 const ALLOCATING_SECONDS: u64 = 2;
 
-/// One run: requests a second, and processor time for each.
+/// The result of one run.
 #[derive(Clone, Copy)]
 struct Run {
     requests_per_second: f64,
     cpu_us_per_request: f64,
 }
 
-/// A load, and what it is to be asked for.
+/// The kind of requests of a load.
 enum Work {
-    /// GETs of one entry, which are over soonest, so that what each sample costs weighs most.
+    /// GETs of one entry. They are the shortest requests, so the cost of samples weighs most.
     Gets,
-    /// Queries, which allocate: GETs of entries do hardly.
+    /// Queries, which allocate much; GETs of entries hardly allocate.
     Queries,
 }
 
-/// The rates of either kind alone, since they are paid for in different places, and of none.
+/// The rates with only samples of the processor, with only samples of allocations, and with none.
+/// Each kind is measured alone, since their costs arise in different places.
 const CPU: &str = "hz=19&bytes=0";
 const HEAP: &str = "hz=0&bytes=524288";
 const OFF: &str = "hz=0&bytes=0";
@@ -57,15 +61,15 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(explained::run(effort)? && held.into_iter().all(|holds| holds))
 }
 
-/// What sampling of memory costs, alone.
+/// Runs only the part that measures the cost of sampling allocations.
 pub fn run_heap(effort: Effort) -> Result<bool, String> {
     beside_none("heap_sampling", &Work::Queries, HEAP, OFF, Bar::AtLeast(0.99), effort)
 }
 
 /// Loads one server without a pause, and sets its rates to `with` and to `without` in turns, each
-/// first in every second round. Where a process lies in memory makes it a few percent faster or
-/// slower than the same program in the next one, and so does each start of a load: both are more
-/// than what is looked for.
+/// first in every second round. One process and one load serve both sides: the memory layout of a
+/// process makes it a few percent faster or slower than another process of the same program, and so
+/// does each start of a load. Both effects are greater than the measured difference.
 fn beside_none(
     name: &str,
     work: &Work,
@@ -103,7 +107,7 @@ fn beside_none(
 }
 
 impl Work {
-    /// Makes what is asked for; returns wrk's script.
+    /// Creates the data that the load reads; returns wrk's script.
     fn prepare(&self, client: &mut Client) -> Result<String, String> {
         match self {
             Work::Gets => Ok(String::new()),
@@ -122,7 +126,7 @@ impl Work {
                     "{{\"query\":\"FOR d IN {COLLECTION} RETURN {{number: d.number + 1, name: \
                      CONCAT(d.name, d._key)}}\",\"batchSize\":{DOCUMENTS}}}"
                 );
-                // One that fails would be measured as a load of refusals.
+                // A first query shows errors here; otherwise the load would measure refusals.
                 client.call("POST", "/_api/cursor", &query)?;
                 Ok(format!(
                     "wrk.method = 'POST'\nwrk.path = '/_api/cursor'\nwrk.body = [==[{query}]==]\n"
@@ -132,7 +136,7 @@ impl Work {
     }
 }
 
-/// Bytes that a request allocates, as sampling estimates it.
+/// Returns the bytes that a request allocates, as estimated from samples.
 fn allocated_bytes(client: &mut Client) -> Result<f64, String> {
     client.call("PUT", &format!("{RATES}?bytes=65536"), "")?;
     let before = answered(client)?;
@@ -144,7 +148,7 @@ fn allocated_bytes(client: &mut Client) -> Result<f64, String> {
     Ok(bytes.sum::<f64>() / requests.max(1.0))
 }
 
-/// What the server, under load, does in one slice at these rates, by its own count.
+/// Measures one slice of the running load at these sampling rates, by the server's own counters.
 fn slice(server: &Server, client: &mut Client, rates: &str) -> Result<Run, String> {
     client.call("PUT", &format!("{RATES}?{rates}"), "")?;
     let (cpu, begun, before) = (server.cpu_seconds(), Instant::now(), answered(client)?);
@@ -157,7 +161,7 @@ fn slice(server: &Server, client: &mut Client, rates: &str) -> Result<Run, Strin
     Ok(Run { requests_per_second: requests / seconds, cpu_us_per_request: cpu * 1e6 / requests })
 }
 
-/// Requests that the server has answered until now.
+/// Returns the number of requests that the server has answered so far.
 fn answered(client: &mut Client) -> Result<f64, String> {
     let page = String::from_utf8_lossy(client.call("GET", "/metrics", "")?).into_owned();
     let counts = page.lines().filter_map(|line| line.strip_prefix("pellucid_requests_total{"));
@@ -165,7 +169,7 @@ fn answered(client: &mut Client) -> Result<f64, String> {
     Ok(counts.sum())
 }
 
-/// A load that goes on until it is dropped.
+/// A load that runs until it is dropped.
 struct EndlessLoad(Child);
 
 impl EndlessLoad {
@@ -183,7 +187,7 @@ impl EndlessLoad {
 
 impl Drop for EndlessLoad {
     fn drop(&mut self) {
-        // If it is gone already, there is nothing to end.
+        // `kill` fails only if the load has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

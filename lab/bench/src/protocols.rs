@@ -1,9 +1,10 @@
-//! `bench protocols`: what a request costs both sides by pipelined HTTP/1.1, by HTTP/2 and by the
-//! frames of the peer protocol, over one connection with many requests under way.
+//! `bench protocols`: measures the processor time of a request on both sides for pipelined
+//! HTTP/1.1, HTTP/2 and the frames of the peer protocol, over one connection with many requests in
+//! flight.
 //!
-//! The server is the same node with the same event loop, on the first core. The client is one loop,
-//! on the other core: it fills what may be under way, sends that with one call, reads, and takes
-//! the answers. So all that differs is what stands between a request and bytes.
+//! The server is the same node with the same event loop, on the first core. The client is one loop
+//! on the other core: it adds requests up to the limit in flight, sends them with one call, reads,
+//! and consumes the answers. So the protocols differ only in how a request becomes bytes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,14 +16,14 @@ use crate::client::Client;
 use crate::peers::{BODY_BYTES, Server, pin_to_load_core, start_node, text};
 use crate::wires::{Frames, Http2, Pipelined, Question, Wire};
 
-/// Requests under way on the connection, as the study has connections.
+/// The requests in flight on the connection: as many as the study has connections.
 const IN_FLIGHT: usize = 64;
-/// Keys that are asked for.
+/// The number of keys.
 const KEYS: usize = 1_000;
-/// Bytes that are read at a time, as nodes do.
+/// The greatest number of bytes of one read, like that of nodes.
 const READ_BYTES: usize = 64 * 1024;
 
-/// One of the protocols, and how a connection of it begins.
+/// The name of a protocol, and a function that makes the state of a new connection.
 type Protocol = (&'static str, fn() -> Box<dyn Wire>);
 
 const PROTOCOLS: [Protocol; 3] = [
@@ -31,7 +32,7 @@ const PROTOCOLS: [Protocol; 3] = [
     ("frames", || Box::new(Frames::default())),
 ];
 
-/// Microseconds of processor time for a request.
+/// The processor time of a request on both sides, and the requests per second.
 #[derive(Clone, Copy)]
 struct Cost {
     client_us: f64,
@@ -84,7 +85,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(true)
 }
 
-/// One run over a connection of its own.
+/// Measures one run over a connection of its own.
 fn measure(
     wire: &mut dyn Wire,
     server: &Server,
@@ -135,7 +136,7 @@ fn measure(
 
 fn own_cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is there to be written.
+    // SAFETY: the time is a local variable that the call fills in.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -1,18 +1,18 @@
-//! Rounds that the host left alone. On a virtual machine the host takes processors away for other
-//! guests, in bursts of tens of milliseconds: a round into which one falls measures the host, on
-//! whichever side it fell. The kernel counts what was taken (`steal` in `/proc/stat`), so such
-//! rounds are told by their cause, not by their figures, and are run again.
+//! Rounds without disturbance by the host. On a virtual machine the host takes processors away for
+//! other guests, in bursts of tens of milliseconds. A round with such a burst measures the host.
+//! The kernel counts the time that was taken (`steal` in `/proc/stat`). So disturbed rounds are
+//! recognized by their cause, not by their figures, and are run again.
 
-/// The share of all processors that the host may take of a round that counts.
+/// The share of all processor time that the host may take from a round that counts.
 const STOLEN_AT_MOST: f64 = 0.005;
-/// The field of `/proc/stat`'s first line that counts what the host took, in hundredths of a
-/// second.
+/// The index of the field in the first line of `/proc/stat` that counts the time taken by the host,
+/// in hundredths of a second.
 const STEAL: usize = 8;
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Calls `round` with 0, 1, 2 and so on, until `count` rounds went by undisturbed, or half as many
-/// again were run; then the least disturbed ones make up the number. Their figures come in the
-/// order in which they were measured.
+/// Calls `round` with 0, 1, 2 and so on, until `count` rounds were undisturbed, or one and a half
+/// times as many were run; then the least disturbed rounds fill the number up. Returns the figures
+/// of `count` rounds in the order in which they were measured.
 pub fn rounds<T>(
     count: usize,
     mut round: impl FnMut(usize) -> Result<T, String>,
@@ -26,8 +26,8 @@ pub fn rounds<T>(
     Ok(least_disturbed(measured, count))
 }
 
-/// Rounds of both sides, each side first in every second round: `measure` is told with true that it
-/// is our turn. Our figures are the first of each pair.
+/// Runs rounds of both sides. Each side is first in every second round: `measure` is called with
+/// true for our side. Our figures are the first of each pair.
 pub fn turns<T>(
     count: usize,
     mut measure: impl FnMut(bool) -> Result<T, String>,
@@ -43,7 +43,7 @@ pub fn turns<T>(
     })
 }
 
-/// The figures of all rounds, by what they are of.
+/// Transposes the figures of all rounds: returns one list for each kind of figure.
 pub fn columns<const COUNT: usize>(rounds: &[[f64; COUNT]]) -> [Vec<f64>; COUNT] {
     std::array::from_fn(|column| rounds.iter().map(|round| round[column]).collect())
 }
@@ -68,7 +68,7 @@ fn least_disturbed<T>(measured: Vec<(f64, T)>, count: usize) -> Vec<T> {
     kept.take(count).map(|(_, figures)| figures).collect()
 }
 
-/// What the host takes from its start on.
+/// A measurement of the time that the host takes, from `begin` on.
 struct Watch {
     begun: std::time::Instant,
     stolen: f64,
@@ -84,7 +84,8 @@ impl Watch {
     }
 }
 
-/// Seconds that the host has taken since the machine began, in the mean of all processors.
+/// Returns the seconds that the host has taken since the machine started, as the mean of all
+/// processors.
 fn stolen_seconds() -> Result<f64, String> {
     let stat = std::fs::read_to_string("/proc/stat").map_err(|e| format!("/proc/stat: {e}"))?;
     let ticks = stat.lines().next().and_then(|line| line.split_whitespace().nth(STEAL));
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_ones_are_run_again_and_the_least_of_them_counts_for_want_of_better() {
+    fn disturbed_rounds_are_run_again_and_the_least_disturbed_fill_the_number_up() {
         let measured = vec![(0.2, 'a'), (0.0, 'b'), (0.03, 'c')];
         assert!(wanting(&measured[..2], 2));
         assert!(!wanting(&measured, 2), "three rounds are all that two may take");

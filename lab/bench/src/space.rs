@@ -1,13 +1,14 @@
-//! Space against writing: the bytes that a store takes on the disk for each live byte, and writes
-//! for each byte that is put, at each share of dead bytes from which on segments are collected.
+//! Space amplification against write amplification: the bytes that a store takes on the disk for
+//! each live byte, and the bytes that it writes for each byte that is put. Both are measured for
+//! several values of `dead_share`, the share of dead bytes from which on a segment is collected.
 //!
-//! Keys are put once in a random order, and then overwritten at random, by one thread and without a
-//! call to compact or collect. It waits where merges are behind: a writer that is as fast as it can
-//! be has the disk at the bound of the journal, whatever the share.
+//! One thread puts all keys once in a scattered order, then overwrites them at random, without a
+//! call to compact or collect. It waits while merges are behind: a writer at full speed would fill
+//! the disk up to the limit of the journal, whatever the share.
 //!
-//! The table is of the last of these passes: the mean of the disk's allocated bytes at eight
-//! moments, and all that was written meanwhile by the engine's own count (journal, copies of its
-//! collection, flushes and merges).
+//! The table shows the last of these passes: the mean of the allocated bytes on the disk at eight
+//! moments, and the bytes written by the engine's own count (journal, copies of collection, flushes
+//! and merges).
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,26 +20,26 @@ use pellucid_io::SeededRandom;
 use crate::bars::{Bar, judge};
 use crate::peers::text;
 
-/// The engine's memory: small beside the stores, as what it keeps for memtables and spare segments
-/// is a constant.
+/// The engine's memory. It is small in comparison with the stores, because the space for memtables
+/// and spare segments is constant and would distort the result.
 const MEMORY_BYTES: u64 = 16 << 20;
-/// The shares of dead bytes that are tried.
+/// The values of `dead_share` that are measured.
 const DEAD_SHARES: [f64; 4] = [0.2, 0.35, 0.45, 0.55];
-/// Passes of overwrites: the store is in its steady state after the first ones.
+/// The number of passes before the measured one, after which the store is in its steady state.
 const PASSES: u64 = 4;
-/// Looks at the disk in the last pass.
+/// The number of times that the disk is measured in the last pass.
 const LOOKS: u64 = 8;
-/// Bytes that are put between two looks at the merges that are due.
+/// The bytes that are put between two checks for merges that are due.
 const PUT_TOGETHER_BYTES: u64 = 1 << 20;
-/// The wait where there are some, and the most of such waits in a row.
+/// The pause while merges are due, and the greatest number of such pauses in a row.
 const DEBT_WAIT: Duration = Duration::from_millis(5);
 const DEBT_WAITS_MAX: u32 = 400;
-/// Length of a key.
+/// The length of a key in bytes.
 const KEY_LENGTH: u64 = 10;
-/// What most may be written for each byte that is put, where space is chosen by it.
+/// The most bytes that may be written for each byte that is put, with the default `dead_share`.
 const WRITTEN_MAX: f64 = 2.0;
 
-/// Values of random bytes, all lengths of a range as often.
+/// A kind of values: random bytes, with lengths evenly distributed over a range.
 struct Values {
     name: &'static str,
     lengths: std::ops::RangeInclusive<u64>,
@@ -51,7 +52,7 @@ const VALUES: [Values; 3] = [
     Values { name: "16 to 64", lengths: 16..=64, keys: 4_000_000 },
 ];
 
-/// Prints the curve for each kind of values, and judges the share that is the default.
+/// Prints the curve for each kind of values, and judges the point with the default `dead_share`.
 pub fn run(quick: bool) -> Result<bool, String> {
     let pool: Vec<u8> = (0..64_u64 << 10).map(|index| SeededRandom::at(index) as u8).collect();
     let mut holds = true;
@@ -74,7 +75,7 @@ pub fn run(quick: bool) -> Result<bool, String> {
     Ok(holds)
 }
 
-/// A point of the curve.
+/// A point of the curve: bytes on the disk per live byte, and bytes written per byte put.
 struct Point {
     disk: f64,
     written: f64,
@@ -95,7 +96,7 @@ impl Point {
             put_bytes: 0,
         };
         for index in 0..keys {
-            // All keys once, in an order in which none has its neighbours beside it.
+            // Each key once, in an order in which no key follows its neighbour.
             store.put(index * 0x9e37_79b1 % keys, index)?;
         }
         for draw in keys..keys * PASSES {
@@ -120,7 +121,7 @@ impl Point {
     }
 }
 
-/// A store whose keys are written again and again.
+/// A store whose keys are overwritten many times.
 struct Overwritten<'a> {
     engine: Engine,
     table: TableId,
@@ -158,26 +159,26 @@ impl Overwritten<'_> {
         }
     }
 
-    /// Bytes of all keys and their values.
+    /// Returns the bytes of all keys and their current values.
     fn live_bytes(&self) -> u64 {
         self.lengths.iter().map(|length| KEY_LENGTH + u64::from(*length)).sum()
     }
 }
 
-/// All that the engine has written.
+/// Returns all bytes that the engine has written.
 fn written_bytes(stats: &EngineStats) -> u64 {
     let merges: u64 = stats.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
-    // What was appended, as if nothing had been collected, and the copies of collection.
+    // The appended bytes are those of the journal, plus the bytes that collection has freed.
     let journal = stats.journal_bytes + stats.collected.freed_bytes;
     journal + stats.collected.copied_bytes + stats.ledger.flush.bytes_out + merges
 }
 
-/// Bytes that the files of a folder take on the disk.
+/// Returns the bytes that the files of a folder take on the disk.
 fn allocated_bytes(folder: &Path) -> Result<u64, String> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(text)? {
         let entry = entry.map_err(text)?;
-        // A file that a job has removed since is none.
+        // A background job may have removed the file since the folder was listed.
         let Ok(facts) = entry.metadata() else { continue };
         bytes +=
             if facts.is_dir() { allocated_bytes(&entry.path())? } else { facts.blocks() * 512 };

@@ -1,8 +1,8 @@
 """The peer of `bench-documents`: the same documents as JSON text in SQLite.
 
-sqlite.py LINES FOLDER LEAST: for each line `import` or `scan` on standard input, the seconds that it
-took and how many documents there were, on standard output. The import is one transaction into a new
-database with one expression index; nothing waits for the medium, as in the server's default.
+sqlite.py LINES FOLDER LEAST: for each line `import` or `scan` on standard input, prints the seconds
+that it took and the number of documents. The import is one transaction into a new database with one
+expression index. Nothing waits for the medium, as in the server's default.
 """
 
 import os

@@ -1,9 +1,9 @@
-//! Three ways to ask a node for an entity over one connection with many requests under way, each
-//! written down to what a node that forwards would need: pipelined HTTP/1.1, HTTP/2, and the frames
-//! of the peer protocol (docs/format.md).
+//! Three protocols that request an entity from a node over one connection with many requests in
+//! flight: pipelined HTTP/1.1, HTTP/2, and the frames of the peer protocol (docs/format.md). Each
+//! client does only what a node that forwards requests would need.
 //!
-//! Where a way is made simpler than it would have to be, it is HTTP/2: nothing that compresses
-//! headers is looked at, so what is measured is less than it takes.
+//! Only HTTP/2 is simpler than it would have to be: the client does not decompress the headers of
+//! answers. So its measured cost is below its real cost.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -13,16 +13,16 @@ use pellucid_cluster::{KeyShare, PROTOCOL, Parties, Session, Side};
 
 use crate::peers::text;
 
-/// Bytes of the prefix and the fixed fields of an ask.
+/// The bytes of the prefix and the fixed fields of a request frame.
 const ASK_BYTES: usize = 72;
-/// Kinds of frames of the peer protocol.
+/// The kinds of frames of the peer protocol.
 const GET: u8 = 1;
 const PUT: u8 = 3;
 const ANSWER: u8 = 129;
-/// Statuses of answers.
+/// The statuses of answers of the peer protocol.
 const FOUND: u8 = 0;
 const WRITTEN: u8 = 2;
-/// Types and flags of frames of HTTP/2 (RFC 9113, section 6).
+/// The types and flags of HTTP/2 frames (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -33,42 +33,43 @@ const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
-/// What a connection of HTTP/2 may receive at first; it is topped up by halves.
+/// The receive window of an HTTP/2 connection, enlarged each time that half of it was used.
 const WINDOW: u32 = 1 << 30;
-/// What may be sent over a connection of HTTP/2 at first.
+/// The initial send window of an HTTP/2 connection.
 const WINDOW_AT_FIRST: i64 = 65_535;
 
-/// What is asked for: a key, and for a PUT the value.
+/// A request: a key, and for a PUT the value.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The key, of letters and digits.
     pub key: &'a str,
-    /// What is put; nothing for a GET.
+    /// The value of a PUT; none for a GET.
     pub value: Option<&'a [u8]>,
 }
 
-/// One of the ways.
+/// The client side of a protocol on one connection.
 pub trait Wire {
-    /// Greets the node.
+    /// Sends what the protocol requires before the first request.
     fn open(&mut self, socket: &mut TcpStream, address: &str) -> Result<(), String>;
 
-    /// Whether another question may be sent now.
+    /// Returns true if flow control allows this request now.
     fn may_ask(&self, _question: Question<'_>) -> bool {
         true
     }
 
-    /// Appends a question to `out`.
+    /// Appends a request to `out`.
     fn ask(&mut self, question: Question<'_>, out: &mut Vec<u8>);
 
-    /// Makes of the questions in `out` what goes to the kernel, if that is not what they are.
+    /// Converts the requests in `out` to the bytes that are sent; only sealing needs this.
     fn close(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Takes the whole answers at the beginning of `input`; what it has to say itself goes to
-    /// `out`. Returns how many bytes and how many answers they were.
+    /// Consumes the complete answers at the beginning of `input`, and appends its own protocol
+    /// messages, such as acknowledgements, to `out`. Returns the number of consumed bytes and of
+    /// answers.
     fn take(&mut self, input: &mut [u8], out: &mut Vec<u8>) -> Result<(usize, usize), String>;
 }
 
-/// HTTP/1.1, one request behind the other.
+/// Pipelined HTTP/1.1.
 #[derive(Default)]
 pub struct Pipelined {
     address: String,
@@ -111,7 +112,8 @@ impl Wire for Pipelined {
     }
 }
 
-/// The lengths of head and body of the answer at the beginning of `input`, if its head is whole.
+/// Returns the lengths of the head and the body of the answer at the beginning of `input`, or none
+/// if its head is incomplete.
 fn head_of(input: &[u8]) -> Result<Option<(usize, usize)>, String> {
     let mut length = 0;
     let mut at = 0;
@@ -133,12 +135,12 @@ fn head_of(input: &[u8]) -> Result<Option<(usize, usize)>, String> {
     Ok(None)
 }
 
-/// HTTP/2 by prior knowledge, a stream for each request.
+/// HTTP/2 by prior knowledge, with a stream for each request.
 pub struct Http2 {
     stream: u32,
-    /// What may be sent as bodies.
+    /// The remaining send window, in bytes of bodies.
     window: i64,
-    /// What was received since the window was topped up.
+    /// The bytes received since the receive window was last enlarged.
     received: u32,
     authority: Vec<u8>,
 }
@@ -167,8 +169,8 @@ impl Wire for Http2 {
         let mut out = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
         http2_frame(&mut out, SETTINGS, 0, 0, 0);
         Http2::top_up(&mut out, WINDOW - WINDOW_AT_FIRST as u32);
-        // The authority, by name 1 of the static table, is put into the dynamic one with the first
-        // request, and is one byte from then on.
+        // The first request adds the authority, whose name has index 1 of the static table, to the
+        // dynamic table. Later requests refer to it with one byte.
         self.authority = vec![0x41, address.len() as u8];
         self.authority.extend_from_slice(address.as_bytes());
         socket.write_all(&out).map_err(text)
@@ -181,7 +183,8 @@ impl Wire for Http2 {
     fn ask(&mut self, question: Question<'_>, out: &mut Vec<u8>) {
         let Question { key, value } = question;
         let path = "/v0/entity?id=";
-        // `:method` GET and `:scheme` from the static table, `:path` as it is (RFC 7541, 6.2.2).
+        // `:method` GET and `:scheme` are from the static table, `:path` is a literal (RFC 7541,
+        // 6.2.2).
         let put: &[u8] = &[0x02, 3, b'P', b'U', b'T'];
         let method: &[u8] = if value.is_some() { put } else { &[0x82] };
         let path_length = path.len() + key.len();
@@ -245,7 +248,7 @@ pub struct Frames {
     next: u64,
     under_way: VecDeque<u64>,
     session: Option<Session>,
-    /// What the node says to the proof was taken.
+    /// True once the node's answer to the proof was consumed.
     is_met: bool,
 }
 
@@ -269,7 +272,7 @@ impl Wire for Frames {
         let theirs = lines.find(|(name, _)| name.eq_ignore_ascii_case("pellucid-key"));
         let parties = Parties { from: "guest", to: &node, secret: None };
         let session =
-            theirs.and_then(|(_, theirs)| Session::agree(share, theirs, Side::Caller, parties));
+            theirs.and_then(|(_, theirs)| Session::agree(share, theirs, Side::Initiator, parties));
         let mut session = session.ok_or(head)?;
         let mut proof = Vec::new();
         session.sealer.seal(node.as_bytes(), &mut proof);
@@ -297,7 +300,7 @@ impl Wire for Frames {
         frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
         frame[8..16].copy_from_slice(&self.next.to_le_bytes());
         frame[16] = if value.is_some() { PUT } else { GET };
-        // Acknowledged once the kernel has it, as the API does unless asked otherwise.
+        // The acknowledgement level: once the kernel has the bytes, which is the API's default.
         frame[17] = 1;
         frame[20..24].copy_from_slice(&10_000_u32.to_le_bytes());
         frame[64..68].copy_from_slice(&(key.len() as u32).to_le_bytes());

@@ -1,12 +1,12 @@
-//! wrk and h2load, from Debian's packages, alone on the second core.
+//! Runs of wrk and h2load, from Debian's packages, alone on the second core.
 
 use std::io::Write;
 use std::process::Command;
 
 use crate::peers::{BODY_BYTES, LOAD_CORE, text};
 
-/// Requests per second that `program` with `arguments` reports, on the core of the load. Both wrk
-/// and `pellucid load` end with a line of this form.
+/// Runs `program` with `arguments` on the core of the load; returns the requests per second that it
+/// reports. Both wrk and `pellucid load` print a line of this form.
 pub fn requests_per_second(program: &str, arguments: &[&str]) -> Result<f64, String> {
     let output = Command::new("taskset")
         .args(["-c", LOAD_CORE, program])
@@ -24,13 +24,14 @@ pub fn requests_per_second(program: &str, arguments: &[&str]) -> Result<f64, Str
     line.trim().parse().map_err(text)
 }
 
-/// wrk at full throttle.
+/// Runs GETs of wrk at full throttle; returns the requests per second.
 pub fn full_throttle(url: &str, connections: usize, seconds: u64) -> Result<f64, String> {
     let (connections, seconds) = (connections.to_string(), format!("{seconds}s"));
     requests_per_second("wrk", &["-t", "1", "-c", &connections, "-d", &seconds, url])
 }
 
-/// What wrk reports at full throttle of PUTs, with a body as long as the study's values.
+/// Runs PUTs of wrk at full throttle, with a body as long as the study's values; returns the
+/// requests per second.
 pub fn full_throttle_put(url: &str, connections: usize, seconds: u64) -> Result<f64, String> {
     let mut script = tempfile::NamedTempFile::new().map_err(text)?;
     let body = "v".repeat(BODY_BYTES);
@@ -41,7 +42,7 @@ pub fn full_throttle_put(url: &str, connections: usize, seconds: u64) -> Result<
     requests_per_second("wrk", &arguments)
 }
 
-/// The median latency in microseconds that wrk reports with one connection.
+/// Runs wrk with one connection; returns the median latency in microseconds.
 pub fn median_latency_us(url: &str, seconds: u64) -> Result<f64, String> {
     let output = Command::new("taskset")
         .args(["-c", LOAD_CORE, "wrk", "-t", "1", "-c", "1", "--latency", "-d"])
@@ -61,7 +62,11 @@ pub fn median_latency_us(url: &str, seconds: u64) -> Result<f64, String> {
     digits.parse::<f64>().map(|value| value * unit).map_err(text)
 }
 
-/// Requests that h2load got answered, all of them well, in so many seconds.
+/// Runs h2load for `seconds`; returns the number of requests.
+///
+/// # Errors
+///
+/// A text, if h2load cannot be started or not all requests succeed.
 pub fn h2load(url: &str, connections: usize, streams: usize, seconds: u64) -> Result<f64, String> {
     let output = Command::new("taskset")
         .args(["-c", LOAD_CORE, "h2load", "-c", &connections.to_string()])

@@ -22,36 +22,37 @@ use pellucid_client::http::{Address, ResponseParser, TlsSetup};
 /// A request whose answer is awaited.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// The time at which it was meant to start.
+    /// The intended start.
     pub(crate) intended: Ticks,
-    /// The time at which it was actually sent.
+    /// The time of the actual send.
     pub(crate) sent: Ticks,
-    /// True if it was a HEAD, whose answer has no body.
+    /// True if it is a HEAD request, whose answer has no body.
     pub(crate) bodiless: bool,
-    /// True if it was counted as timed out.
+    /// True if it has been counted as timed out.
     pub(crate) timed_out: bool,
-    /// True if it is within a batch whose last request alone is measured (`-B`).
+    /// True if it is in a batch of which only the last request is measured (`-B`), and is not the
+    /// last.
     pub(crate) is_within_batch: bool,
-    /// Its operation, where a source has several.
+    /// The index of its operation, if the source has several.
     pub(crate) operation: u16,
-    /// Its stream in HTTP/2, in which the order of streams is that of requests.
+    /// Its HTTP/2 stream. Streams are numbered in the order of requests; 0 in HTTP/1.1.
     pub(crate) stream: u32,
-    /// In HTTP/2: how often the server has left it out.
+    /// In HTTP/2: the number of times that the server has refused it.
     pub(crate) left_out: u8,
-    /// Its bytes, to be sent again then, unless all requests are the same.
+    /// Its bytes, to send it again after that; `None` if all requests are the same.
     pub(crate) kept: Option<Bytes>,
-    /// Further notes, if it is watched.
+    /// Its trace, if it is watched.
     pub(crate) watch: Option<Box<Watch>>,
 }
 
-/// The way to open connections.
+/// The settings for opening connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) address: Address,
     pub(crate) tls: Option<Arc<TlsSetup>>,
-    /// Streams of a connection of HTTP/2.
+    /// The number of streams of an HTTP/2 connection; `None` for HTTP/1.1.
     pub(crate) http2_streams: Option<usize>,
-    /// True if answers are kept whole.
+    /// True if whole answers are kept.
     pub(crate) capture: bool,
     /// The simulation that takes the place of the network, in virtual time.
     pub(crate) simulation: Option<Arc<Simulation>>,
@@ -82,7 +83,8 @@ fn connect_over_tcp(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Connects to a Unix socket, which is done at once; where as many wait already as may, it fails.
+/// Connects to a Unix socket. That succeeds or fails at once; it fails if the server's queue is
+/// full.
 fn connect_to_file(path: &Path) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -90,16 +92,17 @@ fn connect_to_file(path: &Path) -> io::Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// The state of the socket.
+/// The state of a connection's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// There is none; one is opened at the first tick after `retry_at`.
+    /// There is no socket; one is opened at the first tick after `retry_at`.
     Down { retry_at: Ticks },
-    /// It is being opened since then.
+    /// The socket is being opened, since `since`.
     Connecting { since: Ticks },
-    /// It is open, and TLS is being agreed on; `since` is when opening began.
+    /// The socket is open since `connected`, and the TLS handshake is in progress. Opening began at
+    /// `since`.
     Securing { since: Ticks, connected: Ticks },
-    /// It carries requests.
+    /// The connection carries requests.
     Up,
 }
 
@@ -108,25 +111,25 @@ pub(crate) struct Connection {
     pub(crate) link: Link,
     /// The socket, unless it carries HTTP/2.
     pub(crate) stream: Option<Stream>,
-    /// HTTP/2 with its socket.
+    /// The state of HTTP/2, with its socket.
     pub(crate) http2: Option<Box<Http2>>,
     pub(crate) parser: ResponseParser,
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// Bytes that are not written yet begin at `written`.
+    /// The bytes to write; those before `written` are written.
     pub(crate) out: Vec<u8>,
     pub(crate) written: usize,
-    /// The time at which it could last take a request: since its last answer, or since it is open.
+    /// The time since which it can take a request: since its last answer, or since it is open.
     pub(crate) free_since: Ticks,
     /// True if it stands in the queue of those that can take a request.
     pub(crate) queued: bool,
-    /// With a connection for each request: when the request that waits for it was meant to start.
+    /// With a connection for each request: the intended start of the request that waits for it to
+    /// open.
     pub(crate) pending: Option<Ticks>,
-    /// The time at which opening the socket began, at which it was open, and at which it was
-    /// secure.
+    /// The times at which opening the socket began, the socket was open, and TLS was established.
     pub(crate) opened: [Ticks; 3],
-    /// True if the script has asked for a delay that is not over.
+    /// True while a delay of the script, or of wrk2's timers, is not over.
     pub(crate) delayed: bool,
-    /// True if this socket has carried an answer; one that has not is not replaced at once.
+    /// True if this socket has carried an answer; otherwise it is not replaced at once.
     pub(crate) proven: bool,
 }
 
@@ -149,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Begins to open a socket; an event tells when that is done.
+    /// Begins to open a socket; an event reports when it is open.
     pub(crate) fn open(
         &mut self,
         opening: &Opening,
@@ -170,16 +173,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the socket end without the minute of TIME_WAIT, in which its port would be taken: a
-    /// connection for each request would soon run out of ports.
+    /// Lets the socket end without TIME_WAIT, which would occupy its port for a minute: with a
+    /// connection for each request, the ports would soon run out.
     pub(crate) fn abort(&self) {
         if let Some(stream) = &self.stream {
-            // Where it is refused, the port is taken for a while.
+            // If this is refused, the port is only occupied for a while.
             let _ = socket2::SockRef::from(stream.socket()).set_linger(Some(Duration::ZERO));
         }
     }
 
-    /// Writes the bytes that wait, as far as the socket takes them.
+    /// Writes the pending bytes, as far as the socket takes them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         if stream.holds_unwritten() {
@@ -196,7 +199,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes room for further requests behind those that are written.
+    /// Clears the bytes to write, unless some are pending, before further requests are appended.
     #[inline]
     pub(crate) fn begin_out(&mut self) {
         if !self.has_unwritten() {
@@ -205,7 +208,7 @@ impl Connection {
         }
     }
 
-    /// Drops the socket and all that was under way on it.
+    /// Drops the socket and all requests in flight on it.
     pub(crate) fn close(&mut self, retry_at: Ticks) {
         self.stream = None;
         self.http2 = None;
@@ -225,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// True if another request can be sent: in HTTP/2, beside those under way.
+    /// True if another request can be sent; in HTTP/2, beside those in flight.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         match &self.http2 {
@@ -241,7 +244,7 @@ impl Connection {
             || self.http2.as_ref().is_some_and(|http2| http2.is_blocked())
     }
 
-    /// True if nothing is under way on a socket that is open.
+    /// True if the socket is open and no request is in flight on it.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.link == Link::Up && self.in_flight.is_empty() && !self.has_unwritten()

@@ -1,4 +1,4 @@
-//! The threads of a run: start them together, watch them, collect what they bring back.
+//! The threads of a run: starts them together, watches them, and collects their results.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,21 +17,22 @@ use crate::units::nanoseconds;
 use crate::waits::Waits;
 use crate::worker::{Outcome, Work, Worker};
 
-/// The interval at which the caller's wish to stop is looked at while threads are waited for.
+/// The interval at which the crew checks whether the caller wants to stop, while it waits for its
+/// threads.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// The same where the threads of a server are looked at from outside.
+/// The interval of these checks if the threads of a server on this machine are observed as well.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// The interval of news for the caller on the progress.
+/// The interval of progress reports to the caller.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Between the moment when all threads are ready and the first intended start, so that all of them
-/// are awake by then.
+/// The time from the moment when all threads are ready to the first intended start, so that all of
+/// them are awake by then.
 const START_DELAY: Duration = Duration::from_millis(1);
 
-/// The messages of a thread to the one that waits for it.
+/// A message of a thread to the crew.
 enum Message {
-    /// Its connections are open.
+    /// The thread is ready: its connections are open.
     Ready,
-    /// It has ended.
+    /// The thread has ended.
     Ended { thread: usize, outcome: Box<Result<Outcome, LoadError>> },
 }
 
@@ -39,7 +40,7 @@ enum Message {
 pub(crate) struct Crew {
     handles: Vec<JoinHandle<()>>,
     messages: Receiver<Message>,
-    /// Tell the threads the time of the start; a thread whose sender is dropped gives up.
+    /// Send the time of the start to the threads. A thread whose sender is dropped gives up.
     starts: Vec<SyncSender<Ticks>>,
     surroundings: Surroundings,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Measured {
     pub(crate) duration: Duration,
     /// The waits of the server's threads for a processor, if they are on this machine.
     pub(crate) server_waits: Option<Waits>,
-    /// The share of the processors that went to others.
+    /// The share of the processors that other processes had.
     pub(crate) others_share: Option<f64>,
 }
 
@@ -61,7 +62,7 @@ impl Crew {
         clock: Clock,
         surroundings: Surroundings,
     ) -> Result<Crew, LoadError> {
-        // Every thread sends two messages at most, so none of them ever waits.
+        // Every thread sends at most two messages, so none of them ever blocks.
         let (sender, messages) = sync_channel(2 * works.len());
         let mut crew = Crew { handles: Vec::new(), messages, starts: Vec::new(), surroundings };
         for (thread, work) in works.into_iter().enumerate() {
@@ -76,7 +77,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Waits until all threads are ready, lets them go, and waits for all of them.
+    /// Waits until all threads are ready, starts them, and waits until all have ended.
     pub(crate) fn watch(
         mut self,
         options: &LoadOptions,
@@ -99,7 +100,8 @@ impl Crew {
                     running -= 1;
                     match *outcome {
                         Ok(outcome) => {
-                            // A run that has lost a thread is no longer the one that was asked for.
+                            // A run without one of its threads is no longer the run that was asked
+                            // for.
                             if outcome.failure.is_some() {
                                 stop_all(controls);
                             }
@@ -152,18 +154,18 @@ impl Crew {
 
     fn let_go(&self, start: Ticks) -> Ticks {
         for sender in &self.starts {
-            // A thread that is gone is found when it is joined.
+            // The panic of a lost thread is found when it is joined.
             let _ = sender.try_send(start);
         }
         start
     }
 
-    /// Before the start a thread ends only by a panic.
+    /// True if a thread has ended; before the start, that happens only by a panic.
     fn has_lost_a_thread(&self) -> bool {
         self.handles.iter().any(JoinHandle::is_finished)
     }
 
-    /// Joins all threads and carries a panic on to the caller.
+    /// Joins all threads, and passes on a panic to the caller.
     fn join(self) {
         drop(self.starts);
         for handle in self.handles {
@@ -181,14 +183,14 @@ fn work_of_thread(
     sender: &SyncSender<Message>,
     start: &Receiver<Ticks>,
 ) {
-    // Where it is refused, sends are later on a machine that has others to serve.
+    // If this is refused, sends may be later on a busy machine.
     let _ = pellucid_thread::schedule_for_requests();
     let prepared = Worker::new(work, clock).and_then(|mut worker| {
         worker.open_connections()?;
         Ok(worker)
     });
     let outcome = prepared.and_then(|worker| {
-        // Nobody listens only if the run has failed already.
+        // The receiver is gone only if the run has failed already.
         drop(sender.send(Message::Ready));
         match start.recv() {
             Ok(start) => Ok(worker.run(start)),

@@ -1,8 +1,9 @@
-//! Requests straight to the nodes that own their keys, as a client sends them that knows the way.
+//! Requests that go directly to the nodes that own their keys, as a client with the list of nodes
+//! sends them.
 //!
-//! A connection is one of a user's then: it has a socket to every node, and one request under way.
-//! The request is made first; its key says which socket it takes. A node whose socket is not open
-//! is asked by way of another one, which forwards the request or says that it cannot.
+//! Each connection has a socket to every node, and one request in flight. The key of a request
+//! selects the socket. If that socket is not open, the request goes to another node, which forwards
+//! or refuses it.
 
 use std::sync::Arc;
 
@@ -12,36 +13,37 @@ use pellucid_client::{Way, topology_within};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
 
-/// The nodes of a cluster, and where they are met.
+/// The nodes of a cluster and their addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
     way: Way,
     addresses: Arc<[Address]>,
-    /// The node that is asked for what is about no key: the one of the URL.
+    /// The index of the node for requests without a key: the one of the URL.
     usual: usize,
 }
 
-/// A thread's knowledge of the ways that its requests take.
+/// The routing of one thread's requests, with its counts.
 #[derive(Debug)]
 pub(crate) struct Directions {
     nodes: Nodes,
-    /// Requests to each node.
+    /// The number of requests to each node.
     requests: Vec<u64>,
-    /// Requests that took another way than that to their owner, as it was not there.
+    /// Requests that did not go over an open socket to their owner.
     by_another: u64,
 }
 
-/// The nodes that got the requests of a run, each sent to its owner.
+/// The requests of a run by node, each sent to the owner of its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectResult {
-    /// The nodes, and how many requests each of them was sent.
+    /// The URL of each node, and the number of requests that were sent to it.
     pub nodes: Vec<(String, u64)>,
-    /// Requests that were sent to another node than the owner, as no connection to that was open.
+    /// Requests that were sent to another node than the owner, because the socket to the owner was
+    /// not open.
     pub by_another: u64,
 }
 
 impl Nodes {
-    /// Asks the service which nodes there are, and makes sure that each is there.
+    /// Asks the service for the list of nodes, and checks that each can be reached.
     pub(crate) fn find(options: &LoadOptions) -> Result<Nodes, LoadError> {
         let target = &options.target;
         let url = format!("http://{}", target.address());
@@ -67,7 +69,7 @@ impl Nodes {
         Directions { nodes: self.clone(), requests, by_another: 0 }
     }
 
-    /// The sum of all threads.
+    /// The sum of the counts of all threads.
     pub(crate) fn result<'a>(&self, all: impl Iterator<Item = &'a Directions>) -> DirectResult {
         let mut result = DirectResult::default();
         let urls = self.way.nodes().nodes().iter();
@@ -83,23 +85,24 @@ impl Nodes {
 }
 
 impl Directions {
-    /// Sockets of a connection.
+    /// The number of sockets of a connection, one for each node.
     pub(crate) fn width(&self) -> usize {
         self.nodes.addresses.len()
     }
 
-    /// The address of the socket at this place.
+    /// The address of the node with index `place`.
     pub(crate) fn address(&self, place: usize) -> &Address {
         &self.nodes.addresses[place]
     }
 
-    /// Notes that a request goes to the node at this place, `by_another` than its owner.
+    /// Counts a request to the node with index `place`. `by_another` is true if it does not go over
+    /// an open socket to its owner.
     pub(crate) fn note(&mut self, place: usize, by_another: bool) {
         self.requests[place] += 1;
         self.by_another += u64::from(by_another);
     }
 
-    /// The place of the node that a request goes to.
+    /// The index of the node that owns the key of a request.
     pub(crate) fn owner(&mut self, request: &[u8]) -> usize {
         let target = request.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
         self.nodes.way.owner_of_target(target).unwrap_or(self.nodes.usual)

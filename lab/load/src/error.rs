@@ -1,4 +1,4 @@
-//! The errors for which a run cannot start or has to end.
+//! The errors that keep a run from starting, or end it.
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use pellucid_client::http::HttpError;
 /// An error that ends a run. Errors of single requests are counted in the result instead.
 #[derive(Debug)]
 pub enum LoadError {
-    /// An option, or a combination of options, makes no sense; the text says which and why.
+    /// An option, or a combination of options, is invalid; the text says which and why.
     Option(String),
-    /// The service cannot be asked at all.
+    /// The service cannot be reached, or does not speak the protocol of the run.
     Http(HttpError),
-    /// It is not known where the nodes of the cluster are; the text says why.
+    /// The nodes of the cluster cannot be listed or reached; the text says why.
     Topology(String),
     /// The script cannot be read, or raised an error; the text names file and line.
     Script(String),
@@ -20,9 +20,9 @@ pub enum LoadError {
     Work(String),
     /// The operating system refused something that every run needs.
     System {
-        /// The request that was asked of it.
+        /// The operation that was refused, to follow `cannot`.
         what: &'static str,
-        /// Its answer.
+        /// The error of the operating system.
         reason: io::Error,
     },
 }

@@ -12,14 +12,14 @@ pub struct ErrorCounts {
     /// Requests without an answer within the timeout. The connection goes on waiting, so such a
     /// request may be answered, and recorded in full, later.
     pub timeout: u64,
-    /// Answers with a status of 400 or above. They count as requests too.
+    /// Answers with a status of 400 or above that is not accepted. They count as requests, too.
     pub status: u64,
-    /// Of `read`: answers that are not HTTP, contradict themselves or end too early.
+    /// Answers that are not HTTP, contradict themselves or end too early; included in `read`.
     pub malformed: u64,
-    /// Answers that a check on status or body refused. They count as requests too.
+    /// Answers that failed a check on status or body. They count as requests, too.
     pub check: u64,
-    /// Requests of HTTP/2 that were sent as often as one is, and left out by the server each time
-    /// (`GOAWAY`, `REFUSED_STREAM`).
+    /// HTTP/2 requests that the server refused each time that they were sent (`GOAWAY`,
+    /// `REFUSED_STREAM`), until they were given up.
     pub left_out: u64,
 }
 
@@ -36,7 +36,7 @@ impl ErrorCounts {
         self.sockets() + self.status + self.check + self.left_out
     }
 
-    /// The kinds with their counts; `read` is without what is malformed, so that they add up.
+    /// The kinds with their counts. Here `read` excludes `malformed`, so that they add up.
     #[must_use]
     pub fn by_kind(&self) -> [(&'static str, u64); 8] {
         [

@@ -1,4 +1,4 @@
-//! Requests out, answers in: what a thread does when a connection can go on.
+//! The exchange on connections: sends requests and takes answers when a connection can go on.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,17 +17,17 @@ use crate::watch::insert_headers;
 use crate::worker::Worker;
 use crate::wrk2_timers::Turn;
 
-/// The number of times that a request is sent again which the server has left out: one that leaves
-/// out everything must not keep the run busy for ever.
+/// The largest number of times that a refused HTTP/2 request is sent again: a server that refuses
+/// everything must not keep the run busy forever.
 const SENDS_AGAIN_MAX: u8 = 3;
-/// A request that timed out is waited for until it is this many times as old as the timeout, so
-/// that its latency is recorded in full if it is answered at all.
+/// A request that timed out is given up when it is this many times as old as the timeout, so that a
+/// late answer is recorded with its full latency.
 const ABANDON_AFTER_TIMEOUTS: u64 = 5;
 /// The longest pause between two sends that a script can ask for.
 const LONGEST_DELAY_MS: f64 = 24.0 * 3_600_000.0;
 
 impl Worker {
-    /// Does what an event makes possible.
+    /// Handles an event: goes on with opening a connection, writes pending bytes, or reads answers.
     pub(crate) fn handle(&mut self, readiness: Readiness) -> Result<(), LoadError> {
         let index = readiness.token;
         let mut readable = readiness.readable;
@@ -48,8 +48,8 @@ impl Worker {
                 if !self.pool.finish_opening(index, &mut self.recorder) {
                     return Ok(());
                 }
-                // Beside the end of a handshake there may be the beginning of an answer, of which
-                // no further event will tell.
+                // The end of a handshake may arrive together with the first bytes of the protocol,
+                // and no further event would report those.
                 readable |= self.pool.plan.opening.tls.is_some();
                 if self.pool.connections[index].http2.is_some() {
                     return self.go_on(index);
@@ -64,7 +64,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends on a connection what may be sent on it now.
+    /// Sends the requests that may be sent on a connection now.
     #[inline]
     pub(crate) fn advance(&mut self, index: usize) -> Result<(), LoadError> {
         if !self.pool.is_running {
@@ -85,7 +85,8 @@ impl Worker {
         self.send_next(now).map(|_| ())
     }
 
-    /// With a rate: begins the next request, if it is due and a connection is free.
+    /// With a rate: begins the next request, if it is due and a connection is free. Returns true if
+    /// it began one.
     #[inline]
     pub(crate) fn send_next(&mut self, now: Ticks) -> Result<bool, LoadError> {
         let Some(due) = self.pacing.due(now) else { return Ok(false) };
@@ -95,7 +96,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Begins the request that was meant to start at `intended` on a connection that is free.
+    /// Begins the request with the intended start `intended` on a free connection.
     #[inline]
     pub(crate) fn begin_request(&mut self, index: usize, intended: Ticks) -> Result<(), LoadError> {
         if self.pool.plan.keep_alive {
@@ -110,7 +111,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has the connection go on now, or when all answers of the wake-up are read.
+    /// Lets a connection send now, or defers it until all answers of the wake-up are read.
     #[inline]
     pub(crate) fn advance_or_put_by(&mut self, index: usize) -> Result<(), LoadError> {
         if !self.is_putting_by {
@@ -140,7 +141,7 @@ impl Worker {
         Ok(())
     }
 
-    /// With the pacing of wrk2: sends if the connection's own schedule says so, or sets a timer.
+    /// With the pacing of wrk2: sends if the connection's own schedule allows it, or sets a timer.
     fn advance_as_wrk2(&mut self, index: usize) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         if !connection.is_idle() || connection.delayed || !self.pacing.has_quota() {
@@ -176,7 +177,8 @@ impl Worker {
         if sends > 0 { self.send(index, sends, None) } else { Ok(()) }
     }
 
-    /// Makes and sends requests; with `intended`, they were meant to start then.
+    /// Makes and sends up to `sends` requests, or batches. `intended` is their intended start;
+    /// without it, they start when they are sent.
     fn send(
         &mut self,
         index: usize,
@@ -228,7 +230,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes a request of HTTP/1.1, or several that go out at once.
+    /// Makes an HTTP/1.1 request, or a batch that goes out at once.
     #[inline]
     fn make_request(&mut self, index: usize, watched: bool) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
@@ -269,14 +271,14 @@ impl Worker {
         }
     }
 
-    /// Writes what was just made; fixed bytes are written from where they are.
+    /// Writes the requests that were just made. Fixed bytes are written without a copy.
     #[inline]
     fn write_new(&mut self, index: usize, sends: usize) {
         let Some((bytes, _)) = self.maker.fixed() else {
             return self.pool.flush(index, &mut self.recorder);
         };
         let connection = &mut self.pool.connections[index];
-        // A watched request has been made already, because it differs.
+        // A watched request is in `out` already, because its headers differ.
         let made = usize::from(!connection.out.is_empty());
         if sends + made > 1 {
             (made..sends).for_each(|_| connection.out.extend_from_slice(bytes));
@@ -293,8 +295,8 @@ impl Worker {
         self.pool.flush(index, &mut self.recorder);
     }
 
-    /// Reads what has arrived. Edge-triggered events come once, so it reads until nothing is left;
-    /// a short read says so without another call, unless the end of the connection follows.
+    /// Reads until the socket is empty, because edge-triggered events come only once. A short read
+    /// means that it is empty, unless the end of the connection follows (`ended`).
     fn receive(&mut self, index: usize, ended: bool) -> Result<(), LoadError> {
         let mut turn_bytes = 0;
         loop {
@@ -334,7 +336,8 @@ impl Worker {
         }
     }
 
-    /// A reset between requests is an end like any other.
+    /// The reason for a socket that is given up after a read error. A reset between two requests is
+    /// an ordinary end.
     pub(crate) fn read_loss(&self, index: usize, error: io::Error) -> Loss {
         if self.pool.connections[index].in_flight.is_empty() {
             Loss::Ended
@@ -343,7 +346,8 @@ impl Worker {
         }
     }
 
-    /// Takes the answers out of the first `count` bytes of the buffer; false if the socket is gone.
+    /// Parses the answers in the first `count` bytes of the buffer. Returns false if the socket was
+    /// given up.
     fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
         let mut at = 0;
         while at < count {
@@ -375,7 +379,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Notes an answer; false if its connection ends with it.
+    /// Records an answer. Returns false if the connection ends with it.
     fn take_answer(
         &mut self,
         index: usize,
@@ -406,7 +410,7 @@ impl Worker {
         Ok(goes_on)
     }
 
-    /// Notes an answer that was judged.
+    /// Records an answer and the outcome of its check.
     #[inline]
     pub(crate) fn note_answer(
         &mut self,
@@ -421,7 +425,7 @@ impl Worker {
         }
     }
 
-    /// Notes the way of a watched request.
+    /// Records the trace of a watched request. `told` are the headers with the server's timing.
     #[cold]
     pub(crate) fn note_watched(
         &mut self,
@@ -434,7 +438,7 @@ impl Worker {
         self.watcher.heard(told);
     }
 
-    /// The other side has ended the connection.
+    /// Handles the end of the connection by the server: it may complete an answer without a length.
     fn take_end(&mut self, index: usize) -> Result<(), LoadError> {
         match self.pool.connections[index].parser.end() {
             Ok(Some(response)) => {
@@ -485,7 +489,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes a request on a stream of its own.
+    /// Makes an HTTP/2 request on a new stream.
     pub(crate) fn make_stream(
         &mut self,
         index: usize,
@@ -514,7 +518,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Sends requests that a server has left out on a connection that has room for them.
+    /// Sends requests that a server refused again, on a connection that has room for them.
     #[cold]
     pub(crate) fn send_again(&mut self, index: usize) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
@@ -537,7 +541,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The server has left a request out; it is sent again, unless that was tried often enough.
+    /// Queues a request that the server refused, to be sent again. A request that was refused too
+    /// often is counted as an error.
     #[cold]
     fn take_left_out(&mut self, mut request: InFlight, reason: &'static str) {
         if request.left_out >= SENDS_AGAIN_MAX {
@@ -547,17 +552,18 @@ impl Worker {
             return;
         }
         request.left_out += 1;
-        // Its way would be that of two requests.
+        // Its trace would mix the steps of two sends.
         request.watch = None;
         self.left_out.push_back(request);
     }
 
-    /// Has a connection go on, and uses what has become free.
+    /// Takes a turn on an HTTP/2 connection and sends the requests that it then has room for.
     pub(crate) fn go_on(&mut self, index: usize) -> Result<(), LoadError> {
         if self.take_turn(index)? { self.advance_or_put_by(index) } else { Ok(()) }
     }
 
-    /// Reads and writes a connection as far as that goes; false if the socket is gone.
+    /// Reads and writes an HTTP/2 connection as far as its socket allows. Returns false if the
+    /// socket was given up.
     pub(crate) fn take_turn(&mut self, index: usize) -> Result<bool, LoadError> {
         let mut answers = std::mem::take(&mut self.answers);
         let Some(http2) = &mut self.pool.connections[index].http2 else { return Ok(false) };
@@ -620,7 +626,7 @@ impl Worker {
         self.maker.respond(status, captured).map(drop)
     }
 
-    /// Takes back the streams up to and with `last`, whose requests are far beyond the timeout.
+    /// Cancels the streams up to `last`, inclusive: their requests are far older than the timeout.
     pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
@@ -634,8 +640,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Counts requests that are too old, each once, and gives up what is far too old: its socket,
-    /// or in HTTP/2 its stream.
+    /// Counts each request that is older than the timeout, once. Gives up those that are far older,
+    /// with their socket or, in HTTP/2, with their stream.
     pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         if let Link::Connecting { since } | Link::Securing { since, .. } = connection.link {

@@ -1,12 +1,13 @@
-//! Histograms of times and rates, all of the same bounds, so that those of threads can be added.
+//! Histograms of times and rates. All have the same bounds, so that those of several threads can be
+//! added.
 
 use hdrhistogram::Histogram;
 
-/// The longest time that a histogram holds apart; a longer one counts as this.
+/// The longest time that a histogram distinguishes; a longer one counts as this.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
 /// Significant decimal digits of the histograms, as wrk2 has them.
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// The highest rate of a thread that its samples hold apart.
+/// The highest rate of a thread that a histogram distinguishes.
 const HIGHEST_RATE: u64 = 100_000_000;
 /// The longest time of wrk2's histogram, in microseconds: it decides the number of its buckets.
 const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
@@ -28,7 +29,8 @@ pub(crate) fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
     sum.add(other).expect("histograms of the same bounds can be added");
 }
 
-/// wrk2 counts in microseconds; the table is made from the same histogram as its own.
+/// Converts times to microseconds, into a histogram with the bounds of wrk2's: its tables are made
+/// from that.
 pub(crate) fn in_microseconds(times: &Histogram<u64>) -> Histogram<u64> {
     let mut times_us =
         Histogram::new_with_bounds(1, LONGEST_US, 3).expect("the bounds are constants");

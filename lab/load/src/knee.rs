@@ -1,16 +1,16 @@
-//! The search for the highest rate that a service holds, as a machine without a clock or a socket:
-//! it says which rate to try next and for how long, and is told whether that was held.
+//! The search for the highest rate that a service holds, as a state machine without a clock or a
+//! socket: it proposes the next rate, and is told whether the service held it.
 //!
-//! It goes up in steps until a rate is not held, halves the distance until it is small, and
-//! confirms what it found in a long trial, because a short one can miss a backlog that grows
-//! slowly. All of that is repeated, since two searches never find quite the same: the spread is
-//! part of the answer.
+//! It raises the rate in steps until one is not held, bisects until the distance is small, and
+//! confirms the result in a long trial, because a short one can miss a backlog that grows slowly.
+//! All of this is repeated, because two searches never find quite the same rate: the spread is a
+//! part of the result.
 
-/// Trials after which a search gives up; without surprises it takes 20 to 40.
+/// The largest number of trials of a search; usually it takes 20 to 40.
 const TRIALS_MAX: usize = 200;
 /// A rate that was not confirmed is lowered by this share, then by twice as much, and so on.
 const BACK_OFF: f64 = 0.02;
-/// From where, in terms of the last knee, a repetition begins, and its steps.
+/// A repetition begins at this share of the last result, and continues in steps of [`REPEAT_STEP`].
 const REPEAT_FROM: f64 = 0.75;
 const REPEAT_STEP: f64 = 1.2;
 
@@ -21,7 +21,8 @@ pub struct SearchOptions {
     pub start_per_second: f64,
     /// The highest rate that is tried.
     pub most_per_second: f64,
-    /// The largest distance, as a share, between the rate that is held and the one that is not.
+    /// The largest distance between the rate that is held and the one that is not, as a share, at
+    /// which the bisection ends.
     pub tolerance: f64,
     /// The number of searches.
     pub repeats: usize,
@@ -38,12 +39,12 @@ impl Default for SearchOptions {
     }
 }
 
-/// The step that is to be done next.
+/// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Try a rate.
     Try {
-        /// In requests per second.
+        /// The rate, in requests per second.
         rate_per_second: f64,
         /// True if it is the long trial of a rate that was held in a short one.
         confirm: bool,
@@ -52,18 +53,18 @@ pub enum Step {
     Done(Knee),
 }
 
-/// The result.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Knee {
-    /// The highest rate that was confirmed in each repetition, in requests per second. None if not
+    /// The highest rate that was confirmed in each repetition, in requests per second. Empty if not
     /// even the lowest rate was held.
     pub found_per_second: Vec<f64>,
-    /// Trials that it took.
+    /// The number of trials.
     pub trials: usize,
 }
 
 impl Knee {
-    /// The median of what was found; none if no rate is held.
+    /// The median of the rates found; `None` if no rate is held.
     #[must_use]
     pub fn median_per_second(&self) -> Option<f64> {
         let mut found = self.found_per_second.clone();
@@ -71,7 +72,7 @@ impl Knee {
         found.get(found.len() / 2).copied()
     }
 
-    /// The least and the greatest of what was found.
+    /// The lowest and the highest rate found; infinity and 0 if no rate is held.
     #[must_use]
     pub fn spread_per_second(&self) -> (f64, f64) {
         let found = self.found_per_second.iter().copied();
@@ -81,17 +82,17 @@ impl Knee {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Going up, or down if nothing was held yet, in steps.
+    /// Raising the rate in steps, or lowering it if no rate was held yet.
     Ramp {
         rate: f64,
         step: f64,
     },
-    /// Between a rate that is held and one that is not.
+    /// Bisecting between a rate that is held and one that is not.
     Bisect {
         low: f64,
         high: f64,
     },
-    /// A long trial.
+    /// Confirming a rate in a long trial. If it fails, the rate is lowered by the share `back_off`.
     Confirm {
         rate: f64,
         back_off: f64,
@@ -99,14 +100,14 @@ enum State {
     Done,
 }
 
-/// The search.
+/// A search for the highest rate.
 #[derive(Clone, Debug)]
 pub struct KneeSearch {
     options: SearchOptions,
     state: State,
     /// The highest rate that was held in this repetition, or 0.
     low: f64,
-    /// The lowest rate that was not.
+    /// The lowest rate that was not held, or infinity.
     high: f64,
     knee: Knee,
 }
@@ -133,13 +134,13 @@ impl KneeSearch {
         }
     }
 
-    /// The result so far.
+    /// The result so far; complete after [`Step::Done`].
     #[must_use]
     pub fn knee(&self) -> &Knee {
         &self.knee
     }
 
-    /// Tells whether the rate of the last step was held.
+    /// Takes the outcome of the last step: `held` is true if its rate was held.
     pub fn report(&mut self, held: bool) {
         self.knee.trials += 1;
         self.state = match self.state {
@@ -228,9 +229,9 @@ mod tests {
         assert!(knee.trials < 45, "{} trials", knee.trials);
     }
 
-    /// Short trials miss a backlog that grows slowly: only the long one tells.
+    /// A short trial misses a backlog that grows slowly; only the long one shows it.
     #[test]
-    fn what_is_not_confirmed_is_lowered() {
+    fn a_rate_that_is_not_confirmed_is_lowered() {
         let holds = |rate: f64, confirm| rate <= if confirm { 9_000.0 } else { 10_000.0 };
         let knee = search(SearchOptions::default(), holds);
         for found in knee.found_per_second {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_are_ends() {
+    fn the_limits_of_the_range_are_kept() {
         assert_eq!(search(SearchOptions::default(), |_, _| false).median_per_second(), None);
         let options = SearchOptions { most_per_second: 5_000.0, ..SearchOptions::default() };
         assert_eq!(search(options, |_, _| true).median_per_second(), Some(5_000.0));
@@ -266,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_told_it_ends(answers in proptest::collection::vec(any::<bool>(), 1..50)) {
+        fn a_search_ends_for_any_outcomes(answers in proptest::collection::vec(any::<bool>(), 1..50)) {
             let mut at = 0;
             let knee = search(SearchOptions::default(), |_, _| {
                 at += 1;

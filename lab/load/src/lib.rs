@@ -9,9 +9,9 @@
 //! - **service time**, from the actual send to the answer: what the server took,
 //! - **send lateness**, from the intended start to the actual send: how late this generator was.
 //!
-//! Everything is recorded from the first request on, unlike in wrk2, which leaves its first ten
-//! seconds out; [`LoadOptions::warm_up`] leaves a beginning out on request. Without a rate it is a
-//! closed loop at full speed, as wrk is.
+//! Everything is recorded from the first request on, unlike in wrk2, which leaves out its first ten
+//! seconds; [`LoadOptions::warm_up`] leaves out the beginning of a run. Without a rate, the load is
+//! a closed loop at full speed, as in wrk.
 //!
 //! ```no_run
 //! use pellucid_load::{LoadOptions, Target, run, wrk2};
@@ -99,5 +99,6 @@ pub use way::{Way, WayStep};
 pub use workload::{MAX_OPERATIONS, Settings, Workload};
 pub use wrk2_timers::Pacer;
 
-/// The bytes that one read takes from a socket at most; each thread has one buffer of this size.
+/// The largest number of bytes that one read takes from a socket; each thread has one buffer of
+/// this size.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;

@@ -11,8 +11,8 @@ pub(crate) enum Loss {
     Read(io::Error),
     Write(io::Error),
     Malformed(Malformed),
-    /// Its request is far beyond the timeout, which is counted already.
+    /// Its request is far older than the timeout, which was counted before.
     Abandoned,
-    /// It ended between requests, or as announced: no error.
+    /// It ended between requests, or as announced: not an error.
     Ended,
 }

@@ -1,4 +1,4 @@
-//! The requests of a thread: made one after the other, and their answers judged.
+//! The maker of a thread's requests, which also has their answers checked.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
@@ -13,12 +13,12 @@ use crate::watch::traceparent;
 /// The headers of a watched request.
 const WATCHED: [&str; 2] = ["traceparent", "prefer"];
 
-/// The origin of requests.
+/// The origin of a thread's requests.
 #[allow(clippy::large_enum_variant, reason = "there is one for each thread")]
 pub(crate) enum Requests {
-    /// Always the same bytes.
+    /// The same bytes for every request.
     Fixed { bytes: Vec<u8>, bodiless: bool },
-    /// Always the same request of HTTP/2.
+    /// The same HTTP/2 request every time.
     FixedStream { request: Request<()>, body: Bytes },
     /// A source in Rust.
     Source(Box<dyn RequestSource>),
@@ -26,12 +26,13 @@ pub(crate) enum Requests {
     Script,
 }
 
-/// A request of HTTP/2.
+/// An HTTP/2 request that is ready to be sent.
 pub(crate) struct StreamRequest {
     pub(crate) request: Request<()>,
     pub(crate) body: Bytes,
     pub(crate) operation: u16,
-    /// The bytes of which it was made, unless all requests are the same.
+    /// The HTTP/1.1 bytes that it was made from, to make it again; `None` if all requests are the
+    /// same.
     pub(crate) kept: Option<Bytes>,
 }
 
@@ -52,13 +53,14 @@ impl StreamRequest {
 pub(crate) struct Maker {
     requests: Requests,
     script: Option<ThreadScript>,
-    /// Requests in what a script returns at once.
+    /// The number of requests that a script returns at once.
     pub(crate) requests_per_send: usize,
-    /// Whether the source checks answers, and whether it must see them whole.
+    /// True if the source checks answers.
     checks: bool,
+    /// True if the source needs the whole answers for its checks.
     pub(crate) wants_answers: bool,
     is_tls: bool,
-    /// A request of HTTP/1.1 before it becomes one of HTTP/2.
+    /// A buffer for an HTTP/1.1 request before it becomes an HTTP/2 request.
     bytes: Vec<u8>,
 }
 
@@ -75,7 +77,7 @@ impl Maker {
         Maker { requests, script, requests_per_send, checks, wants_answers, is_tls, bytes }
     }
 
-    /// The bytes of all requests, if they are always the same, and whether they are of a HEAD.
+    /// The bytes of every request, if they are always the same, and true if that is a HEAD request.
     #[inline]
     pub(crate) fn fixed(&self) -> Option<(&[u8], bool)> {
         match &self.requests {
@@ -84,8 +86,8 @@ impl Maker {
         }
     }
 
-    /// Appends the next request of HTTP/1.1, or several that a script returns at once, and returns
-    /// its operation.
+    /// Appends the next HTTP/1.1 request, or the batch that a script returns at once, to `out`.
+    /// Returns its operation.
     pub(crate) fn append(&mut self, out: &mut Vec<u8>) -> Result<u16, LoadError> {
         match &mut self.requests {
             Requests::Fixed { bytes, .. } => out.extend_from_slice(bytes),
@@ -103,7 +105,7 @@ impl Maker {
         Ok(0)
     }
 
-    /// The next request of HTTP/2.
+    /// Makes the next HTTP/2 request.
     pub(crate) fn stream(&mut self) -> Result<StreamRequest, LoadError> {
         if matches!(self.requests, Requests::FixedStream { .. }) {
             return self.again(None);
@@ -116,7 +118,8 @@ impl Maker {
         Ok(StreamRequest { operation, ..self.again(Some(kept))? })
     }
 
-    /// The request of HTTP/2 that is made of these bytes, or that all are.
+    /// Makes an HTTP/2 request again from the bytes that were `kept`; without them, the one that
+    /// all requests are.
     pub(crate) fn again(&self, kept: Option<Bytes>) -> Result<StreamRequest, LoadError> {
         if let Some(bytes) = kept {
             let (request, body_at) = parse(&bytes, self.is_tls)?;
@@ -146,7 +149,8 @@ impl Maker {
         }
     }
 
-    /// Hands an answer to the script, if it takes them, and returns whether it was.
+    /// Passes an answer that was `kept` to the script. Returns true if there was a script and an
+    /// answer.
     #[inline]
     pub(crate) fn respond(
         &mut self,
@@ -164,12 +168,12 @@ impl Maker {
         self.script.as_mut().filter(|script| script.has_delay())
     }
 
-    /// Whether the script has ended its thread.
+    /// True if the script has ended its thread.
     pub(crate) fn has_ended(&self) -> bool {
         self.script.as_ref().is_some_and(ThreadScript::has_ended)
     }
 
-    /// The script, for its end.
+    /// Returns the script at the end of the run.
     pub(crate) fn into_script(self) -> Option<ThreadScript> {
         self.script
     }

@@ -1,13 +1,13 @@
-//! The promises of a service, as `--slo` takes it: `p99=5ms`, `p50=200us,p99.9=20ms,errors=0.1%`.
+//! Service-level objectives, as `--slo` takes them: `p99=5ms`, `p50=200us,p99.9=20ms,errors=0.1%`.
 
 use crate::error::LoadError;
 use crate::result::LoadResult;
 use crate::units::parse_duration;
 use crate::verdict::{Figures, Verdict, ended_in_silence, judge};
 
-/// Objectives that can be given at once.
+/// The largest number of objectives in a list.
 const OBJECTIVES_MAX: usize = 16;
-/// The share of errors that is borne where nothing else is said.
+/// The largest share of errors if the list names none.
 const ERRORS_MAX: f64 = 0.001;
 
 /// Bounds that a run must stay within.
@@ -53,19 +53,19 @@ impl Objectives {
         }
         match objectives.quantiles.is_empty() || parts.len() > OBJECTIVES_MAX {
             true => Err(LoadError::Option(format!(
-                "'{text}' names no time that is to be kept; give one such as p99=5ms"
+                "'{text}' must have a time such as p99=5ms, and at most {OBJECTIVES_MAX} objectives"
             ))),
             false => Ok(objectives),
         }
     }
 
-    /// True if a run kept them; otherwise why not. A run whose backlog grew keeps none, and neither
-    /// does one in which the server fell silent to the end. Requests that had no answer at the end
-    /// count with the time that they had waited. A run that was limited by the generator keeps what
-    /// it is within: without that limit it would be quicker.
+    /// Checks whether a run met the objectives. A run whose backlog grew meets none, and neither
+    /// does one that ended in a silence of the server. Requests without an answer at the end count
+    /// with the time that they had waited. A run that was limited by the generator may meet them:
+    /// without that limit it would be faster.
     ///
     /// # Errors
-    /// The first bound that was crossed, in words.
+    /// The first objective that was missed, in words.
     pub fn check(&self, result: &LoadResult) -> Result<(), String> {
         let figures = Figures::of(result);
         let judgement = judge(&figures);

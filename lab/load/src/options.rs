@@ -15,23 +15,23 @@ use crate::stages::{Profile, Stage};
 use crate::wrk2_timers::Pacer;
 use pellucid_client::http::{Captured, Header, Question, Target, TlsOptions};
 
-/// As many connections as one process can reasonably hold open.
+/// The largest number of connections that one process can reasonably hold open.
 const MAX_CONNECTIONS: usize = 1_000_000;
-/// As many threads as can make sense on any machine.
+/// The largest number of threads that is useful on any machine.
 const MAX_THREADS: usize = 4_096;
 /// The deepest pipeline of requests on one connection.
 pub const MAX_PIPELINE_DEPTH: usize = 1_024;
-/// The most requests in flight on one connection of HTTP/2.
+/// The largest number of requests in flight on one HTTP/2 connection.
 pub const MAX_STREAMS: usize = 1_024;
 /// The highest rate that can be asked for, in requests per second.
 const MAX_RATE_PER_SECOND: u64 = 1_000_000_000;
 
-/// The time at which a run is over.
+/// The limit that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After this time.
+    /// The run ends after this time.
     Duration(Duration),
-    /// The time at which this many requests have been answered or have failed.
+    /// The run ends when this many requests were answered or have failed.
     Requests(u64),
 }
 
@@ -53,52 +53,53 @@ pub struct LoadOptions {
     pub connections: usize,
     /// Threads, each with its own event loop and its share of the connections (`-t`).
     pub threads: usize,
-    /// The time at which the run is over (`-d`).
+    /// The limit that ends the run (`-d`).
     pub limit: Limit,
-    /// Requests per second over all connections (`-R`); with none, every connection sends its next
-    /// request as soon as the last one is answered, as wrk does.
+    /// Requests per second over all connections. `None` is a closed loop: every connection sends
+    /// its next request as soon as the last one is answered, as wrk does.
     pub rate_per_second: Option<u64>,
     /// The spread of the starts of requests, with a rate.
     pub arrivals: Arrivals,
-    /// The instrument that decides when they are sent (`--pacing`).
+    /// The method that times the sends (`--pacing`).
     pub pacer: Pacer,
-    /// Rate and connections over time, instead of `rate_per_second`. The run ends with the last
-    /// stage, whatever the limit says.
+    /// The stages of rate and connections over time, instead of `rate_per_second`. The run ends
+    /// with the last stage, whatever `limit` is.
     pub stages: Vec<Stage>,
-    /// True if a connection carries one request after the other; otherwise every request opens one
-    /// of its own.
+    /// True if a connection carries many requests; otherwise, every request opens its own
+    /// connection.
     pub keep_alive: bool,
     /// The time that a request may take before it counts as timed out (`--timeout`).
     pub timeout: Duration,
-    /// Requests meant to start within this time are counted, but stay out of the histograms. wrk2
-    /// leaves out its first ten seconds; here everything is recorded unless asked otherwise.
+    /// Requests with an intended start within this time are counted, but are left out of the
+    /// histograms. wrk2 always leaves out its first ten seconds.
     pub warm_up: Duration,
-    /// True if of requests that a script sends at once the last answer alone is measured, which
-    /// is the time of all of them (`-B`).
+    /// True if a batch of requests that a script sends at once is one measurement, from its start
+    /// to its last answer (`-B`).
     pub measures_batches: bool,
     /// Headers of every request (`-H`).
     pub headers: Vec<Header>,
-    /// Statuses from 400 on that are right answers (`--accept`), such as 404 where keys that are
-    /// not there are asked for on purpose. Sources that check answers judge statuses themselves.
+    /// Statuses from 400 on that are not errors (`--accept`), such as 404 if the load asks for
+    /// missing keys on purpose. Sources that check answers judge statuses themselves.
     pub accepted_statuses: Vec<u16>,
     /// The script (`-s`). It excludes `sources`.
     pub script: Option<ScriptOptions>,
-    /// Makes the requests in Rust instead of a script.
+    /// The sources that make the requests in Rust, instead of a script.
     pub sources: Option<Arc<dyn RequestSources>>,
     /// Requests in flight on one connection when no rate is given.
     pub pipeline_depth: usize,
-    /// HTTP/2 with so many requests in flight on a connection, with a rate or without; otherwise
-    /// HTTP/1.1. Without TLS, the server is taken to know (prior knowledge, RFC 9113 section 3.3).
+    /// The number of requests in flight on an HTTP/2 connection, with a rate or without; `None` is
+    /// HTTP/1.1. Without TLS, the connection begins with HTTP/2 (prior knowledge, RFC 9113 section
+    /// 3.3).
     pub http2_streams: Option<usize>,
-    /// True if each request goes to the node of a sharded cluster that owns its key; which nodes
-    /// there are the target is asked. Every connection then has a socket to each of them.
+    /// True if each request goes to the node of a sharded cluster that owns its key. The target is
+    /// asked for the list of nodes, and every connection has a socket to each node.
     pub direct: bool,
-    /// True if watched requests, at most about a thousand a second and thread, carry
-    /// `Prefer: timing` and a `traceparent`, so that servers that can tell of their own time do.
+    /// True if watched requests, at most about a thousand per second and thread, carry `Prefer:
+    /// timing` and a `traceparent`, so that servers that can report their own time do so.
     pub ask_timing: bool,
-    /// Whom a run against `https://` trusts.
+    /// The certificates that a run against `https://` trusts.
     pub tls: TlsOptions,
-    /// Raised by the caller to end the run early; what was measured until then is kept.
+    /// Set by the caller to end the run early; what was measured until then is kept.
     pub stop: Arc<AtomicBool>,
     /// Virtual time and a simulated service instead of the real clock and the target.
     pub simulation: Option<Arc<Simulation>>,
@@ -141,7 +142,7 @@ impl LoadOptions {
         self.rate_per_second.is_some() || self.stages.iter().any(|s| s.rate_per_second.is_some())
     }
 
-    /// The time at which the run is over: with the last stage, if it has stages.
+    /// The limit that ends the run: the end of the last stage, if it has stages.
     #[must_use]
     pub fn effective_limit(&self) -> Limit {
         match self.stages.is_empty() {
@@ -164,11 +165,11 @@ impl LoadOptions {
         }
     }
 
-    /// Status, head and body of the answer to a GET of `path` beside the load, with further header
-    /// lines, each with its end.
+    /// Sends a GET of `path` beside the load, and returns the status, and the head and the body of
+    /// the answer. `headers` are further header lines, each with its line end.
     ///
     /// # Errors
-    /// The fault, in words.
+    /// The error in words, if the request failed or the service is simulated.
     pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, Captured), String> {
         if self.simulation.is_some() {
             return Err("a simulated service is asked nothing beside its load".to_owned());
@@ -176,7 +177,7 @@ impl LoadOptions {
         Question { headers, ..Question::get(path) }.ask(&self.target, &self.tls)
     }
 
-    /// Rate and connections over the run.
+    /// The rate and the number of connections over the run.
     pub(crate) fn profile(&self) -> Profile {
         match self.stages.is_empty() {
             true => Profile::constant(self.rate_per_second.unwrap_or(0), self.connections),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_sound() {
+    fn the_defaults_are_valid() {
         options().check().unwrap();
     }
 
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_make_no_sense_are_refused_with_the_reason() {
+    fn invalid_options_are_refused_with_the_reason() {
         let stage = |rate_per_second| {
             let duration = Duration::from_millis(1);
             Stage { duration, rate_per_second, ramp: false, connections: None }

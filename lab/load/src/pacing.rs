@@ -1,4 +1,4 @@
-//! The times of a run, and the requests that are due by them.
+//! The pacing of a thread: its schedule, delays and limits, and the requests that are due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,19 +9,19 @@ use crate::recorder::Recorder;
 use crate::schedule::{Plan, Schedule};
 use crate::wrk2_timers::{Pacer, Turn, Wrk2Timers};
 
-/// Requests that are due and not sent whose waits are noted one by one; later ones, which have
-/// waited for less, are counted alone.
+/// The largest number of unsent requests whose waits are recorded one by one. Later ones, which
+/// have waited for less, are only counted.
 const NOTED_APART_MAX: u64 = 1_000_000;
 
-/// Starts, delays and limits of a thread.
+/// The starts, delays and limits of a thread.
 pub(crate) struct Pacing {
     plan: Option<Plan>,
     thread: usize,
     schedule: Option<Schedule>,
-    /// With the pacing of wrk2, in the place of a schedule.
+    /// The timers of wrk2's pacing, instead of a schedule.
     timers: Option<Wrk2Timers>,
     connections: usize,
-    /// Delays that the script has asked for.
+    /// The ends of delays, with their connections: those of the script or of wrk2's timers.
     delays: BinaryHeap<Reverse<(Ticks, usize)>>,
     quota_left: u64,
     pub(crate) start: Ticks,
@@ -29,7 +29,8 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// The pacing of a thread with so many connections; without a plan, the loop is closed.
+    /// The pacing of a thread with this number of connections. Without a plan, the loop is closed;
+    /// `quota` is the number of requests that it may send.
     pub(crate) fn new(
         plan: Option<Plan>,
         thread: usize,
@@ -49,7 +50,7 @@ impl Pacing {
         }
     }
 
-    /// Begins at `start`, for so many ticks if that is known.
+    /// Begins at `start`. `duration_ticks` is the length of a run that is limited by time.
     pub(crate) fn begin(&mut self, clock: Clock, start: Ticks, duration_ticks: Option<u64>) {
         self.start = start;
         if let Some(ticks) = duration_ticks {
@@ -67,19 +68,19 @@ impl Pacing {
         }
     }
 
-    /// Whether starts belong to whichever connection is free, by a schedule.
+    /// True if a schedule sets the starts and the next free connection takes each.
     #[inline]
     pub(crate) fn is_scheduled(&self) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.pacer == Pacer::Exact)
     }
 
-    /// Whether requests start at times that do not depend on answers.
+    /// True if requests start at times that do not depend on answers.
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// With the pacing of wrk2: the next step of a connection that is free. A sleep is a delay.
+    /// With the pacing of wrk2: the next step of a free connection. A sleep is queued as a delay.
     pub(crate) fn turn(&mut self, connection: usize, now: Ticks) -> Option<Turn> {
         let turn = self.timers.as_mut()?.next(connection, now);
         if let Turn::Sleep(end) = turn {
@@ -88,13 +89,13 @@ impl Pacing {
         Some(turn)
     }
 
-    /// The wait from `now` on until the next delay is over at `end`.
+    /// The wait from `now` until the next delay is over, at `end`, in nanoseconds.
     pub(crate) fn wait_ns(&self, clock: Clock, end: Ticks, now: Ticks) -> u64 {
         let exact = || clock.nanoseconds(end.since(now));
         self.timers.as_ref().map_or_else(exact, |timers| timers.wait_ns(end, now))
     }
 
-    /// The next start.
+    /// The next start of the schedule.
     #[inline]
     pub(crate) fn next(&self) -> Option<Ticks> {
         self.schedule.as_ref().map(Schedule::next)
@@ -106,7 +107,7 @@ impl Pacing {
         self.next().filter(|due| *due <= now && *due < self.deadline && self.quota_left > 0)
     }
 
-    /// Goes on to the start after the next.
+    /// Moves the schedule on by one start.
     #[inline]
     pub(crate) fn advance(&mut self) {
         if let Some(schedule) = &mut self.schedule {
@@ -114,13 +115,14 @@ impl Pacing {
         }
     }
 
-    /// Whether the limit allows a further request.
+    /// True if the limit allows another request.
     #[inline]
     pub(crate) fn has_quota(&self) -> bool {
         self.quota_left > 0
     }
 
-    /// Takes as many of `sends` sends, each of so many requests, as the limit allows.
+    /// Takes as many of `sends` sends from the quota as it allows, and returns their number. Each
+    /// send has `requests_per_send` requests.
     #[inline]
     pub(crate) fn take_quota(&mut self, sends: usize, requests_per_send: usize) -> usize {
         let allowed = usize::try_from(self.quota_left).unwrap_or(usize::MAX);
@@ -129,12 +131,13 @@ impl Pacing {
         sends
     }
 
-    /// Notes that a connection waits until a time.
+    /// Delays a connection until a time.
     pub(crate) fn delay(&mut self, until: Ticks, connection: usize) {
         self.delays.push(Reverse((until, connection)));
     }
 
-    /// Takes the connection whose delay is over at `now`; otherwise the end of the next delay.
+    /// Takes a connection whose delay is over at `now`. The error is the end of the next delay, if
+    /// there is one.
     pub(crate) fn take_delayed(&mut self, now: Ticks) -> Result<usize, Option<Ticks>> {
         match self.delays.peek() {
             Some(Reverse((until, index))) if *until <= now => {
@@ -146,7 +149,7 @@ impl Pacing {
         }
     }
 
-    /// Requests that are due by `end` and not sent.
+    /// The number of requests that are due by `end` and not sent.
     pub(crate) fn due_by(&self, end: Ticks) -> u64 {
         let scheduled = self.schedule.as_ref().map(|schedule| schedule.requests_until(end));
         let timed = self.timers.as_ref().map(|timers| timers.due_by(end));
@@ -154,7 +157,7 @@ impl Pacing {
         due.min(self.quota_left)
     }
 
-    /// Notes the waits of requests that are due by `end` and not sent, and returns their number.
+    /// Records the waits of requests that are due by `end` and not sent, and returns their number.
     pub(crate) fn note_unsent(
         &mut self,
         end: Ticks,

@@ -1,9 +1,9 @@
 //! Waits for sockets and for the next send, to the microsecond.
 //!
-//! The usual interfaces to epoll round a wait up to whole milliseconds, ten whole intervals at
-//! 10,000 requests per second. Linux has `epoll_pwait2`, which takes nanoseconds, since version
-//! 5.11; where it is missing or forbidden, a timer that epoll watches does the same with one more
-//! system call for each wait. Events are edge-triggered and registered once per connection, so
+//! The usual interfaces to epoll round a wait up to whole milliseconds, which is ten intervals at
+//! 10,000 requests per second. Since version 5.11, Linux has `epoll_pwait2`, which takes
+//! nanoseconds. If it is missing or forbidden, a timer that epoll watches does the same, with one
+//! more system call for each wait. Events are edge-triggered and registered once per connection, so
 //! that a request costs one wait, one read and one write.
 
 use std::io;
@@ -17,11 +17,11 @@ use pellucid_thread::RunAccount;
 use crate::punctuality::Punctuality;
 use crate::simulation::Simulation;
 
-/// The number of events that one wait can return; more wait for the next one.
+/// The largest number of events that one wait returns; the others come with the next one.
 const MAX_EVENTS: usize = 1_024;
 /// The token of the timer, which no connection can have.
 const TIMER_TOKEN: u64 = u64::MAX;
-/// The events of sockets, each told once.
+/// The events for which sockets are watched, edge-triggered.
 const SOCKET_EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -31,17 +31,18 @@ pub(crate) struct Readiness {
     pub(crate) token: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The other side has ended the connection, or it has failed: no further event will say so.
+    /// True if the other side has ended the connection, or it has failed. No further event will
+    /// report that.
     pub(crate) ended: bool,
 }
 
 #[derive(Debug)]
 enum Timeouts {
-    /// `epoll_pwait2` takes them.
+    /// Waits by `epoll_pwait2`, to the nanosecond.
     Precise,
-    /// A timer takes them.
+    /// Waits by a timer that epoll watches.
     Timer(Timer),
-    /// Virtual time passes, and nobody blocks.
+    /// Waits in virtual time: nothing blocks.
     Simulated(Arc<Simulation>),
 }
 
@@ -50,14 +51,14 @@ pub(crate) struct Poller {
     epoll: OwnedFd,
     timeouts: Timeouts,
     events: Vec<libc::epoll_event>,
-    /// The account of the thread that made it, where the kernel keeps one.
+    /// The kernel's counts of the thread that created the poller, if the kernel has them.
     account: Option<RunAccount>,
 }
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Poller> {
         let mut poller = Poller::with(Timeouts::Precise)?;
-        // By this very call: a wait of no time is made by another one.
+        // Tests `epoll_pwait2` itself: `wait(0)` would use another call.
         match poller.wait_precise(0) {
             Ok(_) => Ok(poller),
             // ENOSYS of an old kernel, EPERM of an old sandbox.
@@ -96,7 +97,7 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, socket.as_raw_fd(), SOCKET_EVENTS, token as u64)
     }
 
-    /// Has the next wait tell again of a socket that was left before all of it was read.
+    /// Makes the next wait report a socket again that was not read to its end.
     pub(crate) fn remind(&self, socket: BorrowedFd<'_>, token: usize) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, socket.as_raw_fd(), SOCKET_EVENTS, token as u64)
     }
@@ -109,8 +110,8 @@ impl Poller {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Waits until something happens, for `timeout_ns` at most, and returns the number of events.
-    /// A timeout of zero only looks.
+    /// Waits for events, for `timeout_ns` at most, and returns their number. A timeout of zero does
+    /// not wait.
     pub(crate) fn wait(&mut self, timeout_ns: u64) -> io::Result<usize> {
         self.events.clear();
         let count = match &self.timeouts {
@@ -164,8 +165,7 @@ impl Poller {
         usize::try_from(count).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The record of the calling thread's wake-ups: nothing yet. A virtual wait ends when it
-    /// should.
+    /// A new record of the calling thread's wake-ups. In virtual time, no wait is late.
     pub(crate) fn punctuality(&self) -> Punctuality {
         match self.timeouts {
             Timeouts::Simulated(_) => Punctuality::of_simulation(),
@@ -173,8 +173,7 @@ impl Poller {
         }
     }
 
-    /// The number of times that the kernel has taken the processor from the calling thread, which
-    /// would have gone on.
+    /// The number of times that the kernel has preempted the calling thread.
     pub(crate) fn taken(&self) -> u64 {
         // SAFETY: all zeros are a value of this structure of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -183,7 +182,8 @@ impl Poller {
         u64::try_from(usage.ru_nivcsw).unwrap_or(0)
     }
 
-    /// The time so far in which the thread that made it waited for a processor.
+    /// The time that the thread that created the poller has waited for a processor so far, in
+    /// nanoseconds.
     pub(crate) fn waited_ns(&self) -> u64 {
         if let Timeouts::Simulated(simulation) = &self.timeouts {
             return simulation.waited_ns();
@@ -192,7 +192,7 @@ impl Poller {
         times.map_or(0, |times| times.waited_ns)
     }
 
-    /// Keeps the thread busy until `time`.
+    /// Busy-waits until `time`.
     pub(crate) fn spin_until(&self, clock: Clock, time: Ticks) {
         if let Timeouts::Simulated(simulation) = &self.timeouts {
             simulation.spin_until(time.0);
@@ -214,7 +214,7 @@ impl Poller {
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 
-    /// The event that the last wait found at `index`; nothing if that was only the timer.
+    /// The event at `index` of the last wait; `None` if it was the timer.
     #[inline]
     pub(crate) fn event(&self, index: usize) -> Option<Readiness> {
         let libc::epoll_event { events, u64: token } = self.events[index];
@@ -228,8 +228,8 @@ impl Poller {
     }
 }
 
-/// Lets the waits of this thread end on time. By default the kernel may let them run over by
-/// 50 µs, to wake up several sleepers at once.
+/// Sets the timer slack of this thread to the minimum. By default, the kernel may prolong waits by
+/// 50 µs, to wake several sleepers at once.
 pub(crate) fn wake_up_on_time() {
     const SLACK_NS: libc::c_ulong = 1;
     // SAFETY: the call takes no pointers; where it is refused, waits are only less precise.

@@ -18,11 +18,11 @@ use crate::recorder::Recorder;
 use crate::stages::Profile;
 use crate::units::nanoseconds;
 
-/// The time for which a connection that was refused, or ended before it carried an answer, stays
-/// closed.
+/// The time for which a connection stays closed if it was refused, or ended before it carried an
+/// answer.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The connections that a thread is to have.
+/// The plan of a thread's connections.
 pub(crate) struct PoolPlan {
     pub(crate) opening: Opening,
     /// The nodes, if each request goes to the owner of its key.
@@ -31,7 +31,7 @@ pub(crate) struct PoolPlan {
     pub(crate) places: Vec<usize>,
     /// The number of connections in use over time.
     pub(crate) profile: Arc<Profile>,
-    /// Otherwise every request opens a connection of its own.
+    /// True if connections carry many requests; otherwise, every request opens its own.
     pub(crate) keep_alive: bool,
 }
 
@@ -41,18 +41,19 @@ pub(crate) struct Pool {
     pub(crate) poller: Poller,
     clock: Clock,
     pub(crate) connections: Vec<Connection>,
-    /// Connections that can take a request, in the order in which they became free, so that all
-    /// are used alike. Some may be gone since.
+    /// Connections that can take a request, in the order in which they became free, so that all are
+    /// used evenly. Some may have been lost since.
     free: VecDeque<usize>,
-    /// Whether connections wait in that order for requests.
+    /// True if connections wait in `free` for requests.
     queues: bool,
-    /// Connections in use now, over all threads.
+    /// The number of connections in use now, over all threads.
     in_use: usize,
     pub(crate) is_running: bool,
 }
 
 impl Pool {
-    /// Connections none of which is open; those of `is_paced` runs wait for requests.
+    /// A pool of connections none of which is open. If `is_paced`, they queue for requests.
+    /// `in_flight_limit` is the room for requests on each.
     pub(crate) fn new(
         plan: PoolPlan,
         clock: Clock,
@@ -78,7 +79,7 @@ impl Pool {
         })
     }
 
-    /// Sockets of each connection: one, unless requests go to their owners.
+    /// The number of sockets of each connection: one or, with `--direct`, one for each node.
     fn width(&self) -> usize {
         self.plan.directions.as_ref().map_or(1, Directions::width)
     }
@@ -88,14 +89,15 @@ impl Pool {
         (0..self.connections.len()).step_by(self.width())
     }
 
-    /// The sockets of the connection that this one belongs to.
+    /// The sockets of the connection to which the socket `index` belongs.
     pub(crate) fn sockets_of(&self, index: usize) -> Range<usize> {
         let width = self.width();
         let first = index / width * width;
         first..first + width
     }
 
-    /// The socket that stands for its connection in the order of free ones.
+    /// The first socket of the connection to which `index` belongs; it represents the connection in
+    /// the queue.
     #[inline]
     pub(crate) fn first_of(&self, index: usize) -> usize {
         match &self.plan.directions {
@@ -104,7 +106,8 @@ impl Pool {
         }
     }
 
-    /// The socket that a request takes: that to its owner, or another one of those that are open.
+    /// The socket for a request: the one to the owner of its key or, if that is not open, another
+    /// open one.
     pub(crate) fn way_of(&mut self, sockets: Range<usize>, request: &[u8]) -> usize {
         let Some(directions) = &mut self.plan.directions else { return sockets.start };
         let owner = sockets.start + directions.owner(request);
@@ -117,18 +120,19 @@ impl Pool {
         taken
     }
 
-    /// Whether a connection is among those that are in use now.
+    /// True if a connection is in use in the current stage.
     pub(crate) fn is_in_use(&self, index: usize) -> bool {
         self.plan.places[index / self.width()] < self.in_use
     }
 
-    /// Takes the number of connections that are in use so long after the start; true if it grew.
+    /// Sets the number of connections in use to that of `elapsed_ns` after the start. Returns true
+    /// if it grew.
     pub(crate) fn use_as_at(&mut self, elapsed_ns: u64) -> bool {
         let in_use = self.plan.profile.connections_at(elapsed_ns as f64);
         std::mem::replace(&mut self.in_use, in_use) < in_use
     }
 
-    /// Whether a connection can take another request.
+    /// True if a connection can take another request.
     #[inline]
     pub(crate) fn has_room(&self, index: usize) -> bool {
         if self.plan.directions.is_none() {
@@ -139,7 +143,7 @@ impl Pool {
             && sockets.iter().all(|socket| socket.in_flight.is_empty() && !socket.has_unwritten())
     }
 
-    /// Whether a request can begin on a connection at `now`.
+    /// True if a request can begin on a connection at `now`.
     #[inline]
     fn can_take(&self, index: usize, now: Ticks) -> bool {
         match self.plan.directions {
@@ -158,7 +162,7 @@ impl Pool {
         }
     }
 
-    /// Queues the connections that can take a request and do not stand in the queue yet.
+    /// Queues the connections that can take a request and are not queued yet.
     pub(crate) fn refill(&mut self, now: Ticks) {
         if !self.queues {
             return;
@@ -173,12 +177,12 @@ impl Pool {
         }
     }
 
-    /// Whether a connection waits for a request.
+    /// True if a connection waits for a request.
     pub(crate) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// The connection that has been free for longest.
+    /// Takes the connection that has been free for the longest time.
     pub(crate) fn take_free(&mut self) -> Option<usize> {
         while let Some(index) = self.free.pop_front() {
             self.connections[index].queued = false;
@@ -190,13 +194,13 @@ impl Pool {
         None
     }
 
-    /// Connections that are in use and not open.
+    /// True if a connection that is in use is not open.
     pub(crate) fn lacks_one(&self) -> bool {
         let is_down = |index: usize| self.connections[index].link != Link::Up;
         (0..self.connections.len()).any(|index| self.is_in_use(index) && is_down(index))
     }
 
-    /// Connections that are being opened.
+    /// The number of connections that are being opened.
     pub(crate) fn count_connecting(&self) -> usize {
         let connecting = |connection: &&Connection| match connection.link {
             Link::Connecting { .. } | Link::Securing { .. } => true,
@@ -220,7 +224,7 @@ impl Pool {
         }
     }
 
-    /// Goes on with opening a connection; true if it can carry requests now.
+    /// Goes on with opening a connection. Returns true if it can carry requests now.
     pub(crate) fn finish_opening(&mut self, index: usize, recorder: &mut Recorder) -> bool {
         match self.secure(index) {
             Ok(true) => self.begin_use(index, recorder),
@@ -230,7 +234,7 @@ impl Pool {
         self.connections[index].link == Link::Up
     }
 
-    /// Goes on with agreeing on TLS; true if that is done, or there is none.
+    /// Goes on with the TLS handshake. Returns true if it is done, or if there is no TLS.
     fn secure(&mut self, index: usize) -> io::Result<bool> {
         let connection = &mut self.connections[index];
         let Some(stream) = &mut connection.stream else { return Ok(false) };
@@ -247,7 +251,7 @@ impl Pool {
         agreed(session, self.plan.opening.http2_streams.is_some()).map(|()| true)
     }
 
-    /// Lets a connection carry requests from now on.
+    /// Makes a connection ready to carry requests, and starts HTTP/2 on it if it is used.
     fn begin_use(&mut self, index: usize, recorder: &mut Recorder) {
         let now = self.clock.now();
         let connection = &mut self.connections[index];
@@ -270,7 +274,8 @@ impl Pool {
         }
     }
 
-    /// Counts the reason for which a socket is given up, and replaces it, at once if it was of use.
+    /// Gives up a socket and counts the reason. A socket that has carried an answer is replaced at
+    /// once, any other after [`RETRY_DELAY`].
     pub(crate) fn lose(&mut self, index: usize, loss: Loss, recorder: &mut Recorder) {
         let useful = self.connections[index].proven && !matches!(loss, Loss::Connect(_));
         recorder.lost(loss);
@@ -294,7 +299,7 @@ impl Pool {
         }
     }
 
-    /// Writes the bytes that wait on a connection of HTTP/1.1, as far as its socket takes them.
+    /// Writes the pending bytes of an HTTP/1.1 connection, as far as its socket takes them.
     pub(crate) fn flush(&mut self, index: usize, recorder: &mut Recorder) {
         match self.connections[index].flush() {
             Ok(()) => self.note_written(index),

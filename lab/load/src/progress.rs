@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// The news for the caller of a run while it lasts.
+/// A progress report for the caller of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The target is reachable and the script has begun; the first request goes out next.
     Ready,
-    /// About once a second.
+    /// The run is in progress; reported about once a second.
     Running {
-        /// Since the first request.
+        /// The time since the start.
         elapsed: Duration,
         /// Answers so far.
         requests: u64,

@@ -1,59 +1,58 @@
-//! The stretch before a send in which a thread does not sleep.
+//! The time before each send in which a thread stays awake, so that it sends on time.
 //!
-//! A thread that sleeps until a request is due is woken late: by a few microseconds on an idle
+//! A thread that sleeps until a request is due wakes up late: by a few microseconds on an idle
 //! core, by hundreds on a virtual machine whose host has to fetch the processor back first. So it
-//! stays awake for as long before each send as its own wake-ups were late, which it learns as it
-//! goes. That takes the core from whoever shares it, and such a one shows: the kernel then takes
-//! the core from a thread that would rather go on. Where that happens often, the thread goes back
-//! to the shortest stretch.
+//! stays awake before each send for twice as long as its own wake-ups were late, which it learns as
+//! it goes. That takes the core from other threads on the same core. Their presence is visible: the
+//! kernel then preempts this thread. If that happens often, the thread goes back to the shortest
+//! time awake.
 
-/// The shortest stretch: twice as long as a wake-up was late on an idle core (4 µs in the median,
-/// 6 µs at p99).
+/// The shortest time awake: twice the lateness of a wake-up on an idle core (4 µs in the median, 6
+/// µs at p99).
 const SHORTEST_NS: u64 = 8_000;
-/// The longest stretch. What is later than this is no matter of waking up.
+/// The longest time awake. A greater lateness has other causes than waking up.
 const LONGEST_NS: u64 = 250_000;
-/// The time awake before each send, by how late wake-ups were.
+/// The time awake before each send, as a multiple of the lateness of wake-ups.
 const ROOM: f64 = 2.0;
-/// The share of wake-ups that may be later than what is reckoned with.
+/// The share of wake-ups that may be later than the estimate.
 const LATER_SHARE: f64 = 0.01;
-/// By which share of itself the reckoned lateness moves with a wake-up that was later.
+/// The share by which a wake-up that is later than the estimate raises it, about.
 const STEP: f64 = 0.05;
-/// The rest of the reckoned lateness after a tick: a thread that never sleeps any more has to
-/// try again.
+/// The factor by which the estimate decays in each tick: a thread that no longer sleeps must try
+/// again.
 const REMAINS: f64 = 0.95;
-/// The number of times in a tick that the core may be taken from the thread before it counts as
-/// shared.
+/// The number of preemptions in a tick above which the core counts as shared.
 const TAKEN_AT_MOST: u64 = 20;
-/// For how many ticks a core counts as shared, once it was.
+/// The number of ticks for which a core then counts as shared.
 const SHARED_TICKS: u32 = 50;
 
 /// A thread's record of its own wake-ups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Punctuality {
-    /// The value that the 99th percentile of the lateness of wake-ups is taken to be, in
-    /// nanoseconds; none where time is virtual, and a wait ends when it should.
+    /// The estimate of the 99th percentile of the lateness of wake-ups, in nanoseconds; `None` in
+    /// virtual time, where no wait is late.
     late_ns: Option<f64>,
-    /// For so many more ticks, the core counts as shared.
+    /// The number of ticks for which the core still counts as shared.
     shared_ticks: u32,
-    /// The number of times that the core had been taken from the thread at the last tick.
+    /// The number of preemptions until the last tick.
     taken: u64,
-    /// Time in which the thread was awake only in order to be on time, in nanoseconds.
+    /// The time that the thread was awake only to send on time, in nanoseconds.
     awake_ns: u64,
 }
 
 impl Punctuality {
-    /// Of a thread from which the core was taken `taken` times so far.
+    /// A new record for a thread that was preempted `taken` times so far.
     pub(crate) fn new(taken: u64) -> Self {
         let late_ns = Some(SHORTEST_NS as f64 / ROOM);
         Self { late_ns, shared_ticks: 0, taken, awake_ns: 0 }
     }
 
-    /// Of a thread in virtual time.
+    /// A record for a thread in virtual time.
     pub(crate) fn of_simulation() -> Self {
         Self { late_ns: None, shared_ticks: 0, taken: 0, awake_ns: 0 }
     }
 
-    /// The stretch before a send in which the thread looks for events without sleeping, in
+    /// The time before a send in which the thread polls for events without sleeping, in
     /// nanoseconds.
     pub(crate) fn awake_before_ns(&self) -> u64 {
         match self.late_ns {
@@ -63,7 +62,8 @@ impl Punctuality {
         }
     }
 
-    /// Notes a wait of `waited_ns` that was to be of `wait_ns`, and in which nothing happened.
+    /// Records a wait without events that was meant to last for `wait_ns` and lasted for
+    /// `waited_ns`.
     pub(crate) fn note(&mut self, wait_ns: u64, waited_ns: u64) {
         if wait_ns == 0 {
             self.awake_ns += waited_ns;
@@ -76,7 +76,8 @@ impl Punctuality {
         *late_ns = (*late_ns * (1.0 + STEP * step)).clamp(limits.0, limits.1);
     }
 
-    /// Looks, once in a tick, at how often the core was taken from the thread so far.
+    /// Updates the record once in a tick. `taken` is the number of preemptions of the thread so
+    /// far.
     pub(crate) fn tick(&mut self, taken: u64) {
         let by_others = taken.saturating_sub(std::mem::replace(&mut self.taken, taken));
         self.shared_ticks = self.shared_ticks.saturating_sub(1);
@@ -88,7 +89,8 @@ impl Punctuality {
         }
     }
 
-    /// Time in which the thread was awake only in order to be on time, in nanoseconds: no work.
+    /// The time that the thread was awake only to send on time, in nanoseconds; it does not count
+    /// as work.
     pub(crate) fn awake_ns(&self) -> u64 {
         self.awake_ns
     }
@@ -98,7 +100,7 @@ impl Punctuality {
 mod tests {
     use super::{LONGEST_NS, Punctuality, SHARED_TICKS, SHORTEST_NS, TAKEN_AT_MOST};
 
-    /// The lesson of wake-ups that come by turns so late.
+    /// The record after many wake-ups that are late by these times in turn.
     fn after(late_ns: &[u64]) -> Punctuality {
         let mut punctuality = Punctuality::new(0);
         for late_ns in late_ns.iter().cycle().take(20_000) {
@@ -114,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_woken_late_stays_awake_for_longer_than_it_was_late() {
+    fn a_thread_that_is_woken_late_stays_awake_for_longer_than_it_was_late() {
         let awake_before_ns = after(&[10_000, 60_000]).awake_before_ns();
         assert!((60_000..LONGEST_NS).contains(&awake_before_ns), "{awake_before_ns}");
         assert_eq!(after(&[10_000_000]).awake_before_ns(), LONGEST_NS);
     }
 
     #[test]
-    fn one_that_never_sleeps_any_more_tries_again() {
+    fn a_thread_that_no_longer_sleeps_tries_again() {
         let mut punctuality = after(&[10_000_000]);
         for _ in 0..100 {
             punctuality.tick(0);
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_time_awake_without_an_event_is_no_work() {
+    fn time_awake_without_an_event_does_not_count_as_work() {
         let mut punctuality = Punctuality::new(0);
         punctuality.note(0, 700);
         punctuality.note(50_000, 53_000);

@@ -39,7 +39,7 @@ impl RateNotes {
         self.last_requests = requests;
     }
 
-    /// Takes in the samples of another thread.
+    /// Merges the samples of another thread.
     pub(crate) fn merge(&mut self, other: &RateNotes) {
         add(&mut self.samples, &other.samples);
     }

@@ -1,4 +1,5 @@
-//! The notes of one thread on its requests while they run: no allocation, no lock, no division.
+//! The recorder of one thread: counts and times its requests while they run, without allocations,
+//! locks or divisions.
 
 use pellucid_clock::{Clock, Ticks};
 
@@ -17,27 +18,28 @@ use crate::traces::TraceNotes;
 use crate::watch::Watch;
 use pellucid_client::http::ServerTiming;
 
-/// The scope of a thread's notes.
+/// The settings of a thread's recorder.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// True if requests can start later than intended, so that there are two times to each.
+    /// True if requests can be sent later than intended, so that response time and service time
+    /// differ.
     pub(crate) apart: bool,
-    /// True if of requests that go out at once the last one alone is measured.
+    /// True if a batch is one measurement, by its last answer.
     pub(crate) measures_batches: bool,
-    /// The length of the run as far as it is known.
+    /// The expected length of the run; 0 if it is not known.
     pub(crate) expected_ns: u64,
-    /// The names of the operations that are kept apart.
+    /// The names of the operations that are recorded separately.
     pub(crate) operations: Vec<String>,
-    /// Statuses from 400 on that are no errors.
+    /// Statuses from 400 on that are not errors.
     pub(crate) accepted_statuses: Vec<u16>,
 }
 
-/// The notes of one thread.
+/// The recorder of one thread.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     clock: Clock,
     start: Ticks,
-    /// Requests meant to start before this are not recorded in histograms.
+    /// Requests with an intended start before this are not recorded in histograms.
     record_from: Ticks,
     scope: Scope,
     pub(crate) times: Times,
@@ -50,7 +52,8 @@ pub(crate) struct Recorder {
     pub(crate) silence: SilenceNotes,
     pub(crate) throughput: ThroughputNotes,
     pub(crate) requests: u64,
-    /// Requests whose connection broke.
+    /// Requests that ended without an answer: their connection broke, they were given up long after
+    /// the timeout, or an HTTP/2 server reset or refused them.
     pub(crate) failed: u64,
     pub(crate) bytes: u64,
     pub(crate) status_classes: [u64; 10],
@@ -86,13 +89,13 @@ impl Recorder {
         }
     }
 
-    /// True if of requests that went out at once the last one alone is measured.
+    /// True if a batch is one measurement, by its last answer.
     #[inline]
     pub(crate) fn measures_batches(&self) -> bool {
         self.scope.measures_batches
     }
 
-    /// Sets the zero of all times.
+    /// Sets the start of the run and the length of the warm-up.
     pub(crate) fn begin(&mut self, start: Ticks, warm_up_ns: u64) {
         self.start = start;
         self.record_from = Ticks(start.0.saturating_add(self.clock.ticks(warm_up_ns)));
@@ -102,7 +105,7 @@ impl Recorder {
         self.interval_end = Ticks(start.0 + self.clock.ticks(self.timeline.end_ns()));
     }
 
-    /// Notes a whole answer.
+    /// Records a complete answer.
     #[inline]
     pub(crate) fn answered(
         &mut self,
@@ -146,8 +149,8 @@ impl Recorder {
         }
     }
 
-    /// Notes that a request, which was meant to start at a time, goes to a connection that has been
-    /// free since another.
+    /// Records the wait for a connection and the generator's own delay of a request that begins at
+    /// `now`. `free_since` is the time since which its connection is free.
     #[inline]
     pub(crate) fn begun(&mut self, intended: Ticks, free_since: Ticks, now: Ticks) {
         if intended >= self.record_from {
@@ -158,8 +161,8 @@ impl Recorder {
         }
     }
 
-    /// Notes how long it took to open a connection, from the first time to the last, and of that,
-    /// from the second on, to agree on TLS.
+    /// Records the time to open a connection, from `began` to `secure`, and with `tls` the time of
+    /// the handshake, from `open` to `secure`.
     pub(crate) fn connected(&mut self, [began, open, secure]: [Ticks; 3], tls: bool) {
         if secure >= self.record_from {
             self.times.connect.saturating_record(self.clock.nanoseconds(secure.since(began)));
@@ -169,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// Notes the way of a watched request, and returns whether the server told of it.
+    /// Records the trace of a watched request. Returns true if the server reported its time.
     #[cold]
     pub(crate) fn watched(
         &mut self,
@@ -191,7 +194,7 @@ impl Recorder {
         self.interval_end = Ticks(self.start.0 + self.clock.ticks(self.timeline.end_ns()));
     }
 
-    /// Notes how many requests are due and not sent.
+    /// Sets the number of requests that are due and not sent.
     pub(crate) fn set_backlog(&mut self, now: Ticks, backlog: u64) {
         if now >= self.interval_end {
             self.next_interval(now);
@@ -199,15 +202,15 @@ impl Recorder {
         self.timeline.set_backlog(backlog);
     }
 
-    /// Notes a request that has no answer at the end.
+    /// Records the wait of a request that has no answer at the end.
     pub(crate) fn unanswered(&mut self, intended: Ticks, end: Ticks) {
         if intended >= self.record_from {
             self.times.unanswered.saturating_record(self.clock.nanoseconds(end.since(intended)));
         }
     }
 
-    /// Ends the notes. `waiting_since` is when the oldest request that is not answered began to
-    /// wait.
+    /// Ends the recording. `waiting_since` is the time since which the thread waits for an answer,
+    /// if it waits for one.
     pub(crate) fn finish(&mut self, end: Ticks, waiting_since: Option<Ticks>) {
         if end >= self.interval_end {
             self.next_interval(end);
@@ -217,7 +220,7 @@ impl Recorder {
         self.silence.end(&self.clock, end, waiting_since);
     }
 
-    /// Notes how late a request was sent.
+    /// Records how late a request was sent.
     #[inline]
     pub(crate) fn sent(&mut self, intended: Ticks, sent: Ticks) {
         if intended >= self.record_from {
@@ -249,14 +252,14 @@ impl Recorder {
         self.explain(|| text);
     }
 
-    /// Keeps the first error in words.
+    /// Keeps the text of the first error.
     pub(crate) fn explain(&mut self, text: impl FnOnce() -> String) {
         if self.first_error.is_none() {
             self.first_error = Some(text());
         }
     }
 
-    /// Takes in the notes of another thread.
+    /// Merges the recorder of another thread.
     pub(crate) fn merge(&mut self, other: Recorder) {
         self.times.merge(&other.times);
         self.traces.merge(other.traces);

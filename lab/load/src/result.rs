@@ -22,12 +22,12 @@ use crate::wrk2_timers::Pacer;
 /// The work of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadResult {
-    /// Answers that it received.
+    /// The number of answers that the thread received.
     pub requests: u64,
-    /// Their mean response time.
+    /// The mean response time of these answers.
     pub mean_response_time_ns: f64,
-    /// Processor time that the thread worked, of the whole run: without what it took with a rate
-    /// to look for events without sleeping shortly before a send.
+    /// The processor time of the thread over the whole run, without the time in which it only
+    /// stayed awake to send on time.
     pub cpu_time: Duration,
 }
 
@@ -36,9 +36,10 @@ pub struct ThreadResult {
 pub struct OperationResult {
     /// Its name.
     pub name: String,
-    /// Answered requests.
+    /// Answered requests, without those of the warm-up.
     pub requests: u64,
-    /// Of them: answers with a status of 400 or above, or that a check refused.
+    /// The number of these answers that failed: with a status of 400 or above that is not accepted,
+    /// or by a check.
     pub errors: u64,
     /// From the intended start to the whole answer.
     pub response_time: Histogram<u64>,
@@ -47,7 +48,7 @@ pub struct OperationResult {
 }
 
 impl OperationResult {
-    /// The figures of an operation of which nothing has happened yet.
+    /// The figures of an operation before the first request.
     pub(crate) fn new(name: &str) -> OperationResult {
         OperationResult {
             name: name.to_owned(),
@@ -58,7 +59,7 @@ impl OperationResult {
         }
     }
 
-    /// Takes in the figures of another thread on the same operation.
+    /// Merges the figures of another thread on the same operation.
     pub(crate) fn merge(&mut self, other: &OperationResult) {
         self.requests += other.requests;
         self.errors += other.errors;
@@ -72,36 +73,36 @@ impl OperationResult {
 pub struct OfferedLoad {
     /// The URL that was loaded.
     pub url: String,
-    /// Threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Connections.
+    /// The number of connections.
     pub connections: usize,
     /// True if connections carried more than one request.
     pub keep_alive: bool,
     /// The protocol: `HTTP/1.1` or `HTTP/2`.
     pub protocol: &'static str,
-    /// The rate that was asked for, if it was the same all the time.
+    /// The rate that was asked for, if it was constant.
     pub rate_per_second: Option<u64>,
-    /// True if starts were intended at times that do not depend on answers.
+    /// True if requests had intended starts that do not depend on answers.
     pub paced: bool,
-    /// With a rate: the mean of what was asked for over the run.
+    /// With a rate: the mean of the requested rate over the run.
     pub offered_per_second: Option<f64>,
     /// The spread of the starts.
     pub arrivals: Arrivals,
-    /// The instrument that decided when they were sent.
+    /// The method that timed the sends.
     pub pacer: Pacer,
 }
 
 /// A run over time.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// Answers in every second of the run.
+    /// The number of answers in every second of the run.
     pub throughput_per_second: Vec<u64>,
     /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
     pub request_rates: Histogram<u64>,
     /// The run over time.
     pub timeline: Vec<Interval>,
-    /// The longest time without any answer while one was waited for.
+    /// The longest time in which no answer came although one was awaited.
     pub silence: Silence,
     /// Single requests over time, a bounded number.
     pub samples: Vec<Sample>,
@@ -114,22 +115,22 @@ pub struct LoadResult {
     pub load: OfferedLoad,
     /// The time at which the first request was meant to start.
     pub started: WallTime,
-    /// From then to the end.
+    /// The time from the start to the end.
     pub duration: Duration,
     /// Answered requests.
     pub requests: u64,
-    /// Requests that were due or under way and had no answer when the run ended, or whose
-    /// connection broke. They are not in the response time, so a high count means that the worst is
-    /// missing there; see [`Times::unanswered`].
+    /// Requests without an answer: due or in flight when the run ended, or lost with their
+    /// connection. The response time does not include them, so a high count means that its worst
+    /// values are missing; see [`Times::unanswered`].
     pub unanswered: u64,
     /// Bytes received.
     pub bytes: u64,
     /// The errors.
     pub errors: ErrorCounts,
-    /// Times at which a request of HTTP/2 was sent again, because the server had left it out when
-    /// it ended a connection (`GOAWAY`) or refused a stream. Its times go on from its first send.
+    /// The number of retries of HTTP/2 requests that the server refused, when it ended a connection
+    /// (`GOAWAY`) or refused a stream. The times of such a request count from its first send.
     pub sent_again: u64,
-    /// The nodes that got the requests, if each went to the owner of its key.
+    /// The requests by node, if each went to the owner of its key.
     pub direct: Option<DirectResult>,
     /// The first error in words, as a hint where to look.
     pub first_error: Option<String>,
@@ -139,7 +140,7 @@ pub struct LoadResult {
     pub times: Times,
     /// The run over time.
     pub course: Course,
-    /// The ways of some requests, step by step, with what the server told of its part.
+    /// The traces of some requests, step by step, with the server's part.
     pub traces: Traces,
     /// The waits of threads for a processor in the slowest requests.
     pub processor_waits: ProcessorWaits,
@@ -147,16 +148,17 @@ pub struct LoadResult {
     pub operations: Vec<OperationResult>,
     /// The work of each thread.
     pub per_thread: Vec<ThreadResult>,
-    /// True if the run ended before its limit: by the caller, a script, or a lack of any progress.
+    /// True if the run ended before its limit: by the caller, by a script, by an error, or because
+    /// nothing was answered any more.
     pub stopped_early: bool,
-    /// The error that ended it before its limit, such as one of a script.
+    /// The error that ended the run before its limit, such as one of a script.
     pub failure: Option<LoadError>,
     pub(crate) script: Option<FinishedScript>,
 }
 
 impl LoadResult {
-    /// The response time with the waits of those that had no answer at the end: no quantile of it
-    /// is above the one that waiting for them would have given.
+    /// The response time including the waits of requests without an answer at the end. Every
+    /// quantile is a lower bound of what it would have been if the run had waited for them.
     #[must_use]
     pub fn response_time_at_least(&self) -> Histogram<u64> {
         let mut all = self.times.response.clone();
@@ -176,15 +178,16 @@ impl LoadResult {
         self.bytes as f64 / self.duration.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The result of a run that went on to its end, or until it was told to stop.
+    /// The result of a run that no error ended.
     ///
     /// # Errors
-    /// [`LoadResult::failure`], for those who have no use for half a run.
+    /// [`LoadResult::failure`], if an error ended the run.
     pub fn whole(mut self) -> Result<LoadResult, LoadError> {
         self.failure.take().map_or(Ok(self), Err)
     }
 
-    /// Calls the script's `done`, if there is one. It prints, so call it after the table is out.
+    /// Calls the script's `done`, if there is one. It prints, so call it after the table was
+    /// printed.
     ///
     /// # Errors
     /// [`LoadError::Script`] if it raises an error.

@@ -1,4 +1,4 @@
-//! A whole run: prepare it, divide it among threads, put together what they bring back.
+//! A whole run: prepares it, divides it among threads, and merges their results.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::watch::Watcher;
 use crate::worker::{Limits, Work};
 use pellucid_client::http::{Address, HttpError, TlsSetup, cure};
 
-/// The address that a simulated service is said to be reached at (RFC 5737: an address of nobody).
+/// The address that is reported for a simulated service (RFC 5737: reserved for documentation).
 const SIMULATED_ADDRESS: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80));
 
 /// Runs a load.
 ///
 /// # Errors
-/// When the options make no sense, the target cannot be reached at the start, the script raises an
-/// error before the first request, or the system refuses what every run needs. Errors of single
-/// requests are counted, and one that ends the run later is [`LoadResult::failure`], beside what
-/// was measured until then.
+/// If the options are invalid, the target or (with `direct`) a node cannot be reached at the start,
+/// the script raises an error before the first request, or the system refuses what every run needs.
+/// Errors of single requests are counted. An error that ends the run later is in
+/// [`LoadResult::failure`], beside what was measured until then.
 pub fn run(
     options: &LoadOptions,
     progress: &mut dyn FnMut(Progress),
@@ -59,7 +59,8 @@ pub fn run(
     Ok(put_together(options, nodes.as_ref(), measured, script))
 }
 
-/// Finds the address that is loaded, and makes sure that it speaks what it has to.
+/// Finds the address of the target, and checks that it can be reached and, over TLS, that it speaks
+/// the protocol of the run.
 fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
     let target = &options.target;
     let (http2_streams, simulation) = (options.http2_streams, options.simulation.clone());
@@ -86,7 +87,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
     Ok(Opening { address, tls, http2_streams, capture: false, simulation })
 }
 
-/// True if the caller's own headers already say what watched requests would.
+/// True if the caller's headers contain one that watched requests would get.
 fn has_own_trace(options: &LoadOptions) -> bool {
     let ours = ["traceparent", "prefer"];
     options.headers.iter().any(|header| ours.iter().any(|n| header.name.eq_ignore_ascii_case(n)))

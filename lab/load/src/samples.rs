@@ -1,13 +1,13 @@
-//! A bounded picture of a run, for the jitter plot: single requests over time.
+//! A bounded sample of single requests over time, for the jitter plot.
 //!
-//! A histogram forgets when something happened. Here the run is divided into bins of equal length,
-//! and every bin keeps its slowest request and a few others, picked evenly. The memory is bounded
-//! however long the run: when bins run out, neighbours are merged and the bins become twice as
-//! long.
+//! A histogram does not show when something happened. Here the run is divided into bins of equal
+//! length, and every bin keeps its slowest request and a few others, picked evenly. The memory is
+//! bounded however long the run is: when bins run out, neighbours are merged, and the bins become
+//! twice as long.
 
-/// Bins over the run; a run of known length uses nearly all of them.
+/// The largest number of bins of a run; a run of known length uses nearly all of them.
 pub const MAX_BINS: usize = 1_000;
-/// Requests that a bin keeps beside its slowest one.
+/// The number of requests that a bin keeps besides its slowest one.
 pub const SAMPLES_PER_BIN: usize = 8;
 
 /// One request.
@@ -15,20 +15,20 @@ pub const SAMPLES_PER_BIN: usize = 8;
 pub struct Sample {
     /// The time at which its answer arrived, since the start of the run.
     pub time_offset_ns: u64,
-    /// From the intended start to the answer.
+    /// The time from the intended start to the answer.
     pub response_time_ns: u64,
-    /// From the actual send to the answer.
+    /// The time from the actual send to the answer.
     pub service_time_ns: u64,
 }
 
-/// The kept requests of one stretch of time.
+/// The sample of one bin.
 #[derive(Clone, Debug, Default)]
 struct Bin {
     slowest: Sample,
     kept: Vec<Sample>,
-    /// Requests that went by.
+    /// The number of requests in the bin.
     seen: u64,
-    /// Every so many requests one is kept; always a power of two.
+    /// One request in this many is kept; always a power of two.
     stride: u64,
 }
 
@@ -60,7 +60,7 @@ impl Bin {
         self.kept.push(sample);
     }
 
-    /// Takes in the bin that follows in time, or the same bin of another thread.
+    /// Merges the next bin in time, or the same bin of another thread.
     fn merge(&mut self, other: &Bin) {
         if other.slowest.response_time_ns >= self.slowest.response_time_ns {
             self.slowest = other.slowest;
@@ -94,7 +94,7 @@ fn keep_every_other(samples: &mut Vec<Sample>) {
     });
 }
 
-/// The picture of one thread, and, merged, of the run.
+/// The sample of one thread or, after merging, of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Samples {
     bins: Vec<Bin>,
@@ -148,7 +148,7 @@ impl Samples {
         self.last_end_ns = self.bins.len() as u64 * self.bin_ns;
     }
 
-    /// Takes in the picture of another thread of the same run.
+    /// Merges the sample of another thread of the same run.
     pub(crate) fn merge(&mut self, mut other: Samples) {
         while self.bin_ns < other.bin_ns {
             self.double();
@@ -165,7 +165,7 @@ impl Samples {
         self.last_end_ns = self.bins.len() as u64 * self.bin_ns;
     }
 
-    /// All that is kept, in the order of time.
+    /// All kept requests, in the order of time.
     pub(crate) fn into_sorted(self) -> Vec<Sample> {
         let mut all = Vec::new();
         for bin in self.bins.into_iter().filter(|bin| bin.seen > 0) {

@@ -1,12 +1,13 @@
-//! The time at which requests are meant to start.
+//! The schedule of the intended starts of requests.
 //!
-//! All threads of a run share one sequence of starts. With constant arrivals, thread t of T has
-//! every T-th of them, so that they come one by one instead of in volleys; with Poisson arrivals,
-//! every thread has a process of its own, and together they are one. A start belongs to no
-//! connection: whichever is free takes it, and if none is, the wait is part of the response time.
+//! All threads of a run share one sequence of starts. With constant arrivals, thread t of T takes
+//! every T-th start, so that requests go out one by one instead of in volleys. With Poisson
+//! arrivals, every thread has its own process, and together they are one. A start belongs to no
+//! connection: the next free connection takes it, and if none is free, the wait is part of the
+//! response time.
 //!
-//! A constant rate is kept as ticks with 32 binary digits after the point: adding an interval a
-//! billion times stays exact to less than a tick.
+//! A constant rate is kept in ticks with 32 binary digits after the point: after a billion
+//! intervals, the sum is still exact to less than a tick.
 
 use std::sync::Arc;
 
@@ -24,10 +25,10 @@ const SEED: u64 = 0x5EED;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// At equal distances, as wrk2 does.
+    /// Starts are at equal distances, as in wrk2.
     #[default]
     Constant,
-    /// At random and independent of each other, as those of many users are.
+    /// Starts are random and independent of each other, as those of many users are.
     Poisson,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) constant_rate: Option<u64>,
     pub(crate) arrivals: Arrivals,
     pub(crate) pacer: Pacer,
-    /// Requests that go out at once.
+    /// The number of requests in a batch.
     pub(crate) requests_per_send: usize,
     pub(crate) threads: usize,
 }
@@ -58,7 +59,7 @@ pub(crate) struct Schedule {
 enum Hand {
     /// Ticks with 32 binary digits after the point.
     Even { at: u128, step: u128 },
-    /// The place of the next start in the sequence of all requests.
+    /// The index of the next start in the sequence of all requests.
     Profile { place: f64, random: Option<SeededRandom> },
 }
 
@@ -69,7 +70,7 @@ impl Schedule {
         let hand = match (plan.constant_rate, plan.arrivals) {
             (Some(rate), Arrivals::Constant) => {
                 let ticks = (u128::from(clock.ticks_per_second()) << 32) * per_send;
-                // Rounded up, so that a run does not get one more than its length allows.
+                // Rounded up, so that a run does not get one request more than its length allows.
                 let step = ticks.div_ceil(u128::from(rate.max(1)));
                 let at = (u128::from(start.0) << 32) + step * thread as u128;
                 Hand::Even { at, step: step * plan.threads as u128 }
@@ -95,7 +96,7 @@ impl Schedule {
         self.next
     }
 
-    /// Goes on to the start after it.
+    /// Moves on to the next start.
     #[inline]
     pub(crate) fn advance(&mut self) {
         match &mut self.hand {
@@ -114,7 +115,7 @@ impl Schedule {
             Hand::Even { at, .. } => Ticks((at >> 32) as u64),
             Hand::Profile { place, .. } => {
                 let time_ns = self.plan.profile.time_of_ns(*place);
-                // A start that never comes is the last tick that there is.
+                // A start that never comes is at the last tick.
                 if time_ns >= u64::MAX as f64 {
                     Ticks(u64::MAX)
                 } else {
@@ -124,8 +125,8 @@ impl Schedule {
         };
     }
 
-    /// The number of requests that are meant to start from the next one on and before `end`; of a
-    /// Poisson process, how many are expected to.
+    /// The number of requests with an intended start from the next one on and before `end`; for a
+    /// Poisson process, the expected number.
     pub(crate) fn requests_until(&self, end: Ticks) -> u64 {
         if self.next >= end {
             return 0;
@@ -138,7 +139,7 @@ impl Schedule {
             Hand::Profile { place, .. } => {
                 let elapsed_ns = self.clock.nanoseconds(end.since(self.start));
                 let left = self.plan.profile.count_at(elapsed_ns as f64) - place;
-                // The next one is due: it counts whatever the rounding of a fraction says.
+                // The next start is due: it counts, whatever the rounding of a fraction gives.
                 (left / stride(&self.plan) - 1e-6).ceil().max(1.0) as u64
             }
         };
@@ -146,7 +147,7 @@ impl Schedule {
     }
 }
 
-/// Places in the sequence between two sends of one thread.
+/// The distance in the sequence between two sends of one thread.
 fn stride(plan: &Plan) -> f64 {
     (plan.threads * plan.requests_per_send) as f64
 }

@@ -1,14 +1,14 @@
 //! Scripts of wrk and wrk2, in an embedded LuaJIT.
 //!
-//! The script file runs once in a state of its own for `setup` and `done`, and once in the state of
+//! The script file runs once in its own Lua state for `setup` and `done`, and once in the state of
 //! every thread for `init`, `request`, `response` and `delay`, as in wrk. The states of the threads
-//! go to their threads for the run and come back afterwards, so that `done` can ask for what they
-//! have counted.
+//! go to their threads for the run and come back afterwards, so that `done` can read what they have
+//! counted.
 //!
-//! What differs from wrk on purpose: an error ends the run with its file and line, instead of being
-//! printed and passed over; a `request` that returns nothing ends its thread, instead of leaving a
-//! connection without a request; and where a rate is given `delay` is not asked, as in wrk2,
-//! because the rate says when to send. As in wrk, `math.random` begins with the same seed in every
+//! Deliberate differences from wrk: an error ends the run with its file and line, instead of being
+//! printed and ignored; a `request` that returns nothing ends its thread, instead of leaving a
+//! connection without a request; and with a rate `delay` is not called, as in wrk2, because the
+//! rate sets the times of the sends. As in wrk, `math.random` begins with the same seed in every
 //! thread.
 
 mod address;
@@ -35,7 +35,7 @@ use pellucid_client::http::{Address, Captured};
 use state::FileOf;
 use thread::ThreadSlot;
 
-/// The state for `setup` and `done`, with the places to which the states of the threads return.
+/// The Lua state for `setup` and `done`, with the slots to which the states of the threads return.
 #[derive(Debug)]
 pub(crate) struct Script {
     lua: Lua,
@@ -43,14 +43,14 @@ pub(crate) struct Script {
 }
 
 impl Drop for Script {
-    /// Ends the states of the threads before the state that has handles to them: otherwise they
+    /// Drops the states of the threads before the state that has handles to them: otherwise they
     /// would end within its garbage collection.
     fn drop(&mut self) {
         self.slots.iter().for_each(|slot| drop(slot.take()));
     }
 }
 
-/// The state of one thread.
+/// The Lua state of one thread.
 #[derive(Debug)]
 pub(crate) struct ThreadScript {
     lua: Lua,
@@ -67,7 +67,7 @@ pub(crate) struct ThreadScript {
 #[derive(Debug)]
 pub(crate) struct FinishedScript(Script);
 
-/// The figures that `done` is told.
+/// The figures that `done` receives.
 pub(crate) struct Summary<'a> {
     pub(crate) duration: Duration,
     pub(crate) requests: u64,
@@ -114,7 +114,7 @@ impl Script {
         Ok(Some((main, threads)))
     }
 
-    /// Takes the states of the threads back.
+    /// Takes back the states of the threads, for `done`.
     pub(crate) fn finish(self, threads: Vec<ThreadScript>) -> FinishedScript {
         for (slot, thread) in self.slots.iter().zip(threads) {
             slot.put_back(thread.lua);
@@ -161,7 +161,7 @@ impl ThreadScript {
         })
     }
 
-    /// Makes a request to see how many there are in what the script returns at once.
+    /// Makes one request, and counts how many the script returns at once.
     fn count_requests(&mut self) -> Result<usize, LoadError> {
         let mut bytes = Vec::new();
         self.request(&mut bytes)?;
@@ -170,17 +170,17 @@ impl ThreadScript {
         })
     }
 
-    /// True if `request` must be asked for every request.
+    /// True if the script has a `request` function, which makes every request.
     pub(crate) fn makes_requests(&self) -> bool {
         self.makes_requests
     }
 
-    /// True if `response` wants to see every answer.
+    /// True if the script has a `response` function, which takes every answer.
     pub(crate) fn wants_responses(&self) -> bool {
         self.wants_responses
     }
 
-    /// True if `delay` must be asked before every request.
+    /// True if the script has a `delay` function, which is called before every request.
     pub(crate) fn has_delay(&self) -> bool {
         self.has_delay
     }
@@ -190,13 +190,13 @@ impl ThreadScript {
         &self.address
     }
 
-    /// Requests in what `request` returns.
+    /// The number of requests that `request` returns at once.
     pub(crate) fn requests_per_send(&self) -> usize {
         self.requests_per_send
     }
 
-    /// Appends what `request` returns to `out`. If it returns nothing, that is an error after which
-    /// [`ThreadScript::has_ended`].
+    /// Appends the result of `request` to `out`. If it returns nothing, that is an error, and
+    /// [`ThreadScript::has_ended`] is then true.
     #[inline]
     pub(crate) fn request(&mut self, out: &mut Vec<u8>) -> Result<(), LoadError> {
         if self.calls.request(out).map_err(LoadError::Script)? {
@@ -206,7 +206,7 @@ impl ThreadScript {
         Err(LoadError::Script("request() must return a string, it returned nil".to_owned()))
     }
 
-    /// True if `request` has returned nothing, by which scripts say that they have no more.
+    /// True if `request` has returned nothing, which means that the script has no more requests.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -217,7 +217,7 @@ impl ThreadScript {
         self.calls.response(status, answer).map_err(LoadError::Script)
     }
 
-    /// Asks `delay` for the milliseconds to wait.
+    /// Calls `delay` for the number of milliseconds to wait.
     #[inline]
     pub(crate) fn delay_ms(&mut self) -> Result<f64, LoadError> {
         self.calls.delay_ms().map_err(LoadError::Script)
@@ -253,7 +253,7 @@ impl FinishedScript {
     }
 }
 
-/// Scripts print through the C library, whose buffer is not the one that Rust prints through.
+/// Flushes the output of scripts: they print through the C library, which has its own buffer.
 fn flush_output() {
     // SAFETY: a null stream means all of them.
     unsafe { libc::fflush(std::ptr::null_mut()) };
@@ -267,7 +267,7 @@ fn script_error(error: mlua::Error) -> LoadError {
     })
 }
 
-/// The message without the stack, of which the first entry says nothing new.
+/// The message without the stack trace, whose first entry adds nothing.
 fn first_lines(text: &str) -> &str {
     text.split("\nstack traceback:").next().unwrap_or(text)
 }

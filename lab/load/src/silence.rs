@@ -1,20 +1,20 @@
-//! Silence of a server that is waited for.
+//! Silences of a server: times in which no answer came although one was awaited.
 
 use pellucid_clock::{Clock, Ticks};
 
-/// The longest time in which no answer came though one was waited for.
+/// The longest silence of a run, by thread: no answer came to a thread that awaited one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// The time at which it ended, since the start of the run.
+    /// The end of the silence, since the start of the run.
     pub end_ns: u64,
-    /// Its length.
+    /// The length of the silence.
     pub length_ns: u64,
-    /// The length of the one in which the run ended; 0 if nothing was waited for then.
+    /// The length of the silence in which the run ended; 0 if nothing was awaited then.
     pub at_end_ns: u64,
 }
 
 impl Silence {
-    /// The longer one of two threads, and the longer one at the end.
+    /// The longer silence of two threads, and the longer one at the end.
     fn longer(self, other: Silence) -> Silence {
         let longest = if other.length_ns > self.length_ns { other } else { self };
         Silence { at_end_ns: self.at_end_ns.max(other.at_end_ns), ..longest }
@@ -26,7 +26,7 @@ impl Silence {
 pub(crate) struct SilenceNotes {
     start: Ticks,
     last_answer: Ticks,
-    /// In ticks of the clock until the end.
+    /// The longest silence; in ticks of the clock until [`SilenceNotes::end`].
     longest: Silence,
 }
 
@@ -36,7 +36,8 @@ impl SilenceNotes {
         self.last_answer = start;
     }
 
-    /// Ends a time in which an answer was waited for, since then or since the last one.
+    /// Ends the current silence: it began at `waiting_since` or at the last answer, whichever is
+    /// later.
     #[inline]
     pub(crate) fn heard(&mut self, now: Ticks, waiting_since: Ticks) {
         let waited = now.since(self.last_answer.max(waiting_since));
@@ -46,8 +47,8 @@ impl SilenceNotes {
         self.last_answer = now;
     }
 
-    /// Ends the notes: what was counted in ticks becomes nanoseconds. `waiting_since` is when the
-    /// oldest request that is not answered began to wait.
+    /// Ends the recording and converts ticks to nanoseconds. `waiting_since` is the time since
+    /// which the thread waits for an answer, if it waits for one.
     pub(crate) fn end(&mut self, clock: &Clock, end: Ticks, waiting_since: Option<Ticks>) {
         let mut at_end = 0;
         if let Some(since) = waiting_since {
@@ -62,7 +63,7 @@ impl SilenceNotes {
         };
     }
 
-    /// Takes in the notes of another thread; both have ended.
+    /// Merges the notes of another thread; both have ended.
     pub(crate) fn merge(&mut self, other: &SilenceNotes) {
         self.longest = self.longest.longer(other.longest);
     }

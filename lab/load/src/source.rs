@@ -1,15 +1,15 @@
-//! Requests that the caller makes in Rust.
+//! Sources of requests that the caller writes in Rust.
 
 use pellucid_client::http::Captured;
 
-/// The part of a run that a thread has; with it a source can make its own part of a fixed sequence.
+/// The share of a thread in a run, by which a source can make its part of a fixed sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadShare {
-    /// The thread, from zero.
+    /// The number of the thread, from zero.
     pub thread: usize,
     /// The number of threads.
     pub threads: usize,
-    /// The first request of this thread in the sequence of a run that is limited by
+    /// The index of the thread's first request in the sequence of a run that is limited by
     /// [`crate::Limit::Requests`]; zero otherwise.
     pub first_request: u64,
     /// The number of requests that this thread sends in such a run.
@@ -34,13 +34,14 @@ pub trait RequestSource: Send {
     /// Appends the bytes of the next request, exactly one, to `out`.
     fn next(&mut self, out: &mut Vec<u8>);
 
-    /// The one of [`RequestSources::operations`] that the request that was made last belongs to.
+    /// The index in [`RequestSources::operations`] of the operation of the request that was made
+    /// last.
     fn operation(&self) -> usize {
         0
     }
 
-    /// Judges the answer to a request of `operation`; asked only if [`RequestSources::checks`].
-    /// `answer` is what was kept of it, if [`RequestSources::wants_answers`].
+    /// Checks the answer to a request of `operation`; called only if [`RequestSources::checks`].
+    /// `answer` is the whole answer, if [`RequestSources::wants_answers`].
     fn check(&mut self, operation: usize, status: u16, answer: Option<&Captured>) -> Acceptance {
         let _ = (operation, status, answer);
         Acceptance::ByStatus
@@ -52,9 +53,9 @@ pub trait RequestSource: Send {
 pub enum Acceptance {
     /// A status of 400 or above is an error.
     ByStatus,
-    /// It is as it should be, whatever its status.
+    /// The answer is right, whatever its status.
     Passed,
-    /// It is not what was asked for.
+    /// The answer is wrong.
     Failed,
 }
 
@@ -63,18 +64,18 @@ pub trait RequestSources: Send + Sync {
     /// The source of one thread.
     fn source(&self, share: ThreadShare) -> Box<dyn RequestSource>;
 
-    /// The names of the operations that the requests belong to; figures are kept apart for each if
-    /// there are several.
+    /// The names of the operations of the requests. If there are several, figures are recorded for
+    /// each.
     fn operations(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// True if answers have to be checked.
+    /// True if answers are checked.
     fn checks(&self) -> bool {
         false
     }
 
-    /// True if head and body of the answers have to be kept for the checks.
+    /// True if the checks need the head and the body of the answers.
     fn wants_answers(&self) -> bool {
         false
     }

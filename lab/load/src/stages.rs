@@ -1,4 +1,5 @@
-//! The rate and the connections over a run: stages, each with an end that it holds or ramps to.
+//! The rate and the number of connections over a run: stages, each of which holds its values or
+//! ramps to them.
 
 use std::time::Duration;
 
@@ -6,38 +7,39 @@ use serde::Deserialize;
 
 use crate::units::deserialize_duration;
 
-/// A stretch of a run.
+/// A stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Its length.
+    /// The length of the stage.
     #[serde(deserialize_with = "deserialize_duration")]
     pub duration: Duration,
-    /// Requests per second over all connections; with none, it is a closed loop.
+    /// Requests per second over all connections; `None` is a closed loop.
     #[serde(rename = "rate")]
     pub rate_per_second: Option<u64>,
-    /// True if rate and connections rise or fall evenly from those of the stage before, instead of
-    /// being held from its beginning. Before the first stage both are 0.
+    /// True if rate and connections change evenly from those of the previous stage; otherwise, they
+    /// are constant from the begin of the stage. Before the first stage, both are 0.
     #[serde(default)]
     pub ramp: bool,
-    /// Connections in use, at most those of the run; with none, all of them.
+    /// The number of connections in use, at most that of the run; `None` is all of them.
     pub connections: Option<usize>,
 }
 
-/// A stage as the schedule needs it.
+/// A stage in the form that the schedule needs.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     begin_ns: f64,
     length_ns: f64,
     rate_from: f64,
     rate_to: f64,
-    /// Requests that are meant to start before it.
+    /// The number of requests with an intended start before it.
     count_before: f64,
     connections_from: f64,
     connections_to: f64,
 }
 
-/// The rate over a whole run, and, integrated, how many requests are meant to start by a time.
+/// The rate over a whole run and, as its integral, the number of requests with an intended start by
+/// a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     segments: Vec<Segment>,
@@ -46,7 +48,7 @@ pub(crate) struct Profile {
 const NS_PER_SECOND: f64 = 1e9;
 
 impl Profile {
-    /// The profile of stages, of which there is at least one.
+    /// The profile of stages; there must be at least one.
     pub(crate) fn new(stages: &[Stage], connections: usize) -> Profile {
         let mut segments = Vec::with_capacity(stages.len());
         let (mut begin_ns, mut count_before) = (0.0, 0.0);
@@ -80,8 +82,8 @@ impl Profile {
         Profile::new(&[stage], connections)
     }
 
-    /// The time at which `count` requests are meant to have started, in nanoseconds since the start
-    /// of the run; infinity if that many never are.
+    /// The time by which `count` requests have their intended start, in nanoseconds since the start
+    /// of the run; infinity if that many never do.
     pub(crate) fn time_of_ns(&self, count: f64) -> f64 {
         let index = self.segments.partition_point(|segment| segment.count_before <= count);
         let Some(segment) = index.checked_sub(1).map(|index| &self.segments[index]) else {
@@ -90,7 +92,7 @@ impl Profile {
         segment.begin_ns + segment.time_of_ns(count - segment.count_before)
     }
 
-    /// The number of requests that are meant to have started by a time.
+    /// The number of requests with an intended start by a time.
     pub(crate) fn count_at(&self, time_ns: f64) -> f64 {
         let segment = self.segment_at(time_ns);
         let within_ns = (time_ns - segment.begin_ns).clamp(0.0, segment.length_ns);
@@ -116,7 +118,7 @@ impl Profile {
 }
 
 impl Segment {
-    /// Requests per second gained in a nanosecond.
+    /// The change of the rate in a nanosecond, in requests per second.
     fn slope(&self) -> f64 {
         (self.rate_to - self.rate_from) / self.length_ns
     }
@@ -130,7 +132,7 @@ impl Segment {
         let wanted = count.max(0.0) * NS_PER_SECOND;
         let root = (self.rate_from.powi(2) + 2.0 * self.slope() * wanted).max(0.0).sqrt();
         let time_ns = 2.0 * wanted / (self.rate_from + root);
-        // At the end of a ramp down to nothing, and in a stage without requests, none follows.
+        // No request follows at the end of a ramp down to zero, or in a stage with rate zero.
         if time_ns.is_nan() {
             if self.rate_to > 0.0 { 0.0 } else { f64::INFINITY }
         } else {
@@ -156,7 +158,7 @@ mod tests {
         let profile = Profile::new(&stages, 4);
         assert!((profile.count_at(10e9) - 500.0).abs() < 1e-6);
         assert!((profile.count_at(20e9) - 1_500.0).abs() < 1e-6);
-        // By half of the ramp's time, a quarter of its requests.
+        // By half of the ramp's time, a quarter of its requests have started.
         assert!((profile.time_of_ns(125.0) - 5e9).abs() < 1.0);
         assert!((profile.time_of_ns(501.0) - 10.01e9).abs() < 1.0);
     }
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_without_requests_is_waited_out() {
+    fn a_stage_without_requests_delays_the_next_one() {
         let stages =
             [stage(1, 10, false, None), stage(5, 0, false, None), stage(1, 10, false, None)];
         let profile = Profile::new(&stages, 1);

@@ -1,5 +1,5 @@
-//! A socket with or without TLS, which the event loop reads and writes without waiting. Without, it
-//! goes past the C library, whose calls arm and disarm thread cancellation each time.
+//! A socket with or without TLS, which the event loop reads and writes without blocking. Without
+//! TLS, it bypasses the C library, whose calls arm and disarm thread cancellation each time.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -10,13 +10,13 @@ use rustls::ClientConnection;
 /// The socket that a connection reads from and writes to.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// The bytes of the protocol as they are.
+    /// A socket without TLS.
     Plain(TcpStream),
-    /// Within TLS.
+    /// A socket with a TLS session.
     Tls(Box<TlsStream>),
 }
 
-/// A socket and the session on it.
+/// A socket and its TLS session.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
     socket: TcpStream,
@@ -35,13 +35,13 @@ impl Stream {
         }
     }
 
-    /// True if a read that did not fill its buffer has left nothing in the socket.
+    /// True without TLS: a read that did not fill its buffer has then emptied the socket.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Stream::Plain(_))
     }
 
-    /// True if something that was taken over stands in the session and not in the socket.
+    /// True if the TLS session holds bytes that are not yet written to the socket.
     #[inline]
     pub(crate) fn holds_unwritten(&self) -> bool {
         match self {
@@ -69,7 +69,8 @@ impl Stream {
         }
     }
 
-    /// Writes the first of several pieces, as many as the socket takes at once.
+    /// Writes the first of several pieces, as many as the socket takes at once, and returns the
+    /// number of bytes.
     #[inline]
     pub(crate) fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
@@ -81,7 +82,7 @@ impl Stream {
         }
     }
 
-    /// Writes what the session holds, as far as the socket takes it.
+    /// Writes the bytes that the TLS session holds, as far as the socket takes them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(_) => Ok(()),
@@ -89,7 +90,7 @@ impl Stream {
         }
     }
 
-    /// Goes on with the handshake; the session, if it has come to its end.
+    /// Goes on with the TLS handshake. Returns the session once the handshake is complete.
     pub(crate) fn shake_hands(&mut self) -> io::Result<Option<&ClientConnection>> {
         let Stream::Tls(stream) = self else { return Ok(None) };
         while stream.session.is_handshaking() {
@@ -114,8 +115,8 @@ impl TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.session.reader().read(buffer) {
-                // An end without a farewell is an end: whether the answer was whole, the protocol
-                // above tells.
+                // An end without `close_notify` is an end: the protocol above knows whether the
+                // answer was complete.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return outcome,
@@ -124,17 +125,18 @@ impl TlsStream {
         }
     }
 
-    /// Takes records from the socket into the session.
+    /// Reads TLS records from the socket into the session.
     fn fetch(&mut self) -> io::Result<usize> {
         let count = self.session.read_tls(&mut self.socket)?;
         let outcome = self.session.process_new_packets();
-        // Even a refusal may have something to tell the other side.
+        // Even after an error, the session may have an alert to send.
         self.flush()?;
         outcome.map_err(io::Error::other)?;
         Ok(count)
     }
 
-    /// Has the session take over some bytes, of which there is at least one.
+    /// Passes bytes to the session by `take`, at least one, and writes as far as the socket takes
+    /// them.
     fn taken(
         &mut self,
         take: impl FnOnce(&mut ClientConnection) -> io::Result<usize>,

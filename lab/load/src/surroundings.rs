@@ -1,5 +1,5 @@
 //! The machine around a run: the waits of the server's threads, if it runs here, and the share of
-//! the processors that goes to others.
+//! the processors that other processes have.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,11 +10,12 @@ use pellucid_thread::{RunAccount, RunTimes};
 
 use crate::waits::Waits;
 
-/// Threads of a server that are looked at.
+/// The largest number of a server's threads that are observed.
 const THREADS_MAX: usize = 256;
-/// The threads of Pellucid's server that answer requests; of another server, all are taken to.
+/// The prefix of the names of the threads of a Pellucid server that answer requests. For another
+/// server, all threads are taken to answer.
 const EVENT_LOOP: &str = "pellucid-loop";
-/// The threads of a generator, which may be in the server's process.
+/// The prefix of the names of the generator's threads, which may be in the server's process.
 const GENERATOR: &str = "load-";
 
 /// The machine around a run.
@@ -25,25 +26,25 @@ pub(crate) struct Surroundings {
     processors: Option<Use>,
 }
 
-/// A server on this machine, from outside.
+/// A server on this machine, as observed from outside.
 struct Server {
     process: PathBuf,
     threads: Vec<(RunAccount, RunTimes)>,
     waits: Waits,
 }
 
-/// The use of all processors so far, in the kernel's ticks.
+/// The use of all processors so far, in ticks of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Use {
     all: u64,
-    /// By processes: without interrupts, and without what another machine of this host took.
+    /// The ticks of processes, without interrupts and without what the host took.
     processes: u64,
-    /// Of these: the generator's and the server's.
+    /// The ticks of the generator and the server, which are among these.
     own: u64,
 }
 
 impl Surroundings {
-    /// Those of a run against the server at `address`.
+    /// The surroundings of a run against the server at `address`.
     pub(crate) fn of(address: &Address) -> Surroundings {
         let process = match address {
             Address::Tcp(address) if !is_local(address.ip()) => None,
@@ -55,12 +56,12 @@ impl Surroundings {
         Surroundings { server, processors: None }
     }
 
-    /// True if there is something to be looked at while the run goes on.
+    /// True if there is a server to observe while the run lasts.
     pub(crate) fn has_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// Begins with the run.
+    /// Begins the observation at the start of the run.
     pub(crate) fn begin(&mut self) {
         self.processors = self.used();
         if let Some(server) = &mut self.server {
@@ -69,14 +70,14 @@ impl Surroundings {
         }
     }
 
-    /// Looks at the server's threads.
+    /// Reads the waits of the server's threads. `elapsed_ns` is the time since the start.
     pub(crate) fn look(&mut self, elapsed_ns: u64) {
         if let Some(server) = &mut self.server {
             server.look(elapsed_ns);
         }
     }
 
-    /// The share of all processors that went to others.
+    /// The share of all processors that other processes had since the start.
     pub(crate) fn others_share(&self) -> Option<f64> {
         let (before, after) = (self.processors?, self.used()?);
         let since = |of: fn(&Use) -> u64| of(&after).saturating_sub(of(&before)) as f64;
@@ -100,8 +101,8 @@ impl Surroundings {
 }
 
 impl Server {
-    /// Notes the waits since the last look: the mean of all threads by how much each wanted to
-    /// run, as one with more requests wants to more.
+    /// Records the waits since the last reading: the mean of all threads, weighted by the time that
+    /// each wanted to run, because a thread with more requests wants to run for longer.
     fn look(&mut self, now_ns: u64) {
         let (mut wanted_ns, mut weighed) = (0.0, 0.0);
         for (account, before) in &mut self.threads {
@@ -116,12 +117,12 @@ impl Server {
     }
 }
 
-/// True if the address is one of this machine's.
+/// True if the address belongs to this machine.
 fn is_local(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The folder of the process that listens at `address`, where it may be known.
+/// The folder in `/proc` of the process that listens at `address`, if it can be found.
 fn listener(address: &Address) -> Option<PathBuf> {
     let paths = match address {
         Address::Tcp(_) => &["/proc/net/tcp", "/proc/net/tcp6"][..],
@@ -147,7 +148,7 @@ fn listener(address: &Address) -> Option<PathBuf> {
     processes.filter(is_process).find(holds)
 }
 
-/// The inodes of sockets that listen at `address`, by one of the kernel's tables.
+/// The inodes of sockets that listen at `address`, from one of the kernel's tables.
 fn listening(table: &str, address: SocketAddr) -> Vec<&str> {
     const LISTENS: &str = "0A";
     let mut inodes = Vec::new();
@@ -163,8 +164,8 @@ fn listening(table: &str, address: SocketAddr) -> Vec<&str> {
     inodes
 }
 
-/// The inodes of sockets that listen at the file `path`, by the kernel's table of Unix sockets.
-/// There it stands as its server wrote it.
+/// The inodes of sockets that listen at the file `path`, from the kernel's table of Unix sockets.
+/// The table has the path as the server gave it.
 fn listening_at_file<'table>(table: &'table str, path: &Path) -> Vec<&'table str> {
     const LISTENS: u32 = 0x1_0000;
     let mut inodes = Vec::new();
@@ -179,8 +180,8 @@ fn listening_at_file<'table>(table: &'table str, path: &Path) -> Vec<&'table str
     inodes
 }
 
-/// An address as the kernel's tables have it: words of 32 bits in the order of the processors that
-/// are supported.
+/// An address in the form of the kernel's tables: words of 32 bits in the byte order of the
+/// supported processors.
 fn hexadecimal(address: IpAddr) -> String {
     let bytes = match address {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -208,7 +209,7 @@ fn answering(process: &Path) -> Vec<(RunAccount, RunTimes)> {
     accounts.filter_map(|account| account.times().map(|times| (account, times))).collect()
 }
 
-/// Ticks of all processors, and those that processes had.
+/// The ticks of all processors, and those of processes.
 fn machine_ticks(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line.split_whitespace().map_while(|text| text.parse().ok()).collect();
@@ -217,7 +218,7 @@ fn machine_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((ticks.iter().take(8).sum(), user + nice + system))
 }
 
-/// Ticks that a process has used.
+/// The ticks that a process has used.
 fn process_ticks(process: &Path) -> u64 {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     // The name may hold spaces; what follows its closing parenthesis does not.
@@ -242,12 +243,12 @@ mod tests {
         around.begin();
         let share = around.others_share().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
-        // An address that is documentation's, and nobody's.
+        // An address that is reserved for documentation, so nobody has it.
         assert!(!Surroundings::of(&"192.0.2.1:80".parse().unwrap()).has_server());
     }
 
     #[test]
-    fn a_server_at_a_file_is_found_by_it() {
+    fn a_server_at_a_unix_socket_is_found_by_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let address: Address = format!("unix:{}", path.display()).parse().unwrap();
@@ -279,9 +280,9 @@ mod tests {
         assert_eq!(machine_ticks(stat), Some((486, 60)));
     }
 
-    /// The counts of threads are files, so that any can be told.
+    /// The counts of threads are read from files, so that the test can write any.
     #[test]
-    fn the_waits_of_a_server_are_the_mean_of_its_threads_by_how_much_they_want_to_run() {
+    fn the_waits_of_a_server_are_weighted_by_the_time_that_its_threads_want_to_run() {
         let folder = tempfile::tempdir().unwrap();
         let tell = |thread: usize, ran_ms: u64, waited_ms: u64| {
             let line = format!("{} {} 1\n", ran_ms * 1_000_000, waited_ms * 1_000_000);
@@ -296,7 +297,8 @@ mod tests {
         }
         server.look(0);
         server.waits = Waits::default();
-        // One waits for all the time that it would run, one for a quarter, and one sleeps.
+        // One thread waits for all of the time that it wants to run, one for a quarter, and one
+        // sleeps.
         tell(0, 100, 1_040);
         tell(1, 130, 1_010);
         server.look(40_000_000);

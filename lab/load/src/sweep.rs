@@ -1,29 +1,32 @@
-//! The number of connections that a client should keep: the same load with several of them, and
-//! what follows.
+//! The number of connections that a client should keep: the same load is run with several numbers
+//! of them and compared.
 //!
-//! With too few, requests wait for a connection while the server is idle, which no server's figures
-//! show. With too many, the server turns from one to the other and its queue grows instead.
+//! With too few connections, requests wait for one while the server is idle, which no server's
+//! figures show. With too many, the server turns from one to the other, and its queue grows
+//! instead.
 
 use crate::result::LoadResult;
 use crate::verdict::{Figures, Verdict, judge};
 
-/// The rule that the study of connection pools came to: twice as many connections as the server has
-/// cores, and at least so many.
+/// The smallest pool by the rule of the study of connection pools: twice as many connections as the
+/// server has cores, and at least this many.
 const RULE_LEAST: usize = 32;
 
-/// A number of connections is enough if this share of the best throughput is reached,
+/// The share of the best throughput that a sufficient number of connections reaches.
 const THROUGHPUT_SHARE: f64 = 0.95;
-/// and, with a rate, if its 99th percentile is at most so many times the best one.
+/// The largest multiple of the best 99th percentile that a sufficient number of connections has,
+/// with a rate.
 const LATENCY_TIMES: f64 = 1.1;
 
 /// The figures of a run with a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SweepPoint {
-    /// Connections of the run.
+    /// The number of connections of the run.
     pub connections: usize,
     /// Answers per second.
     pub answered_per_second: f64,
-    /// 99th percentile of the response time, at the least: with what had no answer at the end.
+    /// 99th percentile of the response time, including the waits of requests without an answer at
+    /// the end.
     pub response_p99_ns: u64,
     /// 99th percentile of the wait for a connection; 0 in a closed loop.
     pub connection_wait_p99_ns: u64,
@@ -33,8 +36,8 @@ pub struct SweepPoint {
     pub response_mean_ns: f64,
     /// 99th percentile of the service time.
     pub service_p99_ns: u64,
-    /// The worth of the run. One that is about errors tells how fast a service refuses,
-    /// and is no choice.
+    /// The verdict on the run. A run about errors shows how fast a service refuses, and is never
+    /// recommended.
     pub verdict: Verdict,
 }
 
@@ -61,8 +64,8 @@ impl SweepPoint {
     }
 }
 
-/// The points that are enough, of those that are not about errors: with nearly the best throughput
-/// and, with a rate (`paced`), nearly the best 99th percentile of those.
+/// The points with a sufficient number of connections, without runs about errors: with nearly the
+/// best throughput and, with a rate (`paced`), nearly the best 99th percentile among those.
 fn enough(points: &[SweepPoint], paced: bool) -> impl Iterator<Item = &SweepPoint> {
     let counts = |point: &&SweepPoint| point.verdict != Verdict::Errors;
     let rates = points.iter().filter(counts).map(|point| point.answered_per_second);
@@ -75,21 +78,21 @@ fn enough(points: &[SweepPoint], paced: bool) -> impl Iterator<Item = &SweepPoin
     points.iter().filter(able).filter(move |p| !paced || p.response_p99_ns as f64 <= longest)
 }
 
-/// The number of connections that is enough: the smallest that reaches nearly the best throughput
-/// and, with a rate (`paced`), nearly the best 99th percentile. None without points that count.
+/// The recommended number of connections: the smallest one with nearly the best throughput and,
+/// with a rate (`paced`), nearly the best 99th percentile. `None` without points that count.
 #[must_use]
 pub fn recommended(points: &[SweepPoint], paced: bool) -> Option<usize> {
     enough(points, paced).map(|point| point.connections).min()
 }
 
-/// The number of connections that the rule gives for a server with so many cores.
+/// The number of connections by the rule, for a server with `server_cores` cores.
 #[must_use]
 pub fn rule_of_thumb(server_cores: usize) -> usize {
     server_cores.saturating_mul(2).max(RULE_LEAST)
 }
 
-/// True if a pool of the rule's size is enough, as [`recommended`] has it; none if that number was
-/// not tried.
+/// True if a pool of the rule's size is sufficient by the measure of [`recommended`]; `None` if
+/// that number was not tried.
 #[must_use]
 pub fn rule_holds(points: &[SweepPoint], rule: usize, paced: bool) -> Option<bool> {
     let is_rule = |point: &SweepPoint| point.connections == rule;
@@ -128,9 +131,9 @@ mod tests {
         }
     }
 
-    /// A service that refuses is quicker than one that works.
+    /// A service that refuses is faster than one that works.
     #[test]
-    fn what_is_about_errors_is_not_recommended() {
+    fn runs_about_errors_are_not_recommended() {
         let refused = SweepPoint { verdict: Verdict::Errors, ..point(3, 90_000.0, 100) };
         let points = [point(1, 4_000.0, 900_000), refused, point(10, 10_000.0, 800)];
         assert_eq!(recommended(&points, true), Some(10));

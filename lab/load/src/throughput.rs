@@ -2,11 +2,11 @@
 
 use pellucid_clock::{Clock, Ticks};
 
-/// Seconds for which the throughput is kept apart; later ones are added to the last.
+/// The largest number of seconds that are counted separately; later answers are added to the last.
 const MAX_SECONDS: usize = 7 * 86_400;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The answers of a thread in every second.
+/// The number of answers of a thread in every second.
 #[derive(Debug)]
 pub(crate) struct ThroughputNotes {
     per_second: Vec<u64>,
@@ -15,7 +15,7 @@ pub(crate) struct ThroughputNotes {
 }
 
 impl ThroughputNotes {
-    /// Notes on a run of `expected_ns`; it may last longer.
+    /// Counts for a run of about `expected_ns`; the run may last longer.
     pub(crate) fn new(clock: &Clock, expected_ns: u64) -> ThroughputNotes {
         let expected_seconds = usize::try_from(expected_ns / NS_PER_SECOND).unwrap_or(MAX_SECONDS);
         ThroughputNotes {
@@ -30,7 +30,7 @@ impl ThroughputNotes {
         self.second_end = Ticks(start.0 + self.second_ticks);
     }
 
-    /// Notes an answer.
+    /// Counts an answer.
     #[inline]
     pub(crate) fn answered(&mut self, now: Ticks) {
         while now >= self.second_end {
@@ -56,7 +56,7 @@ impl ThroughputNotes {
         }
     }
 
-    /// Takes in the answers of another thread.
+    /// Merges the counts of another thread.
     pub(crate) fn merge(&mut self, other: ThroughputNotes) {
         let seconds = self.per_second.len().max(other.per_second.len());
         self.per_second.resize(seconds, 0);

@@ -1,43 +1,43 @@
-//! A run over time: stretches of equal length, each with its answers, errors, backlog, and a small
+//! A run over time: intervals of equal length, each with its answers, errors, backlog, and a small
 //! histogram of response times.
 //!
-//! One histogram for a whole run forgets when something happened, and a full one for every stretch
-//! would not stay in the processor's caches. The small ones tell values apart to 1.6 %, fill ten
-//! kilobytes while they are written to, and shrink to what occurred when their stretch is over. The
-//! number of stretches is bounded: when they run out, neighbours are merged and all become twice
-//! as long.
+//! One histogram for a whole run does not show when something happened, and a full histogram for
+//! every interval would not stay in the processor's caches. The small histograms distinguish values
+//! to 1.6 %, take ten kilobytes while they are written to, and shrink to the values that occurred
+//! when their interval is over. The number of intervals is bounded: when they run out, neighbours
+//! are merged, and all become twice as long.
 
 use hdrhistogram::Histogram;
 
 use crate::histograms::time_histogram;
 
-/// Stretches that a run has at most.
+/// The largest number of intervals of a run.
 pub const MAX_INTERVALS: usize = 480;
-/// The length of a stretch, unless the run is so long that they would run out.
+/// The length of an interval; it is doubled for a run that would have too many of them.
 const SHORTEST_INTERVAL_NS: u64 = 100_000_000;
-/// Buckets for each doubling of a value.
+/// The binary logarithm of the number of buckets for each doubling of a value.
 const BUCKETS_PER_DOUBLING_LOG2: u32 = 6;
-/// Values from this power of two on, 19 hours, count as it.
+/// The binary logarithm of the largest value, which is 19 hours; larger values are counted as it.
 const LARGEST_LOG2: u32 = 46;
 const BUCKETS: usize =
     ((LARGEST_LOG2 - BUCKETS_PER_DOUBLING_LOG2 + 1) as usize) << BUCKETS_PER_DOUBLING_LOG2;
 
-/// A stretch of a run.
+/// An interval of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// The time at which it begins, since the start of the run.
+    /// The begin of the interval, since the start of the run.
     pub begin_ns: u64,
-    /// Its length.
+    /// The length of the interval.
     pub length_ns: u64,
     /// Requests that were answered within it.
     pub answered: u64,
     /// Errors of all kinds within it.
     pub errors: u64,
-    /// Requests that were due and not sent when it ended, because every connection was busy or the
-    /// generator had not got to them.
+    /// The backlog at the end of the interval: requests that were due and not sent, because every
+    /// connection was busy or the generator was behind.
     pub backlog: u64,
-    /// Response times that were recorded within it, each in nanoseconds (the middle of a bucket,
-    /// within 0.8 %), with their counts.
+    /// The response times of the interval in nanoseconds (the middle of a bucket, within 0.8 %),
+    /// with their counts.
     pub response_times: Vec<(u64, u64)>,
 }
 
@@ -69,18 +69,18 @@ fn middle_of(bucket: usize) -> u64 {
     (base << shift) + (1_u64 << shift) / 2
 }
 
-/// A stretch that is over.
+/// An interval that is over.
 #[derive(Clone, Debug, Default)]
 struct Row {
     answered: u64,
     errors: u64,
     backlog: u64,
-    /// Buckets that are not empty, in their order.
+    /// The buckets that are not empty, ascending, with their counts.
     counts: Vec<(u32, u64)>,
 }
 
 impl Row {
-    /// Takes in the row that follows in time, or, with `beside`, the same row of another thread.
+    /// Merges the next row in time or, with `beside`, the same row of another thread.
     fn merge(&mut self, other: &Row, beside: bool) {
         self.answered += other.answered;
         self.errors += other.errors;
@@ -104,12 +104,12 @@ impl Row {
     }
 }
 
-/// The stretches of one thread, and, merged, of the run.
+/// The intervals of one thread or, after merging, of the run.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     rows: Vec<Row>,
     interval_ns: u64,
-    /// The stretch that is written to, after the `rows`.
+    /// Answers in the current interval, which follows the `rows`.
     answered: u64,
     errors_before: u64,
     backlog: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Stretches for a run of `expected_ns`; it may last longer.
+    /// A timeline for a run of about `expected_ns`; the run may last longer.
     pub(crate) fn new(expected_ns: u64) -> Timeline {
         let mut interval_ns = SHORTEST_INTERVAL_NS;
         while expected_ns / interval_ns >= MAX_INTERVALS as u64 {
@@ -135,30 +135,30 @@ impl Timeline {
         }
     }
 
-    /// The time at which the stretch that is written to is over.
+    /// The end of the current interval, in nanoseconds since the start of the run.
     #[inline]
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns
     }
 
-    /// Notes an answer in the stretch that is written to.
+    /// Counts an answer in the current interval.
     #[inline]
     pub(crate) fn answered(&mut self) {
         self.answered += 1;
     }
 
-    /// Notes a response time in the stretch that is written to.
+    /// Records a response time in the current interval.
     #[inline]
     pub(crate) fn record(&mut self, response_time_ns: u64) {
         self.live[bucket_of(response_time_ns)] += 1;
     }
 
-    /// Notes how many requests are due and not sent.
+    /// Sets the number of requests that are due and not sent.
     pub(crate) fn set_backlog(&mut self, backlog: u64) {
         self.backlog = backlog;
     }
 
-    /// Closes stretches until `time_ns` lies in the one that is written to; `errors` counts all
+    /// Closes intervals until `time_ns` lies in the current one. `errors` is the number of all
     /// errors of the run so far.
     #[cold]
     pub(crate) fn go_on_to(&mut self, time_ns: u64, errors: u64) {
@@ -198,12 +198,12 @@ impl Timeline {
         self.interval_ns *= 2;
     }
 
-    /// Closes the last stretch.
+    /// Closes the last interval.
     pub(crate) fn finish(&mut self, errors: u64) {
         self.close(errors);
     }
 
-    /// Takes in the stretches of another thread of the same run; both are finished.
+    /// Merges the intervals of another thread of the same run; both are finished.
     pub(crate) fn merge(&mut self, mut other: Timeline) {
         while self.interval_ns < other.interval_ns {
             self.double();
@@ -219,7 +219,7 @@ impl Timeline {
         }
     }
 
-    /// The stretches of a run that lasted for `duration_ns`.
+    /// The intervals of a run that lasted for `duration_ns`.
     pub(crate) fn into_intervals(self, duration_ns: u64) -> Vec<Interval> {
         let interval_ns = self.interval_ns;
         let intervals = self.rows.into_iter().enumerate().map(|(index, row)| {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_stand_in_their_stretch() {
+    fn answers_are_counted_in_their_interval() {
         let mut timeline = Timeline::new(1_000_000_000);
         note(&mut timeline, 50_000_000, 10);
         note(&mut timeline, 350_000_000, 20);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_put_side_by_side() {
+    fn intervals_of_threads_are_added() {
         let (mut one, mut two) = (Timeline::new(0), Timeline::new(0));
         note(&mut one, 1, 10);
         one.set_backlog(1);

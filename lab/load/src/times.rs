@@ -1,4 +1,4 @@
-//! Times of requests and connections, from each beginning to each end that matters.
+//! Histograms of the times of requests and connections.
 
 use hdrhistogram::Histogram;
 
@@ -6,31 +6,30 @@ use crate::histograms::{add, time_histogram};
 
 /// The times of a run.
 ///
-/// All histograms are in nanoseconds with three significant digits. Without a rate there is no
-/// intended start other than the send itself: response time and service time are the same then
-/// (unless every request opens a connection first), and the send lateness is empty.
+/// All histograms are in nanoseconds with three significant digits. Without a rate, the intended
+/// start is the send itself: then response time and service time are the same (unless every request
+/// opens a connection first), and the send lateness is empty.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// From the intended start to the whole answer: what a user would wait.
     pub response: Histogram<u64>,
     /// From the actual send to the whole answer: what the server took.
     pub service: Histogram<u64>,
-    /// The waits until the end of the requests that had no answer then, from their intended
-    /// start: the least that they would add to the response time. Those whose connection broke are
-    /// not in it.
+    /// The waits of requests without an answer, from their intended start to the end of the run:
+    /// lower bounds of their response times. Requests whose connection broke are not included.
     pub unanswered: Histogram<u64>,
     /// From the intended start to the actual send: how late the generator was, either because the
     /// connection was still busy or because it did not wake up in time.
     pub send_lateness: Histogram<u64>,
-    /// Of the send lateness: from the intended start until a connection was free to take it. It
-    /// grows with the server's time and shrinks with more connections.
+    /// A part of the send lateness: from the intended start until a connection was free to take the
+    /// request. It grows with the server's time and shrinks with more connections.
     pub connection_wait: Histogram<u64>,
-    /// Of the send lateness: what was the generator's own, from the moment when start and
-    /// connection were there.
+    /// A part of the send lateness: the generator's own delay, from the time at which the request
+    /// was due and a connection was free.
     pub generator_delay: Histogram<u64>,
     /// The time to open a connection, for those that were opened during the run.
     pub connect: Histogram<u64>,
-    /// Of the connect time: how long it took to agree on TLS.
+    /// A part of the connect time: the TLS handshake.
     pub tls: Histogram<u64>,
 }
 
@@ -48,7 +47,7 @@ impl Times {
         }
     }
 
-    /// Takes in the times of another thread.
+    /// Merges the times of another thread.
     pub(crate) fn merge(&mut self, other: &Times) {
         add(&mut self.response, &other.response);
         add(&mut self.service, &other.service);

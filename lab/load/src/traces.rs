@@ -1,9 +1,8 @@
-//! The ways of watched requests, a bounded number of them: some of all, and the slowest.
+//! The traces of watched requests, a bounded number: an even sample of all, and the slowest.
 //!
-//! What the server says of a request comes with its own answer (`Server-Timing`, W3C), so client
-//! and server are joined request by request. That takes no common clock, as only durations are
-//! compared. Where there is one, on the same machine, the server also says when the request
-//! arrived.
+//! The server reports its time for a request with the answer (`Server-Timing`, W3C), so client and
+//! server are joined request by request. Only durations are compared, which needs no common clock.
+//! If both read the same clock, on one machine, the server also reports when the request arrived.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,59 +13,62 @@ use crate::connection::InFlight;
 use crate::watch::Watch;
 use pellucid_client::http::ServerTiming;
 
-/// Requests of all that are kept; when they run out, every other one is dropped.
+/// The largest number of traces in the sample of all requests. When it is full, every other one is
+/// dropped.
 pub const MAX_TRACES: usize = 8_192;
-/// Slowest ones that are kept beside them.
+/// The number of slowest requests that are kept besides the sample.
 pub const MAX_SLOWEST: usize = 32;
-/// Metrics of the server that are kept apart.
+/// The largest number of distinct metrics of the server.
 const METRICS_MAX: usize = 64;
 
-/// The way of one request. All from `wait_ns` to `receive_ns` follow each other and add up to
-/// `response_ns`.
+/// The trace of one request. The times from `wait_ns` to `receive_ns` follow one another and add up
+/// to `response_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trace {
-    /// From the intended start to the whole answer.
+    /// The response time: from the intended start to the end of the answer.
     pub response_ns: u64,
     /// The intended start, since the start of the run.
     pub start_ns: u64,
-    /// The identifier that went with it, as in `traceparent`.
+    /// The trace identifier of the request, as in `traceparent`.
     pub trace_id: u128,
-    /// Waiting for a connection.
+    /// The wait for a connection.
     pub wait_ns: u64,
     /// The generator's own delay.
     pub generator_ns: u64,
-    /// Opening a connection of its own.
+    /// The time to open a connection for this request.
     pub connect_ns: u64,
-    /// Agreeing on TLS on it.
+    /// The time of the TLS handshake on that connection.
     pub tls_ns: u64,
-    /// Handing the request to the kernel.
+    /// The time to hand the request to the kernel.
     pub send_ns: u64,
-    /// From there to the first byte of the answer: network, kernel and server.
+    /// The time from the last byte sent to the first byte of the answer: network, kernel and
+    /// server.
     pub away_ns: u64,
-    /// From there to its last byte.
+    /// The time from the first byte of the answer to the last one.
     pub receive_ns: u64,
-    /// The server's account: the place of a metric in [`Traces::metrics`], and its time.
+    /// The metrics of the server: the index of each in [`Traces::metrics`], and its time in
+    /// nanoseconds.
     pub server: Vec<(u16, u64)>,
-    /// From the actual send to its arrival at the server, where both read the same clock.
+    /// The time from the actual send to the arrival at the server, if both read the same clock.
     pub arrival_ns: Option<u64>,
 }
 
-/// The ways of some requests of a run.
+/// The traces of some requests of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
-    /// The names of what the server told, as it named them.
+    /// The names of the server's metrics, as the server sends them.
     pub metrics: Vec<String>,
-    /// Some of all requests, evenly picked.
+    /// An even sample of all watched requests.
     pub some: Vec<Trace>,
-    /// The slowest that were watched, the slowest first.
+    /// The slowest watched requests, the slowest first.
     pub slowest: Vec<Trace>,
-    /// Requests that were watched.
+    /// The number of watched requests.
     pub watched: u64,
-    /// Of them: those of which the server told something.
+    /// The number of watched requests for which the server reported its time.
     pub told: u64,
 }
 
-/// The traces of one thread while they are collected.
+/// The traces of one thread while the run lasts.
 #[derive(Debug)]
 pub(crate) struct TraceNotes {
     clock: Clock,
@@ -91,8 +93,8 @@ impl TraceNotes {
         }
     }
 
-    /// Notes the way of a request whose answer was whole at `end`; returns whether the server told
-    /// anything of its time.
+    /// Records the trace of a request whose answer was complete at `end`. Returns true if the
+    /// server reported anything about its time.
     #[cold]
     pub(crate) fn add(
         &mut self,
@@ -130,7 +132,7 @@ impl TraceNotes {
             Some([began, open, secure]) => (step(began), step(open), step(secure)),
             None => (step(request.sent), 0, 0),
         };
-        // What passes between an open connection and the send is the generator's, too.
+        // The time between an open connection and the send is the generator's, too.
         let generator_ns = generator_ns + step(request.sent);
         let send_ns = step(watch.written.unwrap_or(request.sent));
         let away_ns = step(watch.first_byte.unwrap_or(end));
@@ -152,8 +154,9 @@ impl TraceNotes {
         }
     }
 
-    /// The time from `sent` to the arrival at the server, if that says so on this clock.
-    /// One that arrived before it was sent was read along with another, or the clocks differ.
+    /// The time from `sent` to the arrival at the server, if the server reports it on this clock. A
+    /// reading from before `sent` is ignored: the request was read together with an earlier one, or
+    /// the clocks differ.
     fn arrival_ns(&self, header: &[u8], sent: Ticks) -> Option<u64> {
         let reading = SharedReading::parse(std::str::from_utf8(header).ok()?)?;
         let arrived = reading.on(&self.clock).filter(|arrived| *arrived >= sent)?;
@@ -204,7 +207,7 @@ impl TraceNotes {
         self.slowest.push(Reverse(trace));
     }
 
-    /// Takes in the notes of another thread.
+    /// Merges the traces of another thread.
     pub(crate) fn merge(&mut self, mut other: TraceNotes) {
         let places: Vec<u16> = other.metrics.iter().map(|name| self.place_of(name)).collect();
         let renamed = |mut trace: Trace| {
@@ -228,7 +231,8 @@ impl TraceNotes {
         self.told += other.told;
     }
 
-    /// The place of a name that another thread has met; beyond the limit they share the last.
+    /// The index of a metric's name in the list of this thread; names beyond the limit share the
+    /// last index.
     fn place_of(&mut self, name: &str) -> u16 {
         let known = self.metrics.iter().position(|known| known == name);
         let place = known.unwrap_or_else(|| {
@@ -248,7 +252,8 @@ impl TraceNotes {
     }
 }
 
-/// Name and time of a metric such as `db;desc="a b";dur=1.5`, whose times are milliseconds.
+/// Parses the name and the time of a metric such as `db;desc="a b";dur=1.5`, where `dur` is in
+/// milliseconds; the time is returned in nanoseconds.
 fn metric(text: &str) -> Option<(&str, u64)> {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty())?;
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_counts_on_the_same_clock_alone() {
+    fn an_arrival_counts_only_on_the_same_clock() {
         let clock = Clock::monotonic();
         let notes = TraceNotes::new(clock);
         let Some(reading) = SharedReading::of(&clock, Ticks(1_500)) else { return };
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_its_own_is_part_of_the_way() {
+    fn opening_a_connection_is_a_part_of_the_trace() {
         let mut notes = notes();
         let opened = Some([Ticks(10), Ticks(30), Ticks(70)]);
         let kept = Watch { opened, ..watch(0, [90, 95]) };

@@ -1,8 +1,8 @@
 //! The units of wrk's command line and of its tables.
 //!
-//! People have these in their scripts and in their eyes, so they are kept to the letter: `10k` is
-//! ten thousand, `2m` is two minutes, and a table shows at most two digits after the point. Inside,
-//! times are nanoseconds.
+//! Scripts and people rely on these, so they are kept exactly: `10k` is ten thousand, `2m` is two
+//! minutes, and a table shows at most two digits after the point. Internally, times are
+//! nanoseconds.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, LoadError> {
     pellucid_clock::parse_duration(text).ok_or_else(wrong)
 }
 
-/// A duration in a file, as [`parse_duration`] reads it.
+/// Reads a duration in a file, as [`parse_duration`] does.
 pub(crate) fn deserialize_duration<'de, D>(deserializer: D) -> Result<Duration, D::Error>
 where
     D: Deserializer<'de>,
@@ -88,7 +88,7 @@ pub(crate) fn format_time_us(time_us: f64) -> String {
     }
 }
 
-/// The length of a run in whole seconds, minutes or hours, as wrk prints it: `20s`, `2m`.
+/// The length of a run in seconds or minutes, as wrk prints it: `20s`, `2m`.
 pub(crate) fn format_run_time(duration: Duration) -> String {
     if duration.subsec_nanos() != 0 {
         return format!("{:.2}s", duration.as_secs_f64());
@@ -96,7 +96,7 @@ pub(crate) fn format_run_time(duration: Duration) -> String {
     scaled(duration.as_secs_f64(), "s", 60.0, &["m"], 0)
 }
 
-/// A duration in nanoseconds; 584 years and more are all the same.
+/// A duration in nanoseconds; 584 years or more are `u64::MAX`.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
-//! The worth of a run. Percentiles are the last thing to look at: if the backlog grew,
-//! they only tell how long the test ran; if the generator was late, they tell of the generator; if
-//! answers were errors, they tell how fast the server refuses. So every run ends with a verdict and
-//! the figures that it rests on.
+//! The verdict of a run: whether its figures can be trusted, and why.
+//!
+//! Percentiles alone do not show that. If the backlog grew, they only tell how long the test ran.
+//! If the generator was late, they are about the generator. If answers were errors, they tell how
+//! fast the server refuses. So every run ends with a verdict and the figures that it rests on.
 
 mod backlog;
 mod figures;
@@ -12,32 +13,36 @@ use crate::waits::ProcessorWaits;
 use backlog::{Excursion, MIN_INTERVALS};
 pub use figures::Figures;
 
-/// From this share of errors on, a run is about them.
+/// The share of failed requests from which on the verdict is [`Verdict::Errors`].
 const ERROR_SHARE: f64 = 0.01;
-/// The generator's own delay counts from this share of the mean response time on,
+/// The share of the mean response time from which on the generator's own delay counts.
 const GENERATOR_SHARE: f64 = 0.1;
-/// or of its 99th percentile,
+/// The share of the response time's 99th percentile from which on that of the generator's own delay
+/// counts.
 const GENERATOR_TAIL_SHARE: f64 = 0.25;
-/// unless its 99th percentile is below this, which no measurement of a service needs to notice.
+/// The shortest 99th percentile of the generator's own delay that counts, and the shortest wait for
+/// a processor: no measurement of a service is affected by less.
 const GENERATOR_DELAY_NS: u64 = 50_000;
-/// Waits for a processor count from this share of the 99th percentile on. The machine is the limit
-/// if, besides,
+/// The share of the response time's 99th percentile from which on waits for a processor count.
 const WAITS_SHARE: f64 = 0.25;
-/// others have this share of all processors. Otherwise generator and server share them, and the
-/// figures are those of both on one machine.
+/// The share of all processors from which on other programs make the machine the limit, if waits
+/// for a processor count. Below it, generator and server compete with each other, and the figures
+/// are those of both on one machine.
 const OTHERS_SHARE: f64 = 0.1;
-/// A closed loop whose thread works for this share of the time never waits for the server.
+/// A thread that works for this share of the time hardly ever waits for the server.
 const BUSY_SHARE: f64 = 0.95;
-/// A time without any answer is a stall from this on,
+/// The shortest time without any answer that is a stall.
 const STALL_NS: u64 = 100_000_000;
-/// and if it is so many times as long as nine of ten requests take.
+/// The length of a stall is at least this many times the 90th percentile of the service time.
 const STALL_TIMES_P90: u64 = 10;
-/// The server's silence goes before the generator's lateness if it is so many times its p99.
+/// A silence at the end is judged before the generator's lateness if it is at least this many times
+/// the 99th percentile of the generator's own delay.
 const SILENCE_TIMES_LATENESS: u64 = 10;
-/// The 99th percentile is told with what had no answer where that makes it so much longer.
+/// The evidence mentions the requests without an answer if they raise the 99th percentile by more
+/// than this factor.
 const UNANSWERED_TIMES: f64 = 1.01;
 
-/// The worth of a run.
+/// The verdict on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The figures are those of the server under this load.
@@ -48,8 +53,8 @@ pub enum Verdict {
     MachineLimited,
     /// The generator itself was the bottleneck.
     GeneratorLimited,
-    /// The server stood still for a while; the percentiles hold that, and depend on the length of
-    /// the run.
+    /// The server stood still for a while. How much of that the percentiles show depends on the
+    /// length of the run.
     Stalled,
     /// Too many requests failed, or none was answered.
     Errors,
@@ -95,19 +100,20 @@ impl Verdict {
     }
 }
 
-/// A verdict and what it rests on.
+/// A verdict and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// Its evidence, and what else is worth knowing, in sentences.
+    /// The evidence, and other remarks on the run, in sentences.
     pub evidence: Vec<String>,
 }
 
-/// Judges a run by its figures.
+/// Judges a run by its figures. The first finding, in the order of the list below, is the verdict;
+/// the evidence has all findings.
 #[must_use]
 pub fn judge(figures: &Figures) -> Judgement {
-    // A generator that is late by milliseconds makes no silence of seconds.
+    // A generator that is late by milliseconds cannot cause a silence of seconds.
     let lateness_ns = figures.generator_p99_ns.saturating_mul(SILENCE_TIMES_LATENESS);
     let is_servers = figures.silence.at_end_ns >= lateness_ns;
     let of = |verdict, text: Option<String>| text.map(|text| (verdict, text));
@@ -152,7 +158,7 @@ fn machine_limited(figures: &Figures) -> Option<String> {
     waits(figures).filter(|_| others_share >= OTHERS_SHARE)
 }
 
-/// The waits for a processor, where they are a good part of the 99th percentile.
+/// A sentence on the waits for a processor, if they are a large part of the 99th percentile.
 fn waits(figures: &Figures) -> Option<String> {
     let ProcessorWaits { generator_ns, server_ns, either_ns, others_share } =
         figures.processor_waits;
@@ -217,7 +223,7 @@ fn saturated(figures: &Figures) -> Option<String> {
             backlog.begin_seconds(figures)
         ));
     }
-    // At a rate that is always the same, a backlog that comes and goes is the server's own doing.
+    // At a constant rate, a backlog that comes and goes is the server's own doing.
     (figures.rate_varies && backlog.grew_for_a_while(figures)).then(|| {
         format!(
             "While the rate was higher than could be answered, {}; {rates} over the whole run.",
@@ -234,13 +240,14 @@ fn failing(figures: &Figures) -> Option<String> {
         .then(|| format!("{all} errors at {tried} requests: {}.", kinds(&figures.errors)))
 }
 
-/// The length from which on a silence is a stall.
+/// The length of the shortest silence that is a stall, in nanoseconds.
 fn stall_ns(figures: &Figures) -> u64 {
     figures.service_p90_ns.saturating_mul(STALL_TIMES_P90).max(STALL_NS)
 }
 
-/// A server that falls silent and stays so is not saturated, whatever backlog that leaves; one
-/// whose connections break meanwhile is gone.
+/// The finding that no answer came until the end of the run: [`Verdict::Errors`] if connections
+/// broke meanwhile, because then the server is gone, and [`Verdict::Stalled`] otherwise. Such a run
+/// is not saturated, whatever its backlog.
 pub(crate) fn ended_in_silence(figures: &Figures) -> Option<(Verdict, String)> {
     let silence_ns = figures.silence.at_end_ns;
     let ErrorCounts { connect, read, write, .. } = figures.errors;
@@ -256,7 +263,7 @@ pub(crate) fn ended_in_silence(figures: &Figures) -> Option<(Verdict, String)> {
     })
 }
 
-/// The part that the percentiles lack, if it changes them.
+/// A sentence on the requests without an answer, if they would raise the 99th percentile.
 fn without_an_answer(figures: &Figures) -> Option<String> {
     let (without_ns, with_ns) = (figures.response_p99_ns, figures.response_p99_at_least_ns);
     (with_ns as f64 > without_ns as f64 * UNANSWERED_TIMES).then(|| {

@@ -1,22 +1,22 @@
 //! Waits for a processor over a run, by the kernel's account of threads.
 //!
-//! A thread that could run and may not makes every request wait that it has in hand, and no clock
-//! within it shows that. The kernel counts the time. Each thread of the generator looks at its own
-//! count about once a millisecond while it runs, so that a wait that lasts longer lies between two
-//! looks of its own; those of a server on the same machine are looked at from outside.
+//! A thread that is ready to run but has no processor delays all of its requests, and no clock
+//! within the thread shows that. The kernel counts the time (run delay). Each thread of the
+//! generator reads its own count about once a millisecond while it runs, so that a longer wait lies
+//! between two readings. The threads of a server on the same machine are read from outside.
 
 use std::time::Duration;
 
 use crate::samples::Sample;
 
-/// The least time between two looks.
+/// The shortest time between two readings of the kernel's count.
 pub(crate) const LOOK_PAUSE: Duration = Duration::from_millis(1);
-/// Stretches that are kept; when there are more, neighbours become one.
+/// The largest number of stretches that are kept; when there are more, neighbours are merged.
 const STRETCHES_MAX: usize = 65_536;
-/// Requests from this quantile of the response time on stand for the 99th percentile.
+/// Requests from this quantile of the response time on represent the 99th percentile.
 const SLOW_QUANTILE: f64 = 0.98;
 
-/// A stretch between two looks in which there was a wait.
+/// The time between two readings, if the thread waited in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     begin_ns: u64,
@@ -24,7 +24,7 @@ struct Stretch {
     waited_ns: u64,
 }
 
-/// Waits over time, since the start of a run.
+/// The waits of a thread over time, since the start of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     stretches: Vec<Stretch>,
@@ -32,7 +32,7 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    /// Notes that there were waits of `waited_ns` since the last look.
+    /// Records waits of `waited_ns` since the last reading. `now_ns` is the time since the start.
     pub(crate) fn note(&mut self, now_ns: u64, waited_ns: u64) {
         let begin_ns = std::mem::replace(&mut self.last_look_ns, now_ns);
         if waited_ns == 0 || now_ns <= begin_ns {
@@ -46,12 +46,13 @@ impl Waits {
             };
             self.stretches = self.stretches.chunks(2).map(of_two).collect();
         }
-        // The kernel may count a wait late, and then it looks longer than the stretch.
+        // The kernel may count a wait late, so that it seems longer than the stretch.
         let waited_ns = waited_ns.min(now_ns - begin_ns);
         self.stretches.push(Stretch { begin_ns, end_ns: now_ns, waited_ns });
     }
 
-    /// The waits between two times; those of a stretch are taken to be even.
+    /// The waits between two times, in nanoseconds. Within a stretch, they are taken to be spread
+    /// evenly.
     fn between(&self, from_ns: u64, to_ns: u64) -> f64 {
         let first = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
         let within = self.stretches[first..].iter().take_while(|stretch| stretch.begin_ns < to_ns);
@@ -63,7 +64,7 @@ impl Waits {
         waited.sum()
     }
 
-    /// The share of a request's time in which the thread waited.
+    /// The share of a request's response time in which the thread waited.
     fn share_of(&self, request: &Sample) -> f64 {
         let Sample { time_offset_ns: end_ns, response_time_ns, .. } = *request;
         let begin_ns = end_ns.saturating_sub(response_time_ns);
@@ -71,28 +72,28 @@ impl Waits {
     }
 }
 
-/// Waits for a processor in the slowest requests of a run, and who had it.
+/// The waits for a processor in the slowest requests of a run, and who had the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessorWaits {
-    /// The part of the 99th percentile of the response time in which the generator's threads
-    /// waited, in nanoseconds.
+    /// The part of the response time's 99th percentile in which the generator's threads waited, in
+    /// nanoseconds.
     pub generator_ns: f64,
-    /// The part in which the server's threads did, if it runs on this machine.
+    /// The part in which the server's threads waited, if it runs on this machine.
     pub server_ns: Option<f64>,
-    /// The part in which either did.
+    /// The part in which threads of either waited.
     pub either_ns: f64,
-    /// The share of all processors that went to other processes, where it is known.
+    /// The share of all processors that other processes had, if it is known.
     pub others_share: Option<f64>,
 }
 
-/// The requests that a thread of the generator keeps, and its waits.
+/// The sampled requests of a thread of the generator, and its waits.
 pub(crate) struct OfThread {
     pub(crate) samples: Vec<Sample>,
     pub(crate) waits: Waits,
 }
 
 impl ProcessorWaits {
-    /// The quantile of the response time from which on requests are looked at.
+    /// The quantile of the response time from which on requests are evaluated.
     pub(crate) const QUANTILE: f64 = SLOW_QUANTILE;
 
     /// The waits in the requests that took `slow_ns` or longer, for a 99th percentile of `p99_ns`.
@@ -111,7 +112,8 @@ impl ProcessorWaits {
                 count += 1.0;
                 generators += of_generator;
                 servers += of_server;
-                // When in a stretch they waited is not known: as if by chance.
+                // Within a stretch, the times of the waits are unknown, so both are treated as
+                // independent.
                 eithers += 1.0 - (1.0 - of_generator) * (1.0 - of_server);
             }
         }
@@ -169,7 +171,8 @@ mod tests {
         let quick = (0..90).map(|at| request(at, at + 1));
         let slow = [request(100, 140), request(200, 240)];
         let samples = quick.chain(slow).collect();
-        // Half of the first slow one, nothing of the second, and much where nothing is slow.
+        // The generator waits in half of the first slow request and in none of the second, and also
+        // where nothing is slow.
         let of_thread = OfThread { samples, waits: waits(&[(90, 45), (100, 0), (140, 20)]) };
         let server = waits(&[(200, 0), (240, 40)]);
         let at = [40 * MS, 50 * MS];

@@ -1,40 +1,42 @@
-//! Watched requests: a sample of all, whose way is noted step by step and which ask the server for
-//! its own account of them.
+//! Watched requests: an even sample of all, whose steps are traced and which ask the server to
+//! report its own time.
 //!
-//! Watching a request costs a reading of the clock, some memory and a header, so at most about a
-//! thousand a second are watched on each thread, evenly picked by count. A trace identifier (W3C
-//! Trace Context) goes with each, so that it can be found again wherever else it was seen.
+//! Watching a request costs a reading of the clock, some memory and two headers, so at most about a
+//! thousand per second are watched on each thread, picked evenly by count. Each carries a trace
+//! identifier (W3C Trace Context), so that it can be found in other tools.
 
 use pellucid_clock::Ticks;
 
 use pellucid_io::{Random, SeededRandom};
 
-/// The number of requests that a thread watches in a second, about.
+/// The approximate number of requests that a thread watches per second.
 const WATCHED_PER_SECOND: u64 = 1_000;
-/// Of how many one is watched before it is known how many there are, without a rate.
+/// In a closed loop, one request in this many is watched until the rate is known.
 const FIRST_STRIDE: u64 = 16;
-/// Answers without a word of the server after which it is not asked any more.
+/// The number of answers in a row without a report of the server after which it is not asked any
+/// more.
 const SILENT_ANSWERS_MAX: u32 = 64;
-/// The headers with the trace identifier, which is put in its place for each request.
+/// The headers of a watched request; the identifiers are filled in for each request.
 const HEADERS: &[u8] = b"Prefer: timing\r\ntraceparent: \
     00-00000000000000000000000000000000-0000000000000000-01\r\n";
-/// The place of the identifiers in it.
+/// The offset of the trace identifier in [`HEADERS`].
 const TRACE_AT: usize = 16 + 13 + 3;
+/// The offset of the span identifier in [`HEADERS`].
 const SPAN_AT: usize = TRACE_AT + 32 + 1;
 
-/// The notes on one request.
+/// The trace of one request while it is in flight.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Names it to whoever sees it.
+    /// The trace identifier that the request carries.
     pub(crate) trace_id: u128,
-    /// The time at which its connection could take it.
+    /// The time since which its connection was free to take it.
     pub(crate) free_since: Ticks,
-    /// With a connection of its own: when opening it began, when it was open, and when it was
-    /// secure.
+    /// If the request has its own connection: the times at which opening it began, the socket was
+    /// open, and TLS was established.
     pub(crate) opened: Option<[Ticks; 3]>,
     /// The time at which the last of its bytes was written.
     pub(crate) written: Option<Ticks>,
-    /// The time at which the first byte of its answer was there.
+    /// The time at which the first byte of its answer was received.
     pub(crate) first_byte: Option<Ticks>,
 }
 
@@ -74,12 +76,12 @@ impl Watcher {
         true
     }
 
-    /// True if it asks the server for its account.
+    /// True if watched requests ask the server for its timing.
     pub(crate) fn asks(&self) -> bool {
         self.asks
     }
 
-    /// The notes on a request that was just picked.
+    /// Begins the trace of a request that was just picked.
     #[cold]
     pub(crate) fn watch(&mut self, free_since: Ticks, opened: Option<[Ticks; 3]>) -> Box<Watch> {
         let trace_id =
@@ -87,13 +89,14 @@ impl Watcher {
         Box::new(Watch { trace_id, free_since, opened, written: None, first_byte: None })
     }
 
-    /// Learns whether the server tells anything, so that one that does not is left in peace.
+    /// Notes if the server reported its timing. A server that does not is soon not asked any more.
     pub(crate) fn heard(&mut self, told: bool) {
         self.silent_answers = if told { 0 } else { self.silent_answers + 1 };
         self.asks &= self.silent_answers < SILENT_ANSWERS_MAX;
     }
 
-    /// Adapts the share of watched requests to how many there were in `ns`.
+    /// Adapts the share of watched requests to the rate. `requests` is the number of all answers so
+    /// far, `ns` the time since the last call.
     pub(crate) fn adapt(&mut self, requests: u64, ns: u64) {
         let more = requests.saturating_sub(self.seen);
         self.seen = requests;
@@ -104,7 +107,7 @@ impl Watcher {
     }
 }
 
-/// True if a request of HTTP/1.1 says itself what ours would: then it is left as it is.
+/// True if an HTTP/1.1 request has one of the headers itself; such a request is not changed.
 pub(crate) fn has_own_headers(request: &[u8]) -> bool {
     let lines = request.split(|byte| *byte == b'\n').skip(1);
     let mut head = lines.take_while(|line| !matches!(*line, b"\r" | b""));
@@ -114,7 +117,7 @@ pub(crate) fn has_own_headers(request: &[u8]) -> bool {
     head.any(|line| is_own(line, b"traceparent:") || is_own(line, b"prefer:"))
 }
 
-/// Adds the headers to a request of HTTP/1.1 that begins at `begin` and was made for this.
+/// Inserts the headers into the HTTP/1.1 request that begins at `begin` in `request`.
 pub(crate) fn insert_headers(trace_id: u128, request: &mut Vec<u8>, begin: usize) {
     if has_own_headers(&request[begin..]) {
         return;
@@ -168,9 +171,10 @@ mod tests {
         assert_eq!(broken, b"GET");
     }
 
-    /// A script's own trace was sent beside a second one, and a server takes the first or neither.
+    /// Regression: a script's own trace was sent beside a second one, of which a server takes the
+    /// first or neither.
     #[test]
-    fn a_request_with_a_trace_of_its_own_is_left_as_it_is() {
+    fn a_request_with_its_own_trace_is_not_changed() {
         for own in ["traceparent: 00-1-2-01", "TraceParent:x", "Prefer: return=minimal"] {
             let request = format!("GET / HTTP/1.1\r\nHost: x\r\n{own}\r\n\r\nprefer: body");
             let mut watched = request.clone().into_bytes();
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_tells_nothing_is_not_asked_on_and_on() {
+    fn a_server_without_timing_is_not_asked_forever() {
         let mut watcher = Watcher::new(1, true, None);
         (0..SILENT_ANSWERS_MAX - 1).for_each(|_| watcher.heard(false));
         watcher.heard(true);

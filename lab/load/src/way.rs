@@ -1,16 +1,17 @@
-//! The way of a request from its intended start to its answer, client and server in one bar.
+//! The way of a request from its intended start to its answer: the steps of client and server in
+//! one sequence.
 //!
-//! Client and server are compared by durations alone, so no common clock is needed: what the server
-//! told lies somewhere between the last byte sent and the first one received, and what is left
-//! beside it is network and kernel, there and back. How that divides into there and back nobody
-//! knows then; half of it is how far the server's part may lie from where it is drawn.
+//! Only durations are compared, so no common clock is needed. The time that the server reports lies
+//! somewhere between the last byte sent and the first byte received. The rest of that span is
+//! network and kernel, in both directions. How it divides between the directions is unknown: the
+//! server's part may lie up to half of the rest away from where it is drawn.
 //!
-//! Where both read one clock, on the same machine, the server's part has its place, and there and
-//! back are steps of their own.
+//! If both read the same clock, on one machine, the position of the server's part is known, and
+//! each direction is a step of its own.
 
 use crate::traces::{Trace, Traces};
 
-/// The names of the client's steps, and of what is between it and the server.
+/// The names of the client's steps, and of the steps between client and server.
 const WAIT: &str = "wait for a connection";
 const GENERATOR: &str = "generator";
 const CONNECT: &str = "connect";
@@ -21,41 +22,44 @@ const NETWORK_THERE: &str = "network and kernel, there";
 const NETWORK_BACK: &str = "network and kernel, back";
 const AWAY: &str = "network, kernel and server";
 const RECEIVE: &str = "receive answer";
-/// The metric that holds the others, where there is one.
+/// The metric that includes all others, if a server sends it.
 const TOTAL: &str = "total";
-/// Only Pellucid tells how much of its total no phase explains. Its total begins when a request was
-/// received, and what is none of its phases is a part of the phase that it follows.
+/// Pellucid's metric for the part of its total that no phase explains; no other server sends it. In
+/// Pellucid's account, a metric that is no phase is a part of the phase that it follows.
 const UNACCOUNTED: &str = "unaccounted";
+/// Pellucid's phases, in their order.
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", UNACCOUNTED];
-/// The time that the decimals of `Server-Timing` may leave out.
+/// The largest time that is lost by rounding in `Server-Timing`, over all metrics.
 const ROUNDING_NS: u64 = 2_000;
-/// The time that they may add to each metric of Pellucid's.
+/// The largest time that rounding adds to one of Pellucid's metrics.
 const ROUNDING_EACH_NS: u64 = 500;
 
-/// A step of a way. Those of one way follow each other.
+/// A step of a way. The steps of one way follow one another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WayStep {
-    /// Its name; the server's are called `server: …`.
+    /// The name; that of a server's step begins with `server: `.
     pub name: String,
-    /// Its length, or that in the mean.
+    /// The length in nanoseconds; in a mean way, the mean.
     pub ns: f64,
 }
 
 /// The way of a request, or the mean way of several.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// Requests that it is the mean of.
+    /// The number of requests that it is the mean of.
     pub requests: u64,
-    /// Of them, those of which the server told something.
+    /// The number of these requests for which the server reported its time.
     pub told: u64,
     /// From the intended start to the whole answer.
     pub response_ns: f64,
-    /// Of those, the ones whose server's part has its place, by a clock that both sides read.
+    /// The number of these requests for which the position of the server's part is known, by a
+    /// clock that both sides read.
     pub placed: u64,
-    /// All steps, none left out that was zero.
+    /// The steps in their order. Steps of length zero are left out.
     pub steps: Vec<WayStep>,
-    /// The distance that the server's steps may have from the drawn ones, to either side.
+    /// The largest possible distance between the server's steps and where they are drawn, in either
+    /// direction.
     pub placement_ns: f64,
 }
 
@@ -90,8 +94,8 @@ impl Way {
         }
     }
 
-    /// The mean way of several requests; none without any. If the server told of some of them only,
-    /// it is the mean of those, because the others cannot be divided.
+    /// The mean way of several requests; `None` without any. If the server reported its time for
+    /// only some of them, the mean is over those, because the others cannot be divided.
     #[must_use]
     pub fn mean(requests: &[&Trace], traces: &Traces) -> Option<Way> {
         let any_told = requests.iter().any(|trace| !trace.server.is_empty());
@@ -100,7 +104,7 @@ impl Way {
         let count = ways.len() as f64;
         let mut steps: Vec<WayStep> = Vec::new();
         for way in &ways {
-            // A step that is met for the first time stands behind the one before it.
+            // A step that is new is inserted behind the step before it.
             let mut at = 0;
             for step in &way.steps {
                 let known = steps.iter().position(|known| known.name == step.name);
@@ -123,8 +127,8 @@ impl Way {
         })
     }
 
-    /// The mean way of the requests around a quantile of the response time: of those that were
-    /// watched, the two percent next to it, or fewer where there are fewer beyond it.
+    /// The mean way of the requests around a quantile of the response time: the two percent of the
+    /// watched requests that are next to it, or fewer near the ends.
     #[must_use]
     pub fn around(traces: &Traces, quantile: f64) -> Option<Way> {
         let mut sorted: Vec<&Trace> = traces.some.iter().collect();
@@ -149,7 +153,7 @@ impl Steps {
         }
     }
 
-    /// The server's part, shortened to `room_ns` where it says more.
+    /// Adds the server's steps, scaled down to `room_ns` if they are longer.
     fn add_server(&mut self, server: &[(String, u64)], room_ns: u64) {
         let fits = room_ns as f64 / sum_ns(server).max(1) as f64;
         for (name, ns) in server {
@@ -157,7 +161,8 @@ impl Steps {
         }
     }
 
-    /// From the send to the first byte of the answer, where it is known when the request arrived.
+    /// Adds the steps from the send to the first byte of the answer, with a known arrival at the
+    /// server.
     fn add_placed(&mut self, trace: &Trace, server: &[(String, u64)], arrival_ns: u64) {
         let room_ns = trace.send_ns + trace.away_ns - arrival_ns;
         // The request may arrive before the call that sends has returned.
@@ -168,8 +173,8 @@ impl Steps {
         self.add(NETWORK_BACK, room_ns.saturating_sub(sum_ns(server)));
     }
 
-    /// The same where it is not known; returns how far the server's part may lie from where it
-    /// stands.
+    /// Adds the same steps without a known arrival. Returns how far the server's part may lie from
+    /// where it is drawn, in nanoseconds.
     fn add_between(&mut self, trace: &Trace, server: &[(String, u64)]) -> f64 {
         let between_ns = trace.send_ns + trace.away_ns;
         let server_ns = sum_ns(server);
@@ -187,8 +192,8 @@ fn sum_ns(steps: &[(String, u64)]) -> u64 {
     steps.iter().map(|(_, ns)| ns).sum()
 }
 
-/// The time at which the request arrived at the server, since it was sent, if that is known and can
-/// be true: what the server did from then on was over before its answer was there.
+/// The time from the send to the arrival at the server, if it is known and plausible: the server's
+/// steps must end before the answer was received.
 fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
     let between_ns = trace.send_ns + trace.away_ns;
     let rounded_ns = ROUNDING_EACH_NS * server.len() as u64;
@@ -198,7 +203,7 @@ fn arrival(trace: &Trace, server: &[(String, u64)]) -> Option<u64> {
     trace.arrival_ns.filter(|at| !server.is_empty() && fits(at))
 }
 
-/// The server's account, as steps that follow each other.
+/// The metrics of the server, as steps that follow one another.
 fn server_steps(trace: &Trace, traces: &Traces) -> Vec<(String, u64)> {
     let named = trace.server.iter().filter_map(|(place, ns)| {
         traces.metrics.get(usize::from(*place)).map(|name| (name.as_str(), *ns))
@@ -212,7 +217,7 @@ fn server_steps(trace: &Trace, traces: &Traces) -> Vec<(String, u64)> {
         named.iter().filter(|(name, _)| *name != TOTAL).copied().collect();
     let sum: u64 = others.iter().map(|(_, ns)| ns).sum();
     let whole = total.unwrap_or(trace.send_ns + trace.away_ns);
-    // Metrics of other servers may lie within each other: then only the longest is sure.
+    // Metrics of other servers may overlap: then only the longest one is certain.
     if !others.is_empty() && sum <= whole + ROUNDING_NS {
         let rest = total.map_or(0, |total| total.saturating_sub(sum));
         let steps = others.into_iter().chain([("other", rest)]);
@@ -248,7 +253,7 @@ mod tests {
         Traces { metrics, ..Traces::default() }
     }
 
-    /// 100 µs in which the server had the request for at most 60.
+    /// A request of 100 µs, 70 of them between the first byte sent and the first byte received.
     fn trace(server: &[u64]) -> Trace {
         Trace {
             response_ns: 100_000,
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_of_the_server_there_is_the_clients_half() {
+    fn without_server_timing_only_the_clients_steps_are_known() {
         let way = Way::of(&trace(&[]), &traces(&[]));
         let expected =
             [(WAIT, 20_000), (GENERATOR, 5_000), (SEND, 10_000), (AWAY, 60_000), (RECEIVE, 5_000)];
@@ -301,10 +306,10 @@ mod tests {
         assert!((way.placement_ns - 13_000.0).abs() < 1.0);
     }
 
-    /// Client and server on one machine: there and back are what was one step, and nothing is left
-    /// open. A reading that cannot be true changes nothing.
+    /// On one machine, the step of network and kernel is divided by direction, without uncertainty.
+    /// A reading that cannot be true changes nothing.
     #[test]
-    fn with_a_common_clock_there_and_back_are_told_apart() {
+    fn a_common_clock_separates_the_two_directions() {
         let metrics = traces(&["receive", "execute", "total", UNACCOUNTED]);
         let told_ns = [4_000, 30_000, 30_000, 0];
         let at = |arrival_ns| Trace { arrival_ns, ..trace(&told_ns) };
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_other_servers_are_taken_as_far_as_they_can_be_true() {
+    fn implausible_metrics_of_other_servers_are_reduced() {
         let steps = |names: &[&str], ns: &[u64]| {
             let way = Way::of(&trace(ns), &traces(names));
             told(&way)
@@ -347,7 +352,7 @@ mod tests {
             steps(&["db", "total"], &[30_000, 40_000]),
             [pair("db", 30_000), pair("other", 10_000)]
         );
-        // They lie within each other, or say more than there was.
+        // The metrics overlap, or are longer than the time there was.
         assert_eq!(steps(&["app", "db"], &[60_000, 50_000]), [pair("app", 60_000)]);
         assert_eq!(steps(&["total"], &[90_000]), [pair("total", 70_000)]);
     }

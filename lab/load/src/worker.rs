@@ -1,4 +1,4 @@
-//! One thread of a run: its event loop, its clock hand, its connections.
+//! A worker thread of a run: its event loop, its schedule and its connections.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,45 +25,48 @@ use crate::units::nanoseconds;
 use crate::waits::{LOOK_PAUSE, Waits};
 use crate::watch::Watcher;
 
-/// The interval at which rates are sampled, timeouts are looked for and lost connections are
-/// reopened.
+/// The interval at which rates are sampled, timeouts are checked and lost connections are reopened.
 const TICK: Duration = Duration::from_millis(100);
 /// The shortest tick, for short timeouts.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
-/// Sends that are made one after the other before events are looked at.
+/// The largest number of sends in a row before the loop checks for events.
 const MAX_SENDS_PER_TURN: usize = 256;
-/// Connections whose answers are read before the first of them is sent its next request.
+/// The largest number of deferred connections: their answers are read before the first of them
+/// sends its next request.
 const PUT_BY_MAX: usize = 32;
-/// Connections that one thread opens at the same time, below the usual backlog of a listener.
+/// The largest number of connections that one thread opens at the same time; below the usual
+/// backlog of a listener.
 const MAX_CONNECTING: usize = 64;
-/// The time that the connections may take to open before the run begins without the missing ones.
+/// The longest time to wait for connections to open; after that, the run begins without the missing
+/// ones.
 const OPENING_LIMIT: Duration = Duration::from_secs(5);
-/// A run that is limited by requests ends when nothing was answered for this long.
+/// A run that is limited by a number of requests is given up if no answer came for this long.
 const NO_PROGRESS_LIMIT: Duration = Duration::from_secs(30);
 
-/// The task of a thread.
+/// The task of a worker thread.
 pub(crate) struct Work {
     pub(crate) thread: usize,
     pub(crate) pool: PoolPlan,
     pub(crate) maker: Maker,
-    /// Sends in flight on a connection, without a rate.
+    /// The largest number of sends in flight on a connection: the pipeline depth or, with HTTP/2,
+    /// the number of streams.
     pub(crate) depth: usize,
-    /// The starts of requests; without them, the loop is closed.
+    /// The schedule of the starts of requests; `None` in a closed loop.
     pub(crate) plan: Option<Plan>,
     pub(crate) watcher: Watcher,
     pub(crate) scope: Scope,
     pub(crate) limits: Limits,
 }
 
-/// The ends of a thread.
+/// The conditions that end a thread.
 pub(crate) struct Limits {
     pub(crate) duration: Option<Duration>,
-    /// Requests to send, in a run that is limited by them.
+    /// The number of requests to send, in a run that is limited by requests.
     pub(crate) quota: Option<u64>,
     pub(crate) timeout: Duration,
     pub(crate) warm_up: Duration,
     pub(crate) control: Arc<ThreadControl>,
-    /// Raised by the caller of the run.
+    /// Set by the caller to end the run early.
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -73,23 +76,23 @@ impl Limits {
     }
 }
 
-/// The outcome of a thread.
+/// The outcome of a worker thread.
 pub(crate) struct Outcome {
     pub(crate) recorder: Recorder,
     pub(crate) script: Option<ThreadScript>,
     pub(crate) directions: Option<Directions>,
-    /// Requests that were due or under way at the end.
+    /// Requests that were due or in flight at the end, or that ended without an answer before.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
-    /// The error that has ended the thread before its time, if that was an error.
+    /// The error that ended the thread early, if an error did.
     pub(crate) failure: Option<LoadError>,
-    /// Without what it took only in order to be on time.
+    /// Processor time, without the time that the thread stayed awake only to send on time.
     pub(crate) cpu_time: Duration,
-    /// Its waits for a processor.
+    /// The waits of the thread for a processor.
     pub(crate) waits: Waits,
 }
 
-/// The state of the loop.
+/// The state of a worker thread's event loop.
 pub(crate) struct Worker {
     pub(crate) clock: Clock,
     limits: Limits,
@@ -101,13 +104,14 @@ pub(crate) struct Worker {
     pub(crate) recorder: Recorder,
     punctuality: Punctuality,
     pub(crate) buffer: Box<[u8]>,
-    /// Answers of HTTP/2 that one read has completed.
+    /// HTTP/2 answers that a turn has completed; empty between turns, kept for its capacity.
     pub(crate) answers: Vec<Answer>,
-    /// Requests of HTTP/2 that the server has left out, to be sent again before any other.
+    /// HTTP/2 requests that the server refused without processing them, to be sent again before any
+    /// other.
     pub(crate) left_out: VecDeque<InFlight>,
-    /// Connections of this wake-up that go on when its answers are read.
+    /// Deferred connections of this wake-up: they send after the answers of all of them are read.
     pub(crate) put_by: Vec<usize>,
-    /// True if they are put by, or go on at once.
+    /// True if connections are deferred to `put_by`, instead of sending at once.
     pub(crate) is_putting_by: bool,
     pub(crate) timeout_ticks: u64,
     next_tick: Ticks,
@@ -117,7 +121,7 @@ pub(crate) struct Worker {
     own_waits: OwnWaits,
 }
 
-/// The waits of a thread for a processor, at which it looks itself.
+/// The waits of this thread for a processor, by its own readings of the kernel's count.
 #[derive(Default)]
 struct OwnWaits {
     waits: Waits,
@@ -158,8 +162,8 @@ impl Worker {
         })
     }
 
-    /// Opens all connections, as far as that goes, before any request is sent: opening them must
-    /// not count as a latency of the first requests.
+    /// Opens the connections before any request is sent, until all are open or the time limit is
+    /// over. The time to open them must not count as latency of the first requests.
     pub(crate) fn open_connections(&mut self) -> Result<(), LoadError> {
         if !self.pool.plan.keep_alive {
             return Ok(());
@@ -184,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// Runs from `start` until the limit, or until an error; what was measured until then counts.
+    /// Runs from `start` until the limit or an error; keeps what was measured until then.
     pub(crate) fn run(mut self, start: Ticks) -> Outcome {
         let cpu_before = self.pool.poller.cpu_time();
         let mut failure = self.run_until_over(start).err();
@@ -222,7 +226,7 @@ impl Worker {
                 self.tick(now)?;
             }
             let wait_ns = self.send_due(now)?;
-            // Only who sends by a schedule has to wake up in time.
+            // Only a thread that sends by a schedule has to wake up on time.
             let begin = self.pacing.is_scheduled().then(|| self.clock.now());
             let events = self.wait_and_handle(wait_ns)?;
             now = self.clock.now();
@@ -236,7 +240,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Notes how long the thread had to wait for a processor since it last looked.
+    /// Records how long the thread waited for a processor since the last reading.
     fn look_at_waits(&mut self, now: Ticks) {
         let waited_ns = self.pool.poller.waited_ns();
         let own = &mut self.own_waits;
@@ -261,7 +265,8 @@ impl Worker {
         (0..self.pool.connections.len()).try_for_each(|index| self.advance(index))
     }
 
-    /// Sends all that is due by now, and returns the time to wait for the next.
+    /// Sends the requests that are due at `now`. Returns the time to wait for the next one, in
+    /// nanoseconds.
     fn send_due(&mut self, now: Ticks) -> Result<u64, LoadError> {
         let mut wake_up = self.next_tick.min(self.pacing.deadline);
         if self.pacing.is_scheduled() {
@@ -270,7 +275,7 @@ impl Worker {
                     break;
                 }
             }
-            // While every connection is busy, only an answer helps.
+            // While every connection is busy, only an answer allows a send.
             let can_send = self.pool.has_free() && self.pacing.has_quota();
             if let Some(next) = self.pacing.next().filter(|_| can_send) {
                 wake_up = wake_up.min(next);
@@ -308,13 +313,14 @@ impl Worker {
         Ok(self.clock.nanoseconds(wake_up.since(now)))
     }
 
-    /// Waits for at most so long; how much has happened.
+    /// Waits for events for at most `wait_ns` nanoseconds and handles them. Returns their number.
     fn wait_and_handle(&mut self, wait_ns: u64) -> Result<usize, LoadError> {
         let count =
             self.pool.poller.wait(wait_ns).map_err(LoadError::system("wait for sockets"))?;
         for index in 0..count {
-            // Without a rate, the next requests are sent when the answers are read: a system call
-            // costs less behind one of its own kind, and the server is woken for several at once.
+            // Without a rate, the next requests are sent after the answers of several connections
+            // were read: system calls of one kind in a row cost less, and the server is woken once
+            // for several requests.
             let place = index % PUT_BY_MAX;
             if place == 0 {
                 self.is_putting_by = !self.pacing.is_scheduled() && count - index > 1;
@@ -382,7 +388,8 @@ impl Worker {
         }
         self.pool.refill(now);
         if self.pool.plan.directions.is_some() && !self.pacing.is_paced() {
-            // One whose request was lost with its owner goes on by way of the others.
+            // A connection whose request was lost with the owner's socket goes on over its other
+            // sockets.
             self.pool.firsts().try_for_each(|index| self.advance(index))?;
         }
         Ok(())
@@ -393,9 +400,9 @@ impl Worker {
         self.recorder.set_backlog(now, backlog);
     }
 
-    /// Notes all that was due by `end` and is not answered, and returns their number with those
-    /// whose connection broke. Histograms hold answers alone: a server that falls silent in the
-    /// middle of a run would leave them as they were before.
+    /// Records the waits of the requests that were due by `end` and have no answer. Returns their
+    /// number, plus that of requests that ended without an answer before. Histograms of answers
+    /// alone would not show a server that falls silent in the middle of a run.
     fn note_end(&mut self, end: Ticks) -> u64 {
         self.note_backlog(end);
         let waiting_since = self.waiting_since(end);
@@ -414,7 +421,7 @@ impl Worker {
         self.recorder.failed + outstanding + due
     }
 
-    /// The time since which, at the latest, an answer is waited for.
+    /// The earliest time since which the thread waits for an answer; `None` if it waits for none.
     fn waiting_since(&self, end: Ticks) -> Option<Ticks> {
         let connections = &self.pool.connections;
         let oldest = connections.iter().filter_map(|connection| connection.in_flight.front());
@@ -422,7 +429,7 @@ impl Worker {
         let pending = connections.iter().filter_map(|connection| connection.pending);
         let due = self.pacing.next().filter(|_| self.pacing.due_by(end) > 0);
         let earliest = sent.chain(pending).chain(due).min();
-        // A closed loop would go on, and has a connection that is not there.
+        // A closed loop would send another request, but one of its connections is down.
         let cannot_ask =
             !self.pacing.is_paced() && self.pacing.has_quota() && self.pool.lacks_one();
         earliest.or_else(|| cannot_ask.then_some(self.pacing.start))

@@ -1,7 +1,7 @@
 //! The tables of wrk and wrk2, line for line.
 //!
-//! People parse these with scripts and feed them to plots, so the layout is theirs, down to the
-//! width of the columns. What Pellucid knows beyond it comes after their last line.
+//! Scripts parse these tables and plots are made from them, so the layout is kept, down to the
+//! width of the columns. Figures that wrk2 does not have come after the last line.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use crate::options::{Limit, LoadOptions};
 use crate::result::LoadResult;
 use crate::units::{format_binary, format_metric, format_run_time, format_time_us};
 
-/// Counters in a bucket of a histogram of three digits, as wrk2 reports them.
+/// The number of counters in a bucket of a histogram with three digits, as wrk2 reports it.
 const SUB_BUCKETS: u32 = 2_048;
-/// The interval at which wrk and we sample the rate, in milliseconds.
+/// The interval at which wrk and this generator sample the rate, in milliseconds.
 const SAMPLING_INTERVAL_MS: u64 = 100;
 /// wrk2's names of its distributions.
 const CORRECTED: &str = "Recorded Latency";
@@ -48,14 +48,14 @@ pub enum Distributions {
     /// None.
     #[default]
     None,
-    /// That from the intended start (`-L`).
+    /// The distribution from the intended start (`-L`).
     Corrected,
-    /// That and, of a run with a rate, the one from the actual send (`-U`).
+    /// Both that and, of a run with a rate, the one from the actual send (`-U`).
     Both,
 }
 
-/// The table that comes after the run. A run with a rate is shown as wrk2 shows it, one without as
-/// wrk does.
+/// The table that comes after the run, in the layout of wrk2 for a run with a rate, and of wrk
+/// otherwise.
 #[must_use]
 pub fn table(result: &LoadResult, shown: Distributions) -> String {
     let times_us = in_microseconds(&result.times.response);
@@ -203,8 +203,8 @@ fn summary(out: &mut String, result: &LoadResult) {
     line(out, format_args!("Transfer/sec: {transfer:>10}B"));
 }
 
-/// The lines that wrk2 does not know; they stand behind what a script's `done` prints. No word here
-/// is one that scripts look for in the table.
+/// The lines that wrk2 does not have. They follow the output of a script's `done`, and contain no
+/// word that scripts look for in the table.
 #[must_use]
 pub fn accounts(result: &LoadResult) -> String {
     let mut text = "\n".to_owned();
@@ -224,7 +224,7 @@ pub fn accounts(result: &LoadResult) -> String {
         let (p50, p99, p999, max) = (at(50.0), at(99.0), at(99.9), at(100.0));
         line(out, format_args!("    {name:<16}{p50:>12}{p99:>12}{p999:>12}{max:>12}"));
     }
-    // One for each connection is simply under way when the time is up.
+    // One request for each connection is simply in flight when the time is up.
     if result.load.paced && result.unanswered > result.load.connections as u64 {
         line(out, format_args!("  Unanswered at the end: {}", result.unanswered));
     }

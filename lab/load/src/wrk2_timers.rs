@@ -1,29 +1,29 @@
-//! The pacing of wrk2, to compare figures with those that were taken by it.
+//! The pacing of wrk2, so that figures can be compared with those that wrk2 measured.
 //!
-//! Each connection of wrk2 has a schedule of its own, at an even share of the rate, and one request
-//! under way. It looks at the schedule when an answer is complete, and sleeps by a timer of whole
+//! Each connection of wrk2 has its own schedule, at an even share of the rate, and one request in
+//! flight. It checks the schedule when an answer is complete, and sleeps by a timer of whole
 //! milliseconds if the next start is still to come: it sends about a millisecond late, and counts
-//! that as latency. One that is behind sends at twice its rate until it is on pace. Connections
-//! begin five milliseconds apart.
+//! that as latency. A connection that is behind sends at twice its rate until it has caught up.
+//! Connections begin five milliseconds apart.
 
 use pellucid_clock::{Clock, Ticks};
 
-/// Between the beginnings of two connections of a thread, in milliseconds.
+/// The time between the starts of two connections of a thread, in milliseconds.
 const STAGGER_MS: u64 = 5;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// The instrument that decides when requests are sent.
+/// The method that times the sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pacer {
-    /// Ours: to microseconds, on whichever connection is free.
+    /// The method of this generator: to microseconds, on the next free connection.
     #[default]
     Exact,
-    /// wrk2's: by timers of milliseconds, each connection by itself.
+    /// The method of wrk2: by timers of whole milliseconds, each connection by itself.
     Wrk2,
 }
 
 impl Pacer {
-    /// Its name.
+    /// The name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,19 +36,19 @@ impl Pacer {
 /// The next step of a connection that is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Send, now, what was meant to start then.
+    /// Send now the request with this intended start.
     Send(Ticks),
-    /// Sleep by a timer that ends then, and ask again.
+    /// Sleep by a timer until this time, and ask again.
     Sleep(Ticks),
 }
 
 /// A connection's place in its schedule.
 #[derive(Clone, Debug, Default)]
 struct Hand {
-    /// The beginning of its schedule, once it is there.
+    /// The start of the schedule; `None` before the first request.
     begun: Option<Ticks>,
     sent: u64,
-    /// Since when it is behind, and what it had sent by then.
+    /// The time since which the connection is behind, and the number of requests sent until then.
     behind: Option<(Ticks, u64)>,
 }
 
@@ -59,13 +59,14 @@ pub(crate) struct Wrk2Timers {
     start: Ticks,
     /// Ticks between two requests of a connection.
     interval: f64,
-    /// Requests that go out at once.
+    /// The number of requests in a batch.
     batch: u64,
     hands: Vec<Hand>,
 }
 
 impl Wrk2Timers {
-    /// Those of `connections`, which send `rate_per_second` together from `start` on.
+    /// The schedules of `connections`, which together send `rate_per_second` from `start` on, in
+    /// batches of `batch`.
     pub(crate) fn new(
         clock: Clock,
         start: Ticks,
@@ -101,7 +102,7 @@ impl Wrk2Timers {
         Turn::Send(due)
     }
 
-    /// Requests that are due by `end` and not sent.
+    /// The number of requests that are due by `end` and not sent.
     pub(crate) fn due_by(&self, end: Ticks) -> u64 {
         let due = self.hands.iter().filter_map(|hand| {
             let elapsed = end.since(hand.begun?) as f64;
@@ -110,18 +111,17 @@ impl Wrk2Timers {
         due.sum()
     }
 
-    /// The wait from `now` on for a timer that ends at `end`: a thread sleeps for whole
-    /// milliseconds.
+    /// The wait from `now` for a timer that ends at `end`, in nanoseconds: a thread sleeps for
+    /// whole milliseconds.
     pub(crate) fn wait_ns(&self, end: Ticks, now: Ticks) -> u64 {
         let since_start = |time: Ticks| self.clock.nanoseconds(time.since(self.start));
-        // A timer ends with a millisecond, to within a tick of the clock.
+        // A timer ends at a whole millisecond, to within a tick of the clock.
         let end_ms = (since_start(end) + NS_PER_MS / 2) / NS_PER_MS;
         end_ms.saturating_sub(since_start(now) / NS_PER_MS) * NS_PER_MS
     }
 
-    /// The end of the timer that is set at `now` for what is due later: by the clock's whole
-    /// milliseconds, after the wait in milliseconds and a half, rounded:
-    /// at least the wait, and at most a millisecond more.
+    /// The end of the timer that is set at `now` for a request that is due later. As in wrk2, it is
+    /// at a whole millisecond of the clock: the wait is rounded up to at most a millisecond more.
     fn timer(&self, due: Ticks, now: Ticks) -> Ticks {
         let since_start = |time: Ticks| self.clock.nanoseconds(time.since(self.start));
         let wait_ms = (since_start(due) - since_start(now)) / NS_PER_MS + 1;
@@ -155,11 +155,11 @@ mod tests {
         assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
         assert_eq!(timers.next(1, Ticks(0)), Turn::Sleep(Ticks(5_000 * US)));
         assert_eq!(timers.next(1, Ticks(5_100 * US)), Turn::Send(Ticks(5_100 * US)));
-        // Answered at 300 µs: 9.7 ms are to go, which are ten by a timer of whole milliseconds, set
-        // in the one that began at zero.
+        // Answered at 300 µs: 9.7 ms remain, which are ten by a timer of whole milliseconds that
+        // was set in the millisecond that began at zero.
         let end = Ticks(10_000 * US);
         assert_eq!(timers.next(0, Ticks(300 * US)), Turn::Sleep(end));
-        // The thread itself sleeps for as many whole milliseconds, from wherever it is in one.
+        // The thread itself sleeps for whole milliseconds, from wherever it is within one.
         assert_eq!(timers.wait_ns(end, Ticks(300 * US)), 10_000 * US);
         assert_eq!(timers.wait_ns(end, Ticks(9_300 * US)), 1_000 * US);
         assert_eq!(timers.next(0, Ticks(10_300 * US)), Turn::Send(end));
@@ -167,8 +167,8 @@ mod tests {
         assert_eq!(timers.due_by(Ticks(30_100 * US)), 2 + 2);
     }
 
-    /// A millisecond is no whole number of ticks: a thread that was to sleep for one looked again
-    /// and again.
+    /// Regression: a millisecond is no whole number of ticks, so a thread that should sleep for one
+    /// woke up again and again.
     #[test]
     fn no_sleep_is_cut_short_by_the_ticks_of_a_real_clock() {
         let clock = Clock::system();
@@ -181,9 +181,10 @@ mod tests {
         }
     }
 
-    /// At twice the rate, but counted from the request that held it up: that is at once.
+    /// A connection catches up at twice its rate, counted from the request that delayed it: at
+    /// first, that is at once.
     #[test]
-    fn one_that_was_held_up_sends_until_it_is_on_pace() {
+    fn a_connection_that_was_delayed_catches_up() {
         let mut timers = timers();
         assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
         // Answered after a tenth of a second: ten are due.
@@ -192,7 +193,7 @@ mod tests {
             assert_eq!(timers.next(0, now), Turn::Send(Ticks(number * 10_000 * US)));
         }
         assert_eq!(timers.next(0, Ticks(101_100 * US)), Turn::Sleep(Ticks(110_000 * US)));
-        // One that was not held up at once sends at most at twice its rate.
+        // A connection that falls behind later sends at most at twice its rate.
         assert_eq!(timers.next(0, Ticks(140_000 * US)), Turn::Send(Ticks(110_000 * US)));
         assert_eq!(timers.next(0, Ticks(140_100 * US)), Turn::Sleep(Ticks(145_000 * US)));
     }

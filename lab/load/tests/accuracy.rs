@@ -1,5 +1,5 @@
-//! What the generator says against what the server knows of the same run, in virtual time: a server
-//! that notes its own delays, and a clock that nothing but the run moves. What differs is wrong.
+//! The generator's figures against the server's own notes of the same run, in virtual time: the
+//! server notes its delays, and only the run moves the clock. Any difference is an error.
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -15,7 +15,7 @@ use support::{Bucket, load, paced_in, simulated};
 
 const MS: u64 = 1_000_000;
 
-/// A server that delays its answers as `delay_of` says and notes how long each took.
+/// A server that delays its answers by `delay_of` and notes each delay.
 fn noting(
     delay_of: impl Fn(&Request) -> Duration + Send + 'static,
 ) -> (Arc<Simulation>, Arc<Mutex<Histogram<u64>>>) {
@@ -29,7 +29,8 @@ fn noting(
     (Simulation::new(server), noted)
 }
 
-/// Within a percent; the histograms alone can differ by a tenth of that.
+/// Asserts that two times differ by at most a percent; the histograms alone can differ by a tenth
+/// of that.
 fn assert_near(name: &str, client_ns: u64, server_ns: u64) {
     let ratio = client_ns as f64 / server_ns as f64;
     assert!((0.99..=1.01).contains(&ratio), "{name}: {client_ns} ns against {server_ns} ns");
@@ -54,7 +55,7 @@ fn a_constant_delay_shows_in_every_percentile() {
 }
 
 #[test]
-fn one_percent_at_100_ms_is_found_where_it_is() {
+fn a_slow_hundredth_shows_at_the_right_percentiles() {
     let slow =
         |request: &Request| Duration::from_millis(if request.number % 100 == 7 { 100 } else { 1 });
     let (simulation, noted) = noting(slow);
@@ -66,8 +67,8 @@ fn one_percent_at_100_ms_is_found_where_it_is() {
     assert!(result.times.service.value_at_quantile(0.991) >= 99 * MS);
 }
 
-/// All of the 1,000 requests that were due while the server stood still have waited for it; in the
-/// service time only the two that were under way show it.
+/// All of the 1,000 requests that were due during the freeze have waited for its end. Only the two
+/// requests in flight show it in the service time.
 #[test]
 fn a_freeze_shows_in_full_in_the_response_time_and_not_in_the_service_time() {
     let frozen = 2_000 * MS..3_000 * MS;
@@ -81,7 +82,7 @@ fn a_freeze_shows_in_full_in_the_response_time_and_not_in_the_service_time() {
     let above = |times: &Histogram<u64>, ms: u64| times.count_between(ms * MS, u64::MAX);
     for (ms, due) in [(100, 900), (250, 750), (500, 500), (750, 250), (990, 10)] {
         let waited = above(&result.times.response, ms);
-        // What is due after the thaw still waits behind those before it.
+        // Requests that are due after the freeze still wait behind earlier ones.
         assert!(waited >= due && waited <= due + 60, "{waited} of {due} waited for {ms} ms");
         assert_eq!(above(&result.times.service, ms), 2);
     }
@@ -92,8 +93,8 @@ fn a_freeze_shows_in_full_in_the_response_time_and_not_in_the_service_time() {
     assert_eq!(judgement.verdict, Verdict::Stalled, "{judgement:?}");
 }
 
-/// A server that answers in 100 µs takes a millisecond by wrk2's timers, as the figures do that
-/// were taken by it.
+/// A server that answers in 100 µs seems to take a millisecond with wrk2's timers, as in figures
+/// that wrk2 measured.
 #[test]
 fn the_pacing_of_wrk2_adds_its_timer_to_the_latency() {
     let of = |pacer| {
@@ -112,8 +113,8 @@ fn the_pacing_of_wrk2_adds_its_timer_to_the_latency() {
     assert_eq!(judgement.verdict, Verdict::GeneratorLimited, "{judgement:?}");
 }
 
-/// A connection of wrk2 has one request under way, so that a freeze delays those behind it, which
-/// it sends as soon as it may.
+/// A connection of wrk2 has one request in flight, so a freeze delays the requests behind it. They
+/// are sent as soon as the pacing allows.
 #[test]
 fn the_pacing_of_wrk2_catches_up_after_a_freeze() {
     let frozen = 1_000 * MS..2_000 * MS;
@@ -130,9 +131,10 @@ fn the_pacing_of_wrk2_catches_up_after_a_freeze() {
     assert_near("longest", result.times.response.max(), 1_000 * MS);
 }
 
-/// The wait for a connection, which no server sees, and the generator's own delay are told apart.
+/// The wait for a connection, which no server sees, and the generator's own delay are measured
+/// separately.
 #[test]
-fn what_the_server_does_not_see_is_told_apart() {
+fn waits_that_the_server_does_not_see_are_measured_separately() {
     // One connection, 10 ms each: the second of two that are due together waits for the first.
     let (simulation, _) = noting(|_| Duration::from_millis(10));
     let result = load(&paced_in(&simulation, 80, 1, 5));
@@ -147,7 +149,7 @@ fn what_the_server_does_not_see_is_told_apart() {
     assert_eq!(result.times.generator_delay.max(), 0);
 }
 
-/// Name, the server, what burdens the generator, rate, and what it has to be taken for.
+/// The name, the server, the burden of the generator, the rate, and the expected verdict.
 type Case = (&'static str, HttpServer, Burden, Option<u64>, Verdict);
 
 fn cases() -> Vec<Case> {
@@ -213,7 +215,7 @@ fn stage(seconds: u64, rate: u64) -> Stage {
     }
 }
 
-/// What a server does from half of the run on.
+/// A server that answers in 300 µs, and replies by `then` from the middle of the run on.
 fn from_half(then: impl Fn(&Request) -> Reply + Send + 'static) -> HttpServer {
     HttpServer::new(move |request| match request.begin_ns {
         0..4_000_000_000 => Reply::ok().after(Duration::from_micros(300)),
@@ -221,10 +223,10 @@ fn from_half(then: impl Fn(&Request) -> Reply + Send + 'static) -> HttpServer {
     })
 }
 
-/// A server that was as it should be for half of the run was called stable, whatever it did then:
-/// a silence was noted by the answer that ended it, and a backlog had to grow from the beginning.
+/// Regression: a server that worked for half of the run was judged stable, whatever it did then. A
+/// silence was only noted by the answer that ended it, and a backlog had to grow from the start.
 #[test]
-fn the_verdict_is_right_of_servers_that_change_in_the_middle() {
+fn the_verdict_is_right_for_servers_that_change_in_the_middle() {
     use Verdict::{Errors, Saturated, Stable, Stalled};
     let hangs = || from_half(|_| Reply::never());
     let dies = || from_half(|_| Reply::last());
@@ -251,25 +253,26 @@ fn the_verdict_is_right_of_servers_that_change_in_the_middle() {
     }
 }
 
-/// Half of what was due had no answer, and the percentiles were those of the other half.
+/// Regression: if half of the requests had no answer, the percentiles were those of the other half
+/// alone.
 #[test]
-fn what_had_no_answer_at_the_end_counts_with_its_wait() {
+fn requests_without_an_answer_count_with_their_wait() {
     let simulation = Simulation::new(from_half(|_| Reply::never()));
     let result = load(&paced_in(&simulation, 1_000, 16, 8));
     assert!(result.times.response.max() < 2 * MS);
     let waited = &result.times.unanswered;
-    // The run begins a moment after its server, by whose time half is over.
+    // The run begins a moment after its server, by whose clock half is over.
     assert_eq!((waited.len(), result.unanswered), (4_001, 4_001));
     assert_near("longest", waited.max(), 4_000 * MS);
     let all = result.response_time_at_least();
-    // A quarter of all that was due has waited for more than two seconds.
+    // A quarter of all due requests have waited for more than two seconds.
     assert_near("three quarters", all.value_at_quantile(0.75), 2_000 * MS);
     let kept = Objectives::parse("p70=1s").unwrap().check(&result);
     assert!(kept.unwrap_err().starts_with("stalled: For the last 4.0"));
 }
 
 #[test]
-fn a_stage_that_is_too_much_is_told_though_its_backlog_is_worked_off() {
+fn a_stage_above_the_capacity_is_reported_though_its_backlog_is_worked_off() {
     let simulation = Simulation::new(Bucket::of(1_000).server());
     let stages = vec![stage(3, 500), stage(3, 1_500), stage(6, 300)];
     let options = LoadOptions { stages, rate_per_second: None, ..simulated(&simulation, 16, 12) };
@@ -278,7 +281,7 @@ fn a_stage_that_is_too_much_is_told_though_its_backlog_is_worked_off() {
     assert!(judgement.evidence[0].contains("was worked off by second 8."), "{judgement:?}");
 }
 
-/// The same run has the same figures to the last nanosecond, or it was no simulation.
+/// The same run has the same figures to the last nanosecond; otherwise, it would be no simulation.
 #[test]
 fn a_simulated_run_can_be_repeated() {
     let run = || {

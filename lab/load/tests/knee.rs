@@ -1,5 +1,5 @@
-//! The search for the highest rate over whole runs against a server of known capacity, in virtual
-//! time. That the command drives it in the same way is tested where the command is.
+//! The search for the highest rate, over whole runs against a server of known capacity, in virtual
+//! time. The tests of the command check that it drives the search in the same way.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -25,7 +25,7 @@ fn search(bucket: Bucket, slo: &str) -> Knee {
                 let seconds = if confirm { 30 } else { 4 };
                 let options = paced_in(&simulation, rate_per_second.round() as u64, 32, seconds);
                 search.report(objectives.check(&load(&options)).is_ok());
-                // What is left of the backlog drains before the next trial.
+                // The rest of the backlog drains before the next trial.
                 options.pause(Duration::from_secs(30));
             }
             Step::Done(knee) => return knee,
@@ -44,8 +44,8 @@ fn a_known_capacity_is_found_within_five_percent() {
     }
 }
 
-/// The objective can be missed below the capacity: one request in fifty takes 50 ms from half of it
-/// on.
+/// An objective can be missed below the capacity: from half of it on, one request in fifty takes 50
+/// ms.
 #[test]
 fn an_objective_that_is_missed_before_the_capacity_decides() {
     let bucket = Bucket { slow_above_per_second: Some(500), ..Bucket::of(1_000) };

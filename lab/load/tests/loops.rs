@@ -1,4 +1,4 @@
-//! The closed and the open loop against servers that behave, and servers that do not.
+//! The closed and the open loop, against servers that behave and servers that do not.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -58,7 +58,7 @@ fn the_warm_up_is_counted_but_not_recorded() {
 }
 
 #[test]
-fn a_server_that_closes_every_connection_is_asked_again_on_a_new_one() {
+fn connections_that_the_server_closes_are_replaced() {
     for header in ["Connection: close\r\n", ""] {
         let text = format!("HTTP/1.1 200 OK\r\n{header}Content-Length: 2\r\n\r\nok");
         let options = LoadOptions {
@@ -123,8 +123,8 @@ fn truncated_answers_and_bytes_that_nobody_asked_for_are_read_errors() {
     assert!(result.requests > 0 && result.errors.malformed > 0);
 }
 
-/// A search for the highest rate went down to one request a second where some keys were missing on
-/// purpose: every 404 counted as an error.
+/// Regression: a search for the highest rate went down to one request a second if some keys were
+/// missing on purpose, because every 404 counted as an error.
 #[test]
 fn a_status_that_is_accepted_is_no_error() {
     let options = against(|request| {
@@ -164,7 +164,7 @@ fn a_request_without_an_answer_times_out_once() {
 }
 
 #[test]
-fn a_silent_connection_is_given_up_in_the_end() {
+fn a_silent_connection_is_given_up_after_five_timeouts() {
     let options = against(|request| match request.number {
         0 => Reply::never(),
         _ => Reply::ok().after(Duration::from_millis(1)),
@@ -175,7 +175,8 @@ fn a_silent_connection_is_given_up_in_the_end() {
     assert!(result.requests > 140, "a new connection takes over: {}", result.requests);
 }
 
-/// A timeout of 20 ms is looked for every 5 ms, and an answer that comes after it counts in full.
+/// A timeout of 20 ms is checked every 5 ms. An answer that comes later still counts, with its full
+/// latency.
 #[test]
 fn a_late_answer_is_a_timeout_and_an_answer() {
     let options = against(|_| Reply::ok().after(Duration::from_millis(50)));
@@ -227,7 +228,7 @@ fn a_fill_sends_every_request_of_its_source_exactly_once() {
     assert_eq!(lines, expected);
 }
 
-/// A source is the caller's code: its panic must reach the caller, not leave the run waiting.
+/// A source is code of the caller: its panic must reach the caller, and not leave the run waiting.
 #[test]
 #[should_panic(expected = "the source is broken")]
 fn a_panic_of_a_source_reaches_the_caller() {
@@ -238,7 +239,7 @@ fn a_panic_of_a_source_reaches_the_caller() {
 }
 
 #[test]
-fn an_answer_to_head_is_not_waited_for_in_vain() {
+fn an_answer_to_head_has_no_body() {
     let server = Server::start(|_| answer(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"));
     let mut options = server.options();
     options.limit = Limit::Requests(50);

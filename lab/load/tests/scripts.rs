@@ -1,4 +1,4 @@
-//! Scripts of the kinds that people have for wrk and wrk2.
+//! Scripts of the kinds that exist for wrk and wrk2.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -12,7 +12,7 @@ use pellucid_load::{Header, Limit, LoadError, LoadOptions, LoadResult, ScriptOpt
 use support::{Server, against, answer, load, ok};
 use tempfile::TempDir;
 
-/// A script in a folder that lives as long as the test.
+/// A script in a temporary folder.
 struct ScriptFile {
     folder: TempDir,
     path: PathBuf,
@@ -23,7 +23,7 @@ impl ScriptFile {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("test.lua");
         let out = folder.path().join("out.txt");
-        // Scripts of the tests report through a file, since what they print goes past the test.
+        // The scripts report through a file, because the test does not see what they print.
         let code = code.replace("OUT", &format!("[[{}]]", out.display()));
         std::fs::write(&path, code).unwrap();
         ScriptFile { folder, path }
@@ -102,7 +102,7 @@ fn a_get_script_and_headers_from_the_command_line() {
 }
 
 #[test]
-fn a_script_that_only_sets_what_is_sent() {
+fn a_script_that_only_sets_the_fields_of_wrk() {
     let server = Server::start(|_| ok());
     let script = ScriptFile::new(
         "wrk.method = 'POST'
@@ -202,7 +202,7 @@ fn done_receives_the_statistics() {
 }
 
 #[test]
-fn response_sees_status_headers_and_body_and_steers_later_requests() {
+fn response_receives_the_answer_and_can_change_later_requests() {
     let server = Server::start(|request| match request.line() {
         "GET /authenticate HTTP/1.1" => answer(
             b"HTTP/1.1 200 OK\r\nX-Token: secret\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -276,7 +276,7 @@ fn delay_puts_a_pause_before_every_request() {
 }
 
 #[test]
-fn a_thread_stops_when_its_script_says_so() {
+fn a_script_can_stop_its_thread() {
     let server = Server::start(|_| ok());
     let script = ScriptFile::new(
         "local counter = 0
@@ -293,7 +293,7 @@ fn a_thread_stops_when_its_script_says_so() {
 }
 
 #[test]
-fn setup_chooses_among_the_addresses_of_the_host() {
+fn setup_can_choose_an_address_of_the_host() {
     let server = Server::start(|_| ok());
     let script = ScriptFile::new(
         "function setup(thread)
@@ -345,8 +345,8 @@ fn errors_name_the_file_and_the_line() {
     }
 }
 
-/// Objects of scripts are collected while the script runs, and at its end: finalizers of the
-/// binding's own userdata once crashed LuaJIT there.
+/// Regression: finalizers of the binding's own userdata crashed LuaJIT when objects of scripts were
+/// collected, during the run or at its end.
 #[test]
 fn objects_of_scripts_are_collected_without_harm() {
     let server = Server::start(|_| ok());
@@ -374,7 +374,7 @@ fn objects_of_scripts_are_collected_without_harm() {
     load(&script.options(&server)).call_done().unwrap();
 }
 
-/// What was measured before an error was thrown away with it.
+/// Regression: an error of the script threw away what was measured before it.
 #[test]
 fn an_error_in_the_middle_keeps_what_was_measured() {
     let server = Server::start(|_| ok());
@@ -402,8 +402,7 @@ fn an_error_in_the_middle_keeps_what_was_measured() {
     assert_eq!(script.output(), result.requests.to_string());
 }
 
-/// A pool of what may be used once is told to be empty by returning nothing, often along with
-/// stopping the thread.
+/// A script whose pool of requests is empty returns nothing, often after it has stopped its thread.
 #[test]
 fn a_script_that_has_no_more_requests_ends_its_thread() {
     for ending in ["return nil", "wrk.thread:stop()"] {
@@ -418,7 +417,7 @@ fn a_script_that_has_no_more_requests_ends_its_thread() {
         let mut options = script.options(&server);
         options.limit = Limit::Duration(Duration::from_secs(600));
         let result = load(&options);
-        // The first one is only looked at.
+        // The first request is made before the run, to count the requests in it, and is not sent.
         assert_eq!((result.requests, result.errors.all()), (9, 0), "{ending}");
         assert!(result.stopped_early && result.failure.is_none(), "{:?}", result.failure);
     }

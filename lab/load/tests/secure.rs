@@ -1,4 +1,4 @@
-//! TLS and HTTP/2 against servers made of other people's libraries.
+//! TLS and HTTP/2, against servers that are made without code of the generator.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -42,7 +42,7 @@ fn http1_over_tls_in_both_loops() {
     assert_eq!((result.requests + result.unanswered, result.errors.all()), (60, 0));
 }
 
-/// The scheme that scripts see was always `http`.
+/// Regression: the scheme that scripts see was always `http`.
 #[test]
 fn scripts_see_the_scheme_of_the_url() {
     let server = SecureServer::start(over_tls("h2"), |request| {
@@ -57,7 +57,7 @@ fn scripts_see_the_scheme_of_the_url() {
     assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
 }
 
-/// The time that TLS takes is part of the response time, and told apart.
+/// The time of the TLS handshake is part of the response time, and is also recorded separately.
 #[test]
 fn a_secure_connection_for_each_request_is_part_of_its_time() {
     let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
@@ -71,7 +71,7 @@ fn a_secure_connection_for_each_request_is_part_of_its_time() {
 }
 
 #[test]
-fn what_is_wrong_with_tls_is_told_before_the_run() {
+fn tls_errors_are_reported_before_the_run() {
     let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
     let mut options = server.options();
     options.tls.ca_file = Some(server.file("server.pem"));
@@ -80,7 +80,7 @@ fn what_is_wrong_with_tls_is_told_before_the_run() {
     assert_eq!(load(&options).requests, 40);
     options.http2_streams = Some(4);
     assert!(failure(&options).contains("HTTP/2"), "{}", failure(&options));
-    // A server that speaks no TLS at all.
+    // A server that does not speak TLS.
     let plain = Server::start(|_| ok());
     let url = format!("https://localhost:{}/", plain.address.port());
     let (target, timeout) = (Target::parse(&url).unwrap(), Duration::from_secs(1));
@@ -133,7 +133,7 @@ fn large_requests_and_answers_go_through_the_windows() {
 }
 
 #[test]
-fn statuses_and_what_the_server_tells_of_itself_are_read() {
+fn statuses_and_server_timing_are_read() {
     let server = SecureServer::start(over_tls("h2"), |request| {
         assert_eq!(request.headers()["prefer"], "timing");
         assert!(request.headers()["traceparent"].len() == 55);

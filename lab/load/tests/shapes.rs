@@ -38,7 +38,7 @@ fn a_connection_for_each_request_is_opened_and_timed() {
     }
 }
 
-/// Over TCP, the connections of the requests are the server's as well.
+/// Over TCP, the server sees one connection for each request.
 #[test]
 fn connections_of_single_requests_reach_the_server() {
     let server = Server::start(|_| ok());
@@ -107,7 +107,7 @@ fn poisson_arrivals_keep_the_rate() {
 }
 
 #[test]
-fn a_description_of_work_is_sent_checked_and_told_apart() {
+fn operations_of_a_description_are_sent_checked_and_counted_separately() {
     let server = Server::start(|request| match request.line().split(' ').next().unwrap() {
         "GET" => answer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
         "PUT" => answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"),
@@ -140,7 +140,8 @@ fn a_description_of_work_is_sent_checked_and_told_apart() {
     assert_eq!(rejoined, result.times.response);
 }
 
-/// The schedule goes on after the last request that was asked for; what is due then is nobody's.
+/// The schedule goes on after the last request of the limit; requests that are due then do not
+/// count.
 #[test]
 fn a_number_of_requests_at_a_rate_leaves_nothing_unanswered() {
     let server = Server::start(|_| ok());

@@ -1,6 +1,6 @@
-//! What the generator says of a server that stands still, over real sockets. What it says to the
-//! nanosecond is tested in virtual time (`accuracy.rs`) and within a percent where the machine is
-//! quiet (`make bench-load`); here the bounds are so wide that a busy machine keeps them.
+//! The generator's figures of a server that freezes, over real sockets. Exact figures are tested in
+//! virtual time (`accuracy.rs`), and within a percent on a quiet machine (`make bench-load`). The
+//! bounds here are so wide that a busy machine keeps them.
 
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use pellucid_load::{Limit, LoadOptions};
 use support::{Server, load, ok};
 
-/// How long the server stands still, and from when on.
+/// The length of the freeze, and its begin.
 const FREEZE: Duration = Duration::from_millis(1_500);
 const BEGIN: Duration = Duration::from_millis(1_000);
-/// Half of the freeze, which nothing but the freeze lasts.
+/// Half of the freeze: nothing else takes as long.
 const HALF_NS: u64 = 750_000_000;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_freeze_shows_in_the_response_time_and_not_in_the_service_time() {
     // Of 400 requests, 75 were due in the first half of the freeze.
     let response = result.times.response.value_at_quantile(0.9);
     assert!(response > HALF_NS, "{response} ns of response time at p90");
-    // Only the two that were under way have felt it.
+    // Only the two requests in flight have noticed it.
     let service = result.times.service.value_at_quantile(0.9);
     assert!(service < HALF_NS, "{service} ns of service time at p90");
     assert!(result.times.response.max() < 60_000_000_000);

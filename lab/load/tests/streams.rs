@@ -1,5 +1,5 @@
-//! HTTP/2 in virtual time: several requests at once on a connection, and connections that servers
-//! end in the middle of them.
+//! HTTP/2 in virtual time: several requests in flight on a connection, and servers that end
+//! connections at any time.
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -40,7 +40,7 @@ fn a_closed_loop_keeps_all_streams_busy() {
 }
 
 #[test]
-fn the_number_of_streams_is_the_servers_to_limit() {
+fn the_server_limits_the_number_of_streams() {
     let manner = Manner { streams_max: Some(3), ..Manner::default() };
     let server = Http2Server::new(manner, |_| after(5));
     let most = Arc::clone(&server.most_at_once);
@@ -49,8 +49,8 @@ fn the_number_of_streams_is_the_servers_to_limit() {
     assert_eq!(most.load(Ordering::SeqCst), 3);
 }
 
-/// With one request at a time, a connection would hold 20 a second of these, and nothing else would
-/// be measured than the wait for it.
+/// With one request at a time, a connection would carry 20 of these a second, and the run would
+/// measure only the wait for it.
 #[test]
 fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
     let run = |streams| {
@@ -60,7 +60,8 @@ fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
     let result = run(64);
     assert_eq!((result.requests, result.unanswered, result.errors.all()), (191, 9, 0));
     assert_eq!((result.times.connection_wait.max(), result.times.response.max() / MS), (0, 50));
-    // With two streams, 40 of 200 requests a second go through and the others wait, and it shows.
+    // With two streams, 40 of 200 requests a second get through. The others wait for a connection,
+    // which the figures show.
     let result = run(2);
     assert!((39..=40).contains(&result.requests), "{}", result.requests);
     assert!(
@@ -83,7 +84,7 @@ fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
     let result = load(&LoadOptions { timeout, ..options(&Simulation::new(server), 2) });
     assert_eq!(result.errors.timeout, 1, "{:?}", result.errors);
     assert_eq!((result.errors.read, result.errors.write), (0, 0));
-    // One stream until the silent one is given up after five timeouts, then two.
+    // There is one stream until the silent one is given up after five timeouts, then two.
     assert!((1_880..=1_900).contains(&result.requests), "{}", result.requests);
 }
 
@@ -108,10 +109,10 @@ fn a_connection_that_is_ended_in_order_loses_nothing() {
     assert_eq!(seen.len(), 200);
 }
 
-/// What a GOAWAY leaves out is sent again on the next connection, and is no error: browsers do the
-/// same, and a server that ends its connections now and then is not a broken one.
+/// Requests that a GOAWAY refuses are sent again on the next connection, and are not errors.
+/// Browsers do the same: a server that ends its connections now and then is not broken.
 #[test]
-fn requests_that_a_goaway_leaves_out_are_sent_again() {
+fn requests_that_a_goaway_refuses_are_sent_again() {
     for of_a_source in [false, true] {
         let simulation = Simulation::new(Leaving::after(5));
         let mut options = options(&simulation, 8);
@@ -121,16 +122,16 @@ fn requests_that_a_goaway_leaves_out_are_sent_again() {
         let result = load(&LoadOptions { limit: Limit::Requests(100), ..options });
         let counted = (result.requests, result.unanswered, result.errors.all());
         assert_eq!(counted, (100, 0, 0), "{:?}", result.first_error);
-        // Three of eight are left out each time.
+        // Three of eight are refused each time.
         assert!((50..=80).contains(&result.sent_again), "{}", result.sent_again);
         assert!((20..=21).contains(&simulation.connections()), "{}", simulation.connections());
     }
 }
 
-/// A server that never answers anything must not keep the run busy for ever, and what it leaves
-/// out has a name.
+/// A server that refuses every request must not keep the run busy forever, and these errors have
+/// their own kind.
 #[test]
-fn requests_that_are_always_left_out_are_counted_under_their_own_name() {
+fn requests_that_are_always_refused_are_counted_as_left_out() {
     let simulation = Simulation::new(Leaving::after(0));
     let result = load(&LoadOptions { rate_per_second: Some(50), ..options(&simulation, 8) });
     assert_eq!((result.requests, result.errors.read), (0, 0));
@@ -140,7 +141,7 @@ fn requests_that_are_always_left_out_are_counted_under_their_own_name() {
 }
 
 #[test]
-fn a_server_that_knows_no_http2_is_told_of() {
+fn a_server_without_http2_is_reported() {
     let simulation = Simulation::new(HttpServer::new(|_| Whole::ok()));
     let result = load(&options(&simulation, 1));
     assert_eq!(result.requests, 0);

@@ -1,5 +1,5 @@
-//! Whole scripts as people keep them beside their services, with everything that wrk and wrk2 let
-//! them do: they run as they are (the files in `lua/`).
+//! Whole scripts, as services keep them for their load tests, which use everything that wrk and
+//! wrk2 offer. They run unchanged (the files in `lua/`).
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it fails")]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use pellucid_load::{Limit, LoadOptions, LoadResult, ScriptOptions, Target, run};
 use support::{Request, Server, answer, ok};
 
-/// Runs a script against the server with so many threads and requests, up to and with its `done`.
+/// Runs a script against the server, including its `done`. `change` changes the options.
 fn run_script(
     server: &Server,
     name: &str,
@@ -54,7 +54,7 @@ fn puts_by_id_have_a_range_of_their_own_in_each_thread() {
         assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
         let seen: BTreeSet<u64> = ids(&server).into_iter().collect();
         assert_eq!(seen.len(), 200, "no id is written twice");
-        // As wrk does, it asks the first thread for a request before the run, and only looks at it.
+        // As in wrk, the first thread makes one request before the run, which is not sent.
         let (first, second) = seen.into_iter().partition::<Vec<u64>, _>(|id| *id < 1_000_000);
         assert_eq!(first, (1..=100).collect::<Vec<u64>>());
         assert_eq!(second, (1_000_000..1_000_100).collect::<Vec<u64>>());
@@ -85,7 +85,7 @@ fn gets_by_id_take_their_range_from_the_arguments() {
 }
 
 #[test]
-fn rounds_of_requests_follow_what_was_answered() {
+fn rounds_of_requests_depend_on_the_answers() {
     let server = Server::start(|request| match request.line() {
         "POST /login HTTP/1.1" => {
             assert_eq!(request.body, br#"{"name":"ada"}"#);
@@ -119,9 +119,9 @@ fn requests_that_were_made_in_init_go_out_together() {
     assert_eq!(ids(&server), expected);
 }
 
-/// A public script of just this kind ended its run: `wrk.body` was a number.
+/// Regression: a public script of this kind ended its run, because `wrk.body` was a number.
 #[test]
-fn numbers_are_bodies_as_well_as_text() {
+fn numbers_are_accepted_as_bodies() {
     let server = Server::start(created);
     let result = run_script(&server, "number_bodies.lua", &[], |options| {
         (options.threads, options.connections) = (1, 1);
@@ -168,7 +168,7 @@ fn a_pool_is_shared_among_threads_and_ends_with_them() {
         options.limit = Limit::Duration(std::time::Duration::from_secs(600));
     });
     assert!(result.stopped_early && result.failure.is_none(), "{:?}", result.failure);
-    // The first word was only looked at.
+    // The first word went into the request that is not sent.
     assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
     let mut seen: Vec<String> =
         server.lines().iter().map(|l| l.split(['=', ' ']).nth(2).unwrap().to_owned()).collect();
@@ -184,7 +184,7 @@ fn a_pool_is_shared_among_threads_and_ends_with_them() {
 }
 
 #[test]
-fn the_whole_url_can_be_put_together() {
+fn a_script_can_send_the_whole_url() {
     let server = Server::start(|_| ok());
     let result = run_script(&server, "whole_url.lua", &["25"], |options| {
         (options.threads, options.connections) = (1, 1);
@@ -192,7 +192,7 @@ fn the_whole_url_can_be_put_together() {
     });
     assert_eq!((result.requests, result.errors.all()), (25, 0), "{:?}", result.first_error);
     let whole = format!("GET http://{}/v0/entity HTTP/1.1", server.address);
-    // The first one was only looked at, so the default is sent first.
+    // The first request is not sent, so the default is sent first.
     let expected = (0..25).map(|n| if n % 2 == 1 { &whole[..] } else { "GET /v0/entity HTTP/1.1" });
     assert_eq!(server.lines()[..25], expected.collect::<Vec<_>>());
 }

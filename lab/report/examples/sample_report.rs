@@ -1,5 +1,5 @@
-//! Writes a report of invented figures to look at: the page to the first path that it is given, and
-//! the text, if there is a second path, to that.
+//! Writes a report of invented figures: the page to the first path and, if there is a second path,
+//! the text to that one.
 
 use std::error::Error;
 

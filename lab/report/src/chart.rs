@@ -1,5 +1,5 @@
-//! Charts of any figures: lines and stacked areas over time, and stacked bars. They carry their
-//! numbers with them, so that the page draws them, its tables list them, and JSON has them all.
+//! Charts of any figures: lines and stacked areas over time, bars, curves, dots and tables. They
+//! carry their numbers, so that the page draws them, its tables list them, and JSON has them all.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum Unit {
     BytesPerSecond,
     /// Events in each second.
     PerSecond,
-    /// The count.
+    /// A number of things.
     Count,
     /// A part of a whole, 0 to 1.
     Share,
@@ -47,7 +47,8 @@ impl Unit {
         }
     }
 
-    /// The value as the label of an axis; nothing for what cannot be: half a request.
+    /// The value as the label of an axis; empty for a value that cannot occur, such as half a
+    /// request.
     pub(crate) fn tick(self, value: f64) -> String {
         let is_whole = value.fract() == 0.0;
         match self {
@@ -63,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// The name of an axis of such values.
+    /// The title of an axis of such values.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "time",
@@ -86,20 +87,20 @@ pub enum Form {
     Lines {
         /// The end of each interval, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
-        /// True if equal distances upwards stand for equal ratios.
+        /// True if equal distances on the vertical axis are equal ratios.
         is_logarithmic: bool,
     },
-    /// Areas over time, one upon the other.
+    /// Areas over time, stacked.
     Areas {
         /// The end of each interval, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
     },
-    /// A bar for each row, in which the series stand one after the other.
+    /// One stacked bar for each row, with one part for each series.
     Bars {
         /// The names of the rows.
         rows: Vec<String>,
     },
-    /// Bars for each row, one of each series, all from one origin and on one scale.
+    /// Several bars for each row, one for each series, all from one origin and on one scale.
     Groups {
         /// The names of the rows.
         rows: Vec<String>,
@@ -111,9 +112,9 @@ pub enum Form {
     },
     /// Dots over time.
     Points {
-        /// The time at which each dot is, in seconds since the beginning, ascending.
+        /// The time of each dot, in seconds since the beginning, ascending.
         seconds: Vec<f64>,
-        /// The highest value that is drawn; how many lie above is said.
+        /// The highest value that is drawn; the page tells how many dots lie above it.
         #[serde(default)]
         ceiling: Option<f64>,
     },
@@ -139,12 +140,12 @@ impl Form {
     }
 }
 
-/// One line, area, or part of every bar.
+/// The values of one line, of one area, or of one part of every bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its values; `None` where there is none, such as the mean of nothing.
+    /// The values; `None` for a value that does not exist, such as the mean of nothing.
     pub values: Vec<Option<f64>>,
 }
 
@@ -155,22 +156,22 @@ impl Series {
         Series { name: name.into(), values }
     }
 
-    /// The value at a place that can be drawn: none that is missing, below zero or no number.
+    /// The value at index `at` if it can be drawn: not missing, not negative, and finite.
     pub(crate) fn drawn(&self, at: usize) -> Option<f64> {
         self.values.get(at).copied().flatten().filter(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// The sum of what is there.
+    /// The sum of all values that exist.
     #[must_use]
     pub fn sum(&self) -> f64 {
         self.values.iter().flatten().sum()
     }
 }
 
-/// A moment that a chart over time shows as a line across.
+/// A moment that a chart over time shows as a vertical line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// In seconds since the beginning.
+    /// The time, in seconds since the beginning.
     pub at_seconds: f64,
     /// The event that happened.
     pub label: String,
@@ -181,17 +182,17 @@ pub struct Moment {
 pub struct Chart {
     /// A name for programs, in snake case.
     pub name: String,
-    /// Its caption.
+    /// The caption.
     pub title: String,
     /// The legend, in a sentence or two.
     pub how_to_read: String,
     /// The unit of the values.
     pub unit: Unit,
-    /// Its form.
+    /// The form of the chart.
     pub form: Form,
     /// The values to draw, from the bottom, or the left.
     pub series: Vec<Series>,
-    /// Moments worth a line across.
+    /// The moments that are marked by vertical lines.
     #[serde(default)]
     pub moments: Vec<Moment>,
     /// The spans beside a chart over time.
@@ -249,7 +250,7 @@ mod tests {
         }
         assert_eq!(Unit::Bytes.tick(0.0), "0");
         assert_eq!(Unit::Ratio.tick(2.0), "2");
-        // An axis up to two requests had two places for one.
+        // Regression: an axis up to two requests had two ticks labelled 1.
         assert_eq!((Unit::Count.tick(0.5), Unit::Count.tick(1.0)), (String::new(), "1".to_owned()));
         assert_eq!(Unit::BytesPerSecond.tick(0.2), "");
         assert_eq!(Unit::Bytes.tick(1_500.0), "1.5 kB");

@@ -1,11 +1,11 @@
-//! The command that made a report, so that it can be given again.
+//! The command line that made a report, so that it can be repeated.
 
 use std::env;
 
-/// Characters that no shell reads anything into.
+/// Characters that have no special meaning in any shell.
 const PLAIN: &str = "%+,-./:=@_^";
 
-/// This process's own command line, quoted so that a shell takes it as it was.
+/// The command line of this process, quoted so that a shell reads it as it was.
 #[must_use]
 pub fn command_line() -> String {
     let words = env::args_os().map(|word| quoted(&word.to_string_lossy()));

@@ -1,9 +1,9 @@
-//! Two runs side by side, with how sure the difference is.
+//! The comparison of two runs, with the uncertainty of each difference.
 //!
 //! Two runs of the same thing never agree, so a difference without its uncertainty says nothing.
-//! Here it comes from the runs themselves: each is cut into stretches of time, and stretches are
-//! drawn again and again with replacement (the block bootstrap, Künsch 1989). Single requests would
-//! be the wrong thing to draw: neighbours in time are slow together, and the bands would come out
+//! The uncertainty comes from the runs themselves: each is cut into intervals of time, which are
+//! drawn again and again with replacement (block bootstrap, Künsch 1989). Drawing single requests
+//! would be wrong: requests close in time are slow together, and the confidence intervals would be
 //! far too narrow.
 
 mod bars;
@@ -24,43 +24,44 @@ const QUANTILES: [f64; 26] = [
     0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.98,
     0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99999, 1.0,
 ];
-/// Quantiles that are nearer to each other than this are the same.
+/// Quantiles that differ by less than this are the same.
 const SAME_QUANTILE: f64 = 1e-9;
-/// A change below this is none, whatever its band says: histograms tell no finer.
+/// A smaller change counts as none, whatever its confidence interval: histograms are not more
+/// precise.
 const LEAST_CHANGE: f64 = 0.01;
-/// The quantiles that the sentence looks at.
+/// The quantiles that the sentence mentions.
 const TOLD_QUANTILES: [f64; 2] = [0.5, 0.99];
 
 /// A run that is compared.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// From the intended start to the answer.
+    /// The response times, from the intended start to the answer.
     pub response_time: Histogram<u64>,
-    /// The run over time; without it, requests are taken to be independent of each other.
+    /// The run over time. If it is empty, requests are taken to be independent of each other.
     pub timeline: Vec<Stretch>,
     /// Answers per second.
     pub throughput_per_second: f64,
-    /// The share of requests that failed.
+    /// The number of errors divided by the number of requests.
     pub error_share: f64,
     /// Names and mean durations of the server's phases, in nanoseconds; empty if not known.
     pub phases: Vec<(String, f64)>,
-    /// The same of the steps of a request's way around the median, as the client saw it; what is
-    /// compared where one of the servers tells nothing of its phases.
+    /// Names and mean durations of the steps of a request's way around the median, as the client
+    /// saw it; compared if one of the servers reports no phases.
     pub steps: Vec<(String, f64)>,
     /// The verdict of the run, if that is known.
     pub verdict: Option<String>,
-    /// Why it ended before its time, if it did.
+    /// The reason that the run ended before its time, if it did.
     pub ended_early: Option<String>,
 }
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The band of the change lies above none.
+    /// The confidence interval of the change lies above zero.
     Rose,
-    /// The band of the change lies below none.
+    /// The confidence interval of the change lies below zero.
     Fell,
-    /// Chance explains the difference.
+    /// The difference may be chance.
     Same,
 }
 
@@ -69,11 +70,11 @@ pub enum Change {
 pub struct QuantileDelta {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// The first run's, in nanoseconds.
+    /// The value of the first run, in nanoseconds.
     pub before_ns: Interval,
-    /// The second run's, in nanoseconds.
+    /// The value of the second run, in nanoseconds.
     pub after_ns: Interval,
-    /// The change: 0.1 if the second is a tenth above the first.
+    /// The relative change: 0.1 if the second value is a tenth above the first.
     pub change: Interval,
 }
 
@@ -89,7 +90,7 @@ impl QuantileDelta {
     }
 }
 
-/// The time that phases divide.
+/// The time that the phases of a comparison divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhasesOf {
     /// The server's account of its own time.
@@ -99,7 +100,7 @@ pub enum PhasesOf {
 }
 
 impl PhasesOf {
-    /// The name for programs.
+    /// The name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -112,18 +113,18 @@ impl PhasesOf {
 /// A phase in both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseDelta {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The first run's mean, in nanoseconds.
+    /// The mean of the first run, in nanoseconds.
     pub before_ns: f64,
-    /// The second run's.
+    /// The mean of the second run, in nanoseconds.
     pub after_ns: f64,
 }
 
 /// The difference of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The quantiles that both runs tell.
+    /// The quantiles for which both runs have enough requests.
     pub quantiles: Vec<QuantileDelta>,
     /// Answers per second, first and second run.
     pub throughput_per_second: (f64, f64),
@@ -133,15 +134,15 @@ pub struct Comparison {
     pub mean_ns: (f64, f64),
     /// Greatest response times in nanoseconds, first and second run.
     pub greatest_ns: (u64, u64),
-    /// The phases that both runs know, the one that changed most first.
+    /// The phases that both runs have, the one that changed most first.
     pub phases: Vec<PhaseDelta>,
-    /// The total of the phases.
+    /// The time that these phases divide.
     pub phases_of: PhasesOf,
     /// The changes, in plain sentences.
     pub sentence: String,
 }
 
-/// Compares two runs, at the quantiles that are `asked` for beside those of the curve. The same two
+/// Compares two runs, at the quantiles of the curve and at those in `asked`. The same two runs
 /// always give the same result.
 #[must_use]
 pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison {
@@ -200,7 +201,7 @@ fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<Quantil
     deltas.collect()
 }
 
-/// The changes, for people.
+/// The changes in plain sentences.
 fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
     let mut sentences = Vec::new();
     let spoiled = ["saturated", "machine-limited", "generator-limited", "errors", "stalled"];

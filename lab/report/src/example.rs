@@ -1,11 +1,11 @@
-//! An account with round figures for the tests of all views.
+//! An account with round figures, for the tests of all views.
 
 use pellucid_account::{Around, Distribution, EngineWork, Named, OperationAccount, Share};
 
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
 
-/// A distribution in which everything took the same time.
+/// A distribution in which all values are the same.
 pub(crate) fn constant(count: u64, value_ns: u64) -> Distribution {
     Distribution {
         count,
@@ -43,7 +43,8 @@ fn around(quantile: f64, write_ns: f64) -> Around {
     }
 }
 
-/// 1,000 requests of 20 µs each, 10 of them in `write`; around p99, writing takes 30.
+/// An account of 1,000 requests of 20 µs each, of which 10 µs are in `write`. Around p99, writing
+/// takes 30 µs.
 pub(crate) fn account() -> OperationAccount {
     let durations_ns = [1_000, 1_000, 1_000, 0, 6_000, 1_000, 10_000, 1_000];
     let named = |name: &str, count, value_ns| Named {

@@ -1,8 +1,8 @@
-//! Findings: what an original concluded, held against figures of several runs.
+//! Findings: the conclusions of an original study, compared with figures of several runs.
 //!
-//! One run proves nothing: the next may say the opposite. So a figure keeps the values of all its
-//! runs, and a claim is judged only where the whole interval in which their mean lies is on one
-//! side of the border, with a margin. Elsewhere it cannot be told.
+//! One run proves nothing: the next one may say the opposite. So a figure keeps the values of all
+//! its runs, and a claim is judged only if the whole confidence interval of their mean is on one
+//! side of the bound, with a margin. Otherwise, the claim cannot be judged.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Unit;
 
-/// Runs below which nothing is told: two say nothing of how far a third would be off.
+/// The smallest number of runs for a judgement: two say nothing about how far a third would be off.
 pub const RUNS_MIN: usize = 3;
-/// Samples of a profile below which a share of them tells nothing: with so many, a share of a half
-/// is off by 7 % of the whole in one of twenty profiles.
+/// The smallest number of samples for a judgement on a share of a profile: with this many, a share
+/// of a half is off by 7 % of the whole in one of twenty profiles.
 pub const SAMPLES_MIN: u64 = 200;
-/// The distance from a border, as a share of it, within which nothing is told: machines change by
-/// so much from one day to the next.
+/// The distance from a bound, as a share of it, within which there is no judgement: machines change
+/// by this much from one day to the next.
 const MARGIN: f64 = 0.05;
-/// Student's t for 95 % on both sides, by degrees of freedom from 2 on; the last one stands for all
-/// beyond.
+/// Student's t for two-sided 95 %, by degrees of freedom from 2 on; the last value is used for all
+/// greater numbers.
 const STUDENT_T: [f64; 14] = [
     4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
     2.131,
@@ -29,18 +29,18 @@ const STUDENT_T: [f64; 14] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
-    /// The figures say what the original says.
+    /// The figures agree with the original.
     Confirmed,
-    /// They say something else.
+    /// The figures contradict the original.
     NotConfirmed,
     /// There are too few runs, or they differ too much.
     CannotBeTold,
-    /// The original has no claim on it.
+    /// The original makes no claim about it.
     NotAsked,
 }
 
 impl Judgement {
-    /// The judgement of a claim: whether it holds, or nothing where that cannot be told.
+    /// The judgement of a claim that holds or does not; `None` is a claim that cannot be judged.
     #[must_use]
     pub fn of(holds: Option<bool>) -> Judgement {
         match holds {
@@ -50,7 +50,7 @@ impl Judgement {
         }
     }
 
-    /// The words for people.
+    /// The judgement in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Judgement {
     }
 }
 
-/// True if both hold, false if one does not, and nothing where that cannot be told.
+/// True if both claims hold, false if one does not, and `None` if that cannot be judged.
 #[must_use]
 pub fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
@@ -72,7 +72,7 @@ pub fn both(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     }
 }
 
-/// True if one of both holds, false if none does, and nothing where that cannot be told.
+/// True if at least one claim holds, false if none does, and `None` if that cannot be judged.
 #[must_use]
 pub fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     both(one.map(|holds| !holds), other.map(|holds| !holds)).map(|holds| !holds)
@@ -82,11 +82,11 @@ pub fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Each run has measured it.
+    /// Each run has measured one value.
     Runs,
-    /// Each stretch of one run has measured it.
+    /// Each interval of one run has measured one value.
     Stretches,
-    /// It was counted, and another count would be the same.
+    /// The value was counted, and another count would give the same.
     Count,
 }
 
@@ -101,13 +101,13 @@ pub struct Estimate {
     pub source: Source,
     /// The values.
     pub values: Vec<f64>,
-    /// The samples behind the values, for shares of a profile.
+    /// The number of samples behind the values, for shares of a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
 }
 
 impl Estimate {
-    /// A figure of several runs; of those that have none, none.
+    /// A figure of several runs. Runs without a value are left out.
     #[must_use]
     pub fn of_runs(
         name: impl Into<String>,
@@ -127,21 +127,21 @@ impl Estimate {
         estimate
     }
 
-    /// The same, of stretches of one run.
+    /// Marks the values as those of intervals of one run.
     #[must_use]
     pub fn in_stretches(mut self) -> Estimate {
         self.source = Source::Stretches;
         self
     }
 
-    /// The same, as a share of so many samples.
+    /// Sets the number of samples behind the values.
     #[must_use]
     pub fn of_samples(mut self, samples: u64) -> Estimate {
         self.samples = Some(samples);
         self
     }
 
-    /// The median.
+    /// The median of the values.
     #[must_use]
     pub fn value(&self) -> Option<f64> {
         let mut sorted = self.values.clone();
@@ -163,8 +163,7 @@ impl Estimate {
         Some(self.values.iter().fold((first, first), wider))
     }
 
-    /// The interval in which the mean of many runs lies, in 19 of 20 cases; nothing if there are
-    /// too few runs or samples.
+    /// The 95 % confidence interval of the mean; `None` if there are too few runs or samples.
     #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         if self.source == Source::Count {
@@ -181,7 +180,7 @@ impl Estimate {
         Some((mean - error * student_t, mean + error * student_t))
     }
 
-    /// True if it is above the border, false if it is below; nothing where that cannot be told.
+    /// True if the figure is above a bound, false if it is below; `None` if that cannot be judged.
     #[must_use]
     pub fn is_above(&self, border: f64) -> Option<bool> {
         let (least, greatest) = self.interval()?;
@@ -189,19 +188,19 @@ impl Estimate {
         match () {
             () if least > border + margin => Some(true),
             () if greatest < border - margin => Some(false),
-            // A count is on either side.
+            // A count is always on one side.
             () if self.source == Source::Count => Some(least > border),
             () => None,
         }
     }
 
-    /// True if it is below the border.
+    /// True if the figure is not above a bound; `None` if that cannot be judged.
     #[must_use]
     pub fn is_below(&self, border: f64) -> Option<bool> {
         self.is_above(border).map(|is_above| !is_above)
     }
 
-    /// True if it lies within this factor of another value.
+    /// True if the figure is within this factor of another value; `None` if that cannot be judged.
     #[must_use]
     pub fn is_near(&self, other: f64, factor: f64) -> Option<bool> {
         both(self.is_above(other / factor), self.is_below(other * factor))
@@ -235,7 +234,7 @@ impl Estimate {
     }
 }
 
-/// The value, or that there is none.
+/// Shows the median with its unit, or `not known` without values.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.value().map(|value| self.unit.show(value));
@@ -243,23 +242,23 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// One conclusion: what was found elsewhere, and what the figures of this study say.
+/// One conclusion: the claim of the original, and the figures of this study about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// A name for programs, in snake case.
     pub name: String,
     /// The conclusion of the original study.
     pub original: String,
-    /// The reading of the figures of this one, in a sentence.
+    /// The result of this study, in a sentence.
     pub sentence: String,
-    /// The outcome of the original's claim.
+    /// The judgement of the original's claim.
     pub judgement: Judgement,
     /// The figures behind the sentence.
     pub figures: Vec<Estimate>,
 }
 
 impl Finding {
-    /// A finding on a claim, which holds or not, or cannot be told.
+    /// A finding on a claim. `holds` is `None` if the claim cannot be judged.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -277,14 +276,14 @@ impl Finding {
         }
     }
 
-    /// The same, of what the original did not look at.
+    /// Marks the finding as one that the original has no claim about.
     #[must_use]
     pub fn not_asked(mut self) -> Finding {
         self.judgement = Judgement::NotAsked;
         self
     }
 
-    /// True unless more runs might tell it.
+    /// True unless more runs might lead to a judgement.
     #[must_use]
     pub fn is_told(&self) -> bool {
         match self.judgement {
@@ -297,18 +296,18 @@ impl Finding {
     }
 }
 
-/// One load of a study, and the worth of its figures.
+/// One load of a study, with its verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JudgedLoad {
-    /// The load.
+    /// The name of the load.
     pub name: String,
     /// The number of the run, from 1.
     pub run: usize,
-    /// The rate that was asked for; none in a closed loop.
+    /// The requested rate; `None` in a closed loop.
     pub offered_per_second: Option<f64>,
-    /// The rate at which it was answered.
+    /// The rate at which requests were answered.
     pub answered_per_second: f64,
-    /// The 99th percentile of the response time, in nanoseconds; none where only sums are known.
+    /// The 99th percentile of the response time, in nanoseconds; `None` if only sums are known.
     pub p99_ns: Option<f64>,
     /// The verdict, such as `stable`.
     pub verdict: String,
@@ -324,23 +323,24 @@ mod tests {
         Estimate::of_runs("x", Unit::Ratio, values.iter().map(|value| Some(*value)))
     }
 
-    /// Ratios of p99 of single runs, 2.80 and 0.36 of the same thing, once stood as findings.
+    /// Regression: ratios of p99 of single runs, 2.80 and 0.36 of the same thing, were judged as
+    /// findings.
     #[test]
-    fn runs_that_differ_tell_nothing() {
+    fn runs_that_differ_lead_to_no_judgement() {
         assert_eq!(runs(&[2.80]).is_above(1.0), None, "one run");
         assert_eq!(runs(&[2.80, 2.81]).is_above(1.0), None, "two runs");
         assert_eq!(runs(&[2.80, 0.36, 1.1]).is_above(1.0), None);
         assert_eq!(runs(&[2.80, 2.70, 2.75]).is_above(1.0), Some(true));
         assert_eq!(runs(&[0.5, 0.52, 0.51]).is_above(1.0), Some(false));
-        // A connection pool's 0.92 of two runs was held against 0.95.
+        // Regression: 0.92 from two runs of a connection pool was judged against 0.95.
         assert_eq!(runs(&[0.92, 0.92]).is_above(0.95), None);
         assert_eq!(runs(&[0.92, 0.92, 0.92]).is_above(0.95), None, "within the margin");
         assert_eq!(runs(&[0.8, 0.8, 0.8]).is_above(0.95), Some(false));
     }
 
-    /// 16 samples of a profile made a share that stood as a finding.
+    /// Regression: a share of a profile with 16 samples was judged as a finding.
     #[test]
-    fn few_samples_tell_nothing() {
+    fn few_samples_lead_to_no_judgement() {
         let share = |samples| runs(&[0.5, 0.51, 0.52]).of_samples(samples);
         assert_eq!(share(16).is_above(0.3), None);
         assert_eq!(share(SAMPLES_MIN).is_above(0.3), Some(true));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_told_at_once() {
+    fn a_count_is_judged_at_once() {
         let counted = Estimate::counted("x", Unit::Count, 3.0);
         assert_eq!((counted.is_above(2.0), counted.is_above(3.0)), (Some(true), Some(false)));
         assert_eq!((counted.to_string(), counted.spread()), ("3".to_owned(), "counted".to_owned()));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_told() {
+    fn the_spread_is_shown() {
         assert_eq!(runs(&[3.0, 1.0, 2.0]).spread(), "1.00 to 3.00 in 3 runs");
         assert_eq!(runs(&[4.0, 1.0]).in_stretches().spread(), "1.00 to 4.00 in 2 stretches");
         assert_eq!(runs(&[4.0, 1.0]).to_string(), "2.50");
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn more_runs_may_tell_what_cannot_be_told() {
+    fn more_runs_may_lead_to_a_judgement() {
         let finding = |holds, values: &[f64]| Finding::new("f", "", "", holds, [runs(values)]);
         assert!(finding(Some(true), &[]).is_told() && !finding(None, &[]).is_told());
         let counted = Finding::new("f", "", "", None, [Estimate::counted("x", Unit::Count, 1.0)]);

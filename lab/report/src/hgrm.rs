@@ -7,9 +7,9 @@ const TICKS_PER_HALF_DISTANCE: u32 = 5;
 /// Nanoseconds in the unit of the file, a millisecond.
 const UNIT_NS: f64 = 1e6;
 
-/// The percentile distribution of a histogram of nanoseconds, with its values in milliseconds. The
-/// layout is that of the original, but for six decimals in place of three: a microsecond is a long
-/// time here.
+/// The percentile distribution of a histogram of nanoseconds, with values in milliseconds. The
+/// layout is that of the original, except for six decimals instead of three: here, a microsecond is
+/// a long time.
 #[must_use]
 pub fn hgrm(histogram: &Histogram<u64>) -> String {
     let mut text = format!(
@@ -41,7 +41,7 @@ pub fn hgrm(histogram: &Histogram<u64>) -> String {
     text
 }
 
-/// Sub-buckets that tell values apart to this many digits: the power of two from 2 × 10^digits on.
+/// The number of sub-buckets for this many digits: the next power of two from 2 × 10^digits on.
 fn sub_buckets(significant_digits: u8) -> u64 {
     (2 * 10_u64.pow(u32::from(significant_digits))).next_power_of_two()
 }

@@ -1,4 +1,4 @@
-//! The interval log of HdrHistogram (`.hlog`): a histogram for each stretch of a run, for tools
+//! The interval log of HdrHistogram (`.hlog`): a histogram for each interval of a run, for tools
 //! that merge and plot them.
 
 use std::time::{Duration, SystemTime};
@@ -9,14 +9,14 @@ use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 
 use crate::model::Stretch;
 
-/// Nanoseconds in the unit of the column of greatest values, a millisecond.
+/// Nanoseconds in a millisecond, the unit of the column of maximum values.
 const UNIT_NS: f64 = 1e6;
 
-/// The interval log of a run that began at a time. Values are in nanoseconds; the greatest of each
-/// line is also told in milliseconds.
+/// The interval log of a run that began at a time. Values are in nanoseconds; the maximum of each
+/// line is also given in milliseconds.
 ///
 /// # Errors
-/// What is wrong with a histogram that cannot be encoded; none of a run is expected to be.
+/// The error of a histogram that cannot be encoded; the histograms of a run always can.
 pub fn hlog(started_unix_ms: u64, timeline: &[Stretch]) -> Result<Vec<u8>, String> {
     let started = SystemTime::UNIX_EPOCH + Duration::from_millis(started_unix_ms);
     let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
@@ -47,7 +47,7 @@ impl Stretch {
     }
 }
 
-/// The longest time that is told apart: a day.
+/// The longest time that a histogram distinguishes: a day.
 const LONGEST_NS: u64 = 24 * 3_600 * 1_000_000_000;
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! The report as JSON, for programs that compare runs or draw their own charts.
+//! The report as JSON, for programs that compare runs or draw charts of their own.
 //!
-//! The document is an object with these members; durations are in nanoseconds where a name ends in
-//! `_ns`, members that are `null` are unknown:
+//! The document is an object with these members. Durations are in nanoseconds if a name ends in
+//! `_ns`; members that are `null` are unknown:
 //!
-//! | member | what it holds |
+//! | member | content |
 //! |---|---|
 //! | `schema` | [`SCHEMA`]; a change that breaks readers changes it |
 //! | `title`, `command`, `generated_unix_ms`, `notes` | as in [`crate::Report`] |
 //! | `machine` | as in [`crate::Machine`] |
 //! | `sections` | one [`SectionDocument`] per load, in the order in which they ran |
 //!
-//! A histogram ([`HistogramDocument`]) comes twice: as a list of percentiles to read at once, and
-//! whole, as the compressed V2 encoding of HdrHistogram in Base64, the form that its interval logs
-//! (`.hlog`) have too, so that histograms of several runs can be merged instead of averaged.
+//! A histogram ([`HistogramDocument`]) has two forms: a list of percentiles, and the whole
+//! histogram in HdrHistogram's compressed V2 encoding in Base64. Interval logs (`.hlog`) have the
+//! same form, so that histograms of several runs can be merged instead of averaged.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,19 +43,19 @@ struct ReportDocument<'report> {
 /// One load.
 #[derive(Clone, Debug, Serialize)]
 pub struct SectionDocument<'report> {
-    /// Short name.
+    /// The short name.
     pub name: String,
-    /// The composition of the load.
+    /// The composition of the load, in a sentence.
     pub description: String,
     /// The largest parts of the time, in a sentence; `None` without the server's account.
     pub finding: Option<String>,
-    /// The rate that was asked for; `None` for a closed loop.
+    /// The requested rate; `None` in a closed loop.
     pub offered_rate_per_second: Option<f64>,
     /// The rate at which requests were answered.
     pub rate_per_second: f64,
     /// Requests that were answered.
     pub requests: u64,
-    /// The time for which the load was on.
+    /// The length of the load.
     pub duration_seconds: f64,
     /// Errors by kind.
     pub errors: Vec<ErrorCount>,
@@ -63,7 +63,7 @@ pub struct SectionDocument<'report> {
     pub response_time: HistogramDocument,
     /// From the actual send to the last byte of the response.
     pub service_time: Option<HistogramDocument>,
-    /// Actual less intended start.
+    /// The send lateness: from the intended start to the actual send.
     pub send_lateness: Option<HistogramDocument>,
     /// Responses within each second of the load.
     pub throughput_per_second: Vec<u64>,
@@ -71,18 +71,18 @@ pub struct SectionDocument<'report> {
     pub samples: Vec<[u64; 3]>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
-    /// The worth of the figures.
+    /// The verdict on the load.
     pub verdict: Option<Verdict>,
     /// The load over time.
     pub timeline: Vec<StretchDocument<'report>>,
-    /// Whatever else is shown.
+    /// Further charts.
     pub charts: Vec<Chart>,
 }
 
-/// A stretch of a load.
+/// An interval of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct StretchDocument<'report> {
-    /// Its time and its counts.
+    /// The time and the counts of the interval.
     #[serde(flatten)]
     pub stretch: &'report Stretch,
     /// The histogram of its response times, as in [`HistogramDocument::hdr_v2_base64`].
@@ -101,7 +101,7 @@ pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
 /// Reads what [`encoded`] wrote.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn decoded(text: &str) -> Result<Histogram<u64>, String> {
     let bytes = STANDARD.decode(text).map_err(|error| error.to_string())?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())
@@ -112,20 +112,20 @@ pub fn decoded(text: &str) -> Result<Histogram<u64>, String> {
 pub struct ErrorCount {
     /// The kind of error.
     pub kind: String,
-    /// The count.
+    /// The number of errors of this kind.
     pub count: u64,
 }
 
 /// A histogram of durations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistogramDocument {
-    /// Values in it.
+    /// The number of values.
     pub count: u64,
     /// The least value.
     pub min_ns: u64,
-    /// Mean.
+    /// The mean.
     pub mean_ns: f64,
-    /// Standard deviation.
+    /// The standard deviation.
     pub standard_deviation_ns: f64,
     /// The greatest value.
     pub max_ns: u64,
@@ -139,16 +139,16 @@ pub struct HistogramDocument {
 /// A value at a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// In percent: 99.9.
+    /// The percentile in percent, such as 99.9.
     pub percentile: f64,
-    /// The value that so many do not exceed.
+    /// The value that this percentage of all values does not exceed.
     pub value_ns: u64,
 }
 
 /// The report as JSON text.
 ///
 /// # Errors
-/// What serde_json says; a report holds nothing that cannot be written, so none is expected.
+/// An error of `serde_json`; every report can be written, so none is expected.
 pub fn json(report: &Report) -> serde_json::Result<String> {
     let sections = report.sections.iter().map(SectionDocument::of).collect();
     serde_json::to_string(&ReportDocument { schema: SCHEMA, report, sections })

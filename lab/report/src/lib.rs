@@ -1,9 +1,9 @@
 //! Reports: tables, histograms and one-file HTML from recorded figures.
 //!
-//! Figures that nobody can read change nothing. This crate turns what the load generator and the
-//! server's account have recorded into something to look at: text for a terminal, a page that needs
-//! no network, and JSON for other programs. All three show the same numbers. It knows nothing of
-//! where they come from: [`Report`] is all that it is given.
+//! Figures that nobody can read change nothing. This crate presents the records of the load
+//! generator and the server's account as text for a terminal, as a page that needs no network, and
+//! as JSON for other programs. All three show the same numbers. It does not depend on the origin of
+//! the figures: [`Report`] is all that it gets.
 
 #![forbid(unsafe_code)]
 

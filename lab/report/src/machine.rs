@@ -1,5 +1,5 @@
-//! The machine that figures hold for. A latency without its machine says little: the processor's
-//! frequency alone moves it more than most code does.
+//! The machine on which figures were measured. A latency without its machine says little: the
+//! processor's frequency alone changes it more than most code does.
 
 use std::fs;
 use std::thread;
@@ -7,12 +7,12 @@ use std::thread;
 use pellucid_account::ClockFacts;
 use serde::{Deserialize, Serialize};
 
-/// Facts about a machine. What could not be found out is `None`.
+/// Facts about a machine. A fact that could not be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model of the processor as it names itself.
+    /// The model of the processor, as it names itself.
     pub processor: Option<String>,
-    /// The processor's frequency in MHz when it was asked.
+    /// The frequency of the processor in MHz, at the time of the query.
     pub processor_mhz: Option<f64>,
     /// Cores that the process may use.
     pub cores: Option<usize>,
@@ -20,7 +20,7 @@ pub struct Machine {
     pub memory_bytes: Option<u64>,
     /// Name and release of the kernel.
     pub kernel: Option<String>,
-    /// The clock that all durations are read from.
+    /// The clock by which all durations were measured.
     pub clock: Option<ClockFacts>,
     /// Version of the program that was measured.
     pub program_version: Option<String>,

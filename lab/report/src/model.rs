@@ -1,5 +1,5 @@
-//! The data of a report. Whoever ran the load fills these in; nothing here knows how the
-//! figures came about, so that any run of any server can be shown in the same way.
+//! The data of a report. The program that ran the load fills them in. They do not depend on the
+//! origin of the figures, so that a run of any server can be shown in the same way.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::chart::Chart;
 use crate::machine::Machine;
 
-/// A whole report: one run on one machine, with a section for each load that was put on.
+/// A whole report: one run on one machine, with a section for each load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The program of the run, such as `Pellucid demo`.
@@ -19,76 +19,77 @@ pub struct Report {
     pub command: String,
     /// The time at which the report was made, in milliseconds since 1970 (UTC).
     pub generated_unix_ms: u64,
-    /// The machine that the figures hold for.
+    /// The machine on which the figures were measured.
     pub machine: Machine,
     /// One section per load, in the order in which they ran.
     #[serde(skip)]
     pub sections: Vec<Section>,
-    /// Whatever the reader must know to judge the figures, one plain sentence each.
+    /// Facts that the reader must know to judge the figures, one plain sentence each.
     pub notes: Vec<String>,
 }
 
 /// One load, such as PUT or GET: the client's figures and, if known, the server's account.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Short name, such as `GET`; unique within the report.
+    /// The short name, such as `GET`; unique within the report.
     pub name: String,
     /// The composition of the load, in a sentence.
     pub description: String,
-    /// The rate that was asked for; `None` for a closed loop.
+    /// The requested rate; `None` in a closed loop.
     pub offered_rate_per_second: Option<f64>,
     /// Requests that were answered.
     pub requests: u64,
-    /// The time for which the load was on.
+    /// The length of the load.
     pub duration: Duration,
-    /// Kinds of errors and how many of each; empty if there were none.
+    /// The kinds of errors and the number of each; empty without errors.
     pub errors: Vec<(String, u64)>,
     /// From the intended start to the last byte of the response, in nanoseconds.
     pub response_time: Histogram<u64>,
     /// From the actual send to the last byte of the response, in nanoseconds.
     pub service_time: Option<Histogram<u64>>,
-    /// Actual less intended start, in nanoseconds: how late the load generator itself was.
+    /// The send lateness of the load generator in nanoseconds: from the intended start to the
+    /// actual send.
     pub send_lateness: Option<Histogram<u64>>,
     /// Responses within each second of the load, from its start.
     pub throughput_per_second: Vec<u64>,
-    /// Single requests, in any order. Reports thin them out and keep the slowest.
+    /// Single requests, in any order. Reports thin them out, but keep the slowest.
     pub samples: Vec<Sample>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
     /// The load over time; empty if it is not known.
     pub timeline: Vec<Stretch>,
-    /// The worth of the figures.
+    /// The verdict on the load.
     pub verdict: Option<Verdict>,
-    /// Whatever else whoever ran the load wants to show.
+    /// Further charts of the program that ran the load.
     pub charts: Vec<Chart>,
 }
 
-/// A stretch of a load.
+/// An interval of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stretch {
-    /// The time at which it begins, since the start of the load.
+    /// The begin of the interval, since the start of the load.
     pub begin_ns: u64,
-    /// Its length.
+    /// The length of the interval.
     pub length_ns: u64,
     /// Requests that were answered within it.
     pub answered: u64,
     /// Errors of all kinds within it.
     pub errors: u64,
-    /// Requests that were due and not sent at its end.
+    /// The backlog at the end of the interval: requests that were due and not sent.
     pub backlog: u64,
     /// Response times in nanoseconds, ascending, with their counts.
     #[serde(skip)]
     pub response_times: Vec<(u64, u64)>,
 }
 
-/// The worth of a load's figures.
+/// The verdict on a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// In a word, such as `stable`.
+    /// The name, such as `stable`.
     pub name: String,
     /// Its meaning for the reader of the figures.
     pub meaning: String,
-    /// Its grounds, in sentences.
+    /// The evidence, in sentences.
     pub evidence: Vec<String>,
 }
 
@@ -106,7 +107,7 @@ pub struct Sample {
 /// The client's figures that are set against the server's account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFigures {
-    /// Requests that were answered; with none, the other figures mean nothing.
+    /// The number of answered requests; if it is 0, the other figures mean nothing.
     pub requests: u64,
     /// Median response time, from the intended start, in nanoseconds.
     pub response_p50_ns: u64,

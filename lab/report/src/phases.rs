@@ -1,13 +1,13 @@
-//! The names, order and colours of phases, the same in all views.
+//! The order, descriptions and colours of phases, the same in all views.
 
 use pellucid_account::{Distribution, OperationAccount};
 
 use crate::units::{microseconds, percent_column};
 
-/// The name of a column and how its value in nanoseconds is found.
+/// The name of a column, and the function that gets its value in nanoseconds.
 type Column = (&'static str, fn(&Distribution) -> f64);
 
-/// The columns of a phase table after the name and the share: what each is called, and its value.
+/// The columns of a phase table between the name and the share.
 const COLUMNS: [Column; 10] = [
     ("min", |d| d.min_ns as f64),
     ("q1", |d| d.q1_ns as f64),
@@ -27,14 +27,14 @@ struct Row<'account> {
     distribution: &'account Distribution,
     /// True if it is part of the phase above it.
     is_part: bool,
-    /// True if it precedes the total.
+    /// True if its time passes before the total begins.
     is_before_total: bool,
-    /// Of the mean total, 0 to 1; `None` for what is not within it.
+    /// The share of the mean total, 0 to 1; `None` for a time that is not within it.
     share_of_mean: Option<f64>,
 }
 
-/// The words of a phase table: its header, the phases in their order with their parts indented, and
-/// the total. What precedes that has a `mark`.
+/// The cells of a phase table: its header, the phases in their order with their parts indented, and
+/// the total. A phase before the total gets the suffix `mark`.
 pub(crate) fn table(account: &OperationAccount, mark: &str) -> Vec<Vec<String>> {
     let mut header = vec!["phase".to_owned()];
     header.extend(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
@@ -79,7 +79,7 @@ fn row<'account>(
     is_part: bool,
     is_before_total: bool,
 ) -> Row<'account> {
-    // A part's mean is over the requests in which it occurred, its share is of all.
+    // The mean of a part is over the requests in which it occurred; its share is of all requests.
     let sum_ns = distribution.mean_ns * distribution.count as f64;
     let total_ns = account.total.mean_ns * account.total.count as f64;
     let share = if total_ns > 0.0 { sum_ns / total_ns } else { 0.0 };
@@ -103,7 +103,7 @@ pub(crate) fn activity(phase: &str) -> String {
     .to_owned()
 }
 
-/// The class that gives marks of a phase their colour (`report.css`).
+/// The CSS class that gives the marks of a phase their colour (`report.css`).
 pub(crate) fn class(phase: &str) -> &'static str {
     match phase {
         "receive" => "phase-receive",

@@ -1,9 +1,9 @@
-//! One way to ask for quantiles, whether the client's histogram or the server's account holds them.
+//! One interface for quantiles of the client's histograms and of the server's account.
 
 use hdrhistogram::Histogram;
 use pellucid_account::Distribution;
 
-/// The quantiles that tables of curves name.
+/// The quantiles in the tables of curves.
 pub(crate) const NAMED_QUANTILES: [f64; 9] =
     [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
@@ -13,12 +13,12 @@ pub(crate) fn quantile_of_percent(percent: &str) -> Option<f64> {
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
-/// Something whose quantiles can be asked for, in nanoseconds.
+/// A source of quantiles, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Curve<'figures> {
-    /// The client's counts.
+    /// A histogram of the client.
     Client(&'figures Histogram<u64>),
-    /// The server's counts, by its fine buckets if it brought them.
+    /// A distribution of the server, by its fine buckets if it has them.
     Server(&'figures Distribution),
 }
 
@@ -31,7 +31,7 @@ impl Curve<'_> {
         }
     }
 
-    /// The value that `quantile` of all do not exceed; 0 if there are none.
+    /// The value at `quantile`; 0 without values.
     pub(crate) fn value_ns(&self, quantile: f64) -> u64 {
         match self {
             Curve::Client(histogram) if histogram.is_empty() => 0,
@@ -40,15 +40,15 @@ impl Curve<'_> {
         }
     }
 
-    /// True if enough values were counted for `quantile` to differ from the greatest.
+    /// True if there are enough values for `quantile` to differ from the maximum.
     pub(crate) fn resolves(&self, quantile: f64) -> bool {
         let count = self.count() as f64;
         count > 0.0 && (quantile >= 1.0 || count * (1.0 - quantile) >= 0.999)
     }
 }
 
-/// The middle of the bucket that holds the quantile, within the exact bounds: the account's own
-/// rule, so that the curve and the account's figures agree.
+/// The middle of the bucket that holds the quantile, within the exact bounds. The account itself
+/// uses the same rule, so that curve and account agree.
 fn server_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
     let (least_ns, greatest_ns) = (distribution.min_ns, distribution.max_ns);
     if quantile <= 0.0 {
@@ -73,7 +73,7 @@ fn server_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
     }
 }
 
-/// Without fine buckets: the next quantile that is known, from below.
+/// The value without fine buckets: that of the next known quantile at or above `quantile`.
 fn coarse_value_ns(distribution: &Distribution, quantile: f64) -> u64 {
     let known = [
         (0.25, distribution.q1_ns),
@@ -99,7 +99,7 @@ mod tests {
         let curve = Curve::Server(&total);
         assert_eq!(curve.value_ns(0.5), 20_031);
         assert_eq!(curve.value_ns(0.98), 20_031);
-        // The middle of the bucket, but not above the greatest that was seen.
+        // The middle of the bucket, but not above the maximum.
         assert_eq!(curve.value_ns(0.99), 40_000);
         assert_eq!(curve.value_ns(1.0), total.max_ns);
     }

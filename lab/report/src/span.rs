@@ -1,28 +1,28 @@
-//! Stretches of time that a chart over time marks: what ran beside that which is drawn.
+//! Spans of time that a chart marks: activities beside the figures that are drawn.
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of time in which something ran.
+/// A span of time in which an activity ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// The time at which it began, in seconds since the beginning; below zero if it was before.
+    /// The begin, in seconds since the beginning of the chart; negative if it was before.
     pub from_seconds: f64,
-    /// The time at which it ended.
+    /// The end, in seconds since the beginning of the chart.
     pub to_seconds: f64,
-    /// The activity. Spans of one label share a lane.
+    /// The activity. Spans with the same label share a lane.
     pub label: String,
 }
 
 impl Span {
-    /// True if it has a moment from `begin` to `end` seconds.
+    /// True if the span has a moment in common with the time from `begin` to `end` seconds.
     #[must_use]
     pub fn overlaps(&self, begin: f64, end: f64) -> bool {
         self.from_seconds <= end && self.to_seconds >= begin
     }
 }
 
-/// The part of the time from `begin` to `end` seconds that the spans cover, in seconds; what
-/// several cover counts once.
+/// The part of the time from `begin` to `end` seconds that the spans cover, in seconds. Time that
+/// several spans cover counts once.
 #[must_use]
 pub fn covered_seconds<'span>(
     spans: impl IntoIterator<Item = &'span Span>,
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_cover_counts_once() {
+    fn time_that_several_spans_cover_counts_once() {
         let spans = [
             span(1.0, 3.0, "flush"),
             span(-1.0, 0.5, "compaction"),

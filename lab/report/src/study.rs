@@ -1,4 +1,4 @@
-//! The findings of a study, as every view of it shows them: the page, the text and the JSON.
+//! The report of a study, as every view shows it: the page, the text and the JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,31 +9,31 @@ use crate::machine::Machine;
 /// The name of the schema of [`StudyReport`] as JSON (docs/studies.md).
 pub const STUDY_SCHEMA: &str = "pellucid.study.v2";
 
-/// Lines of the answer of a study.
+/// The largest number of lines of a study's answer.
 pub const ANSWER_LINES_MAX: usize = 5;
 
 /// The outcome of a study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StudyReport {
-    /// [`STUDY_SCHEMA`].
+    /// The name of the schema, [`STUDY_SCHEMA`].
     pub schema: String,
-    /// Name on the command line, such as `merge-tree`.
+    /// The name on the command line, such as `merge-tree`.
     pub name: String,
-    /// The name for people.
+    /// The title.
     pub title: String,
     /// The study's question.
     pub question: String,
     /// The answer, in at most [`ANSWER_LINES_MAX`] lines.
     pub answer: Vec<String>,
-    /// The picture that shows it.
+    /// The chart that shows the answer.
     pub picture: Option<Chart>,
-    /// `quick`, `default` or `full`.
+    /// The size of the study: `quick`, `default` or `full`.
     pub scale: String,
-    /// The exact command line that repeats it.
+    /// The exact command line that repeats the study.
     pub command: String,
-    /// The time at which it was made, in milliseconds since 1970 (UTC).
+    /// The time at which the report was made, in milliseconds since 1970 (UTC).
     pub generated_unix_ms: u64,
-    /// The machine that the figures hold for.
+    /// The machine on which the figures were measured.
     pub machine: Machine,
     /// The settings: names and values.
     pub settings: Vec<(String, String)>,
@@ -48,49 +48,50 @@ pub struct StudyReport {
     /// The profiles of processor time, memory and waits; empty if they were not recorded.
     #[serde(default)]
     pub profiles: Vec<ProfileSection>,
-    /// Whatever the reader must know to judge the figures, one plain sentence each.
+    /// Facts that the reader must know to judge the figures, one plain sentence each.
     pub notes: Vec<String>,
 }
 
 /// A step of a study that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepDone {
-    /// The step.
+    /// The name of the step.
     pub name: String,
-    /// Its length.
+    /// The length of the step.
     pub seconds: f64,
 }
 
 /// Charts that belong together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartSection {
-    /// Its heading.
+    /// The heading.
     pub name: String,
-    /// Its subject, in a sentence or two.
+    /// The subject, in a sentence or two.
     pub description: String,
-    /// The part of the report that it belongs to together with others, such as `Single runs`.
+    /// The part of the report to which it belongs together with other sections, such as `Single
+    /// runs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
     /// Its charts.
     pub charts: Vec<Chart>,
-    /// Further charts, which a reader opens one group at a time.
+    /// Further charts in groups, which a reader opens one at a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<ChartGroup>,
 }
 
-/// Charts of one thing among several alike, closed until a reader asks for them.
+/// The charts of one of several similar things, closed until a reader opens them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartGroup {
-    /// Their subject.
+    /// The subject of the charts.
     pub name: String,
-    /// Their content, in a line that is seen while they are not.
+    /// The content, in a line that is seen while the group is closed.
     pub description: String,
     /// The charts.
     pub charts: Vec<Chart>,
 }
 
 impl ChartSection {
-    /// A section with these charts, part of nothing else.
+    /// A section with these charts, not in a part with others.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -101,33 +102,33 @@ impl ChartSection {
         ChartSection { name, description, part: None, charts, groups: Vec::new() }
     }
 
-    /// Its charts, and then those of its groups.
+    /// All charts of the section: its own, and then those of its groups.
     fn all_charts(&self) -> impl Iterator<Item = &Chart> {
         self.charts.iter().chain(self.groups.iter().flat_map(|group| &group.charts))
     }
 }
 
-/// A profile of what was measured: shares first, then the stacks that they were summed from.
+/// A profile of the measured process: shares first, then the stacks that they were summed from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSection {
     /// The heading, such as `Processor time`.
     pub title: String,
-    /// True if amounts are bytes; if not, they are nanoseconds.
+    /// True if amounts are bytes; otherwise, they are nanoseconds.
     pub is_bytes: bool,
     /// The length of the recording, in nanoseconds.
     pub duration_ns: u64,
-    /// The samples that it was made of; 0 in older reports.
+    /// The number of samples; 0 in older reports.
     #[serde(default)]
     pub samples: u64,
-    /// The share of the amount that has both a phase or job and a component, in parts of one.
+    /// The share of the amount that has both a phase or job and a component, from 0 to 1.
     pub explained: f64,
-    /// By phase or job, and component, the largest first.
+    /// The shares by phase or job and component, the largest first.
     pub shares: Vec<ProfileShare>,
-    /// Functions that occur, by their numbers.
+    /// The names of the functions; stacks refer to them by index.
     pub functions: Vec<String>,
     /// The stacks.
     pub stacks: Vec<ProfileStack>,
-    /// The gaps in it, a sentence each.
+    /// Remarks on gaps in the profile, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -141,20 +142,20 @@ pub struct ProfileShare {
     pub component: String,
     /// The amount.
     pub amount: f64,
-    /// Its share, in parts of one.
+    /// The share of the total, from 0 to 1.
     pub share: f64,
 }
 
-/// One stack, and the amount of its samples.
+/// One stack, with the amount of its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileStack {
     /// The operation and phase of the request, or the job.
     pub root: String,
-    /// Functions by their numbers, the outermost first.
+    /// The indexes of the functions, the outermost first.
     pub stack: Vec<u32>,
     /// The amount.
     pub amount: f64,
-    /// Its parts by time, where that is known: the number of the [`MOMENT_NS`] since the beginning,
+    /// The amount by time, if times are known: the number of the [`MOMENT_NS`] since the beginning,
     /// and the amount in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<(u32, f64)>,
@@ -177,7 +178,7 @@ impl StudyReport {
         self.picture.iter().chain(self.sections.iter().flat_map(ChartSection::all_charts))
     }
 
-    /// The loads whose figures are not those of the server alone: how many of each verdict.
+    /// The number of loads with each verdict, the most frequent first.
     #[must_use]
     pub fn verdicts(&self) -> Vec<(&str, usize)> {
         let mut verdicts: Vec<(&str, usize)> = Vec::new();
@@ -194,7 +195,7 @@ impl StudyReport {
     /// The report as JSON text.
     ///
     /// # Errors
-    /// What serde_json says; a report holds nothing that cannot be written, so none is expected.
+    /// An error of `serde_json`; every report can be written, so none is expected.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }

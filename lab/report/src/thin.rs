@@ -1,10 +1,10 @@
-//! Thinning samples out so that a plot stays small and still shows what matters.
+//! Thinning of samples, so that a plot stays small and still shows the slowest requests.
 
 use crate::model::Sample;
 
-/// At most `limit` samples in the order of time. Of each stretch of equally many requests, the
-/// slowest one is kept, for it is what a jitter plot is looked at for, and the first one, so that
-/// the usual ones show as well.
+/// Returns at most `limit` samples in the order of time. Of each stretch of equally many requests,
+/// it keeps the slowest one, because a jitter plot is for finding those, and the first one, so that
+/// ordinary requests are seen as well.
 pub fn thin_out(samples: &[Sample], limit: usize) -> Vec<Sample> {
     let mut ordered = samples.to_vec();
     ordered.sort_by_key(|sample| (sample.offset_ns, sample.response_time_ns));

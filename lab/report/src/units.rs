@@ -1,12 +1,12 @@
-//! Figures as people read them: three significant digits and a unit that fits.
+//! Figures as text for readers: three significant digits and a suitable unit.
 
 use pellucid_clock::CalendarDate;
 
-/// Units of time with their length in nanoseconds, from short to long.
+/// The units of time with their lengths in nanoseconds, ascending.
 const TIME_UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
-/// Units of memory, each 1024 times the one before.
+/// The units of memory, each 1024 times the one before.
 const SIZE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-/// Units of memory, each 1000 times the one before.
+/// The units of memory, each 1000 times the one before.
 const DECIMAL_SIZE_UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
 
 /// A duration with three significant digits, such as `14.2 µs`.
@@ -15,7 +15,7 @@ pub(crate) fn duration(nanoseconds: f64) -> String {
     format!("{number} {unit}")
 }
 
-/// A duration as a label of an axis: no digits that say nothing.
+/// A duration as the label of an axis, without trailing zeros.
 pub(crate) fn duration_tick(nanoseconds: f64) -> String {
     if nanoseconds == 0.0 {
         return "0".to_owned();
@@ -25,11 +25,11 @@ pub(crate) fn duration_tick(nanoseconds: f64) -> String {
 }
 
 fn scaled_duration(nanoseconds: f64) -> (String, &'static str) {
-    // An empty sum is a zero below zero, which is none of a duration.
+    // An empty sum is negative zero, which would be shown with a sign.
     let nanoseconds = if nanoseconds.is_finite() { nanoseconds + 0.0 } else { 0.0 };
     for (unit, length_ns) in TIME_UNITS {
         let value = nanoseconds / length_ns;
-        // 999.6 would be shown as 1000: it belongs to the next unit.
+        // 999.6 would be shown as 1000, so it belongs to the next unit.
         if value.abs() < 999.5 || unit == "s" {
             let whole = unit == "ns" && value.fract() == 0.0;
             return (if whole { format!("{value:.0}") } else { three_digits(value) }, unit);
@@ -38,7 +38,7 @@ fn scaled_duration(nanoseconds: f64) -> (String, &'static str) {
     unreachable!("the last unit takes every value")
 }
 
-/// Three significant digits, but never fewer digits than stand before the point.
+/// A number with three significant digits, but with all digits before the point.
 fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size < 9.995 => 2,
@@ -57,7 +57,7 @@ pub(crate) fn microseconds(nanoseconds: f64) -> String {
     format!("{:.2}", nanoseconds / 1e3)
 }
 
-/// A count with its thousands apart, such as `1,234,567`.
+/// A count with separated thousands, such as `1,234,567`.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -70,7 +70,7 @@ pub(crate) fn count(count: u64) -> String {
     text
 }
 
-/// A rate per second: whole above 100, else three digits.
+/// A rate per second: whole from 100 on, otherwise with three digits.
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         rate if !rate.is_finite() || rate <= 0.0 => "0".to_owned(),
@@ -100,7 +100,7 @@ pub(crate) fn quantile_name(quantile: f64) -> String {
     format!("p{}", quantile_percent(quantile))
 }
 
-/// A quantile in percent without digits that say nothing, such as `99.9`.
+/// A quantile in percent without trailing zeros, such as `99.9`.
 pub(crate) fn quantile_percent(quantile: f64) -> String {
     without_trailing_zeros(&format!("{:.6}", quantile * 100.0)).to_owned()
 }
@@ -117,7 +117,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", SIZE_UNITS[unit])
 }
 
-/// A size in powers of a thousand, as steps of an axis are, such as `2.50 MB`.
+/// A size in powers of a thousand, as on axes, such as `2.50 MB`.
 pub(crate) fn decimal_size(bytes: f64) -> String {
     let mut value = bytes;
     let mut unit = 0;
@@ -129,14 +129,14 @@ pub(crate) fn decimal_size(bytes: f64) -> String {
     format!("{number} {}", DECIMAL_SIZE_UNITS[unit])
 }
 
-/// A size as a label of an axis: no digits that say nothing.
+/// A size as the label of an axis, without trailing zeros.
 pub(crate) fn decimal_size_tick(bytes: f64) -> String {
     let text = decimal_size(bytes);
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     format!("{} {unit}", without_trailing_zeros(number))
 }
 
-/// A moment as date and time of day in UTC.
+/// A moment as the date and the time of day in UTC.
 pub(crate) fn date_time(unix_ms: u64) -> String {
     let seconds = unix_ms / 1_000;
     let CalendarDate { year, month, day } = CalendarDate::of_days((seconds / 86_400) as i64);

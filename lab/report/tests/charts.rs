@@ -1,4 +1,4 @@
-//! Reports as a browser shows them: each chart is drawn, and its table has the figures.
+//! Reports in a browser: each chart is drawn, and its table has the figures.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod browser;
@@ -12,8 +12,8 @@ use pellucid_report::{
     ProfileShare, ProfileStack, Report, Series, Span, StudyReport, Unit, html, study_html,
 };
 
-/// Opens each chart's table as a reader would, and writes down for each chart its heading, how many
-/// marks are drawn where they can be seen, and the cells of a row that has been scrolled to.
+/// A script that opens each chart's table as a reader would. For each chart, it writes the heading,
+/// the number of visible marks, and the cells of the table into the title.
 const READ_TABLES: &str = "
     var seen = [];
     document.querySelectorAll('details.group, details.folded').forEach(function (group) {
@@ -40,7 +40,7 @@ const READ_TABLES: &str = "
     });
     document.title = seen.join('#');";
 
-/// A chart as it was read in the browser.
+/// A chart, as the script has read it.
 #[derive(Debug)]
 struct Seen {
     heading: String,
@@ -63,7 +63,7 @@ impl Seen {
         }
     }
 
-    /// The cell of the row that begins with `row`, as a number in the unit's basis.
+    /// The cell in a column of the row that begins with `row`, as a number in the unit's base.
     fn number(&self, row: &str, column: usize) -> f64 {
         let found = self.rows.iter().find(|words| words[0].starts_with(row));
         let words = found.unwrap_or_else(|| panic!("no row {row} in {self:?}"));
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// `1,234`, `12.3 µs`, `4 %`: in nanoseconds, where it is a time.
+/// Parses `1,234`, `12.3 µs` or `4 %`; times are in nanoseconds.
 fn number(text: &str) -> f64 {
     let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
     let value: f64 =
@@ -96,7 +96,7 @@ fn chart<'a>(all: &'a [Seen], heading: &str) -> &'a Seen {
     found.unwrap_or_else(|| panic!("no chart {heading}"))
 }
 
-/// What is shown has three digits.
+/// Asserts that two figures are equal within the three digits that are shown.
 fn assert_near(found: f64, known: f64, what: &str) {
     assert!((found - known).abs() <= known.abs() * 0.005 + 0.5, "{what}: {found}, not {known}");
 }
@@ -105,7 +105,7 @@ fn assert_near(found: f64, known: f64, what: &str) {
 fn each_chart_of_a_report_is_drawn_and_its_table_has_the_figures() {
     let mut report: Report = sample::report(&["PUT"], 20_000);
     let section = &mut report.sections[0];
-    // It goes on for half a second, which looked like a fall to half of the rate.
+    // Regression: a last interval of half a second looked like a fall to half of the rate.
     section.duration += Duration::from_millis(500);
     section.throughput_per_second.push(section.throughput_per_second[0] / 2);
     let all = read(&html(&report));
@@ -145,7 +145,7 @@ fn study() -> StudyReport {
     let seconds = vec![1.0, 2.0, 3.0];
     let values = vec![Some(1_000.0), Some(3_000.0), None];
     let chart = |title: &str, unit, form, values: &[Option<f64>]| Chart {
-        // Over the border of the first second, and beyond both ends; those of bars are not shown.
+        // Spans across the end of the first second, and beyond both ends; bars do not show spans.
         spans: [(0.5, 1.5), (2.75, 9.0), (-1.0, 0.25)]
             .map(|(from_seconds, to_seconds)| Span {
                 from_seconds,
@@ -191,7 +191,7 @@ fn study() -> StudyReport {
     }
 }
 
-/// Three seconds of which a job has the last.
+/// A profile of three seconds; a job runs in the last one.
 fn profile(title: &str, is_bytes: bool) -> ProfileSection {
     let second = (1_000_000_000 / MOMENT_NS) as u32;
     let stack = |root: &str, stack: &[u32], moments: Vec<(u32, f64)>| ProfileStack {
@@ -245,7 +245,7 @@ fn each_form_of_chart_of_a_study_is_drawn_and_its_table_has_the_figures() {
     }
 }
 
-/// Each of the three profiles of a study is used alone: what is chosen in one changes no other.
+/// Each of the three profiles of a study is independent: a choice in one changes no other.
 #[test]
 fn the_profiles_of_a_study_can_be_zoomed_searched_and_narrowed_to_a_time() {
     let steps = "document.querySelectorAll('details').forEach(function (all) { all.open = true; });
@@ -272,12 +272,14 @@ fn the_profiles_of_a_study_can_be_zoomed_searched_and_narrowed_to_a_time() {
         seen.push(views[0].querySelector('.flame-functions td').textContent);
         document.title = seen.join('; ');";
     let shown = after(&study_html(&study()), steps);
-    // All, two heads, and three functions; in the last second a job alone, of three bars.
+    // Six bars: the whole, two roots and three functions. In the last second there is only a job,
+    // with three bars.
     let expected = "all=6,6,6; last second=6,3,6; whole=6,6,6; zoomed=6,6,4; 30.0 %; 70.0 %";
     assert_eq!(title_of(&shown), expected, "{shown}");
 }
 
-/// A policy that forbids the page's own scripts, or a mistake in them, leaves no buttons.
+/// Without its scripts, because of a wrong policy or a mistake in them, the page would have no
+/// buttons.
 #[test]
 fn the_policies_of_the_pages_let_their_scripts_run() {
     let shown = in_browser(&study_html(&study()));

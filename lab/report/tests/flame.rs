@@ -1,4 +1,4 @@
-//! Flame graphs as a reader gets them: in a file, and in a browser.
+//! Flame graphs as files and in a browser.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod browser;
@@ -27,7 +27,7 @@ fn sample(with_base: bool) -> FlameGraph {
 }
 
 #[test]
-fn the_drawing_stands_alone_and_shows_every_share() {
+fn the_svg_file_is_complete_and_shows_every_share() {
     let svg = flame_svg(&sample(false));
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"));
     assert!(svg.contains("xmlns=\"http://www.w3.org/2000/svg\""));
@@ -46,7 +46,7 @@ fn differences_have_a_sign_beside_their_colour() {
 #[test]
 fn the_page_needs_nothing_else() {
     let page = flame_html(&sample(true));
-    // The names of namespaces are none that anything is loaded from.
+    // The names of XML namespaces look like addresses, but nothing is loaded from them.
     let addresses = page.replace("http://www.w3.org/", "");
     assert!(!addresses.contains("http://") && !addresses.contains("https://"));
     assert_eq!(page.matches("<script").count(), 3, "two scripts and the data");
@@ -88,14 +88,15 @@ fn in_a_browser_it_can_be_zoomed_searched_and_narrowed_to_a_time() {
     assert_eq!(title_of(&shown), expected, "{shown}");
 }
 
-/// A policy that forbids its own script, or a mistake in it, leaves the first drawing as it was.
+/// Without its script, because of a wrong policy or a mistake in it, the first drawing would not
+/// change.
 #[test]
 fn the_policy_of_the_page_lets_its_scripts_run() {
     let shown = in_browser(&flame_html(&sample(false)));
     assert!(shown.contains("role=\"button\"") && shown.contains("data-node"), "{shown}");
 }
 
-/// Twelve seconds of PUTs and GETs, with a merge in the sixth to the eighth.
+/// A profile of twelve seconds of PUTs and GETs, with a merge from the sixth to the eighth.
 fn busy() -> FlameGraph {
     let functions = [
         "pellucid_http::event_loop::EventLoop<S>::run",
@@ -122,7 +123,7 @@ fn busy() -> FlameGraph {
             5 | 6 => ("entity_get execute", &[0, 2]),
             _ => ("entity_get write", &[0, 6, 7]),
         };
-        // More of it while tables are merged, and now and then a moment with little.
+        // A greater amount during the merge, and now and then a moment with little.
         let amount = if is_merging { 5e6 } else { 1e6 + (at / 9 * 31 % 7) as f64 * 4e5 };
         graph.add(&FlameSample { root, stack, amount, at_ns }, false);
     }
@@ -133,11 +134,11 @@ fn busy() -> FlameGraph {
     graph
 }
 
-/// Where pictures stay that shall be looked at.
+/// The variable with a folder in which the pictures are kept, to look at them.
 const PICTURES_VARIABLE: &str = "PELLUCID_PICTURES";
 
-/// Heat map and flame graph on a wide light screen and a narrow dark one: everything fits, and the
-/// pictures can be looked at.
+/// Heat map and flame graph on a wide light screen and on a narrow dark one: everything fits. The
+/// pictures can be kept.
 #[test]
 fn pictures_fit_light_and_wide_screens_and_dark_and_narrow_ones() {
     let temporary = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Pages fit their screens: on a telephone and on a desk, light and dark, closed and open.
+//! The layout of pages: they fit the screens of telephones and desktops, light and dark, closed and
+//! open.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod browser;
@@ -10,16 +11,17 @@ use pellucid_report::{
     FlameGraph, FlameSample, FlameUnit, StudyReport, flame_html, html, study_html,
 };
 
-/// The greatest height of a page as it opens, on a desk.
+/// The greatest height of a page as it opens, on a desktop screen.
 const HEIGHT_MAX: u32 = 12_000;
 const WIDTHS: [u32; 2] = [400, 1_280];
 const THEMES: [&str; 2] = ["light", "dark"];
-/// Names a folder of reports as JSON, which are looked at beside the one that is made up.
+/// The variable with a folder of reports as JSON, which are checked besides the made-up one.
 const REPORTS_VARIABLE: &str = "PELLUCID_REPORTS";
 
-/// Lists misfits: a document that is too wide, labels beyond their card, figures that are cut,
-/// cards alone in half a row, tables that are wider than their place and do not say so, and texts
-/// that stand out too little from their ground (WCAG 2.2, 1.4.3: 4.5 to 1, large texts 3 to 1).
+/// A script that lists misfits: a document that is too wide, labels outside of their card, cells
+/// that are cut, cards alone in half a row, tables that are wider than their place and do not show
+/// that, and texts with too little contrast to their background (WCAG 2.2, 1.4.3: 4.5 to 1, large
+/// texts 3 to 1).
 const LOOK: &str = "
     var bad = [], root = document.documentElement, height = 0;
     document.querySelector('[data-theme=THEME]').click();
@@ -100,7 +102,7 @@ const LOOK: &str = "
       parent.document.title = document.title;
     }, 600);";
 
-/// The height of a page and its misfits, on a screen of this width, in these colours.
+/// Returns the height of a page and its misfits, on a screen of this width, with this theme.
 fn look(page: &str, width: u32, theme: &str) -> (u32, Vec<String>) {
     let shown = after_sized(page, &LOOK.replace("THEME", theme), width);
     let title = title_of(&shown).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
@@ -134,7 +136,7 @@ fn the_page_of_a_load_fits_a_telephone_and_a_desk() {
     assert_fits("load", &html(&sample::report(&["PUT", "GET"], 20_000)));
 }
 
-/// The pages of profiles, which a server draws as well.
+/// Pages of profiles, which a server makes, too.
 #[test]
 fn the_page_of_a_profile_fits_a_telephone_and_a_desk() {
     let names = ["pellucid_http::event_loop::EventLoop<S>::run", "pellucid_engine::write::put"];
@@ -150,7 +152,7 @@ fn the_page_of_a_profile_fits_a_telephone_and_a_desk() {
     assert_fits("profile", &flame_html(&graph));
 }
 
-/// The look itself finds misfits.
+/// The script of these tests does find misfits.
 #[test]
 fn misfits_are_seen() {
     let page = study_html(&long_report::study());
@@ -161,7 +163,8 @@ fn misfits_are_seen() {
         assert!(bad.iter().any(|bad| bad.contains(misfit)), "{misfit}: {bad:?}");
     };
     sees("</main>", "<svg width=\"900\"></svg></main>", 400, "the page is");
-    // As it was: no lists, no mark, rows of two halves, names within plots, figures in a corset.
+    // Earlier faults: no lists, no hint to scroll, rows of two halves, names within plots, cells
+    // that are cut.
     sees("@container (", "@media print and (", 1_280, "a table scrolls");
     sees("flex: 1 1 calc(50% - 10px)", "flex: 0 0 calc(50% - 10px)", 1_280, "a card alone");
     let axis = "</svg><div class=\"axis-title x\"";

@@ -1,4 +1,4 @@
-//! The page as a reader gets it: complete, well formed, alone, and small.
+//! The page as a file: complete, well formed, independent of other files, and small.
 
 use pellucid_report::{
     Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,
@@ -8,11 +8,11 @@ use pellucid_report::{
 
 mod sample;
 
-/// Elements that HTML lets stand without an end where it is not written as `<name/>`.
+/// Elements that have no end tag and are not written as `<name/>`.
 const BARE: [&str; 1] = ["!DOCTYPE"];
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Walks over all tags and gives the names of the elements; fails where they do not balance.
+/// Returns the names of all elements; an error if the tags do not balance.
 fn elements_of(page: &str) -> Result<Vec<String>, String> {
     let (mut open, mut seen) = (Vec::new(), Vec::new());
     let mut rest = page;
@@ -41,7 +41,7 @@ fn elements_of(page: &str) -> Result<Vec<String>, String> {
     if open.is_empty() { Ok(seen) } else { Err(format!("left open: {open:?}")) }
 }
 
-/// The end of the tag that the text begins with, outside of quotes.
+/// The end of the tag with which the text begins, outside of quotes.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quoted = false;
     text.char_indices().find_map(|(at, character)| {
@@ -100,7 +100,7 @@ fn the_page_loads_nothing_and_runs_only_its_own_script() {
 }
 
 #[test]
-fn what_the_report_quotes_cannot_become_markup() {
+fn quoted_texts_cannot_become_markup() {
     let mut report = sample::report(&["GET"], 1_000);
     let hostile = "</title></script><script>alert(1)</script>\" onload='x' <!-- & \u{0}";
     report.title = hostile.to_owned();
@@ -140,7 +140,8 @@ fn a_report_without_figures_is_a_page_too() {
     }
 }
 
-/// A count near the end of its range made the name of the last percentile endlessly long.
+/// Regression: a count near the end of its range made the name of the last percentile endlessly
+/// long.
 #[test]
 fn figures_at_the_end_of_their_range_make_a_page() {
     let mut report = sample::report(&["GET"], 1_000);
@@ -194,7 +195,8 @@ fn chart(name: &str, unit: Unit, form: Form) -> Chart {
     }
 }
 
-/// More shares than the table has rows, and a stack that names a function which is not there.
+/// A profile with more shares than the table has rows, and a stack with the index of a function
+/// that does not exist.
 fn profile() -> ProfileSection {
     let share = |number: u32| ProfileShare {
         phase: format!("<phase {number}>"),
@@ -231,7 +233,7 @@ fn a_study_shows_where_its_time_went() {
     assert!(profiles.contains("&lt;T&gt;::get: 50.0 %, 10.0 ms"));
     let without = StudyReport { profiles: Vec::new(), ..study() };
     assert!(!study_html(&without).contains("profiles"));
-    // A report from before profiles were kept is read as one without.
+    // A report from before there were profiles is read as one without.
     let mut json: serde_json::Value = serde_json::from_str(&without.json().unwrap()).unwrap();
     json.as_object_mut().unwrap().remove("profiles");
     assert!(serde_json::from_value::<StudyReport>(json).unwrap().profiles.is_empty());
@@ -306,7 +308,7 @@ fn a_study_has_its_charts_with_their_tables_whatever_their_values() {
     assert!(page.contains("1 confirmed, 1 not confirmed here, 1 cannot be told"));
     assert!(page.contains("1 load: 1 stalled.") && page.contains("Silent &lt;for&gt; 1 s."));
     assert!(page.contains("1.00 to 2.00 in 2 runs"), "each figure has its spread");
-    // The names of namespaces are none that anything is loaded from.
+    // The names of XML namespaces look like addresses, but nothing is loaded from them.
     let addresses = page.replace("http://www.w3.org/", "");
     for foreign in ["NaN", "inf%", "http://", "<now>", "<note>", " style=\""] {
         assert!(!addresses.contains(foreign), "{foreign} is in the page");

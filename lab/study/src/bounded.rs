@@ -1,20 +1,23 @@
-//! Memory bounded by a control group, page cache included, so that a store can outgrow it in
-//! minutes: version 1 (`memory.limit_in_bytes`) or 2 (`memory.max`), whichever the system has.
-//! Where none may be made, a study goes on without, and says so.
+//! Limits the memory of a process by a control group, page cache included, so that a store outgrows
+//! it within minutes. It uses version 1 (`memory.limit_in_bytes`) or 2 (`memory.max`), whichever
+//! the system has. If no group can be made, a study continues without a limit, and says so.
 
 use std::path::{Path, PathBuf};
 
 /// The mount point of control groups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// A group made for a study, removed when this is dropped.
+/// A control group made for a study; it is removed on drop.
 #[derive(Debug)]
 pub(crate) struct BoundedMemory {
     folder: PathBuf,
 }
 
 impl BoundedMemory {
-    /// Makes a group whose members share `limit_bytes`. The error says why there is none.
+    /// Makes a group whose members share `limit_bytes`.
+    ///
+    /// # Errors
+    /// A sentence with the reason, if no group can be made.
     pub(crate) fn new(limit_bytes: u64) -> Result<BoundedMemory, String> {
         let own = std::fs::read_to_string("/proc/self/cgroup")
             .map_err(|error| format!("this system tells of no control groups ({error})"))?;
@@ -37,13 +40,14 @@ impl BoundedMemory {
 
 impl Drop for BoundedMemory {
     fn drop(&mut self) {
-        // It is empty once the child has been waited for.
+        // The child has ended, so the group is empty and can be removed.
         let _ = std::fs::remove_dir(&self.folder);
     }
 }
 
-/// The folder for a group, and the file that bounds it, by the text of `/proc/self/cgroup`.
-/// Below the own group, so that its limits stay; version 2 often allows it only beside.
+/// The folders in which a group may be made, each with the name of its limit file. `own` is the
+/// text of `/proc/self/cgroup`. A group below our own comes first, because then the limits of ours
+/// stay in force; version 2 often allows only one beside our own.
 fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
     let below = |mount: &str, path: &str| Path::new(mount).join(path.trim_start_matches('/'));
     let mut found = Vec::new();
@@ -59,7 +63,7 @@ fn candidates(own: &str) -> Vec<(PathBuf, &'static str)> {
             found.insert(0, (own, "memory.max"));
         }
     }
-    // Where both are mounted, memory is with the version that names it.
+    // If both versions are mounted, version 1 has the memory controller if it lists it.
     found.sort_by_key(|(_, file)| *file == "memory.max");
     found
 }
@@ -83,13 +87,13 @@ fn make(folder: &Path, limit_file: &str, limit_bytes: u64) -> Result<BoundedMemo
         .map_err(|error| failed("write", &limit, error))?;
     let set = std::fs::read_to_string(&limit).ok().and_then(|text| text.trim().parse().ok());
     match set {
-        // The kernel rounds to pages.
+        // The kernel rounds the limit to pages.
         Some(set) if limit_bytes.abs_diff(set) < 1 << 20 => Ok(group),
         _ => Err(format!("{} does not keep the limit", limit.display())),
     }
 }
 
-/// A group, from inside.
+/// The membership of this process in a group.
 #[derive(Debug)]
 pub(crate) struct Membership {
     folder: PathBuf,
@@ -105,19 +109,19 @@ impl Membership {
         }
     }
 
-    /// Takes the bound away, for what comes after the measurement.
+    /// Removes the limit, for the work after the measurement.
     pub(crate) fn lift(&self) {
         let without = [("memory.max", "max"), ("memory.limit_in_bytes", "-1")];
         for (file, none) in without {
             let file = self.folder.join(file);
             if file.exists() {
-                // Where that is refused, what comes after has to do with the memory that there is.
+                // If this is refused, that work runs within the limit.
                 let _ = std::fs::write(file, none);
             }
         }
     }
 
-    /// Bytes of the group's memory that hold pages of files; 0 if the kernel does not tell.
+    /// Bytes of the group's memory that are page cache; 0 if they cannot be read.
     pub(crate) fn page_cache_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
         page_cache_of(&text)
@@ -129,7 +133,7 @@ fn page_cache_of(text: &str) -> u64 {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok())
     };
-    // Version 2 says `file`, version 1 `cache`.
+    // The field is `file` in version 2 and `cache` in version 1.
     field("file").or_else(|| field("cache")).unwrap_or(0)
 }
 
@@ -138,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_looked_for_where_memory_is() {
+    fn candidates_are_groups_with_the_memory_controller() {
         let first = "9:name=systemd:/\n4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
         let found = candidates(first);
         assert_eq!(found[0].0, Path::new("/sys/fs/cgroup/memory/a/b"));
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_bounded_says_why() {
+    fn a_group_without_a_limit_is_an_error_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let refused = make(&folder.path().join("group"), "memory.max", 1 << 30).unwrap_err();
         assert!(refused.contains("do not bound memory"), "{refused}");

@@ -1,24 +1,24 @@
-//! Why a study could not be done.
+//! The error of a study.
 
 use std::fmt;
 use std::path::Path;
 
-/// Why a study ended without its report.
+/// The reason that a study ended without a report.
 #[derive(Debug)]
 pub enum StudyError {
-    /// The options do not fit together; the text says what would.
+    /// The options are invalid; the text tells what is allowed.
     Options(String),
-    /// A step failed; the text says which and why.
+    /// A step failed; the text names the step and the reason.
     Step(String),
 }
 
 impl StudyError {
-    /// A step that failed for this reason.
+    /// The error of a failed step, with this reason.
     pub(crate) fn step(error: impl fmt::Display) -> StudyError {
         StudyError::Step(error.to_string())
     }
 
-    /// A failure of the file system.
+    /// The error of a file operation. `what` is a verb, such as `read`.
     pub(crate) fn file(what: &str, path: &Path, error: impl fmt::Display) -> StudyError {
         StudyError::Step(format!("cannot {what} {}: {error}", path.display()))
     }

@@ -1,4 +1,4 @@
-//! The folder in which a study has its stores; it goes when the study is over.
+//! The temporary folder of a study's stores; it is removed when the study ends.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::error::StudyError;
 
-/// Makes the folder in `parent`, or where the system has its temporary ones.
+/// Makes the folder in `parent`, or in the system's temporary folder.
 pub(crate) fn make_folder(parent: Option<&Path>) -> Result<TempDir, StudyError> {
     let mut folder = tempfile::Builder::new();
     folder.prefix("pellucid-study-");

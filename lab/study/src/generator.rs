@@ -1,4 +1,4 @@
-//! The load as a process: the program's own generator with a script of wrk's.
+//! Runs the program's own load generator as a process, with a wrk script.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::error::StudyError;
 
-/// The generator, and what it loads.
+/// A load generator and its target.
 #[derive(Clone, Copy)]
 pub(crate) struct Generator<'a> {
     pub(crate) program: &'a OsString,
@@ -21,7 +21,7 @@ pub(crate) struct Generator<'a> {
     pub(crate) threads: u32,
     /// True if each request goes to the owner of its key.
     pub(crate) is_direct: bool,
-    /// True if keys that are not there are asked for on purpose, and their 404 is no error.
+    /// True if requests ask for missing keys on purpose, so that 404 is no error.
     pub(crate) asks_for_missing: bool,
 }
 
@@ -45,8 +45,12 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
 }
 
 impl Generator<'_> {
-    /// Loads for so long, at this rate or as fast as the connections can. Fails if a single request
-    /// did: a refusal is quick, and figures of refusals look fine.
+    /// Runs a load for `time`, at this rate in requests per second, or as fast as the connections
+    /// can.
+    ///
+    /// # Errors
+    /// If the generator fails, or any request fails: refusals are quick, and would improve the
+    /// figures.
     pub(crate) fn run(&self, rate: Option<f64>, time: Duration) -> Result<Loaded, StudyError> {
         let duration = format!("{}ms", time.as_millis());
         let rate = rate.map(|rate| format!("{:.0}", rate.max(1.0)));
@@ -73,8 +77,9 @@ impl Generator<'_> {
         Ok(Loaded { judged, times })
     }
 
-    /// The highest rate that is held with this 99th percentile, as `--find-max` finds it: once and
-    /// soon, or three times with long trials. Nothing if none is.
+    /// Finds the highest rate with this 99th percentile, with `--find-max`. If `is_quick`, it
+    /// searches once with short trials, otherwise three times with long ones. `None` if no rate
+    /// keeps the objective, or the generator fails.
     pub(crate) fn highest(&self, p99: &str, is_quick: bool) -> Option<f64> {
         let objective = format!("p99={p99}");
         let quick: &[&str] = if is_quick { &["--quick"] } else { &[] };
@@ -132,9 +137,9 @@ mod tests {
 
     use super::*;
 
-    /// A load of which each request got 504 had the best figures of all.
+    /// Regression: a load whose requests were all answered with 504 had the best figures of all.
     #[test]
-    fn a_load_with_errors_is_none() {
+    fn a_load_with_errors_fails() {
         let result = |errors: Value| {
             let first = "the owner cannot be reached";
             check_errors(&json!({ "requests": 7, "errors": errors, "first_error": first }))

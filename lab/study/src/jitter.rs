@@ -1,23 +1,23 @@
-//! Jitter: single requests over time, of a study that has kept them.
+//! Jitter plots: single requests over time.
 
 use pellucid_report::{Chart, Form, Series, Span, Unit};
 
-/// The zoomed plot ends this far above the 99.9th percentile.
+/// The height of a zoomed plot, as a multiple of the 99.9th percentile.
 pub(crate) const ZOOM_MARGIN: f64 = 1.1;
 
-/// The chart to draw.
+/// The contents of a jitter plot.
 pub(crate) struct Jitter<'a> {
     /// The prefix of the charts' names.
     pub(crate) name: &'a str,
-    /// Whose requests they are, where several are side by side; or nothing.
+    /// The owner of the requests for the title, if there are several plots; otherwise empty.
     pub(crate) whose: &'a str,
-    /// The unit of the values.
+    /// The name of the series.
     pub(crate) series: &'a str,
     /// The legend.
     pub(crate) how_to_read: &'a str,
-    /// The time at which each request was, in seconds, and its time in nanoseconds.
+    /// For each request: when it started, in seconds, and its response time in nanoseconds.
     pub(crate) points: &'a [(f64, u64)],
-    /// The spans beside it.
+    /// The background jobs to mark.
     pub(crate) spans: &'a [Span],
 }
 
@@ -27,7 +27,8 @@ impl Jitter<'_> {
         self.chart(("", "Jitter"), self.how_to_read, None)
     }
 
-    /// The same up to `ceiling_ns`, usually [`ZOOM_MARGIN`] times the 99.9th percentile.
+    /// The chart of the points up to `ceiling_ns`, usually [`ZOOM_MARGIN`] times the 99.9th
+    /// percentile.
     pub(crate) fn zoomed(&self, ceiling_ns: f64) -> Chart {
         let how_to_read = "The same up to a little above the 99.9th percentile.";
         self.chart(("_zoomed", "Jitter, zoomed"), how_to_read, Some(ceiling_ns))

@@ -1,5 +1,5 @@
-//! Background jobs on the axis of time: when a store flushed and merged, by the wall clock. So a
-//! server's jobs stand beside the latencies that its load has seen.
+//! Background jobs of a store on a time axis: flushes, merges and collections with wall-clock
+//! times, so that charts can show them beside the latencies of a load.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,40 +8,41 @@ use pellucid_clock::Ticks;
 use pellucid_report::Span;
 use serde::{Deserialize, Serialize};
 
-/// A memtable is written as a table.
+/// The kind of job that writes a memtable as a table.
 pub(crate) const FLUSH: &str = "flush";
-/// Tables are merged.
+/// The kind of job that merges tables.
 pub(crate) const COMPACTION: &str = "compaction";
-/// Segments of a journal are collected.
+/// The kind of job that collects the garbage of journal segments.
 pub(crate) const COLLECTION: &str = "collection";
 
-/// A job that has ended, or that goes on.
+/// A job that has ended or is running.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobSpan {
     /// [`FLUSH`], [`COMPACTION`] or [`COLLECTION`].
     pub(crate) kind: String,
     /// The time at which it began, in nanoseconds since 1970.
     pub(crate) began_unix_ns: u64,
-    /// The time at which it ended; of one that goes on, the time of the look.
+    /// The time at which it ended, in nanoseconds since 1970; for a running job, the time of the
+    /// observation.
     pub(crate) ended_unix_ns: u64,
 }
 
-/// A stretch of the study.
+/// A stretch of time in a study.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// In nanoseconds since 1970.
+    /// The beginning, in nanoseconds since 1970.
     pub(crate) began_unix_ns: u64,
-    /// In nanoseconds since 1970.
+    /// The end, in nanoseconds since 1970.
     pub(crate) ended_unix_ns: u64,
 }
 
 impl Window {
-    /// From a moment until now.
+    /// The window from a moment until now.
     pub(crate) fn since(began_unix_ns: u64) -> Window {
         Window { began_unix_ns, ended_unix_ns: unix_ns() }
     }
 
-    /// Seconds that it lasts, whole ones and one more.
+    /// The length in whole seconds, plus one.
     pub(crate) fn seconds(self) -> u64 {
         self.ended_unix_ns.saturating_sub(self.began_unix_ns) / 1_000_000_000 + 1
     }
@@ -50,8 +51,7 @@ impl Window {
         job.began_unix_ns <= self.ended_unix_ns && job.ended_unix_ns >= self.began_unix_ns
     }
 
-    /// Those of the jobs that ran at some moment of it, on an axis that begins with it and ends
-    /// with it.
+    /// The jobs that ran during the window, as spans in seconds since its beginning, cut to it.
     pub(crate) fn spans(self, jobs: &[JobSpan]) -> Vec<Span> {
         let seconds = |unix_ns: u64| {
             let within = unix_ns.clamp(self.began_unix_ns, self.ended_unix_ns);
@@ -65,7 +65,7 @@ impl Window {
                 label: job.kind.clone(),
             })
             .collect();
-        // The same kinds in the same lanes, whatever came first.
+        // Sort by kind, so that each kind always has the same lane in a chart.
         let lane = |span: &Span| {
             let order = [FLUSH, COMPACTION, COLLECTION];
             order.iter().position(|kind| *kind == span.label)
@@ -80,19 +80,19 @@ pub(crate) fn counts(spans: &[Span]) -> [usize; 2] {
     [FLUSH, COMPACTION].map(|kind| spans.iter().filter(|span| span.label == kind).count())
 }
 
-/// Now, in nanoseconds since 1970.
+/// The current time, in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The kind of a job by its name in an account; nothing for jobs that no chart marks.
+/// The kind of a job by its name in an account; `None` for jobs that charts do not mark.
 fn kind_of(name: &str) -> Option<&'static str> {
     let kinds = [FLUSH, COMPACTION, COLLECTION];
     kinds.into_iter().find(|kind| name.starts_with(kind))
 }
 
-/// The jobs of the last seconds, as an account knows them.
+/// The jobs in the last `seconds` of an account.
 pub(crate) fn of_account(account: &Account, seconds: u64) -> Vec<JobSpan> {
     let (clock, activity) = (account.clock(), account.activity());
     let (now, now_unix_ns) = (clock.now(), unix_ns());
@@ -108,7 +108,7 @@ pub(crate) fn of_account(account: &Account, seconds: u64) -> Vec<JobSpan> {
     jobs.collect()
 }
 
-/// The number of jobs that run now, as an account knows.
+/// The number of jobs that are running, according to an account.
 pub(crate) fn running(account: &Account) -> u64 {
     let activity = account.activity();
     let named = activity.names().iter().zip(activity.totals());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_what_ran_within_it() {
+    fn a_window_contains_the_jobs_that_overlap_it() {
         let window = Window { began_unix_ns: 10_000_000_000, ended_unix_ns: 20_000_000_000 };
         let jobs = [
             job(COMPACTION, 5_000_000_000, 11_000_000_000),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accounts_jobs_are_told_by_the_wall_clock() {
+    fn jobs_of_an_account_have_wall_clock_times() {
         const NAMES: &[&str] = &["flush", "compaction_l0", "sync"];
         let names = Names { operations: &[], outcomes: &[], parts: &[""; 8], other_parts: &[] };
         let account = Account::new(Accounting::Full, Clock::system(), names);
@@ -158,7 +158,7 @@ mod tests {
         let kinds: Vec<_> = jobs.iter().map(|job| job.kind.as_str()).collect();
         assert_eq!(kinds, [FLUSH, COMPACTION], "a sync is no mark");
         assert!(jobs.iter().all(|job| job.began_unix_ns <= job.ended_unix_ns));
-        // Two readings of clocks that are not the same: a second is far beyond their difference.
+        // The two times come from different clocks, which differ by much less than a second.
         assert!(jobs[0].began_unix_ns + 1_000_000_000 >= before);
         drop(merging);
         assert_eq!(running(&account), 0);

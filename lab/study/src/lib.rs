@@ -1,14 +1,13 @@
-//! The studies: each puts a load on Pellucid, records what its account says, and answers one
-//! question with figures.
+//! The studies. Each runs loads on Pellucid, records its account, and answers one question with
+//! figures.
 //!
-//! A study that only prints a number convinces nobody. So each one here writes its figures as
-//! charts, each with its table, and holds every conclusion of the study that it repeats against
-//! figures of several runs: as text, as one HTML file, and as JSON (`pellucid.study.v2`,
-//! docs/studies.md).
+//! Each study repeats a published one, the original. Its report shows figures as charts with
+//! tables, and compares every conclusion of the original with figures of several runs. The report
+//! is text, one HTML file, and JSON (`pellucid.study.v2`, docs/studies.md).
 //!
-//! A [`Study`] says what it asks and does its steps; [`conduct`] runs it and makes the report,
-//! [`write()`] the files. What a study measures runs in a process of its own where it can
-//! ([`Context::child`]), so that memory can be bounded and nothing of the study is measured.
+//! A [`Study`] has a question and runs its steps. [`conduct`] runs it and makes the report, and
+//! [`write()`] writes the files. The measured code runs in a child process where possible
+//! ([`Context::child`]), so that its memory can be limited and the study itself is not measured.
 
 mod bounded;
 mod cluster;

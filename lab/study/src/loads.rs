@@ -1,9 +1,9 @@
-//! Loads and their verdicts: which of them may stand for the server.
+//! Verdicts of loads, and the decision whether a load's figures are those of the server.
 
 use pellucid_load::{Figures, LoadResult, Verdict, judge};
 use pellucid_report::JudgedLoad;
 
-/// Judges a load of the generator within this process.
+/// Judges a load that this process generated.
 pub(crate) fn judged(name: impl Into<String>, run: usize, result: &LoadResult) -> JudgedLoad {
     let judgement = judge(&Figures::of(result));
     JudgedLoad {
@@ -17,13 +17,13 @@ pub(crate) fn judged(name: impl Into<String>, run: usize, result: &LoadResult) -
     }
 }
 
-/// True if the times of a load are those of the server: it did not ask for more than could be
-/// answered, and neither its generator nor its machine was the limit.
+/// Returns true if the response times of a load are those of the server: the server was not
+/// saturated, and neither the generator nor the machine was the limit.
 pub(crate) fn has_times(load: &JudgedLoad) -> bool {
     [Verdict::Stable, Verdict::Stalled].iter().any(|verdict| verdict.name() == load.verdict)
 }
 
-/// True if the work of a load is that of the server: its requests were answered.
+/// Returns true if the processor time of a load is that of answered requests.
 pub(crate) fn has_work(load: &JudgedLoad) -> bool {
     load.verdict != Verdict::Errors.name()
 }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_a_generator_that_was_late_are_not_those_of_the_server() {
+    fn times_of_a_late_generator_are_not_those_of_the_server() {
         let load = |verdict: Verdict| JudgedLoad {
             verdict: verdict.name().to_owned(),
             ..JudgedLoad::default()

@@ -1,20 +1,20 @@
-//! The parts of the time of requests, as bars of means: the phases of an account, with the store's
-//! parts in place of `execute`.
+//! Bars of the mean parts of a request's time: the phases of an account, with the store's parts in
+//! place of `execute`.
 
 use pellucid_account::{Around, OperationAccount};
 use pellucid_report::{Chart, Form, Series, Unit};
 
-/// The rest of `execute` beside its parts.
+/// The name of the rest of `execute` that belongs to none of its parts.
 const REST: &str = "rest of execute";
 
-/// Names and means, in nanoseconds, in the order of a request.
+/// The names of parts and their means in nanoseconds, in the order of a request.
 pub(crate) type Means = Vec<(String, f64)>;
 
 /// The means of all requests of an operation.
 pub(crate) fn of_all(account: &OperationAccount) -> Means {
     let phases = account.phases.iter().map(|named| (&named.name, named.distribution.mean_ns));
     let parts = account.parts.iter().map(|part| {
-        // A part counts only the requests in which it occurred.
+        // The mean of a part is over the requests with that part; convert it to all requests.
         let share = part.distribution.count as f64 / account.count.max(1) as f64;
         (&part.name, part.distribution.mean_ns * share)
     });
@@ -47,10 +47,10 @@ fn divided<'a>(
     means
 }
 
-/// A chart with a bar for each row; what no row has is left out.
+/// Makes a chart with a bar for each row; parts that are zero in all rows are left out.
 pub(crate) fn bars(words: (String, &str, &str), rows: &[(String, Means)]) -> Chart {
     let form = Form::Bars { rows: rows.iter().map(|(name, _)| name.clone()).collect() };
-    // Each name stands where its first row has it, so that bars are in the order of a request.
+    // Insert each name at its place in its first row, so that bars keep the order of a request.
     let mut names: Vec<&String> = Vec::new();
     for (_, means) in rows {
         let mut place = 0;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_stand_in_place_of_execute_and_rows_share_their_order() {
+    fn parts_replace_execute_and_rows_share_their_order() {
         let name = |name: &str| name.to_owned();
         let phases = [(&name("parse"), 1.0), (&name("execute"), 10.0), (&name("write"), 4.0)];
         let parts = |parts: &[&str]| -> Means {

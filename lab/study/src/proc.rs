@@ -1,11 +1,11 @@
-//! The operating system's figures of a process and its disk.
+//! The operating system's figures about this process and its disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The use of a process so far, by the kernel's account.
+/// The resources that a process has used so far, according to the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProcessFigures {
     /// Bytes read from disks, read-ahead included.
@@ -14,14 +14,14 @@ pub(crate) struct ProcessFigures {
     pub(crate) written_bytes: u64,
     /// Page faults that waited for a disk.
     pub(crate) major_faults: u64,
-    /// Memory that is no file's.
+    /// Resident memory that is not mapped from files.
     pub(crate) anonymous_bytes: u64,
     /// Processor time by the name of the thread, in nanoseconds.
     pub(crate) processor_ns: BTreeMap<String, u64>,
 }
 
 impl ProcessFigures {
-    /// The figures of this process. What cannot be read is zero.
+    /// The figures of this process now. A figure that cannot be read is zero.
     pub(crate) fn now() -> ProcessFigures {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let (io, status) = (read("/proc/self/io"), read("/proc/self/status"));
@@ -51,7 +51,7 @@ fn major_faults() -> u64 {
     u64::try_from(usage.ru_majflt).unwrap_or(0)
 }
 
-/// Processor time of the threads that run now, summed by their names.
+/// The processor time of all present threads, summed by their names.
 fn processor_ns() -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -63,13 +63,13 @@ fn processor_ns() -> BTreeMap<String, u64> {
     times
 }
 
-/// Bytes that are free where `folder` is.
+/// The free bytes of the file system of `folder`; `None` if they cannot be read.
 pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     use pellucid_io::FileSystem;
     pellucid_io::SystemFileSystem.free_bytes(folder).ok()
 }
 
-/// True if the files of `folder` are in memory anyway.
+/// Returns true if `folder` is on a file system in memory (tmpfs).
 pub(crate) fn is_in_memory(folder: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };

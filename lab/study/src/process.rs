@@ -1,7 +1,7 @@
-//! A process that is told things by lines and answers with lines.
+//! A child process with a line protocol: one request line on stdin, one response line on stdout.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::error::StudyError;
 
-/// See the module. It ends with this value.
+/// A child process, killed when this value is dropped.
 pub(crate) struct Process {
     what: &'static str,
     child: Child,
@@ -19,11 +19,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program, its path and its arguments; `what` it is, for messages.
+    /// Starts a program: its path and its arguments. `what` names it in messages.
     pub(crate) fn start(what: &'static str, program: &[OsString]) -> Result<Process, StudyError> {
         let failed = |why: String| StudyError::Step(format!("{what}: {why}"));
         let [path, arguments @ ..] = program else {
-            return Err(failed("it is not known how to start it".to_owned()));
+            return Err(failed("no program is given".to_owned()));
         };
         let mut command = Command::new(path);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -36,7 +36,8 @@ impl Process {
         Ok(Process { what, child, input, output })
     }
 
-    /// Starts a server by its plan, which it answers with its address.
+    /// Starts a server and sends it its plan, as a line of JSON; returns the address it answers
+    /// with.
     pub(crate) fn serving(
         what: &'static str,
         program: &[OsString],
@@ -45,7 +46,9 @@ impl Process {
         let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
         let mut process = Process::start(what, program)?;
         let plan = serde_json::to_string(plan).map_err(|error| failed(&error))?;
-        let address = process.ask(&plan)?.parse().map_err(|error| failed(&error))?;
+        let answer = process.ask(&plan)?;
+        let address =
+            answer.parse().map_err(|error| failed(&format!("answered `{answer}`: {error}")))?;
         Ok((process, address))
     }
 
@@ -60,7 +63,11 @@ impl Process {
         let failed =
             |error: std::io::Error| StudyError::Step(format!("{what} does not answer: {error}"));
         if let Some(input) = &mut self.input {
-            writeln!(input, "{line}").and_then(|()| input.flush()).map_err(failed)?;
+            match writeln!(input, "{line}").and_then(|()| input.flush()) {
+                // It has ended, and the end of its output says so.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                written => written.map_err(failed)?,
+            }
         }
         let mut answer = String::new();
         if self.output.read_line(&mut answer).map_err(failed)? == 0 {

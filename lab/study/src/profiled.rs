@@ -1,9 +1,8 @@
-//! The three profiles of a study: processor time, allocations and waits of the process that is
-//! measured, taken while it is.
+//! The three profiles of a study: processor time, allocations and waits of the measured process.
 //!
-//! The studies that these repeat took them by hand with a profiler beside the server, and wrote the
-//! shares of its parts into their text. Here each report has them, with the request's phase in
-//! every sample.
+//! The original studies took profiles by hand with an external profiler, and copied shares into
+//! their text. Here, each report contains its profiles, and every sample has the phase of its
+//! request.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +13,30 @@ use pellucid_profile::{
 use pellucid_report::{MOMENT_NS, ProfileSection, ProfileShare, ProfileStack, StudyReport};
 use serde::{Deserialize, Serialize};
 
-/// Stacks of one profile that a report keeps: the largest, and those beyond are counted to their
-/// outermost function.
+/// The most stacks of one profile that a report contains in full: the largest ones. Of the others,
+/// only the outermost function is kept.
 const STACKS_MAX: usize = 1_500;
-/// Moments of all stacks of a profile that a report keeps; with more, it has no heat map.
+/// The most moments of all stacks of a profile in a report. If there are more, the profile has no
+/// heat map.
 const MOMENTS_MAX: usize = 40_000;
-/// With fewer samples of processor time than this, a report says that its shares are a hint.
+/// The number of samples of processor time below which a report warns that the shares are only a
+/// hint.
 const FEW_SAMPLES: u64 = 20;
-/// The kinds of samples that are counted without loss, and kept with their times as long as there
-/// is room.
+/// The kinds of samples that are counted without loss. Their samples with times are kept only while
+/// there is room.
 const COUNTED: [Kind; 2] = [Kind::Allocations, Kind::Block];
 
-/// Profiles that were taken, as a process tells them to its study.
+/// The profiles that a process sends to its study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Taken {
-    /// Processor time, allocations and waits; none if it is said why.
+    /// Processor time, allocations and waits; empty if profiles could not be taken.
     pub(crate) sections: Vec<ProfileSection>,
-    /// Why there are none.
+    /// The reason that there are no profiles.
     pub(crate) why_none: Option<String>,
 }
 
 impl Taken {
-    /// These, as the profiles of `what`.
+    /// Labels the profiles as those of `what`.
     pub(crate) fn of(mut self, what: &str) -> Taken {
         for section in &mut self.sections {
             section.title = format!("{what}: {}", lower(&section.title));
@@ -46,14 +47,14 @@ impl Taken {
         self
     }
 
-    /// These, and then those of another load.
+    /// Appends the profiles of another load.
     pub(crate) fn and(mut self, other: Taken) -> Taken {
         self.sections.extend(other.sections);
         let whys: Vec<String> = self.why_none.into_iter().chain(other.why_none).collect();
         Taken { sections: self.sections, why_none: (!whys.is_empty()).then(|| whys.join("; ")) }
     }
 
-    /// Puts them into the report, or why there are none.
+    /// Adds the profiles to the report, or a note with the reason that there are none.
     pub(crate) fn put_into(self, outcome: &mut StudyReport) {
         outcome.profiles.extend(self.sections);
         if let Some(why) = self.why_none {
@@ -63,13 +64,13 @@ impl Taken {
     }
 }
 
-/// A title within a sentence.
+/// A title in lower case, for use within a sentence.
 fn lower(title: &str) -> String {
     let mut letters = title.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// Profiles that are being taken, or why they are not.
+/// A recording of profiles, or the reason that it could not start.
 pub(crate) struct Profiled {
     begun: Result<Begun, String>,
 }
@@ -78,20 +79,20 @@ struct Begun {
     profiler: Profiler,
     _boost: Boost,
     from_ns: u64,
-    /// The counts until then.
+    /// The counts at the start.
     before: [Profile; 2],
 }
 
 impl Profiled {
-    /// Begins, with so many samples of each second of processor time. Where the system does not let
-    /// processor time be sampled, [`Profiled::end`] says so.
+    /// Starts a recording with `hertz` samples per second of processor time. If processor time
+    /// cannot be sampled, [`Profiled::end`] returns the reason.
     pub(crate) fn begin(hertz: u32) -> Profiled {
         set_allocation_sampling(SAMPLE_BYTES);
         let begun = Profiler::start(hertz).map(|profiler| Begun::with(profiler, hertz));
         Profiled { begun: begun.map_err(told) }
     }
 
-    /// The counts since the beginning; `operations` are the names of operations.
+    /// Ends the recording and returns its profiles. `operations` are the names of the operations.
     pub(crate) fn end(self, operations: &[&str]) -> Taken {
         match self.begun {
             Ok(begun) => Taken { sections: begun.end(operations), why_none: None },
@@ -116,7 +117,7 @@ impl Begun {
         let cpu = self.profiler.cpu(from_ns, to_ns);
         let [allocations, waits] = self.before.map(|before| {
             let timed = self.profiler.past(before.kind, from_ns, to_ns);
-            // What is counted without times is whole in any case.
+            // The counts without times are always complete.
             let is_whole = timed.lost == 0 && timed.missing_ns == 0;
             if is_whole { timed } else { Profile::counted(before.kind).since(&before) }
         });
@@ -165,8 +166,8 @@ fn samples_of(profile: &Resolved) -> u64 {
     profile.samples.iter().map(|sample| sample.events).sum::<f64>() as u64
 }
 
-/// A caution about a profile of processor time that is next to empty: a short run on a fast
-/// processor may be over before it was sampled once.
+/// A warning about a profile of processor time with few samples: a short run on a fast processor
+/// may end before its first sample.
 fn note_of_few(profile: &Resolved) -> Option<String> {
     let samples = samples_of(profile);
     (profile.kind == Kind::Cpu && samples < FEW_SAMPLES).then(|| {
@@ -177,14 +178,14 @@ fn note_of_few(profile: &Resolved) -> Option<String> {
     })
 }
 
-/// The cost of one stack: all of it, and by moments.
+/// The amount of one stack: the sum, and by moments.
 #[derive(Default)]
 struct Amounts {
     amount: f64,
     moments: BTreeMap<u32, f64>,
 }
 
-/// Equal stacks as one, the largest first, over the functions that occur.
+/// Merges equal stacks, the largest first. Returns the functions that occur, and the stacks.
 fn stacks_of(profile: &Resolved) -> (Vec<String>, Vec<ProfileStack>) {
     let mut sums: BTreeMap<(String, Vec<u32>), Amounts> = BTreeMap::new();
     for sample in &profile.samples {
@@ -228,12 +229,12 @@ mod tests {
     use pellucid_thread::{Job, start_job};
 
     #[test]
-    fn what_was_worked_at_is_in_the_report() {
+    fn work_appears_in_the_profile() {
         static WORK: Job = Job::new("work");
         let profiled = Profiled::begin(RECORDING_HERTZ);
         let job = start_job(&WORK);
         let mut sum = 0_u64;
-        // As much processor time as makes some samples, however long that takes.
+        // Enough processor time for some samples, whatever the time on the clock.
         let begun = cpu_seconds();
         while cpu_seconds() - begun < 0.5 {
             (0..10_000_u64).for_each(|step| sum = std::hint::black_box(sum ^ step));
@@ -249,16 +250,16 @@ mod tests {
         assert!(cpu.notes.iter().all(|note| !note.contains("a hint")), "{:?}", cpu.notes);
         let all = cpu.stacks.iter().flat_map(|stack| &stack.stack);
         assert!(all.clone().all(|function| (*function as usize) < cpu.functions.len()));
-        // It is known when that was.
+        // The amount of each stack is divided among moments.
         for stack in cpu.stacks.iter().filter(|stack| stack.root == "job work") {
             let sum: f64 = stack.moments.iter().map(|(_, amount)| amount).sum();
             assert!((sum - stack.amount).abs() <= stack.moments.len() as f64, "{stack:?}");
         }
     }
 
-    /// A study whose profiles failed once had a report like any other, but without them.
+    /// Regression: if profiles failed, the report lacked them without a reason.
     #[test]
-    fn a_report_without_profiles_says_why() {
+    fn a_report_without_profiles_contains_the_reason() {
         let error = std::io::Error::other("no timers");
         let none = || Profiled { begun: Err(told(std::io::Error::other(error.to_string()))) };
         let (first, second) = (none().end(&[]).of("PUT"), none().end(&[]).of("GET"));
@@ -270,10 +271,10 @@ mod tests {
         assert!(note.contains("(no timers)"), "{note}");
     }
 
-    /// A study of 400 requests was over before it was sampled once; its report had an empty profile
-    /// and did not say so.
+    /// Regression: a study of 400 requests ended before its first sample, and its report had an
+    /// empty profile without a warning.
     #[test]
-    fn a_profile_of_next_to_nothing_says_so() {
+    fn a_profile_with_few_samples_has_a_warning() {
         let Taken { sections, .. } = Profiled::begin(RECORDING_HERTZ).end(&["get"]);
         let notes = sections.iter().map(|section| section.notes.join(" ")).collect::<Vec<_>>();
         assert!(notes[0].contains("its shares are a hint"), "{notes:?}");

@@ -1,4 +1,5 @@
-//! Repetition: a study measures again until all of its findings can be told, or its time is over.
+//! Repetition: a study repeats its measurements until all findings are certain enough ("can be
+//! told"), or its time is over.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,11 @@ use crate::study::Scale;
 /// The limits of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Repeats {
-    /// Rounds that are done in any case.
+    /// The fewest rounds.
     least: usize,
-    /// Rounds that are done at most.
+    /// The most rounds.
     most: usize,
-    /// No round begins of which the end would lie beyond, once the least number is done.
+    /// The longest time. After the fewest rounds, no round starts that would probably exceed it.
     time: Duration,
 }
 
@@ -30,7 +31,7 @@ impl Scale {
     }
 }
 
-/// The end of a repetition.
+/// The outcome of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Repeated {
     rounds: usize,
@@ -38,12 +39,13 @@ pub(crate) struct Repeated {
 }
 
 impl Repeats {
-    /// The same for runs that are long enough to be cut into stretches: one may tell all.
+    /// The limits for runs that are divided into stretches: one run may be enough.
     pub(crate) fn of_long_runs(self) -> Repeats {
         Repeats { least: 1, ..self }
     }
 
-    /// Does rounds, by their numbers from 0, until one says that all can be told.
+    /// Runs rounds until one returns true, which means that all findings can be told, or a limit is
+    /// reached. `round` gets the number of the round, from 0.
     pub(crate) fn run(
         self,
         mut round: impl FnMut(usize) -> Result<bool, StudyError>,
@@ -84,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_all_is_told_or_with_its_limits() {
+    fn repetition_ends_when_all_findings_can_be_told_or_at_a_limit() {
         let long = Duration::from_secs(3_600);
         let told_from = |first: usize| move |round: usize| Ok(round + 1 >= first);
         let ended = repeats(3, 9, long).run(told_from(1)).unwrap();

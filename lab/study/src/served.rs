@@ -1,8 +1,8 @@
-//! A server in a process of its own, from both sides: the process answers lines with lines, and a
-//! study asks.
+//! A server in a child process, both the side of the child and that of the study. The study writes
+//! a line for each request, and the child answers with a line.
 //!
-//! The first line is the study's plan of the server, which is answered with its address; what comes
-//! then is in [`answer_to`].
+//! The first line is the plan of the server; the answer is its address. [`answer_to`] handles all
+//! later lines.
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
@@ -20,24 +20,25 @@ use crate::proc::ProcessFigures;
 use crate::process::Process;
 use crate::profiled::{Profiled, Taken};
 
-/// The time that a store has to come to rest.
+/// The longest wait for a store to come to rest.
 const REST_MAX: Duration = Duration::from_secs(60);
-/// A store rests if it does at so many looks in a row, with this pause between them.
+/// The number of consecutive checks without background jobs after which a store is at rest.
 const RESTS: u32 = 5;
+/// The pause between two such checks.
 const REST_PAUSE: Duration = Duration::from_millis(50);
 
 fn failed(error: impl std::fmt::Display) -> StudyError {
     StudyError::Step(format!("the server's process: {error}"))
 }
 
-/// A server's process, for the study that has started it.
+/// The study's side: a server process that it has started.
 pub(crate) struct Served {
     process: Process,
     address: SocketAddr,
 }
 
 impl Served {
-    /// Starts it by this plan; `what` it is, for messages.
+    /// Starts a server with this plan. `what` names it in messages.
     pub(crate) fn start(
         what: &'static str,
         program: &[OsString],
@@ -51,23 +52,23 @@ impl Served {
         self.address
     }
 
-    /// The URL of its root.
+    /// The base URL, without a trailing slash.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The use of the process so far.
+    /// The resources that the process has used so far.
     pub(crate) fn figures(&mut self) -> Result<ProcessFigures, StudyError> {
         self.ask("figures")
     }
 
-    /// Its accounts of the last seconds.
+    /// The server's accounts for the last `seconds`.
     pub(crate) fn account(&mut self, seconds: u64) -> Result<Vec<OperationAccount>, StudyError> {
         let snapshot: Snapshot = self.ask(&format!("account {seconds}"))?;
         Ok(snapshot.operations)
     }
 
-    /// Its background jobs of the last seconds, as its account knows them.
+    /// The background jobs of the last `seconds` in the server's account.
     pub(crate) fn jobs(&mut self, seconds: u64) -> Result<Vec<JobSpan>, StudyError> {
         self.ask(&format!("jobs {seconds}"))
     }
@@ -82,18 +83,18 @@ impl Served {
         self.ask("count")
     }
 
-    /// Begins to profile processor time, with so many samples of each second of it, allocations and
+    /// Starts to profile processor time (with `hertz` samples per second of it), allocations and
     /// waits.
     pub(crate) fn profile(&mut self, hertz: u32) -> Result<(), StudyError> {
         self.ask(&format!("profile {hertz}"))
     }
 
-    /// Ends that.
+    /// Ends the profiling, and returns the profiles.
     pub(crate) fn profiles(&mut self) -> Result<Taken, StudyError> {
         self.ask("profiles")
     }
 
-    /// Ends the server cleanly.
+    /// Stops the server cleanly.
     pub(crate) fn stop(self) -> Result<(), StudyError> {
         self.process.stop()
     }
@@ -103,11 +104,11 @@ impl Served {
     }
 }
 
-/// Takes the part of the process: reads the plan, runs the server that `options` makes of it, and
-/// answers until its input ends.
+/// The child's side: reads the plan, runs a server with the options that `options` derives from it,
+/// and answers lines until the input ends.
 ///
 /// # Errors
-/// If the server does not start or stop, or what it is told makes no sense.
+/// If the server does not start or stop, or a line of the input is invalid.
 pub(crate) fn serve<Plan: DeserializeOwned>(
     mut input: impl BufRead,
     output: impl Write,
@@ -118,7 +119,7 @@ pub(crate) fn serve<Plan: DeserializeOwned>(
     answer_lines(server, input, output)
 }
 
-/// Reads the plan that a process is told first.
+/// Reads the plan, which is the first line of the input.
 pub(crate) fn plan_of<Plan: DeserializeOwned>(
     input: &mut impl BufRead,
 ) -> Result<Plan, StudyError> {
@@ -127,10 +128,10 @@ pub(crate) fn plan_of<Plan: DeserializeOwned>(
     serde_json::from_str(&line).map_err(failed)
 }
 
-/// Says where the server is, and answers until the input ends, and the server with it.
+/// Writes the address of the server, and answers lines until the input ends; then stops the server.
 ///
 /// # Errors
-/// If the server does not stop, or what it is told makes no sense.
+/// If the server does not stop, or a line of the input is invalid.
 pub(crate) fn answer_lines(
     server: RunningServer,
     input: impl BufRead,
@@ -172,8 +173,8 @@ fn answer_to(
     answer.map_err(failed)
 }
 
-/// Waits until the store flushes and merges nothing. A store that keeps no account of its jobs says
-/// in its figures how many run.
+/// Waits until the store has no flushes and merges; returns false if that takes longer than
+/// [`REST_MAX`]. A store whose jobs are not in the account has their number in its figures.
 fn rest(server: &RunningServer) -> bool {
     let begun = Instant::now();
     let mut rests = 0;

@@ -1,19 +1,19 @@
-//! The spread of response times: shares of requests by bounds that grow like the times themselves.
+//! Histograms of response times, with roughly logarithmic bounds.
 
 use hdrhistogram::Histogram;
 use pellucid_report::{Chart, Form, Series, Unit};
 
-/// The ends of the bars, in microseconds; the last one has what is beyond.
+/// The upper bounds of the bars in microseconds; a last bar contains all longer times.
 pub(crate) const BAR_ENDS_US: [u64; 12] =
     [50, 100, 200, 400, 700, 1_000, 2_000, 4_000, 10_000, 20_000, 40_000, 100_000];
-/// Bars of a histogram.
+/// The number of bars of a histogram.
 pub(crate) const BARS: usize = BAR_ENDS_US.len() + 1;
 
-/// Of all times, in nanoseconds, the share in each bar.
+/// The share of the times in each bar. `times` are in nanoseconds.
 pub(crate) fn shares_of(times: &Histogram<u64>) -> [f64; BARS] {
     let mut shares = [0.0; BARS];
-    // By recorded values, each of which is in one bar: what a histogram counts between two values
-    // has those on either border, too.
+    // Iterate over the recorded values, so that each is in exactly one bar. Counting between two
+    // bounds would include values at both bounds.
     for times_here in times.iter_recorded() {
         let at_us = times_here.value_iterated_to() / 1_000;
         let bar = BAR_ENDS_US.partition_point(|end_us| *end_us <= at_us);
@@ -23,13 +23,13 @@ pub(crate) fn shares_of(times: &Histogram<u64>) -> [f64; BARS] {
     shares
 }
 
-/// A histogram of several loads on one scale: for each class of times a bar for each load.
+/// A histogram of several loads on one scale, from their times in nanoseconds.
 pub(crate) fn histogram(name: String, loads: &[(&str, &Histogram<u64>)]) -> Chart {
     let shares = loads.iter().map(|(name, times)| (*name, shares_of(times)));
     histogram_of(name, &shares.collect::<Vec<_>>())
 }
 
-/// The same of shares.
+/// A histogram of several loads on one scale, from the shares in each bar.
 pub(crate) fn histogram_of(name: String, loads: &[(&str, [f64; BARS])]) -> Chart {
     let how_to_read = "Of all requests, the share whose response time lies below the bound and \
                        above the one before.";

@@ -1,4 +1,5 @@
-//! The framework: what every study has, and what is done with its outcome.
+//! The framework of all studies: the trait of a study, and the code that runs it and writes its
+//! report.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use crate::error::StudyError;
 /// The size of a study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Done within a minute.
+    /// A study that is done within a minute or two.
     Quick,
-    /// A few minutes.
+    /// A study of a few minutes.
     #[default]
     Default,
-    /// The size of the study that is repeated.
+    /// A study of the size of the original.
     Full,
 }
 
@@ -36,33 +37,33 @@ impl Scale {
     }
 }
 
-/// The words of a study.
+/// The names and the question of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// The name on the command line, such as `merge-tree`; the files are called by it.
+    /// The name on the command line and of the files, such as `merge-tree`.
     pub name: &'static str,
     /// The name for people.
     pub title: &'static str,
-    /// Its question, in a sentence or two.
+    /// The question, in a sentence or two.
     pub question: &'static str,
 }
 
-/// A study, as its options say.
+/// A study; its options implement this trait.
 pub trait Study {
-    /// Its words.
+    /// The names and the question.
     fn about(&self) -> About;
-    /// Its size.
+    /// The size.
     fn scale(&self) -> Scale;
-    /// Does its steps ([`Context::step`]) and reports what came out; the words of the study, its
-    /// steps, and where it ran are not part of that yet.
+    /// Runs the steps ([`Context::step`]) and returns the findings and charts. [`conduct`] adds the
+    /// names, the steps, and the machine to the report.
     ///
     /// # Errors
-    /// If a step fails; the text says what to do.
+    /// If a step fails; the text tells what to do.
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError>;
 }
 
-/// The answer to a study's question: the sentences of the findings with these names. One whose
-/// claim cannot be told says so.
+/// The answer to a study's question: the sentences of the findings with these names. A sentence is
+/// marked if the runs do not decide the claim.
 pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
     let named = names.iter().filter_map(|name| findings.iter().find(|of| of.name == *name));
     let told = named.map(|finding| match finding.judgement {
@@ -74,27 +75,27 @@ pub(crate) fn answer(findings: &[Finding], names: &[&str]) -> Vec<String> {
     told.collect()
 }
 
-/// Settings by their names, as the report has them.
+/// Converts settings to the form of the report.
 pub(crate) fn named<const N: usize>(settings: [(&str, String); N]) -> Vec<(String, String)> {
     settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
 /// The surroundings of a study while it runs.
 pub struct Context<'a> {
-    /// The call of the program that takes the part of a child: its path, then its arguments.
+    /// The command that starts a child process: the path of the program, then its arguments.
     pub child: Vec<OsString>,
     say: &'a mut dyn FnMut(&str),
     steps: Vec<StepDone>,
 }
 
 impl Context<'_> {
-    /// The path of the program, which also puts the load on.
+    /// The path of the program, which is also the load generator.
     pub(crate) fn binary(&self) -> Result<OsString, StudyError> {
         let binary = self.child.first().cloned();
         binary.ok_or_else(|| StudyError::step("it is not known how to start the load"))
     }
 
-    /// Does a step, which is announced, and whose time is part of the report.
+    /// Runs a step. Its name is printed, and its duration is added to the report.
     ///
     /// # Errors
     /// Those of the step.
@@ -112,15 +113,15 @@ impl Context<'_> {
     }
 }
 
-/// The needs of one run of a study.
+/// The inputs of [`conduct`] beside the study.
 pub struct StudyRun<'a> {
-    /// The command line that repeats it.
+    /// The command line that repeats the study.
     pub command: String,
-    /// The call of the program that takes the part of a child ([`Context::child`]).
+    /// The command that starts a child process ([`Context::child`]).
     pub child: Vec<OsString>,
-    /// Version of the program.
+    /// The version of the program.
     pub version: &'a str,
-    /// Told what is being done, a line at a time.
+    /// The function that prints a line of progress.
     pub say: &'a mut dyn FnMut(&str),
 }
 
@@ -154,7 +155,8 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
     })
 }
 
-/// Writes `NAME.html` and `NAME.json` into `folder`, which is made if need be; returns their paths.
+/// Writes `NAME.html` and `NAME.json` into `folder`, which is made if it does not exist; returns
+/// their paths.
 ///
 /// # Errors
 /// If the file system fails.
@@ -200,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_cannot_be_told() {
+    fn an_answer_marks_undecided_findings() {
         let finding = |name: &str, holds| Finding::new(name, "", format!("{name}."), holds, []);
         let all = [finding("a", None), finding("b", Some(false)), finding("c", None)];
         assert_eq!(answer(&all, &["b", "a", "x"]), ["b.", "a. (cannot be told)"]);
     }
 
     #[test]
-    fn steps_are_told_and_timed_and_the_report_is_written() {
+    fn steps_are_printed_and_timed_and_the_report_is_written() {
         let mut said = Vec::new();
         let mut say = |line: &str| said.push(line.to_owned());
         let run = StudyRun {

@@ -1,4 +1,4 @@
-//! Words and how often they were seen, in a store of their own.
+//! Counts of words, in a store of their own.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl Words {
         Ok(Words { engine, table })
     }
 
-    /// Counts the words of a text, all or none.
+    /// Counts the words of a text, atomically.
     pub fn count(&self, text: &str) -> Result<()> {
         let mut counts = std::collections::BTreeMap::new();
         for word in text.split_whitespace() {
@@ -39,7 +39,7 @@ impl Words {
         Ok(())
     }
 
-    /// How often a word was seen.
+    /// The number of times that a word was counted.
     pub fn seen(&self, word: &str) -> Result<u64> {
         let object = self.engine.get(self.table, word.as_bytes())?;
         let text = object.map(|object| String::from_utf8_lossy(&object.value).into_owned());

@@ -1,4 +1,4 @@
-//! Addresses at which services are met: of TCP, or the file of a Unix socket.
+//! Addresses of servers: an IP address and a port, or the file of a Unix socket.
 
 use std::fmt;
 use std::io;
@@ -8,25 +8,30 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The beginning of an address that is a file.
+/// The prefix of the address of a Unix socket.
 pub(super) const UNIX_PREFIX: &str = "unix:";
+/// Limit of the path of a Unix socket in bytes: the length of `sun_path` (unix(7)) without the
+/// final NUL.
+pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The place at which a service is met.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Address and port of TCP.
+    /// An IP address and a port of TCP.
     Tcp(SocketAddr),
-    /// The file of a Unix socket.
+    /// The path of a Unix socket.
     Unix(Arc<Path>),
 }
 
 impl Address {
-    /// A connection, which reads and writes block. The type stands for streams of either kind,
-    /// which are read and written alike; options of TCP are none of a Unix socket's. A Unix socket
-    /// answers at once, unless more connections wait for its server than it lets wait.
+    /// Connects, and returns a blocking stream without timeouts. The type is that of TCP streams
+    /// for Unix sockets as well: both are read and written in the same way, but a Unix socket has
+    /// no options of TCP.
+    ///
+    /// A Unix socket accepts a connection at once, unless its server's backlog is full.
     ///
     /// # Errors
-    /// If nobody listens there, or does not answer within `timeout`.
+    /// If no server listens there, or none accepts the connection within `timeout`.
     pub fn connect(&self, timeout: Duration) -> io::Result<TcpStream> {
         match self {
             Address::Tcp(address) => {
@@ -34,20 +39,61 @@ impl Address {
                 stream.set_nodelay(true)?;
                 Ok(stream)
             }
-            Address::Unix(path) => connect_to_file(path),
+            Address::Unix(path) => connect_to_file(path, timeout),
         }
     }
 }
 
 #[cfg(unix)]
-fn connect_to_file(path: &Path) -> io::Result<TcpStream> {
-    let stream = std::os::unix::net::UnixStream::connect(path)?;
-    Ok(std::os::fd::OwnedFd::from(stream).into())
+fn connect_to_file(path: &Path, timeout: Duration) -> io::Result<TcpStream> {
+    use socket2::{Domain, SockAddr, Socket, Type};
+    let invalid = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+    check_socket_path(path.as_os_str().as_encoded_bytes()).map_err(invalid)?;
+    let address = SockAddr::unix(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // The time limit of writes also limits the wait for a full backlog. Zero would mean no limit.
+    socket.set_write_timeout(Some(timeout.max(Duration::from_micros(1))))?;
+    loop {
+        match socket.connect(&address) {
+            Ok(()) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let what = "the server has not accepted the connection in time";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    socket.set_write_timeout(None)?;
+    Ok(socket.into())
 }
 
 #[cfg(not(unix))]
-fn connect_to_file(_: &Path) -> io::Result<TcpStream> {
+fn connect_to_file(_: &Path, _: Duration) -> io::Result<TcpStream> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The path of a Unix socket, as in an address or a URL.
+///
+/// # Errors
+/// If no socket can have this path; the text is the reason.
+pub(super) fn socket_path(text: &str) -> Result<Arc<Path>, String> {
+    check_socket_path(text.as_bytes())?;
+    Ok(Path::new(text).into())
+}
+
+fn check_socket_path(path: &[u8]) -> Result<(), String> {
+    if path.is_empty() || path.contains(&0) {
+        return Err("it names no socket: write it as unix:/run/pellucid.sock".to_owned());
+    }
+    if path.len() > SOCKET_PATH_BYTES_MAX {
+        return Err(format!(
+            "the path of a Unix socket has {SOCKET_PATH_BYTES_MAX} bytes at most, and this one has \
+             {}",
+            path.len()
+        ));
+    }
+    Ok(())
 }
 
 impl From<SocketAddr> for Address {
@@ -57,13 +103,17 @@ impl From<SocketAddr> for Address {
 }
 
 impl FromStr for Address {
-    type Err = std::net::AddrParseError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Address, Self::Err> {
-        match text.strip_prefix(UNIX_PREFIX) {
-            Some(path) => Ok(Address::Unix(Path::new(path).into())),
-            None => text.parse().map(Address::Tcp),
-        }
+    fn from_str(text: &str) -> Result<Address, String> {
+        let address = match text.strip_prefix(UNIX_PREFIX) {
+            Some(path) => socket_path(path).map(Address::Unix),
+            None => {
+                let reason = |_| "write it as 127.0.0.1:8080 or unix:/run/pellucid.sock".to_owned();
+                text.parse().map(Address::Tcp).map_err(reason)
+            }
+        };
+        address.map_err(|reason| format!("invalid address: {text}: {reason}"))
     }
 }
 
@@ -81,10 +131,65 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_written() {
-        for text in ["127.0.0.1:80", "[::1]:80", "unix:/run/x.sock", "unix:x"] {
+    fn addresses_round_trip() {
+        let longest = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX - 1));
+        for text in ["127.0.0.1:80", "[::1]:80", "unix:/run/x.sock", "unix:x", &longest] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        assert!("localhost:80".parse::<Address>().is_err());
+    }
+
+    /// Regression: any text behind `unix:` was accepted as a path.
+    #[test]
+    fn invalid_addresses_are_refused() {
+        let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
+        for (text, part) in [
+            ("localhost:80", "127.0.0.1:8080"),
+            ("unix:", "names no socket"),
+            ("unix:\0abstract", "names no socket"),
+            ("unix:/run/x\0y", "names no socket"),
+            (&long[..], "107 bytes at most, and this one has 108"),
+        ] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_invalid_path_is_an_error_of_the_connection() {
+        for path in ["", "\0abstract", &"x".repeat(SOCKET_PATH_BYTES_MAX + 1)] {
+            let address = Address::Unix(Path::new(path).into());
+            let error = address.connect(Duration::from_secs(60)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}: {error}");
+        }
+    }
+
+    /// Regression: connecting to a Unix socket with a full backlog had no time limit.
+    #[cfg(unix)]
+    #[test]
+    fn connecting_to_a_full_backlog_ends_in_time() {
+        use socket2::{Domain, SockAddr, Socket, Type};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("full.sock");
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        listener.listen(0).unwrap();
+        let address = Address::Unix(path.into());
+        let connect = || address.connect(Duration::from_millis(10));
+        // The kernel may round the backlog up.
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect() {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+            assert!(waiting.len() < 1_000, "the backlog has no limit");
+        };
+        if cfg!(target_os = "linux") {
+            assert_eq!(refused.kind(), io::ErrorKind::TimedOut, "{refused}");
+        }
+        listener.accept().unwrap();
+        let stream = connect().unwrap();
+        assert_eq!(stream.write_timeout().unwrap(), None, "the limit is that of connecting alone");
     }
 }

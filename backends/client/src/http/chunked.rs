@@ -1,17 +1,17 @@
-//! The framing of a chunked body (RFC 9112, section 7.1), of requests and of responses.
+//! Decoding of chunked bodies (RFC 9112, section 7.1), in requests and responses.
 
-/// The longest line of framing: a size with its extensions, or all trailers.
+/// Limit in bytes of a size line with its extensions, and of all trailers together.
 pub const CHUNK_LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Digits of a size: no chunk is longer.
+/// Limit of the digits of a chunk's size: more do not fit into 64 bits.
 const SIZE_DIGITS_MAX: usize = 16;
 
-/// The reason why the bytes are no chunked body.
+/// The reason why a chunked body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadChunk {
-    /// They break the rules of the framing.
+    /// The framing is malformed.
     Malformed,
-    /// The size of a chunk is beyond all bounds.
+    /// The size of a chunk has too many digits.
     TooLong,
 }
 
@@ -31,11 +31,11 @@ enum Expecting {
     Nothing,
 }
 
-/// The place of the next byte in the framing.
+/// A decoder of one chunked body. It keeps only its position in the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunked {
     expecting: Expecting,
-    /// Bytes of data that are to come, as far as the size is read.
+    /// Bytes of the chunk's data that have not arrived; while the size is read, its value so far.
     remaining: u64,
     line_bytes: usize,
 }
@@ -47,12 +47,16 @@ impl Default for Chunked {
 }
 
 impl Chunked {
-    /// Takes what it can from the beginning of `input`, which is not empty. Returns how many bytes
-    /// that was, and whether they are data.
+    /// Takes some bytes from the beginning of `input`, which must not be empty. Returns their
+    /// number, and true if they are data of the body, false if they are framing.
     ///
     /// # Errors
-    /// The framing is malformed; the rest of the stream means nothing then. A bare line feed ends
-    /// no line: who takes it for an end and who does not see different bodies.
+    /// If the framing is malformed; the rest of the stream cannot be used. A bare line feed is such
+    /// an error: programs that accept it as the end of a line and programs that do not would see
+    /// different bodies (request smuggling).
+    ///
+    /// # Panics
+    /// If `input` is empty.
     pub fn step(&mut self, input: &[u8]) -> Result<(usize, bool), BadChunk> {
         if self.expecting != Expecting::Data {
             return self.take_framing(input[0]).map(|()| (1, false));
@@ -65,7 +69,7 @@ impl Chunked {
         Ok((here, true))
     }
 
-    /// Bytes of data that the chunk under way still has.
+    /// Bytes of the current chunk's data that have not arrived.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
@@ -126,7 +130,8 @@ impl Chunked {
 mod tests {
     use super::*;
 
-    /// The data in `text`, how many bytes of it are the body's, and whether that is whole.
+    /// Decodes `text`. Returns the data, the length of the body in `text`, and true if it is
+    /// complete.
     fn decode(text: &[u8]) -> Result<(Vec<u8>, usize, bool), BadChunk> {
         let (mut chunked, mut data, mut at) = (Chunked::default(), Vec::new(), 0);
         while at < text.len() && !chunked.is_complete() {
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_extensions_and_trailers() {
+    fn chunks_with_extensions_and_trailers_are_decoded() {
         let text =
             b"4\r\nWiki\r\n6;a=b\r\npedia \r\nE\r\nin \r\n\r\nchunks.\r\n0\r\nX: y\r\n\r\nGET";
         let body = b"Wikipedia in \r\n\r\nchunks.".to_vec();

@@ -1,26 +1,27 @@
-//! A connection that carries one request after the other, or some behind each other.
+//! Requests and answers on one connection, one after the other or pipelined.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 
 use super::response::{Captured, Malformed, Parsed, Response, ResponseParser};
 
-/// The text of an answer that has not come in time.
+/// The text of the error for an answer that has not arrived in time.
 const TOO_LATE: &str = "no answer came within the time that it may take";
-/// Bytes that one read takes at most.
+/// Limit of one read in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// Receives the body of an answer of this status, and removes the bytes that it has dealt with.
+/// A callback for the body of an answer: it gets the status and the bytes so far, and removes the
+/// bytes that it has consumed.
 pub type Take<'a> = dyn FnMut(u16, &mut Vec<u8>) -> Result<(), String> + 'a;
 
-/// A reason for which there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum Broken {
     /// The connection failed or ended.
     Io(io::Error),
-    /// The bytes that came are no answer.
+    /// The bytes that arrived are not an HTTP response.
     Malformed(Malformed),
-    /// The receiver of the body does not want it.
+    /// The callback has refused the body.
     Refused(String),
 }
 
@@ -34,7 +35,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The error of a socket, which calls the end of its time that it would block.
+/// Turns the error for the end of a socket's time limit, `WouldBlock`, into `TimedOut`.
 fn in_time(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, TOO_LATE),
@@ -42,38 +43,38 @@ fn in_time(error: io::Error) -> io::Error {
     }
 }
 
-/// See the module.
+/// A connection that carries requests and their answers.
 pub struct Conversation<S> {
     stream: S,
     parser: ResponseParser,
     buffer: Vec<u8>,
-    /// The part of the buffer that was read and not yet looked at.
+    /// The part of the buffer that was read, and not yet parsed.
     unread: std::ops::Range<usize>,
     has_answered: bool,
 }
 
 impl<S: Read + Write> Conversation<S> {
-    /// A conversation over a connection that is open.
+    /// A conversation over an open connection.
     pub fn over(stream: S) -> Conversation<S> {
         let (parser, buffer) = (ResponseParser::new(true), vec![0; READ_BYTES]);
         Conversation { stream, parser, buffer, unread: 0..0, has_answered: false }
     }
 
-    /// Sends a request, or several.
+    /// Sends one or more encoded requests.
     ///
     /// # Errors
-    /// The connection is broken. A server that refuses a long body may close before it has all of
-    /// it: its answer may be there all the same.
+    /// If the connection is broken. A server that refuses a long body may close the connection
+    /// before it has read all of it; its answer may be there all the same.
     pub fn send(&mut self, requests: &[u8]) -> io::Result<()> {
         self.has_answered = false;
         self.stream.write_all(requests).map_err(in_time)
     }
 
-    /// Reads the next answer, to its end and not to that of the connection. `take` gets the status
-    /// and the body as far as it has come; what it leaves of the body is in what is returned.
+    /// Reads the next answer, up to its own end. Calls `take` with the status and the body's bytes
+    /// so far; bytes that it does not remove are in the returned body.
     ///
     /// # Errors
-    /// There is no answer, and there will be none.
+    /// If there is no valid answer; the connection cannot be used any more.
     pub fn answer(&mut self, take: &mut Take<'_>) -> Result<(Response, Captured), Broken> {
         loop {
             let unread = std::mem::take(&mut self.unread);
@@ -91,7 +92,7 @@ impl<S: Read + Write> Conversation<S> {
             let count = match self.stream.read(&mut self.buffer) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // TLS that ends without saying so.
+                // A TLS connection that ends without a `close_notify`.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
                 Err(error) => return Err(Broken::Io(in_time(error))),
             };
@@ -106,12 +107,12 @@ impl<S: Read + Write> Conversation<S> {
         }
     }
 
-    /// True if anything of an answer has come since the last request.
+    /// True if any bytes have arrived since the last request.
     pub fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// True if bytes were read that no answer took.
+    /// True if bytes have arrived that belong to no answer so far.
     pub fn has_more(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -122,12 +123,13 @@ mod tests {
     use super::*;
     use crate::http::MAX_CAPTURED_BODY_BYTES;
 
-    /// A server that kept the connection open made every question take half a minute.
+    /// A connection that stays open behind its bytes. Regression: the client waited for the end of
+    /// the connection, so each request took half a minute.
     struct Open(&'static [u8]);
 
     impl Read for Open {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            assert!(!self.0.is_empty(), "nothing more may be asked for");
+            assert!(!self.0.is_empty(), "nothing more may be read");
             self.0.read(buffer)
         }
     }
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_any_length_is_taken_as_it_comes() {
+    fn an_answer_of_any_length_is_consumed_in_pieces() {
         let length = MAX_CAPTURED_BODY_BYTES + 1;
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         let bytes: &[u8] = [head.as_bytes(), &vec![b'x'; length]].concat().leak();
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_where_it_says_and_the_next_follows() {
+    fn an_answer_ends_at_its_length_and_the_next_follows() {
         let answers = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\
             HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n";
         let mut conversation = Conversation::over(Open(answers));

@@ -1,35 +1,35 @@
-//! The reasons for which a service cannot be asked.
+//! Errors of HTTP requests before they are sent.
 
 use std::fmt;
 use std::io;
 
-/// A URL, an address or a setup for TLS that is of no use.
+/// The reason why a URL, an address or the TLS settings cannot be used.
 #[derive(Debug)]
 pub enum HttpError {
-    /// The address is not a URL that can be used.
+    /// The URL is invalid.
     Url {
         /// The text that was given.
         url: String,
-        /// Its fault.
+        /// The reason.
         reason: String,
     },
-    /// A header cannot be sent; the text says which and why.
+    /// A header cannot be sent; the text shows it.
     Header(String),
     /// The name of the host has no address.
     Resolve {
-        /// Host and port that were looked up.
+        /// The host and the port that were looked up.
         address: String,
-        /// The resolver's word.
+        /// The error of the lookup.
         reason: io::Error,
     },
     /// No address of the host accepts a connection.
     Connect {
-        /// Host and port that were tried.
+        /// The host and the port, or the Unix socket.
         address: String,
-        /// The last refusal.
+        /// The error of the last attempt.
         reason: io::Error,
     },
-    /// TLS cannot be used as asked for; the text says why and what to do.
+    /// TLS cannot be used with these settings; the text has the reason and the remedy.
     Tls(String),
 }
 

@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a client speaks it: URLs, TLS, responses that are read as they arrive, and single
-//! questions over a connection of their own.
+//! HTTP/1.1 for clients: URLs, TLS, an incremental parser of responses, and single requests, each
+//! on a connection of its own.
 
 mod address;
 mod chunked;

@@ -1,4 +1,4 @@
-//! Single questions: a request over a connection of its own, and the whole answer.
+//! Single requests, each on a connection of its own, with the complete answer.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,41 +9,41 @@ use super::response::Captured;
 use super::target::Target;
 use super::tls::{TlsOptions, TlsSetup};
 
-/// The time that opening and writing may take, and an answer unless asked otherwise.
+/// The time limit of connecting and writing, and the default one of the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Its method.
+    /// The method.
     pub method: &'a str,
-    /// Its path and query.
+    /// The path and the query.
     pub path: &'a str,
-    /// Further header lines, each with its end.
+    /// Further header lines, each with its line end.
     pub headers: &'a str,
-    /// Its body.
+    /// The body.
     pub body: &'a [u8],
-    /// The time for which the server may be silent before and while it answers.
+    /// The longest time that the server may be silent, before and during its answer.
     pub patience: Duration,
 }
 
 impl<'a> Question<'a> {
-    /// A GET, whose answer may take ten seconds.
+    /// A GET request, with a time limit of ten seconds for the answer.
     #[must_use]
     pub fn get(path: &'a str) -> Question<'a> {
         Question { method: "GET", path, headers: "", body: b"", patience: TIMEOUT }
     }
 
-    /// Status, head and body of the answer.
+    /// Sends the request. Returns the status, and the head and body of the answer.
     ///
     /// # Errors
-    /// The fault, in words.
+    /// The reason why there is no answer, with the request and the server.
     pub fn ask(&self, target: &Target, tls: &TlsOptions) -> Result<(u16, Captured), String> {
         self.ask_in_pieces(target, tls, &mut |_, _| Ok(()))
     }
 
-    /// As [`Question::ask`], for an answer of any length: `take` gets the status and the body as
-    /// far as it has come, and removes the bytes that it wants. The rest stays in the answer.
+    /// Like [`Question::ask`], for an answer of any length. Calls `take` with the status and the
+    /// body's bytes so far; bytes that it does not remove are in the returned body.
     ///
     /// # Errors
     /// Those of [`Question::ask`], and those of `take`.

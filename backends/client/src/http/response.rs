@@ -1,10 +1,10 @@
-//! HTTP/1.1 responses, read as they arrive and as far as a load generator must.
+//! An incremental parser of HTTP/1.1 responses, fast enough for a load generator.
 //!
-//! At full throttle this runs a hundred thousand times a second on the core that also makes the
-//! requests, so it looks only at what decides where a response ends (RFC 9112, section 6): the
-//! status, `Content-Length`, `Transfer-Encoding` and `Connection`. All other header lines are
-//! skipped eight bytes at a time. It takes bytes as they arrive, split anywhere, and never trusts
-//! a length with memory.
+//! At full load, it runs a hundred thousand times a second, on the core that also makes the
+//! requests. So it reads only the fields that determine the end of a response and of the connection
+//! (RFC 9112, sections 6 and 9): the status, `Content-Length`, `Transfer-Encoding` and
+//! `Connection`. It skips all other header lines, eight bytes at a time. The bytes may arrive in
+//! pieces of any length, and no length in a response makes the parser allocate memory in advance.
 
 mod head;
 mod malformed;
@@ -15,12 +15,12 @@ use head::{Head, scan_head};
 pub use malformed::Malformed;
 pub use server_timing::ServerTiming;
 
-/// The longest head, status line and headers, that is accepted.
+/// Limit of a head (status line and headers) in bytes.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// The longest body that is kept for a script; a longer one counts as malformed for it.
+/// Limit in bytes of a body that is kept; a longer one is an error.
 pub const MAX_CAPTURED_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// The facts that is known of a response once it is complete.
+/// The result of a complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
@@ -32,9 +32,9 @@ pub struct Response {
 /// The outcome of the bytes given to [`ResponseParser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// All bytes are taken, the response goes on.
+    /// All bytes were consumed, and the response is not complete.
     More,
-    /// The response is complete; `consumed` bytes belonged to it.
+    /// The response is complete.
     Complete {
         /// Bytes of the input that belonged to the response.
         consumed: usize,
@@ -43,15 +43,16 @@ pub enum Parsed {
     },
 }
 
-/// The bytes of a response that a script wants to see.
+/// The bytes of a response, kept for the caller.
 #[derive(Debug, Default)]
 pub struct Captured {
     /// The head, from the status line to the empty line.
     pub head: Vec<u8>,
-    /// The body, without the framing of chunks.
+    /// The body, without chunk framing.
     pub body: Vec<u8>,
 }
 
+/// The position of a parser within a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Head,
@@ -60,7 +61,7 @@ enum State {
     UntilClose,
 }
 
-/// Reads one response after the other from a connection.
+/// A parser of the successive responses of a connection.
 #[derive(Debug)]
 pub struct ResponseParser {
     state: State,
@@ -68,7 +69,7 @@ pub struct ResponseParser {
     partial_head: Vec<u8>,
     response: Response,
     captured: Option<Box<Captured>>,
-    /// The server's account of its own time in the response under way, if anybody asked.
+    /// The server's account of its own time in the current response, if the caller wants it.
     timing: Option<ServerTiming>,
 }
 
@@ -79,7 +80,7 @@ impl Default for ResponseParser {
 }
 
 impl ResponseParser {
-    /// A parser at the beginning of a response; with `capture` it keeps head and body for a script.
+    /// A parser at the beginning of a response. With `capture`, it keeps head and body.
     #[must_use]
     pub fn new(capture: bool) -> ResponseParser {
         ResponseParser {
@@ -91,11 +92,11 @@ impl ResponseParser {
         }
     }
 
-    /// Takes the next bytes of the connection. `bodiless` says that the request was a HEAD, whose
-    /// response has the headers of a body that does not come.
+    /// Parses the next bytes of the connection. `bodiless` is true if the request was a HEAD: its
+    /// response has the headers of a body, but no body.
     ///
     /// # Errors
-    /// After [`Malformed`] the connection cannot be used any more.
+    /// If the response is malformed; the connection cannot be used any more.
     pub fn parse(&mut self, input: &[u8], bodiless: bool) -> Result<Parsed, Malformed> {
         let mut at = 0;
         while self.state == State::Head {
@@ -111,11 +112,11 @@ impl ResponseParser {
         self.take_body(input, at)
     }
 
-    /// Tells that the connection has ended. A response whose length is "until the end" is complete
-    /// with it; nothing is wrong if it ends between responses.
+    /// Handles the end of the connection. Returns the response that lasts until this end, if there
+    /// is one, and `None` if the connection ends between two responses.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] if it ends within a response.
+    /// [`Malformed::Truncated`] if the connection ends within a response.
     pub fn end(&mut self) -> Result<Option<Response>, Malformed> {
         match self.state {
             State::UntilClose => {
@@ -127,7 +128,7 @@ impl ResponseParser {
         }
     }
 
-    /// Begins anew on a new connection.
+    /// Resets the parser for a new connection.
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.partial_head.clear();
@@ -135,34 +136,35 @@ impl ResponseParser {
         self.forget_captured();
     }
 
-    /// Keeps what the server tells of its own time in the response under way.
+    /// Keeps the server's account of its own time in the current response.
     pub fn look_for_timing(&mut self) {
         self.timing.get_or_insert_default();
     }
 
-    /// The server's account of its own time, if it was looked for.
+    /// Takes the server's account of its own time, if [`ResponseParser::look_for_timing`] was
+    /// called.
     pub fn take_timing(&mut self) -> Option<ServerTiming> {
         self.timing.take()
     }
 
-    /// The bytes that was kept of the last complete response.
+    /// The kept bytes of the last complete response.
     #[must_use]
     pub fn captured(&self) -> Option<&Captured> {
         self.captured.as_deref()
     }
 
-    /// The status of the response under way or just complete, and what was kept of its body.
+    /// The status of the current response, or of one just completed, and the kept part of its body.
     pub fn captured_body(&mut self) -> Option<(u16, &mut Vec<u8>)> {
         let status = self.response.status;
         self.captured.as_mut().map(|captured| (status, &mut captured.body))
     }
 
-    /// Gives away what was kept of the last complete response.
+    /// Takes the kept bytes of the last complete response.
     pub fn take_captured(&mut self) -> Captured {
         self.captured.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Drops what was kept, so that the next response begins with nothing.
+    /// Drops the kept bytes, so that the next response starts without any.
     pub fn forget_captured(&mut self) {
         if let Some(captured) = &mut self.captured {
             captured.head.clear();
@@ -175,9 +177,9 @@ impl ResponseParser {
         Parsed::Complete { consumed, response: self.response }
     }
 
-    /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. In the head
-    /// that is returned, `consumed` counts bytes of `input`. What is kept can be longer than the
-    /// limit by one `input` at most.
+    /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. In the
+    /// returned head, `consumed` counts bytes of `input`. The kept bytes exceed the limit by at
+    /// most one `input`.
     fn take_head(&mut self, input: &[u8]) -> Result<Option<Head>, Malformed> {
         if self.partial_head.is_empty()
             && let Some(head) = scan_head(input)?
@@ -187,8 +189,8 @@ impl ResponseParser {
         }
         let kept = self.partial_head.len();
         self.partial_head.extend_from_slice(input);
-        // A head ends with a line feed: without one in the new bytes there is nothing to look for,
-        // once the status line has been checked.
+        // A head ends with a line feed. Without one in the new bytes, the head cannot be complete,
+        // and its status line was checked before.
         if kept == 0 || kept > head::STATUS_LINE_BYTES && !input.contains(&b'\n') {
             return self.check_partial_head();
         }
@@ -224,7 +226,7 @@ impl ResponseParser {
         }
     }
 
-    /// Decides what follows the head; true if the response is complete with it.
+    /// Sets the state for the body behind a head. Returns true if the response has no body.
     fn enter_body(&mut self, head: &Head, bodiless: bool) -> bool {
         if (100..200).contains(&head.status) && head.status != 101 {
             // An interim response: the real one follows.

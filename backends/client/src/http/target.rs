@@ -1,4 +1,4 @@
-//! A service: its URL taken apart, its addresses, and the request that asks for it.
+//! The URL of a server: parsing, its addresses, and the request for it.
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -6,17 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::{Address, UNIX_PREFIX};
+use super::address::{Address, UNIX_PREFIX, socket_path};
 use super::error::HttpError;
 
 const DEFAULT_HTTP_PORT: u16 = 80;
 const DEFAULT_HTTPS_PORT: u16 = 443;
-/// The host that a service at a Unix socket is asked as.
+/// The `Host` of requests to a server at a Unix socket.
 const UNIX_HOST: &str = "localhost";
-/// Bytes that the path of a Unix socket may have: those of `sun_path` (unix(7)) but for its end.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// A URL that can be asked.
+/// A URL, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     url: String,
@@ -24,13 +22,13 @@ pub struct Target {
     host: String,
     port: Option<u16>,
     path: String,
-    /// The file of a Unix socket, in place of host and port.
+    /// The path of a Unix socket, which is used in place of host and port.
     socket: Option<Arc<Path>>,
 }
 
 impl Target {
-    /// Takes a URL such as `http://localhost:8080/path?query` apart. `unix:/run/pellucid.sock` is a
-    /// service at the file of a Unix socket, `unix:/run/pellucid.sock:/path?query` a path there.
+    /// Parses a URL such as `http://localhost:8080/path?query`. `unix:/run/pellucid.sock` is a
+    /// server at a Unix socket, `unix:/run/pellucid.sock:/path?query` a path of it.
     ///
     /// # Errors
     /// [`HttpError::Url`] with the reason.
@@ -59,26 +57,18 @@ impl Target {
         Ok(Target { url: url.into(), tls, host: host.into(), port, path, socket: None })
     }
 
-    /// Takes what follows `unix:` apart.
+    /// Parses the part of a URL behind `unix:`.
     fn parse_unix(url: &str, place: &str) -> Result<Target, HttpError> {
         let wrong = |reason: String| HttpError::Url { url: url.into(), reason };
         let (socket, path) = place.split_once(":/").unwrap_or((place, ""));
-        if socket.is_empty() {
-            let example = "unix:/run/pellucid.sock or unix:/run/pellucid.sock:/v0/status";
-            return Err(wrong(format!("it names no socket: write it as {example}")));
-        }
-        if socket.len() > SOCKET_PATH_BYTES_MAX {
-            return Err(wrong(format!(
-                "the path of a Unix socket has {SOCKET_PATH_BYTES_MAX} bytes at most"
-            )));
-        }
+        let socket = socket_path(socket).map_err(wrong)?;
         Ok(Target {
             url: url.into(),
             tls: false,
             host: UNIX_HOST.into(),
             port: None,
             path: format!("/{}", path.split('#').next().unwrap_or_default()),
-            socket: Some(Path::new(socket).into()),
+            socket: Some(socket),
         })
     }
 
@@ -88,7 +78,7 @@ impl Target {
         &self.url
     }
 
-    /// The file of the Unix socket that it is reached at.
+    /// The path of the Unix socket; `None` for a server at TCP.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.socket.as_deref()
@@ -100,38 +90,38 @@ impl Target {
         &self.host
     }
 
-    /// True if it is reached over TLS.
+    /// True if the scheme is `https`.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls
     }
 
-    /// The port that it is reached at, over TCP.
+    /// The port, or the default port of the scheme if the URL has none.
     #[must_use]
     pub fn effective_port(&self) -> u16 {
         self.port.unwrap_or(if self.tls { DEFAULT_HTTPS_PORT } else { DEFAULT_HTTP_PORT })
     }
 
-    /// The port, if the URL names one.
+    /// The port, if the URL has one.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Path and query.
+    /// The path and the query.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The `Host` header: the host, and the port if the URL names one.
+    /// The value of the `Host` header: the host, and the port if the URL has one.
     #[must_use]
     pub fn host_header(&self) -> String {
         let host = bracketed(&self.host);
         self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
     }
 
-    /// Host and port, or the file, for messages.
+    /// The host and the port, or the Unix socket, for messages.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.socket {
@@ -150,8 +140,8 @@ impl Target {
         Ok(resolved.map(Address::Tcp).collect())
     }
 
-    /// The first address of the service that accepts a connection within `timeout`, and that
-    /// connection.
+    /// Connects to the first address of the server that accepts a connection within `timeout`.
+    /// Returns the address and the connection.
     ///
     /// # Errors
     /// [`HttpError::Resolve`] or [`HttpError::Connect`].
@@ -166,7 +156,7 @@ impl Target {
         Err(HttpError::Connect { address: self.address(), reason: refusal })
     }
 
-    /// A GET of the URL with these headers.
+    /// A GET request for the URL, with these headers.
     #[must_use]
     pub fn plain_request(&self, headers: &[Header], keep_alive: bool) -> Vec<u8> {
         let mut request = format!("GET {} HTTP/1.1\r\n", self.path);
@@ -184,7 +174,7 @@ impl Target {
     }
 }
 
-/// The bytes with everything encoded that means something in a URL.
+/// Percent-encodes all bytes that have a meaning in a URL.
 #[must_use]
 pub fn encoded(bytes: impl AsRef<[u8]>) -> String {
     let encode = |byte: &u8| match byte {
@@ -218,7 +208,7 @@ fn split_authority(authority: &str) -> Option<(&str, Option<u16>)> {
     (!host.is_empty()).then_some((host, port))
 }
 
-/// A header that every request carries, as `-H` gives it.
+/// A header for requests, as given with `-H`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The name.
@@ -228,10 +218,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads `Name: value`.
+    /// Parses `Name: value`.
     ///
     /// # Errors
-    /// The text says what was given, if there is no colon or a line break hides in it.
+    /// If there is no colon, or the text has a line break; the error shows the text.
     pub fn parse(text: &str) -> Result<Header, HttpError> {
         let wrong = || HttpError::Header(format!("'{text}' is not a header such as 'Name: value'"));
         let (name, value) = text.split_once(':').ok_or_else(wrong)?;
@@ -246,9 +236,10 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::address::SOCKET_PATH_BYTES_MAX;
 
     #[test]
-    fn urls_taken_apart() {
+    fn urls_are_parsed() {
         for (url, host, path) in [
             ("http://localhost", "localhost", "/"),
             ("http://localhost:8080", "localhost:8080", "/"),
@@ -268,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_is_asked_as_localhost() {
+    fn the_host_of_a_unix_socket_is_localhost() {
         for (url, socket, path) in [
             ("unix:/run/x.sock", "/run/x.sock", "/"),
             ("unix:x.sock:/", "x.sock", "/"),
@@ -285,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_cannot_be_loaded_say_why() {
+    fn errors_of_invalid_urls_have_the_reason() {
         for (url, part) in [
             ("localhost", "http://"),
             ("ftp://localhost", "only http"),

@@ -1,7 +1,7 @@
-//! TLS: the authorities that are trusted, and the protocol that is agreed on.
+//! TLS for clients: the trusted certificate authorities, and the negotiated protocol.
 //!
-//! A run checks its setup with a whole handshake first, so that a certificate that nobody vouches
-//! for is an error with its cure, and not a count of failed connections.
+//! The load generator checks its settings with one complete handshake before a run, so that an
+//! untrusted certificate is an error message with a remedy, and not a count of failed connections.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,11 @@ use rustls::{
 
 use super::error::HttpError;
 
-/// The names under which the protocols are agreed on (RFC 7301).
+/// The names of the protocols in ALPN (RFC 7301).
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
-/// Files in which systems keep the certificates of trusted authorities; the first that exists.
+/// Files in which systems keep the certificates of trusted authorities; the first existing one is
+/// used.
 const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -28,20 +29,21 @@ const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/cert.pem",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 ];
-/// The variable that names another file, as OpenSSL and curl know it.
+/// The environment variable that names another file, as for OpenSSL and curl.
 const AUTHORITIES_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// The certificates that are trusted.
+/// The choice of trusted certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// A file with the certificates (PEM) of the authorities that are trusted, instead of the
     /// system's.
     pub ca_file: Option<PathBuf>,
-    /// Trusts any certificate. What is measured is then still this server, or whoever says so.
+    /// True to trust any certificate. Then the server may be another one than the one that was
+    /// meant.
     pub insecure: bool,
 }
 
-/// The common part of all sessions.
+/// The TLS configuration for connections to one host.
 #[derive(Clone, Debug)]
 pub struct TlsSetup {
     config: Arc<ClientConfig>,
@@ -49,7 +51,7 @@ pub struct TlsSetup {
 }
 
 impl TlsSetup {
-    /// A setup for a host, to agree on HTTP/2 or HTTP/1.1.
+    /// The configuration for a host, with HTTP/2 or HTTP/1.1 as the protocol.
     ///
     /// # Errors
     /// [`HttpError::Tls`] with the reason.
@@ -65,15 +67,15 @@ impl TlsSetup {
     /// A session for a new connection.
     ///
     /// # Errors
-    /// Those of rustls.
+    /// Errors of rustls.
     pub fn session(&self) -> io::Result<ClientConnection> {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(io::Error::other)
     }
 
-    /// Shakes hands once.
+    /// Makes one complete handshake on `socket`.
     ///
     /// # Errors
-    /// Those of the socket and of the handshake.
+    /// Errors of the socket and of the handshake.
     pub fn check(&self, socket: &mut std::net::TcpStream, http2: bool) -> io::Result<()> {
         let mut session = self.session()?;
         while session.is_handshaking() {
@@ -83,10 +85,10 @@ impl TlsSetup {
     }
 }
 
-/// The configuration of a client that trusts these authorities, or without any, every certificate.
+/// The configuration of a client that trusts these authorities; `None` trusts any certificate.
 ///
 /// # Errors
-/// Those of rustls.
+/// Errors of rustls.
 pub fn config(trusted: Option<RootCertStore>) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -100,11 +102,11 @@ pub fn config(trusted: Option<RootCertStore>) -> Result<ClientConfig, rustls::Er
     })
 }
 
-/// Makes sure that the server speaks the protocol that was asked for. Without a word of it, a
-/// server speaks HTTP/1.1.
+/// Checks that the negotiated protocol is the requested one. A server that does not negotiate
+/// speaks HTTP/1.1.
 ///
 /// # Errors
-/// A server that does not offer HTTP/2.
+/// If HTTP/2 was requested, and the server does not offer it.
 pub fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> {
     if http2 && session.alpn_protocol() != Some(HTTP2) {
         let text = "the server does not offer HTTP/2 (h2 in ALPN); leave --http2 out";
@@ -113,7 +115,7 @@ pub fn agreed(session: &ClientConnection, http2: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The text of a handshake that failed, with its cure.
+/// The error text of a failed handshake, with a remedy if one is known.
 #[must_use]
 pub fn cure(error: &io::Error) -> String {
     let text = error.to_string();
@@ -147,7 +149,7 @@ fn read_authorities(path: &Path) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        // Among a system's authorities, one that is too old to be read is no reason to give up.
+        // A single old certificate that cannot be read must not make the whole file useless.
         let _ = roots.add(certificate);
     }
     match roots.is_empty() {
@@ -156,7 +158,7 @@ fn read_authorities(path: &Path) -> Result<RootCertStore, HttpError> {
     }
 }
 
-/// Trusts any certificate, and checks only that the server has its key.
+/// A verifier that trusts any certificate, and checks only that the server has its private key.
 #[derive(Debug)]
 struct TrustAnyone(Arc<CryptoProvider>);
 
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_hold_no_authority_are_named() {
+    fn errors_name_a_file_without_authorities() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         for (text, word) in [(None, "ca.pem"), (Some("nothing"), "no certificate")] {

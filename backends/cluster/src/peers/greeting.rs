@@ -1,19 +1,19 @@
-//! From a connection to one on which asks are sent.
+//! The handshake of a connection to a peer, from the calling side.
 
 use pellucid_clock::Ticks;
 
-use crate::board::{PeerState, add};
 use crate::cluster::News;
 use crate::handshake::{WELCOME_BYTES_MAX, read_verdict, read_welcome};
 use crate::link::{Channel, Connection, Greeting, Stage};
-use crate::outlet::Outlet;
+use crate::peer_status::{PeerState, add};
+use crate::sealed_writer::SealedWriter;
 use crate::session::KeyShare;
 use crate::socket::{Received, receive, send_some, tune};
 
 use super::{Peers, READ_BYTES, Sink};
 
 impl<C> Peers<C> {
-    /// Asks for the protocol once the kernel has connected.
+    /// Starts the handshake once the kernel has connected.
     pub(super) fn greet(
         &mut self,
         node: usize,
@@ -36,7 +36,8 @@ impl<C> Peers<C> {
         self.meet(node, now, sink)
     }
 
-    /// Goes on with the greeting, and proves that this node is one of the cluster.
+    /// Continues the handshake: sends the HTTP request and reads its response, then sends this
+    /// node's proof.
     pub(super) fn meet(
         &mut self,
         node: usize,
@@ -52,8 +53,8 @@ impl<C> Peers<C> {
         loop {
             match receive(socket, &mut self.scratch).map_err(|error| error.to_string())? {
                 Received::Bytes(count) => input.extend_from_slice(&self.scratch[..count]),
-                Received::Nothing => break,
-                Received::End => {
+                Received::WouldBlock => break,
+                Received::Closed => {
                     is_over = true;
                     break;
                 }
@@ -69,18 +70,21 @@ impl<C> Peers<C> {
         let Stage::Greeting(greeting) = met else { return Ok(()) };
         let Greeting { share, mut input, .. } = *greeting;
         let session = self.cluster.agree_with(node, share, &theirs)?;
-        let mut outlet = Outlet::new(session.sealer);
+        let mut writer = SealedWriter::new(session.sealer);
         let list = self.cluster.nodes().text();
-        let sent = outlet.send_first(socket, list.as_bytes());
-        link.channel = Some(Box::new(Channel { outlet, opener: session.opener }));
+        let sent = writer.send_first(socket, list.as_bytes());
+        link.channel = Some(Box::new(Channel { writer, opener: session.opener }));
         sent.map_err(|error| error.to_string())?;
-        // No further event tells of what is there already.
-        self.take_bundles(node, &mut input[length..], self.clock.now(), sink)?;
+        // Bytes behind the response, and bytes in the socket, cause no further event.
+        self.take_records(node, &mut input[length..], self.clock.now(), sink)?;
         self.read(node, now, sink)
     }
 
-    /// Takes what the peer says to this node's proof, if that is what came first. False if it was
-    /// taken before.
+    /// Takes the peer's verdict on this node's proof, which is the first record of the connection.
+    /// Returns false if the verdict was taken before, so that the bytes are frames.
+    ///
+    /// # Errors
+    /// The peer's reason for a refusal.
     pub(super) fn prove(&mut self, node: usize, verdict: &[u8]) -> Result<bool, String> {
         let Some(link) = &mut self.links[node] else { return Ok(false) };
         let Some(Connection { stage: stage @ Stage::Proving, .. }) = &mut link.connection else {
@@ -89,9 +93,9 @@ impl<C> Peers<C> {
         read_verdict(verdict)?;
         *stage = Stage::Ready;
         (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
-        let board = self.cluster.board(node);
-        add(&board.counters.connected, 1);
-        if board.set(self.index, PeerState::Ready, None) {
+        let status = self.cluster.status(node);
+        add(&status.counters.connected, 1);
+        if status.set(self.index, PeerState::Ready, None) {
             let line = format!("the peer {} is there again", self.cluster.url(node));
             self.cluster.log(News::Good(&line));
         }

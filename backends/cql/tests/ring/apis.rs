@@ -1,4 +1,4 @@
-//! Both APIs over the ring, as clients see them.
+//! Tests of both HTTP APIs over the ring.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(crate) fn entities() {
     let batch = "{\"op\":\"put\",\"key\":\"eg==\",\"value\":\"MQ==\"}\n";
     server.expect(200, "POST", "/v0/batch", batch);
     assert_eq!(server.expect(200, "GET", "/v0/entity?id=z", "").body, "1");
-    // More than a piece, and more than a page.
+    // More bytes than a chunk of the body, and more than a page of the scan.
     let value = "v".repeat(4_000);
     for number in 0..100 {
         server.expect(201, "PUT", &format!("/v0/entity?id=many{number:03}"), &value);
@@ -58,9 +58,9 @@ pub(crate) fn entities() {
     let framed = "Accept: application/x-ndjson\r\n";
     let many = server.ask("GET", "/v0/entities?start=many&end=manz", framed, "");
     assert_eq!((many.status, many.body.matches("\"etag\"").count()), (200, 100));
-    assert!(many.body.trim_end().ends_with("\r\n0"), "the body has its end");
+    assert!(many.body.trim_end().ends_with("\r\n0"), "the body is complete");
     let metrics = server.expect(200, "GET", "/metrics", "").body;
-    assert!(metrics.contains("cql_requests_total"), "the store's figures are there");
+    assert!(metrics.contains("cql_requests_total"), "the store's figures are shown");
     server.stop();
 }
 
@@ -74,7 +74,7 @@ fn query(server: &Running, text: &str) -> Value {
     ask(server, 201, "POST", "/_api/cursor", &json!({ "query": text }))["result"].clone()
 }
 
-/// Documents commit with their index entries, and another server finds both.
+/// Documents are committed together with their index entries, and another server finds both.
 pub(crate) fn documents() {
     let first = server("documents");
     ask(&first, 200, "POST", "/_api/collection", &json!({"name": "c"}));
@@ -103,7 +103,8 @@ pub(crate) fn documents() {
     second.stop();
 }
 
-/// Two servers on one keyspace: both serve entities, and one of them documents, until it ends.
+/// Two servers use one keyspace. Both serve entities; only one serves documents, and after its end
+/// the other does.
 pub(crate) fn one_server_at_a_time_serves_documents() {
     let (first, second) = (server("shared"), server("shared"));
     first.expect(201, "PUT", "/v0/entity?id=both", "entities are shared");
@@ -117,7 +118,7 @@ pub(crate) fn one_server_at_a_time_serves_documents() {
         ask(&second, 503, "POST", "/_api/collection", &json!({"name": "other"})),
         ask(&second, 503, "POST", "/_api/cursor", &json!({"query": "FOR d IN c RETURN d"})),
     ];
-    // This page is open to everybody, and does not say who the other one is.
+    // This page needs no login, so it does not tell which process the other server is.
     let told = ask(&second, 503, "GET", "/_admin/server/availability", &Value::Null);
     assert!(!told.to_string().contains(&std::process::id().to_string()), "{told}");
     for refusal in &refusals {
@@ -140,8 +141,8 @@ pub(crate) fn one_server_at_a_time_serves_documents() {
     second.stop();
 }
 
-/// The record of a request that was traced has network, coordinator and replicas in place of the
-/// round trip, and they are no longer than it was.
+/// The record of a traced request has network, coordinator and replicas in place of the round trip,
+/// and they are no longer than the round trip was.
 pub(crate) fn records_are_divided() {
     let traced = CqlOptions { trace_share: 1.0, ..options("apis") };
     let server = Running::on(Arc::new(CqlStore::open(&traced).unwrap()));
@@ -171,7 +172,7 @@ pub(crate) fn records_are_divided() {
     server.stop();
 }
 
-/// The duration of this name in a list of them; zero if it is not there.
+/// The duration with this name in a list; zero if the list has none.
 fn named(list: &Value, name: &str) -> u64 {
     let mut all = list.as_array().into_iter().flatten();
     let found = all.rfind(|item| item["name"] == name);

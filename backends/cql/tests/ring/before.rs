@@ -1,4 +1,4 @@
-//! A keyspace that was there before, of somebody else.
+//! An existing keyspace that is not Pellucid's.
 
 use pellucid_cql::CqlStore;
 use scylla::client::session_builder::SessionBuilder;
@@ -13,7 +13,7 @@ pub(crate) fn a_keyspace_of_somebody_else_is_refused() {
     assert!(refused.contains("foreign.contents is not Pellucid's"), "{refused}");
 }
 
-/// Makes a keyspace whose contents have these columns.
+/// Creates a keyspace with a table `contents` that has these columns.
 fn make(keyspace: &str, columns: &str) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

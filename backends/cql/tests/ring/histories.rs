@@ -1,5 +1,5 @@
-//! Histories of clients that write and read the same keys over two servers' stores, each answer
-//! compared with all that ended before its request began.
+//! Histories of clients that write and read the same keys through the stores of two servers. Each
+//! answer is compared with all requests that ended before its own request began.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use pellucid_thread::Mutex;
 
 use super::{PATIENCE, POLL, options};
 
-/// Keys of a history: few, so that clients meet.
+/// The keys of a history: only a few, so that clients conflict.
 const KEYS: [&str; 3] = ["a", "b", "c"];
 const CLIENTS: usize = 4;
-/// Writes of each client, and as many reads.
+/// Number of writes of each client, and of its reads.
 const OPERATIONS: usize = 40;
-/// Copies that writes and reads wait for, which are more than three together.
+/// The copies that writes and reads wait for: together more than the three that exist.
 const MEETING: [(u32, u32); 3] = [(2, 2), (3, 1), (1, 3)];
 
 /// The newest version of each key that was acknowledged or read, and the value of each version.
@@ -32,8 +32,8 @@ impl Versions {
         self.newest.get(&key).copied().unwrap_or(0)
     }
 
-    /// Notes an answer with this version to a request before which `before` was the newest; `stays`
-    /// if later reads have to see it.
+    /// Checks and notes the answer `version` to a request; `before` was the newest version when the
+    /// request began. `stays` is true if later reads have to see this version.
     fn note(&mut self, key: usize, (before, version): (u64, u64), value: &[u8], stays: bool) {
         assert!(version >= before, "{version} of {} after {before}", KEYS[key]);
         let known = self.values.entry((key, version)).or_insert_with(|| value.to_vec());
@@ -45,14 +45,14 @@ impl Versions {
     }
 }
 
-/// The history of one table. A read sees the newest write that was acknowledged before it began, or
-/// a later one; a write comes after all that was acknowledged before it began. This holds wherever
-/// the copies of a write and of a read are more than there are (docs/stores.md).
+/// The history of one table. A read sees the newest write that was acknowledged before the read
+/// began, or a later one. A write gets a higher version than all acknowledged before it began. This
+/// holds if the copies of a write and of a read overlap (docs/stores.md).
 #[derive(Default)]
 pub(crate) struct History(Mutex<Versions>);
 
 impl History {
-    /// Writes one value that no other client writes.
+    /// Writes a value that no other client writes.
     pub(crate) fn write(
         &self,
         store: &dyn Store,
@@ -75,8 +75,9 @@ impl History {
         Ok(())
     }
 
-    /// Reads from so many copies. The ring repairs the answer of a majority before it gives it, so
-    /// that no later read of a majority falls behind; a single copy may be ahead of the others.
+    /// Reads from this number of copies. The ring repairs the copies of a majority before it
+    /// answers, so a later read of a majority does not fall behind. A single copy may be ahead of
+    /// the others.
     pub(crate) fn read(
         &self,
         store: &dyn Store,
@@ -96,7 +97,7 @@ impl History {
         Ok(())
     }
 
-    /// One request of a client, which writes and reads by turns.
+    /// One request of a client: a write in every third step, else a read.
     pub(crate) fn step(
         &self,
         store: &dyn Store,
@@ -111,7 +112,7 @@ impl History {
     }
 }
 
-/// Clients of two servers, which share nothing but the ring.
+/// The clients use two stores that share only the ring.
 pub(crate) fn reads_see_what_was_acknowledged_before_them() {
     let stores = [0; 2].map(|_| CqlStore::open(&options("histories")).unwrap());
     for (written, read) in MEETING {
@@ -127,13 +128,14 @@ pub(crate) fn reads_see_what_was_acknowledged_before_them() {
                         store.replicated().unwrap().waiting_for(Copies { ack, from: 3 }).unwrap()
                     };
                     let (writer, reader) = (waiting_for(written), waiting_for(read));
-                    // The majority is what a store waits for anyway.
+                    // `None` is the majority, for which a store waits by default.
                     let writer = writer.as_deref().unwrap_or(store);
                     let reader = reader.as_deref().unwrap_or(store);
                     for index in 0..OPERATIONS {
                         let (key, value) = (index % KEYS.len(), format!("{client} {index}"));
                         let other = (key + client) % KEYS.len();
-                        // A busy ring may be late; such a write may show at any time.
+                        // A busy ring may not answer in time; such a write can become visible at
+                        // any later time.
                         let outcomes = [
                             history.write(writer, table, key, &value),
                             history.read(reader, table, other, read),
@@ -148,7 +150,7 @@ pub(crate) fn reads_see_what_was_acknowledged_before_them() {
     }
 }
 
-/// The table of this name, made by the first that asks.
+/// Opens a table; the first store that does creates it.
 fn table(store: &CqlStore, name: &str) -> Table {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A server on a store, and the simplest client of it.
+//! A server on a store, and a minimal HTTP client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,13 +9,13 @@ use pellucid_store::Store;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A server that runs for as long as it is held.
+/// A running server; dropping it stops the server.
 pub(crate) struct Running {
     server: Option<RunningServer>,
     _folder: TempDir,
 }
 
-/// Who asks a server at this address.
+/// A client of the server at this address.
 #[derive(Clone, Copy)]
 pub(crate) struct Client(SocketAddr);
 
@@ -32,7 +32,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The value of a header, which is empty if it is not there.
+    /// The value of a header; empty if the answer has no such header.
     pub(crate) fn header(&self, wanted: &str) -> &str {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         let found = lines.rfind(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -41,7 +41,7 @@ impl Answer {
 }
 
 impl Client {
-    /// The answer to a request.
+    /// Sends a request, and reads its answer.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let mut stream = TcpStream::connect(self.0).unwrap();
         stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
@@ -57,35 +57,35 @@ impl Client {
 }
 
 impl Running {
-    /// Serves from `store`.
+    /// Starts a server on `store`.
     pub(crate) fn on(store: Arc<dyn Store>) -> Running {
         let folder = TempDir::new().unwrap();
         let mut options = ServerOptions::new(folder.path().to_owned());
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-        // Nothing here is to end because a machine is slow.
+        // A slow machine must not make requests fail.
         options.limits.exchange = super::PATIENCE;
         let server = start_on(store, options, Log::new(|_| {})).unwrap();
         Running { server: Some(server), _folder: folder }
     }
 
-    /// Who asks it.
+    /// A client of this server.
     pub(crate) fn client(&self) -> Client {
         Client(self.server.as_ref().unwrap().address().unwrap())
     }
 
-    /// The answer to a request.
+    /// Sends a request, and reads its answer.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         self.client().ask(method, path, headers, body)
     }
 
-    /// As [`Running::ask`], for an answer that has to have this status.
+    /// Like [`Running::ask`], and asserts the status of the answer.
     pub(crate) fn expect(&self, status: u16, method: &str, path: &str, body: &str) -> Answer {
         let answer = self.ask(method, path, "", body);
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
         answer
     }
 
-    /// Ends it cleanly.
+    /// Stops the server cleanly.
     pub(crate) fn stop(mut self) {
         self.server.take().unwrap().stop().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Nodes that die under load, and what is left of what was acknowledged.
+//! Nodes that die under load: acknowledged writes must survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,28 +13,28 @@ use super::nodes::Ring;
 use super::transactions::{Adder, Batches, DocumentWriter, documents_are_whole};
 use super::{PATIENCE, POLL, get, options, put};
 
-/// Threads that load the ring with plain writes while a node dies.
+/// Number of threads that make plain writes while a node dies.
 const CLIENTS: usize = 4;
-/// Writes of each of them before the node dies, and after it is dead.
+/// Number of writes of each thread before the death, and again after it.
 const WRITES: usize = 100;
-/// Threads that load it with each kind of transactions meanwhile, and what each does before and
-/// after.
+/// Number of threads for each kind of transaction meanwhile, and of the transactions of each before
+/// the death, and again after it.
 const TRANSACTORS: usize = 2;
 const TRANSACTIONS: usize = 25;
 
-/// How far the death of a node is. A request that ended before it began, or began after it was
-/// over, has nothing to do with it.
+/// The progress of a node's death. A request that ended before the death began, or began after it
+/// was over, must not fail because of it.
 #[derive(Default)]
 pub(crate) struct Death {
     has_begun: AtomicBool,
     is_over: AtomicBool,
-    /// Clients that have done before it what they have to.
+    /// Number of clients that have made all their requests before the death.
     ready: AtomicUsize,
 }
 
 impl Death {
-    /// Has `work` done with numbers from zero on: so many times before the death, and as often when
-    /// it is over.
+    /// Calls `work` with numbers from zero on: at least `times` before the death, and `times` after
+    /// it.
     pub(crate) fn amid(&self, times: usize, mut work: impl FnMut(usize)) {
         let (mut index, mut after) = (0, 0);
         while after < times {
@@ -46,7 +46,8 @@ impl Death {
         }
     }
 
-    /// What a request answers; nothing if it failed and was in flight when the node died.
+    /// The answer of a request; `None` if it failed and was in flight when the node died. Any other
+    /// failure fails the test.
     pub(crate) fn excuses<T, E: std::fmt::Display>(
         &self,
         what: &str,
@@ -65,7 +66,7 @@ impl Death {
     }
 }
 
-/// One client that makes plain writes.
+/// A client that makes plain writes.
 struct Writer<'a> {
     number: usize,
     store: &'a dyn Store,
@@ -74,7 +75,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes, and reads what it wrote.
+    /// Writes keys, and reads each one back.
     fn load(&mut self, death: &Death) {
         let Writer { number, store, table, ref mut acknowledged } = *self;
         death.amid(WRITES, |index| {
@@ -89,12 +90,13 @@ impl Writer<'_> {
 }
 
 fn open() -> CqlStore {
-    // The majority of three, so that each request waits for two copies.
+    // By default, requests wait for the majority: two of three copies.
     CqlStore::open(&CqlOptions { trace_share: 0.0, ..options("losses") }).unwrap()
 }
 
-/// Of plain writes, conditional ones, batches and documents, none is lost that was acknowledged,
-/// none is there by half, and none fails but those in flight. Returns the keys of plain ones.
+/// Kills a node under plain writes, conditional writes, batches and documents. No acknowledged
+/// write is lost, none is there in part, and only requests in flight fail. Returns the keys of the
+/// plain writes.
 pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     let store = open();
     let table = store.table("entities").unwrap();
@@ -128,7 +130,7 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         let begun = Instant::now();
         while death.ready.load(Ordering::SeqCst) < clients.len() {
             assert!(begun.elapsed() < PATIENCE, "the ring takes no load");
-            // A client that ended has failed, and says so when it is joined.
+            // A client that has ended by now has failed, and the join below shows why.
             if clients.iter().any(|client| client.is_finished()) {
                 break;
             }
@@ -140,7 +142,7 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         clients.into_iter().for_each(|client| client.join().unwrap());
     });
     let acknowledged: Vec<_> = writers.into_iter().flat_map(|it| it.acknowledged).collect();
-    // Each client had one request in flight, and lost at most that one.
+    // Each client has lost at most one write: the one that was in flight.
     assert!(acknowledged.len() >= 2 * CLIENTS * WRITES - CLIENTS, "{}", acknowledged.len());
     for key in &acknowledged {
         let found = get(&store, table, key).unwrap();
@@ -153,7 +155,8 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     acknowledged
 }
 
-/// One copy answers who asks for one; two that are asked for are missing, and are named.
+/// Kills a second node. Requests for one copy succeed; requests for two fail, and the error names
+/// the dead nodes.
 pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     let store = Arc::new(open());
     let table = store.table("entities").unwrap();
@@ -168,7 +171,7 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     server.expect(504, "GET", "/v0/entity?id=two&ack=2&from=3", "");
     server.expect(504, "PUT", "/v0/entity?id=two", "by a majority, unless it says otherwise");
     let begun = Instant::now();
-    // The node that is left learns only after seconds that it is alone.
+    // The last node notices only after seconds that the others are dead.
     for (method, status) in [("PUT", 201), ("GET", 200), ("DELETE", 202), ("GET", 404)] {
         while server.ask(method, "/v0/entity?id=one&ack=1&from=3", "", "x").status != status {
             assert!(begun.elapsed() < PATIENCE, "one copy is enough for a {method}");

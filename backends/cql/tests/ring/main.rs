@@ -1,7 +1,8 @@
-//! The store over a real ring of three Cassandra nodes: the suite of all kinds, and the loss of
-//! nodes. One test, because there is one ring, and its nodes take half a minute to start.
+//! The store over a real ring of three Cassandra nodes: the common suite of all stores, and the
+//! loss of nodes. It is one test, because all steps share one ring, whose nodes take half a minute
+//! to start.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
-#![allow(clippy::print_stdout, reason = "it takes minutes, and says where it is")]
+#![allow(clippy::print_stdout, reason = "it takes minutes, and shows its progress")]
 
 mod apis;
 mod before;
@@ -27,10 +28,10 @@ use transactions::Adder;
 
 /// The largest value of the stores under test, in bytes.
 const VALUE_BYTES_MAX: usize = 100_000;
-/// The longest wait for what has to come to pass, however slow the machine is.
+/// The longest wait for any event that has to happen, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(250);
-/// Increments of each of the writers that contend.
+/// Number of increments of each of the competing writers.
 const INCREMENTS: usize = 25;
 fn options(keyspace: &str) -> CqlOptions {
     CqlOptions {
@@ -66,7 +67,7 @@ fn a_ring() {
     step("a password", passwords::only_who_knows_it_is_let_in);
 }
 
-/// Says what is being done and how long it took: on a slow machine this takes minutes.
+/// Runs a step, and prints its name and its duration: on a slow machine, the test takes minutes.
 fn step<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     println!("ring: {name} …");
@@ -111,8 +112,8 @@ fn numbers_of_copies_are_checked() {
     );
 }
 
-/// Servers that know nothing of each other increment one number. What the ring leaves in doubt is
-/// looked up, so that each increment counts once.
+/// Servers that do not know each other increment one number. The outcome of writes in doubt is
+/// looked up, so each increment counts once.
 fn writers_contend() {
     let stores: Vec<_> = (0..2).map(|_| CqlStore::open(&options("suite")).unwrap()).collect();
     let mut adders: Vec<_> = stores.iter().chain(&stores).map(Adder::new).collect();
@@ -124,7 +125,7 @@ fn writers_contend() {
     Adder::check(&adders);
 }
 
-/// All nodes are met in TLS, under the name that their certificate has and no other.
+/// TLS connections to all nodes succeed with the name in their certificate, and fail with another.
 fn connections_are_in_tls(authority: &str) {
     let within = |name: &str| {
         let tls = CqlTls { authorities_pem: authority.into(), name: Some(name.to_owned()) };
@@ -141,7 +142,7 @@ fn connections_are_in_tls(authority: &str) {
     assert!(matches!(other, StoreError::Unreachable(_)), "{other}");
 }
 
-/// The ring tells where the time of a sampled share went.
+/// The ring traces a sampled share of the requests.
 fn requests_are_traced() {
     let store = CqlStore::open(&options("suite")).unwrap();
     let table = store.table("traced").unwrap();

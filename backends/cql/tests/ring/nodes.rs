@@ -1,40 +1,40 @@
-//! A ring of three Cassandra nodes for tests, and one of a single node that asks for a password.
+//! A ring of three Cassandra nodes for tests, and a ring of one node that requires a password.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The loopback network of the tests' ring, apart from the one that somebody may be trying out.
+/// The loopback network of the tests' ring; it differs from that of a ring for manual trials.
 const NETWORK: &str = "127.0.41";
-/// That of the node that asks for a password.
+/// The loopback network of the node that requires a password.
 const PASSWORD_NETWORK: &str = "127.0.42";
-/// Name and password of the user that Cassandra begins with.
+/// The name, and the password, of the user that Cassandra creates first.
 pub(crate) const FIRST_USER: &str = "cassandra";
 /// The name in the nodes' certificate.
 pub(crate) const NAME: &str = "ring.example";
-/// Nodes of the ring.
+/// Number of nodes of the ring.
 pub(crate) const NODES: usize = 3;
-/// The longest wait for a node, however slow the machine is.
+/// The longest wait for the start of a node, also on a slow machine.
 const START_MAX: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(250);
 
-/// The nodes, which end with it.
+/// The running nodes; dropping it kills them.
 pub(crate) struct Ring {
     network: &'static str,
     nodes: Vec<Option<Child>>,
     folder: tempfile::TempDir,
-    /// The certificate of all nodes, which is its own authority.
+    /// The self-signed certificate of all nodes.
     pub(crate) authority: String,
 }
 
 impl Ring {
-    /// Starts the ring, and waits until all nodes take requests.
+    /// Starts the ring, and waits until all nodes accept connections.
     pub(crate) fn start() -> Ring {
         Ring::of(NETWORK, NODES, "")
     }
 
-    /// Starts a node that asks for a password.
+    /// Starts a ring of one node that requires a password.
     pub(crate) fn with_passwords() -> Ring {
         Ring::of(PASSWORD_NETWORK, 1, "1")
     }
@@ -65,7 +65,7 @@ impl Ring {
                 .unwrap();
             ring.nodes.push(Some(node));
             if number == 1 {
-                // The others ask the first one who is there.
+                // The first node is the seed: the others join through it.
                 ring.wait(1, 7000);
             }
         }
@@ -73,7 +73,7 @@ impl Ring {
         ring
     }
 
-    /// Where to connect to in the ring of three.
+    /// The addresses of the nodes in the ring of three.
     pub(crate) fn addresses() -> Vec<String> {
         (1..=NODES).map(|number| format!("{NETWORK}.{number}:9042")).collect()
     }
@@ -83,7 +83,7 @@ impl Ring {
         format!("{NETWORK}.{number}")
     }
 
-    /// Where to connect to.
+    /// The address of the first node.
     pub(crate) fn first_address(&self) -> String {
         format!("{}.1:9042", self.network)
     }
@@ -116,7 +116,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         for mut node in self.nodes.drain(..).flatten() {
-            // It may have ended by itself.
+            // The node may have ended by itself; then this fails.
             let _ = node.kill();
             let _ = node.wait();
         }

@@ -1,4 +1,4 @@
-//! A node that asks for a password, and whom it lets in.
+//! The login to a node that requires a password.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ pub(crate) fn only_who_knows_it_is_let_in() {
     }
 }
 
-/// The node makes its first user some time after it takes requests.
+/// Opens the store once the node has created its first user, some time after its start.
 fn wait_for_the_first_user(open: impl Fn() -> Result<CqlStore>) -> CqlStore {
     let begun = Instant::now();
     loop {

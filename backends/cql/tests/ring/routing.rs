@@ -1,5 +1,5 @@
-//! Requests for one key go to a node that has it: what the ring itself says of who coordinated
-//! them, beside what is known of who has the key.
+//! Routing: requests for one key go to a node that has a copy of it. The test compares the
+//! coordinators in the ring's own traces with the owners of the keys.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use tokio::runtime::{Builder, Runtime};
 use super::nodes::{NODES, Ring};
 use super::{PATIENCE, POLL, get, options, put};
 
-/// Keys that are written, read, and asked for their heads.
+/// Number of keys; each is written and read, and its head is read.
 const KEYS: usize = 40;
-/// The table, and what the ring's own table has of its keys.
+/// The table of the keys, and the query for the ring's own table of traces.
 const TABLE: &str = "keys";
 const COLUMNS: &str = "SELECT coordinator, parameters FROM system_traces.sessions";
 
-/// A request as the ring remembers it: who coordinated it, and which partition it was for.
+/// A request in the ring's traces: its coordinator, and its partition.
 type Traced = (IpAddr, Vec<u8>);
 
 pub(crate) fn requests_go_to_who_has_the_key() {
@@ -52,7 +52,7 @@ pub(crate) fn requests_go_to_who_has_the_key() {
     }
 }
 
-/// Looks at the ring from aside.
+/// A session of its own that reads the ring's traces.
 struct Observer {
     runtime: Runtime,
     session: Session,
@@ -66,8 +66,8 @@ impl Observer {
         Observer { runtime, session }
     }
 
-    /// So many requests for single keys of a keyspace; the ring notes them some time after they
-    /// are answered.
+    /// The traced requests for single keys of a keyspace, once there are `count`: the ring writes a
+    /// trace some time after the answer.
     fn requests(&self, keyspace: &str, count: usize) -> Vec<Traced> {
         let begun = Instant::now();
         loop {
@@ -88,7 +88,7 @@ impl Observer {
             let (coordinator, parameters) = row.unwrap();
             let (coordinator, parameters) = (coordinator?, parameters?);
             let is_ours = parameters.get("query")?.contains(&format!("{keyspace}.contents"));
-            // By name, as statements have it in different places.
+            // By name, because the position differs from statement to statement.
             let of_name: BTreeMap<_, _> = parameters
                 .iter()
                 .filter_map(|(name, value)| Some((name.strip_prefix("bound_var_")?, value)))
@@ -100,7 +100,7 @@ impl Observer {
         traced.collect()
     }
 
-    /// The nodes that have a partition.
+    /// The nodes that have copies of a partition.
     fn owners(&self, keyspace: &str, partition: &[u8]) -> Vec<IpAddr> {
         let state = self.session.get_cluster_state();
         let owners = state.get_endpoints(keyspace, "contents", &(TABLE, partition)).unwrap();
@@ -108,7 +108,7 @@ impl Observer {
     }
 }
 
-/// The bytes of a blob as the ring writes it.
+/// The bytes of a blob in the ring's text form.
 fn bytes(text: &str) -> Vec<u8> {
     let digits = text.strip_prefix("0x").unwrap_or_else(|| panic!("{text} is no blob"));
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();

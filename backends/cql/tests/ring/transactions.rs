@@ -1,5 +1,5 @@
-//! Transactions under which a node dies: what of them was acknowledged is there, and all of it or
-//! nothing.
+//! Transactions while a node dies: acknowledged ones are there, and each is there completely or not
+//! at all.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,24 +15,25 @@ use super::http::Client;
 use super::losses::Death;
 use super::{PATIENCE, POLL, get};
 
-/// The key that all adders add to.
+/// The key of the number that all adders increment.
 const SUM: &[u8] = b"sum";
-/// Where the keys of a part have it.
+/// Length of the prefix that determines the part of a key.
 const PART_LENGTH: usize = 1;
-/// Names of the entries of a batch.
+/// The names of the entries of a batch.
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// More documents than any load has, so that an answer has all of them.
+/// More documents than any load writes, so that one answer has all of them.
 const DOCUMENTS_MAX: usize = 1_000_000;
 
 fn write(store: &dyn Store, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
     store.write(table, operations, Acknowledgement::Os, &mut Timeline::off()).wait()
 }
 
-/// Adds one to a number again and again, each time under the condition that nobody else has.
+/// A client that increments a number, each time on the condition that no other client has changed
+/// it.
 pub(crate) struct Adder<'a> {
     store: &'a CqlStore,
     table: Table,
-    /// Additions that were acknowledged, and those of which nobody knows.
+    /// Number of acknowledged increments, and of those with an unknown outcome.
     acknowledged: u64,
     in_doubt: u64,
 }
@@ -50,7 +51,8 @@ impl<'a> Adder<'a> {
         });
     }
 
-    /// Adds so often, while others do: those may be faster, or too fast for too long.
+    /// Makes `times` increments while others do the same. An increment that is refused as busy is
+    /// retried.
     pub(crate) fn contend(&mut self, times: usize) {
         let begun = Instant::now();
         for _ in 0..times {
@@ -62,7 +64,7 @@ impl<'a> Adder<'a> {
         }
     }
 
-    /// Adds one; others may be faster for a while.
+    /// Makes one increment, in several attempts if others change the number in between.
     fn add(&self) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -82,7 +84,7 @@ impl<'a> Adder<'a> {
         }
     }
 
-    /// Every addition that was acknowledged counts once.
+    /// Checks that each acknowledged increment counts once.
     pub(crate) fn check(adders: &[Adder<'_>]) {
         let acknowledged: u64 = adders.iter().map(|adder| adder.acknowledged).sum();
         let in_doubt: u64 = adders.iter().map(|adder| adder.in_doubt).sum();
@@ -98,7 +100,7 @@ fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap().parse().unwrap()
 }
 
-/// Writes batches, over several parts of a table or within one.
+/// A client that writes batches, over several partitions of a table or within one part.
 pub(crate) struct Batches<'a> {
     number: usize,
     store: &'a CqlStore,
@@ -106,15 +108,15 @@ pub(crate) struct Batches<'a> {
     conditions: [Condition; 3],
     /// The key of an entry of a client's batch, by its name.
     key: fn(client: usize, index: usize, name: &str) -> String,
-    /// The time for which a batch in doubt may be there by half.
+    /// The time for which a batch in doubt may be there in part.
     patience: Duration,
     acknowledged: Vec<usize>,
     in_doubt: Vec<usize>,
 }
 
 impl<'a> Batches<'a> {
-    /// Without conditions, over several parts: the ring ends what a coordinator left behind, some
-    /// time after it is dead.
+    /// Batches without conditions, over several partitions. If a coordinator dies, the ring
+    /// completes its batches some time later.
     pub(crate) fn over_parts(store: &'a CqlStore, number: usize) -> Batches<'a> {
         Batches {
             number,
@@ -128,7 +130,7 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// With conditions, each within a part, which is written as a whole, at once.
+    /// Batches with conditions, each within one part: these become visible all at once.
     pub(crate) fn within_a_part(store: &'a CqlStore, number: usize) -> Batches<'a> {
         Batches {
             table: store.table_in_parts("parted", |key| PART_LENGTH.min(key.len())).unwrap(),
@@ -159,7 +161,7 @@ impl<'a> Batches<'a> {
         NAMES.map(|name| (self.key)(self.number, index, name))
     }
 
-    /// How many of a batch's entries are there.
+    /// Number of a batch's entries that are there.
     fn there(&self, index: usize) -> usize {
         let found = self.keys(index).map(|key| get(self.store, self.table, &key).unwrap());
         found.iter().flatten().count()
@@ -172,14 +174,14 @@ impl<'a> Batches<'a> {
         let begun = Instant::now();
         for index in &self.in_doubt {
             while ![0, NAMES.len()].contains(&self.there(*index)) {
-                assert!(begun.elapsed() < self.patience, "batch {index} is there by half");
+                assert!(begun.elapsed() < self.patience, "batch {index} is there in part");
                 std::thread::sleep(POLL);
             }
         }
     }
 }
 
-/// Writes documents, each with an entry of a unique index.
+/// A client that writes documents, each with an entry in a unique index.
 pub(crate) struct DocumentWriter {
     number: usize,
     client: Client,
@@ -214,8 +216,7 @@ impl DocumentWriter {
     }
 }
 
-/// All documents that were acknowledged are there, and every document has its entry in the index
-/// and every entry its document.
+/// Checks that all acknowledged documents are there, and that documents and index entries match.
 pub(crate) fn documents_are_whole(client: Client, writers: &[DocumentWriter]) {
     let query = |text: &str| -> Vec<Value> {
         let query = json!({"query": text, "batchSize": DOCUMENTS_MAX}).to_string();

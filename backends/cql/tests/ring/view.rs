@@ -1,4 +1,4 @@
-//! Views of the ring's nodes: a node takes requests before it has heard of the others.
+//! The nodes' views of the ring: a node accepts requests before it knows the other nodes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use tokio::runtime::Builder;
 use super::nodes::{NODES, Ring};
 use super::{PATIENCE, POLL};
 
-/// A table of the ring's own with a copy on each of three nodes.
+/// A query of a system table that has a copy on each of the three nodes.
 const EVERYWHERE: &str = "SELECT * FROM system_distributed.parent_repair_history LIMIT 1";
 
-/// Waits until each node knows all others, and reaches all of them. A session that began with a
-/// node that knew none saw a ring of one.
+/// Waits until each node knows and reaches all others. Otherwise, a session that starts at a node
+/// without the others would see a ring of one node.
 pub(crate) fn wait_for_all_views() {
     let begun = Instant::now();
     for address in Ring::addresses() {

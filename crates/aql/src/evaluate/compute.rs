@@ -1,4 +1,4 @@
-//! The value of an expression.
+//! Computation of expressions.
 
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
@@ -10,7 +10,7 @@ use crate::parse::ast::{Binary, Unary};
 use crate::run::Run;
 use crate::tree::{Code, Expansion, Name, Quantity, Question};
 
-/// The memory that a member of an object takes while it is made, beside its name and its value.
+/// The bytes of a member of an object that is being built, besides its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
@@ -67,7 +67,7 @@ impl Code {
         }
     }
 
-    /// True if it counts as true for a row.
+    /// True if its value for a row counts as true.
     pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool> {
         match self {
             Self::Binary(Binary::And, operands) => {
@@ -98,7 +98,7 @@ fn path(value: &Value, names: &[std::sync::Arc<str>]) -> Value {
     }
 }
 
-/// `value[place]`: an attribute by a string, an element by a number.
+/// Computes `value[place]`: an attribute by its name, or an element by its index.
 fn element(value: &Value, place: &Value) -> Value {
     match (value.view(), place.view()) {
         (Ref::Object(_), Ref::String(name)) => value.attribute(name),
@@ -112,7 +112,7 @@ fn element(value: &Value, place: &Value) -> Value {
     }
 }
 
-/// The values of all of them, which count as memory until the caller frees it.
+/// Computes all expressions. The values count as memory until the caller frees it.
 fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>> {
     run.memory.take(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
@@ -188,8 +188,8 @@ fn binary(
 }
 
 impl Quantity {
-    /// True if the comparison holds for as many elements as it should; it ends as soon as that is
-    /// known.
+    /// True if the comparison holds for the required number of elements. It stops as soon as the
+    /// result is known.
     fn is_met(
         &self,
         operator: Binary,
@@ -200,7 +200,7 @@ impl Quantity {
     ) -> Result<bool> {
         let negated = negated(operator).filter(|_| matches!(self, Self::All));
         Ok(match self {
-            // All hold if for none the opposite does.
+            // It holds for all elements if the opposite holds for none.
             Self::All => match negated {
                 Some(opposite) => holding(opposite, elements, right, 1, run)? == 0,
                 None => holding(operator, elements, right, usize::MAX, run)? == elements.len(),
@@ -243,10 +243,10 @@ fn negated(operator: Binary) -> Option<Binary> {
     })
 }
 
-/// Adds the elements of `list` to `elements`, those of arrays in their place down to `levels`.
+/// Adds the elements of `list` to `elements`. Arrays among them are flattened, down to `levels`.
 fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>, run: &mut Run) -> Result<()> {
     let count = list.view().as_array().map_or(0, ArrayRef::len);
-    // Of the list itself and of what it adds, which grows by half of its room at a time.
+    // The list itself, and its elements in the result, which grows with spare capacity.
     run.memory.take(3 * count * size_of::<Value>())?;
     for element in list.elements() {
         run.tick()?;
@@ -298,7 +298,8 @@ impl Expansion {
         Ok(Value::array(result)?)
     }
 
-    /// Nothing if the element is left out, and its projection if there is one.
+    /// Filters and projects an element. `None` if it is left out, `Some(None)` if it is kept as it
+    /// is, and otherwise its projection.
     #[expect(clippy::option_option, reason = "left out, kept as it is, and kept as another value")]
     fn project(&self, row: &[Value], run: &mut Run) -> Result<Option<Option<Value>>> {
         if let Some(filter) = &self.filter

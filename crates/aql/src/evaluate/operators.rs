@@ -9,7 +9,7 @@ use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::{QueryError, Result, number};
 
-/// The number of elements that a range may have that is made in memory.
+/// The most elements of a range that is made in memory.
 const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
 
 /// True if a comparison holds.
@@ -43,11 +43,10 @@ fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool> {
     Ok(false)
 }
 
-/// From so many comparisons on, the elements of a list that many others are looked for in are
-/// gathered in a set.
+/// The number of comparisons from which on the elements of the right list are put in a set.
 const SET_COMPARISONS_MIN: usize = 4096;
 
-/// The number of elements that of `left` hold, up to `enough` of them.
+/// The number of elements of `left` for which the comparison holds, counted up to `enough`.
 pub(super) fn holding(
     operator: Binary,
     left: ArrayRef<'_>,
@@ -76,7 +75,8 @@ pub(super) fn holding(
     Ok(holding)
 }
 
-/// Numbers as arithmetic takes them. All else is cast; a division by zero is null with a warning.
+/// Computes an arithmetic operation. Operands are cast to numbers; a division by zero is null with
+/// a warning.
 pub(super) fn arithmetic(
     operator: Binary,
     left: Ref<'_>,
@@ -117,12 +117,12 @@ fn finite(result: Number, run: &mut Run) -> Result<Value> {
     Ok(Value::number(result))
 }
 
-/// The bounds of a range: whole, within it, and in whichever order.
+/// The first and the last number of a range, both included; the first may be the greater one.
 pub(crate) fn range_bounds(left: &Value, right: &Value) -> (i64, i64) {
     (to_number(left.view()).to_int(), to_number(right.view()).to_int())
 }
 
-/// All elements of a range.
+/// The array of all elements of a range.
 pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value> {
     let (first, last) = range_bounds(left, right);
     if first.abs_diff(last) >= RANGE_ELEMENTS_MAX.unsigned_abs() {
@@ -131,8 +131,9 @@ pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value>
     whole_range(run, first, last)
 }
 
-/// True if `text` is like `pattern`: `%` is any text, `_` any character, `\` takes what follows as
-/// it is.
+/// True if `text` matches `pattern`: `%` matches any text, `_` any character, and `\` escapes one
+/// of
+/// `%`, `_` and `\`.
 pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool, run: &mut Run) -> Result<bool> {
     if ignores_case {
         let (text, pattern) = (lower(run, text)?, lower(run, pattern)?);
@@ -144,7 +145,7 @@ pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool, run: &mut Run)
     like_parts(text, &parts, run)
 }
 
-/// The prefix of all texts that are like `pattern`.
+/// The literal prefix of all texts that match `pattern`.
 pub(crate) fn like_prefix(pattern: &str) -> String {
     let own = |part| match part {
         Part::Is(character) => Some(character),
@@ -155,7 +156,7 @@ pub(crate) fn like_prefix(pattern: &str) -> String {
     parts.into_iter().map_while(own).collect()
 }
 
-/// Gives `add` the parts of a pattern, each of which has at least a byte of it.
+/// Calls `add` with the parts of a pattern, each of which has at least one byte of it.
 fn each_part(pattern: &str, add: &mut dyn FnMut(Part)) {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
@@ -183,7 +184,8 @@ enum Part {
     Is(char),
 }
 
-/// Goes back to the last `%` only, so that the time is at most the product of the lengths.
+/// Matches a text. It backtracks only to the last `%`, so that the time is at most the product of
+/// the lengths.
 fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool> {
     let (mut rest, mut part) = (text.chars(), 0);
     let mut retry = None;
@@ -211,7 +213,7 @@ fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool> {
     Ok(parts[part..].iter().all(|part| *part == Part::Many))
 }
 
-/// The bound of a range, or of `RANGE`, is beyond all use.
+/// Makes the error for a range with too many elements.
 fn range_too_long() -> QueryError {
     QueryError::new(number::RESOURCE_LIMIT, "range has too many elements")
 }
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_have_a_beginning() {
+    fn the_literal_prefix_of_a_pattern_is_found() {
         for (pattern, expected) in [
             ("ab%c", "ab"),
             ("ab_", "ab"),

@@ -1,6 +1,6 @@
-//! Regular expressions. They come from queries and from documents, so that none may take long: the
-//! library that is used needs time in proportion to the text for one match, and here a search that
-//! is long can be ended in its midst.
+//! Matching of regular expressions. They come from queries and documents, so that they are not
+//! trusted. The library's time for one match is linear in the text, and a long search can be
+//! cancelled while it runs.
 
 mod stepping;
 
@@ -20,14 +20,14 @@ use crate::{QueryError, Result, number};
 
 use stepping::{Search, Stepping};
 
-/// The most that a search may do that cannot be ended: bytes of text times states of the
-/// expression.
+/// The most work (bytes of text times states of the expression) of a search that cannot be
+/// cancelled. Searches with more work are done in steps.
 const STEPS_MAX: usize = 8 << 20;
-/// As [`STEPS_MAX`], for what can only be done in one piece: groups of a match, and boundaries of
-/// words in text that is not ASCII.
+/// As [`STEPS_MAX`], for work that cannot be done in steps: the groups of a match, and word
+/// boundaries in text that is not ASCII. More work is refused.
 const WHOLE_STEPS_MAX: usize = 8 * STEPS_MAX;
-/// The longest search of one call of a function, in nanoseconds: where the search for each
-/// match goes on to the end of the text, all of them take the square of its length.
+/// The longest time of all searches in one call of a function, in nanoseconds. If the search for
+/// each match reads to the end of the text, the total is quadratic in its length.
 const SEARCH_NS_MAX: u64 = 10_000_000_000;
 
 /// True if the expression matches a part of the text.
@@ -39,7 +39,7 @@ pub(crate) fn is_match(expression: &Arc<Expression>, own: &str, run: &mut Run) -
     Ok(Matches::new(expression, own, run).next(run)?.is_some())
 }
 
-/// The groups of a match that was found.
+/// Finds the groups of a match.
 pub(crate) fn captures(expression: &Expression, own: &str, found: Match) -> Result<Captures> {
     if expression.steps(found.len()) > WHOLE_STEPS_MAX {
         return Err(too_long("the groups of a match"));
@@ -59,10 +59,10 @@ fn too_long(what: &str) -> QueryError {
 pub(crate) struct Matches<'t> {
     expression: Arc<Expression>,
     own: &'t str,
-    /// The offset at which the next search begins; nothing behind the end.
+    /// The offset at which the next search begins; `None` after the end.
     from: Option<usize>,
     last_end: Option<usize>,
-    /// For long texts.
+    /// The search in steps, for long texts.
     stepping: Option<Stepping>,
     is_long: bool,
     begun: Stopwatch,
@@ -83,7 +83,7 @@ impl<'t> Matches<'t> {
         }
     }
 
-    /// The next match. An empty one does not follow another match at once.
+    /// The next match. An empty match directly after another match is skipped.
     pub(crate) fn next(&mut self, run: &mut Run) -> Result<Option<Match>> {
         while let Some(from) = self.from {
             if self.begun.elapsed_ns() > SEARCH_NS_MAX {
@@ -105,7 +105,7 @@ impl<'t> Matches<'t> {
         Ok(None)
     }
 
-    /// The place behind the character there.
+    /// The offset behind the character at `at`.
     fn behind(&self, at: usize) -> Option<usize> {
         self.own.get(at..)?.chars().next().map(|character| at + character.len_utf8())
     }
@@ -127,7 +127,7 @@ impl<'t> Matches<'t> {
     }
 }
 
-/// `LIKE` and `=~`, and their opposites.
+/// Computes `LIKE` and `=~`, and their negations.
 pub(super) fn matches(
     operator: Binary,
     left: &Value,
@@ -157,14 +157,15 @@ mod tests {
     use crate::functions::tests::run;
     use crate::regexes::Regexes;
 
-    /// Expressions of all that is found in different ways: ends, words, choices, repetition.
+    /// Expressions with everything that the two searches handle differently: anchors, word
+    /// boundaries, alternatives, repetition.
     const PATTERN: &str = concat!(
         r"(\^|\\b|)((a|b|ß|[ab]|\.|ab|\.\*\[\^a\]|\\w)",
         r"(\*|\+|\?|\*\?|\{2\}|)(\||\$|)){0,5}",
     );
 
     proptest! {
-        /// A long text is searched another way, which finds the same.
+        /// The search in steps, for long texts, finds the same matches as the direct one.
         #[test]
         fn all_ways_find_the_same(
             pattern in PATTERN,

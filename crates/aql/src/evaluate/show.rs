@@ -1,15 +1,15 @@
-//! Expressions as text, for plans that people read.
+//! Expressions as AQL text, for descriptions of plans.
 
 use pellucid_value::json;
 
 use crate::tree::{Code, Name, Quantity, Slot};
 
-/// The number of characters of a constant that are shown.
+/// The most characters of a constant that are shown.
 const SHOWN_CHARACTERS_MAX: usize = 200;
-/// Bytes in which there are at least that many and one more.
+/// The bytes that contain at least one more character than that.
 const SHOWN_BYTES_MAX: usize = 4 * SHOWN_CHARACTERS_MAX + 4;
 
-/// The expression as AQL; `name_of` names variables.
+/// The expression as AQL text. `name_of` returns the name of a variable.
 pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
     let show = |code: &Code| text_of(code, name_of);
     let list = |codes: &[Code]| codes.iter().map(show).collect::<Vec<_>>().join(", ");

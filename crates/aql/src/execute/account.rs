@@ -1,5 +1,5 @@
-//! The work of each node of a plan, and the node that took longest with the reason: the account of
-//! a slow query has to name something that its author can change.
+//! The account of a plan's nodes: the work of each, and the slowest one with a reason. The reason
+//! names something that the author of the query can change.
 
 use pellucid_value::{ObjectBuilder, Value};
 
@@ -16,12 +16,12 @@ pub struct NodeAccount {
     pub name: &'static str,
     /// The number of times that it was asked for rows.
     pub calls: u64,
-    /// Rows that it gave.
+    /// The number of rows that it returned.
     pub rows: u64,
-    /// Rows that its filter left out.
+    /// The number of rows that its filter left out.
     pub filtered: u64,
-    /// Nanoseconds that it took, those of the nodes before it left out; zero where nodes are not
-    /// timed ([`QueryOptions::profile`](crate::QueryOptions::profile)).
+    /// The nanoseconds that it took without the nodes before it; zero if nodes are not timed
+    /// ([`QueryOptions::profile`](crate::QueryOptions::profile)).
     pub own_ns: u64,
 }
 
@@ -39,15 +39,15 @@ impl Execution {
                 filtered: run.filtered.saturating_sub(filtered_before),
                 own_ns: run.runtime_ns.saturating_sub(before_ns),
             };
-            // Whatever a node did was done while the ones behind it waited for it.
+            // The time and the counts of a node are included in those of the nodes after it.
             (before_ns, filtered_before) = (run.runtime_ns, run.filtered.max(filtered_before));
             account
         });
         nodes.collect()
     }
 
-    /// The node that took longest, and what it did that takes long. Attributes and collections are
-    /// named, values are not.
+    /// The slowest node, and a sentence with the reason. It names attributes and collections, but
+    /// no values.
     #[must_use]
     pub fn slowest_node(&self) -> Option<(NodeAccount, String)> {
         let accounts = self.nodes();
@@ -57,9 +57,9 @@ impl Execution {
         Some((account, why))
     }
 
-    /// Of each node: its number, how often it was asked, how many rows it gave, and if that was
-    /// asked for, the seconds that it took with (`runtime`) and those of which it waited for the
-    /// node before it (`fetching`).
+    /// The profile in ArangoDB's format. For each node: its number, its calls, its rows, and, if
+    /// nodes are timed, the seconds that it took including the nodes before it (`runtime`) and the
+    /// seconds of those nodes alone (`fetching`).
     #[must_use]
     pub fn profile(&self) -> Value {
         let mut fetching_ns = 0;
@@ -78,7 +78,7 @@ impl Execution {
             fetching_ns = runtime_ns;
             shown.push(node.finish().unwrap_or_default());
         }
-        // Flat, and smaller than the plan.
+        // It cannot exceed a limit: it is flat, and smaller than the plan.
         Value::array(shown).unwrap_or_default()
     }
 }
@@ -142,7 +142,7 @@ fn looked_up(access: &IndexAccess, rows: u64, seen: u64) -> String {
     }
 }
 
-/// The attributes of a document that its filter asks for, by their paths.
+/// The paths of the document's attributes in its filter.
 fn attributes(filter: &[Code], document: Slot) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for code in filter {

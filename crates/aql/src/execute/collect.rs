@@ -1,4 +1,4 @@
-//! Groups of rows. They come in the order of what their rows have in common.
+//! Execution of `COLLECT`. Groups are returned in the order of their group values.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::functions;
 use crate::run::Run;
 use crate::tree::{Collect, Into, Row};
 
-/// The memory that a group takes beside its key and its row, with the room that trees leave.
+/// The bytes of a group besides its key and its row, with the spare room of tree nodes.
 const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
-/// As [`GROUP_BYTES`], for a value of an aggregate that is one of many different ones.
+/// As [`GROUP_BYTES`], for a distinct value of an aggregate.
 const DIFFERENT_BYTES: usize = 2 * size_of::<(Vec<u8>, (usize, Value))>();
 
 struct Group {
@@ -23,10 +23,10 @@ struct Group {
     count: u64,
 }
 
-/// The state of the values of an aggregate so far.
+/// The state of an aggregate.
 enum Total {
     Count(u64),
-    /// The least or the greatest.
+    /// The least or the greatest value.
     Extreme(Option<Value>),
     Sum {
         sum: f64,
@@ -49,7 +49,7 @@ pub(super) fn rows(
         Some(all) => all,
         none => none.insert(groups(collect, around, upstream, run)?.into_iter()),
     };
-    // Their memory goes back with that of the query.
+    // The memory of the groups is freed at the end of the query.
     Ok(all.take(want).collect())
 }
 
@@ -76,7 +76,7 @@ fn groups(
         let mut common = Vec::with_capacity(collect.groups.len());
         for (_, code) in &collect.groups {
             let value = code.compute(&row, run)?;
-            // Itself, and its part of the key, which is no longer.
+            // The value, and its part of the key, which is not longer.
             run.memory.take(2 * value.size_bytes())?;
             index_key::encode(value.view(), &mut key);
             common.push(value);
@@ -101,7 +101,7 @@ fn groups(
         }
         if let Some((_, into)) = &collect.into {
             let mut kept = kept(into, &row, run)?;
-            // A list has room for up to twice its elements.
+            // The capacity of the list may be up to twice its length.
             let bytes = kept.size_bytes() + size_of::<Value>();
             run.memory.take(bytes)?;
             kept.let_go();
@@ -156,7 +156,7 @@ impl Total {
         }
     }
 
-    /// Adds a value, and says how much memory that takes.
+    /// Adds a value. Returns the bytes that it takes.
     fn add(&mut self, aggregator: Aggregator, mut value: Value) -> usize {
         match self {
             Self::Count(count) => *count += 1,
@@ -239,7 +239,7 @@ impl Total {
     }
 }
 
-/// The value of an aggregate that needs all values at once.
+/// Computes an aggregate that needs all values at once.
 fn aggregate(aggregator: Aggregator, values: Value, run: &mut Run) -> Result<Value> {
     let name = match aggregator {
         Aggregator::StddevPopulation => "STDDEV_POPULATION",

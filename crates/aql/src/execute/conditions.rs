@@ -1,8 +1,8 @@
-//! The filter of a scan, asked of documents where they lie, so that those that it leaves out are
-//! never copied.
+//! The filter of a scan. It is checked on the stored form of documents, so that documents that it
+//! rejects are never copied.
 //!
-//! A comparison of an attribute with a known value is made on the packed bytes. Any other condition
-//! is computed on an object with no more in it than the attributes that it reads.
+//! A comparison of an attribute with a known value uses the packed bytes. Any other condition is
+//! computed on an object with only the attributes that it reads.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Result, Visitor, number};
 
-/// A filter for documents, of which only the needed attributes are read.
+/// A filter on documents, divided by what its conditions read of a document.
 pub(super) struct Conditions {
     slot: Slot,
     quick: Vec<Quick>,
-    /// An expression of these attributes of the document in its slot.
+    /// The conditions that read only `attributes` of the document.
     partial: Vec<Code>,
     attributes: Vec<Text>,
-    /// The row with them.
+    /// The row with an object of those attributes in the document's slot.
     scratch: Row,
-    /// An expression of the whole document in its slot.
+    /// The conditions that read the whole document.
     whole: Vec<Code>,
 }
 
@@ -35,9 +35,9 @@ struct Quick {
     names: Vec<Arc<str>>,
     operator: Binary,
     other: Value,
-    /// The attribute stands at the right.
+    /// True if the attribute is the right operand.
     is_turned: bool,
-    /// The place of the first name in the last document.
+    /// The index of the first name in the last document.
     place: usize,
 }
 
@@ -81,7 +81,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// True if all holds that can be asked of a document as it lies in the store.
+    /// True if all conditions hold that can be checked on the stored form of a document.
     pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool> {
         for quick in &mut self.quick {
             if !quick.holds(document, run)? {
@@ -101,7 +101,7 @@ impl Conditions {
         all_hold(&self.partial, &self.scratch, run)
     }
 
-    /// True if the rest holds for a row that has the document.
+    /// True if the other conditions hold for a row with the document.
     pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool> {
         all_hold(&self.whole, row, run)
     }
@@ -138,12 +138,12 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
     Ok(None)
 }
 
-/// True if a path leads to a value that a stored document has as it is shown.
+/// True if the stored form of a document has the final value at this path.
 fn is_as_stored(names: &[Arc<str>]) -> bool {
     names.first().is_some_and(|first| !matches!(&**first, "_id" | "_rev"))
 }
 
-/// The attributes of the document that a condition reads, if it reads nothing else of it.
+/// The attributes of the document that a condition reads; `None` if it reads the whole document.
 fn attributes(slot: Slot, code: &Code) -> Option<Vec<Text>> {
     let (mut names, mut is_partial) = (Vec::new(), true);
     code.walk(&mut |part| match part {
@@ -157,19 +157,19 @@ fn attributes(slot: Slot, code: &Code) -> Option<Vec<Text>> {
     is_partial.then_some(names)
 }
 
-/// Gathers the rows with those documents for which the filter holds.
+/// A visitor that collects rows with the documents for which the filter holds.
 pub(super) struct Gathering<'a> {
     pub(super) row: &'a Row,
     pub(super) filter: &'a mut Conditions,
     pub(super) run: &'a mut Run,
     pub(super) out: &'a mut Vec<Row>,
-    /// Rows in `out` after which it stops.
+    /// The number of rows in `out` at which it stops.
     pub(super) want: usize,
-    /// Documents after which it stops.
+    /// The number of documents at which it stops.
     pub(super) most: usize,
-    /// Documents that it was shown.
+    /// The number of documents that it was shown.
     pub(super) seen: usize,
-    /// The reason for which it stopped.
+    /// The error that stopped it.
     pub(super) failed: Option<QueryError>,
 }
 
@@ -185,7 +185,7 @@ impl Gathering<'_> {
         if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Takes a row with a document of this size, which `open` makes.
+    /// Adds a row with a document of this size, which `open` makes.
     pub(super) fn take(
         &mut self,
         document_bytes: usize,

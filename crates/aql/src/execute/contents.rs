@@ -8,7 +8,7 @@ use super::rows::BATCH_ROWS;
 use crate::run::Run;
 use crate::{CollectionId, QueryError, Result, Visitor};
 
-/// Takes documents as they are.
+/// A visitor that collects all documents.
 struct All<'a> {
     documents: Vec<Value>,
     most: usize,
@@ -48,7 +48,7 @@ pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Va
             return Err(error);
         }
         if !more {
-            // They count where they stay.
+            // The caller counts the documents.
             all.run.memory.free_down_to(before_bytes);
             return Ok(all.documents);
         }

@@ -1,4 +1,4 @@
-//! Documents by an index, for each row.
+//! Execution of index accesses: for each row, the documents of an index range.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
@@ -16,18 +16,18 @@ use crate::{
     number,
 };
 
-/// The memory that each place that is looked up takes, about, for each field that is compared.
+/// The approximate bytes of a look-up for each field that is compared.
 const LOOKUP_BYTES: usize = 2 * size_of::<Lookup>() + 2 * size_of::<Value>();
-/// The memory that each of them takes while they are made different, beside its value.
+/// The bytes of an element while duplicates are removed, besides its value.
 const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
-/// The number of ranges of an index that one row may ask for.
+/// The most ranges of an index that one row may look up.
 const RANGES_MAX: usize = 100_000;
 
-/// A row, and its place among its lookups.
+/// A row, and the look-ups for it that are left.
 pub(super) struct Current {
     row: Row,
     lookups: VecDeque<Lookup>,
-    /// The memory of those that it had at first.
+    /// The bytes that all look-ups of the row took.
     lookups_bytes: usize,
     scan: Option<Entries>,
     filter: Conditions,
@@ -67,7 +67,7 @@ pub(super) fn rows(
     })
 }
 
-/// The request of a row to the index, which counts as memory from here on.
+/// The look-ups of a row, whose memory is taken here.
 fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>> {
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {
@@ -137,7 +137,7 @@ fn too_many() -> QueryError {
 }
 
 impl Current {
-    /// Goes on until there are enough rows, and says whether there may be more.
+    /// Adds rows until there are enough. Returns true if there may be more.
     fn advance(
         &mut self,
         access: &IndexAccess,
@@ -247,7 +247,8 @@ fn path(field: &IndexField) -> &[String] {
     &field.path
 }
 
-/// An object that has these values at their paths, of which `depth` names lie behind.
+/// Builds the object that has these values at their paths, without the first `depth` names of each
+/// path.
 fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Result<Value, OverLimit> {
     let mut object = ObjectBuilder::new();
     for (path, value) in fields {

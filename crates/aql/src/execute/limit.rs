@@ -1,11 +1,11 @@
-//! No more than a number of rows.
+//! Execution of `LIMIT`.
 
 use super::rows::{BATCH_ROWS, Upstream};
 use crate::Result;
 use crate::run::Run;
 use crate::tree::Row;
 
-/// The rows so far.
+/// The counts of rows so far.
 #[derive(Default)]
 pub(super) struct Counts {
     skipped: u64,
@@ -44,7 +44,7 @@ pub(super) fn rows(
             if skipped < offset {
                 skipped += 1;
             } else if out.len() as u64 == left {
-                // More came than was asked for.
+                // The upstream returned more rows than it was asked for.
                 if counts_all {
                     given += 1;
                 }

@@ -1,4 +1,5 @@
-//! The elements of an array, for each row; a range is counted and not kept.
+//! Execution of loops over lists: the elements of an array for each row. The elements of a range
+//! are counted, and never all in memory.
 
 use pellucid_value::{ArrayRef, Value};
 

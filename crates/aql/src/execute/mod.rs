@@ -1,4 +1,4 @@
-//! Queries that run.
+//! Execution of plans.
 
 mod account;
 mod collect;
@@ -32,17 +32,17 @@ use crate::run::{Run, Stats, Warning};
 use crate::tree::Row;
 use crate::{KillSwitch, Plan, QueryOptions, Result, Source};
 
-/// A query that runs. It gives its result in pieces and keeps its place between them.
+/// The execution of a query. It returns the result in pieces, and keeps its position between them.
 pub struct Execution {
     plan: Arc<Plan>,
     run: Run,
     nodes: Vec<NodeRun>,
     ready: VecDeque<ResultValue>,
     ready_bytes: usize,
-    /// Bytes of the values that the caller said it keeps.
+    /// The bytes of returned values that the caller keeps.
     kept_bytes: usize,
     is_done: bool,
-    /// Values that no other is to be like.
+    /// The encoded values that were returned, for `RETURN DISTINCT`.
     returned: HashSet<Vec<u8>>,
 }
 
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Execution {
 }
 
 impl Execution {
-    /// Begins a query; nothing is computed yet.
+    /// Prepares the execution of a plan. Nothing is computed yet.
     #[must_use]
     pub fn new(
         plan: Arc<Plan>,
@@ -64,8 +64,8 @@ impl Execution {
         Self::bound(plan, &Value::Null, source, options, kill)
     }
 
-    /// As [`new`](Self::new), for a plan of [`Statement::plan`](crate::Statement::plan) and the
-    /// values that it was asked for.
+    /// As [`new`](Self::new), for a plan of [`Statement::plan`](crate::Statement::plan), with the
+    /// bind variables for which it was requested.
     #[must_use]
     pub fn bound(
         plan: Arc<Plan>,
@@ -86,22 +86,22 @@ impl Execution {
         Self { plan, run, nodes, ready, ready_bytes, kept_bytes, is_done: false, returned }
     }
 
-    /// The next values of the result, `most` at most, and whether there are more. A query that
-    /// writes has written, and all of it, when the first values are there.
+    /// Returns at most `most` next values of the result, and true if there are more. A query that
+    /// writes has committed all its writes before it returns the first values.
     ///
     /// # Errors
-    /// The error that ended the query; there is no more to come then, and nothing was written.
+    /// The error that ended the query. No values follow then, and nothing was written.
     pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
         let next = self.next_to_keep(most)?;
         self.free_kept();
         Ok(next)
     }
 
-    /// As [`next_to_keep`](Self::next_to_keep), and no more values than fit into about `bytes_max`
-    /// bytes of memory, but one at least.
+    /// As [`next_to_keep`](Self::next_to_keep), but stops at about `bytes_max` bytes of memory. It
+    /// returns at least one value if there is one.
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Those of [`next`](Self::next).
     pub fn next_within(&mut self, most: usize, bytes_max: usize) -> Result<(Vec<Value>, bool)> {
         self.run.timing.go_on();
         let filled = self.fill(most, bytes_max);
@@ -128,29 +128,28 @@ impl Execution {
         Ok((values, !self.ready.is_empty()))
     }
 
-    /// Takes note that the caller keeps nothing any more of what
-    /// [`next_to_keep`](Self::next_to_keep) and [`next_within`](Self::next_within) gave.
+    /// Frees the memory of all values that [`next_to_keep`](Self::next_to_keep) and
+    /// [`next_within`](Self::next_within) returned, once the caller has dropped them.
     pub fn free_kept(&mut self) {
         self.run.memory.free(std::mem::take(&mut self.kept_bytes));
     }
 
-    /// As [`next`](Self::next), for a caller that keeps the values with all those that came before:
-    /// they go on counting as memory of the query, and keep no documents alive that they are only
-    /// parts of.
+    /// As [`next`](Self::next), for a caller that keeps the values: they count as memory of the
+    /// query until [`free_kept`](Self::free_kept).
     ///
     /// # Errors
-    /// As [`next`](Self::next).
+    /// Those of [`next`](Self::next).
     pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
         self.next_within(most, usize::MAX)
     }
 
-    /// Bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
+    /// The bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// Bytes of memory that it takes now, those of the values that the caller keeps among them.
+    /// The bytes of memory that it takes at present, including the values that the caller keeps.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.run.memory.taken_bytes()
@@ -159,8 +158,8 @@ impl Execution {
     fn fill(&mut self, most: usize, bytes_max: usize) -> Result<()> {
         let writes = self.plan.is_modification();
         if !writes {
-            // What is there already is not given either, once it is killed; but what was written
-            // was.
+            // A killed query does not return values that are ready either, unless it has written:
+            // then the writes are committed.
             self.run.check_killed()?;
         }
         let is_enough = |ready: usize, bytes: usize| ready > most || bytes > bytes_max;
@@ -185,25 +184,25 @@ impl Execution {
         Ok(())
     }
 
-    /// True if nothing is left.
+    /// True if the result has no more values.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_done && self.ready.is_empty()
     }
 
-    /// Its work so far.
+    /// Its counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats { peak_memory_bytes: self.run.memory.peak_bytes(), ..self.run.stats }
     }
 
-    /// The warnings so far, with those of the plan.
+    /// The warnings so far, including those of the plan.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.run.warnings
     }
 
-    /// Nanoseconds for which it has run: those between two calls for more do not count.
+    /// The nanoseconds for which it has run, without the pauses between two calls for more values.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.run.timing.elapsed_ns()

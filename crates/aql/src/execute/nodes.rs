@@ -1,5 +1,5 @@
-//! Rows, pulled through the nodes of a plan in batches: each node asks the one before it for as
-//! many as it can use, so that a limit reaches the scan.
+//! Execution of nodes. Rows are pulled through the nodes of a plan in batches: each node asks the
+//! previous one for as many rows as it can use, so that a limit also bounds the scan.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,10 @@ use crate::run::Run;
 use crate::tree::{Node, NodeKind, Pipeline, Row};
 use crate::{QueryError, Result, number};
 
-/// The number of rows that a node is asked for at least where some of them may be left out.
+/// The least number of rows that are pulled through a filter at once, which may remove most of
+/// them.
 const BATCH_ROWS_MIN: usize = 16;
-/// The memory that a value that was returned takes beside itself where no other is to be like it.
+/// The bytes of an entry in the set of `RETURN DISTINCT`, besides the encoded value.
 const RETURNED_BYTES: usize = 48;
 
 /// A value of a result, and the memory that it takes.
@@ -24,18 +25,18 @@ pub(super) struct ResultValue {
     pub(super) bytes: usize,
 }
 
-/// The work of a node, and its place.
+/// The state of a node, and its counts.
 pub(super) struct NodeRun {
     state: State,
     pub(super) calls: u64,
     pub(super) items: u64,
     pub(super) filtered: u64,
     pub(super) runtime_ns: u64,
-    /// The memory of the rows that it gave last.
+    /// The bytes of the rows that it returned last.
     row_bytes: usize,
 }
 
-/// The place of a node.
+/// The position of a node.
 enum State {
     Singleton(Option<Row>),
     Scan(Walk<scan::Current>),
@@ -43,18 +44,18 @@ enum State {
     List(Walk<list::Current>),
     Limit(limit::Counts),
     Collect {
-        /// The row around the query.
+        /// The row of the outer query.
         around: Row,
         groups: AllRows,
     },
-    /// Of a node that has all rows before it gives the first.
+    /// The rows of a node that computes all of them before it returns the first.
     All(AllRows),
-    /// Of a node that has no place.
+    /// A node without a position.
     Step,
 }
 
 impl State {
-    /// The state of a node that has not begun, in a query with this row around it.
+    /// The initial state of a node. `around` is the row of the outer query.
     fn new(kind: &NodeKind, around: &Row) -> Self {
         match kind {
             NodeKind::Singleton => Self::Singleton(Some(around.clone())),
@@ -73,7 +74,7 @@ impl State {
 }
 
 impl NodeRun {
-    /// The runs of nodes that have not begun, in a query with this row around it.
+    /// The initial runs of nodes. `around` is the row of the outer query.
     pub(super) fn all(nodes: &[Node], around: &Row) -> Vec<Self> {
         let new = |node: &Node| Self {
             state: State::new(&node.kind, around),
@@ -87,15 +88,15 @@ impl NodeRun {
     }
 }
 
-/// The nodes up to one.
+/// The nodes of a plan up to some node.
 pub(super) struct Nodes<'a> {
     pub(super) nodes: &'a [Node],
     pub(super) runs: &'a mut [NodeRun],
 }
 
 impl Upstream for Nodes<'_> {
-    /// The next rows of the last node, `want` at most; none at its end. Nodes that go through rows
-    /// one by one are not called by each other: there may be thousands of them.
+    /// The next rows of the last node, at most `want`; empty at its end. Calculations and filters
+    /// are run in a loop and do not call each other, because there may be thousands of them.
     fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
         let is_step = |node: &&Node| node.kind.is_step();
         let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
@@ -150,7 +151,7 @@ impl Upstream for Nodes<'_> {
 }
 
 impl Nodes<'_> {
-    /// As [`Self::rows`], for a node that is called.
+    /// As [`Self::rows`], for a last node that is no calculation or filter.
     fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
         let (Some((node, nodes)), Some((own, runs))) =
             (self.nodes.split_last(), self.runs.split_last_mut())
@@ -161,7 +162,7 @@ impl Nodes<'_> {
         let stopwatch = run.stopwatch_of_node();
         let filtered = run.stats.filtered;
         let upstream = Nodes { nodes, runs };
-        // Who asks for more has used the last rows, or counts those that it keeps.
+        // The caller has used the previous rows, or counts those that it keeps itself.
         run.memory.free(std::mem::take(&mut own.row_bytes));
         let outer_bytes = run.memory.begin_batch();
         let rows = produce(node, own, upstream, run, want).map_err(|error| named(error, node))?;
@@ -173,8 +174,8 @@ impl Nodes<'_> {
         Ok(rows)
     }
 
-    /// The next values that the query returns, which count as memory until the caller frees it;
-    /// nothing at its end.
+    /// The next values of the result; `None` at its end. They count as memory until the caller
+    /// frees it.
     pub(super) fn values(
         &mut self,
         run: &mut Run,
@@ -184,7 +185,7 @@ impl Nodes<'_> {
         let Some((Node { kind: NodeKind::Return { code, is_distinct }, .. }, nodes)) =
             self.nodes.split_last()
         else {
-            // It writes, and returns nothing.
+            // The query writes, and has no `RETURN`.
             let rows = self.rows(run, want)?;
             return Ok((!rows.is_empty()).then(Vec::new));
         };
@@ -202,7 +203,7 @@ impl Nodes<'_> {
             run.memory.take(bytes)?;
             if *is_distinct {
                 let mut key = Vec::new();
-                // Until its length is known: it is no longer than the value.
+                // The key is not longer than the value; its exact length is taken below.
                 run.memory.take(bytes)?;
                 index_key::encode(value.view(), &mut key);
                 key.shrink_to_fit();
@@ -223,7 +224,7 @@ impl Nodes<'_> {
     }
 }
 
-/// The error, with the node that it happened in.
+/// Adds the node in which an error happened to its message.
 pub(super) fn named(mut error: QueryError, node: &Node) -> QueryError {
     if let QueryError::Failed { number, message } = &mut error
         && *number != number::KILLED
@@ -234,7 +235,7 @@ pub(super) fn named(mut error: QueryError, node: &Node) -> QueryError {
     error
 }
 
-/// The next rows of a node; none at its end.
+/// The next rows of a node; empty at its end.
 fn produce(
     node: &Node,
     own: &mut NodeRun,
@@ -268,12 +269,12 @@ fn produce(
         (NodeKind::Upsert(upsert), State::All(all)) => {
             next_of(all, run, want, |run| upsert::written(upsert, &mut upstream, run))?
         }
-        // Steps are not called, and a return is asked for values, never for rows.
+        // Calculations and filters are run by `step`, and `RETURN` by `values`.
         _ => Vec::new(),
     })
 }
 
-/// Has a node compute something for each row, or leave some out.
+/// Runs a calculation or a filter on rows.
 fn step(node: &Node, own: &mut NodeRun, mut rows: Vec<Row>, run: &mut Run) -> Result<Vec<Row>> {
     match &node.kind {
         NodeKind::Calculation { slot, code } => {
@@ -313,12 +314,12 @@ pub(crate) fn subquery(pipeline: &Pipeline, row: &[Value], run: &mut Run) -> Res
     let mut values = Vec::new();
     while let Some(more) = nodes.values(run, BATCH_ROWS, &mut returned)? {
         values.extend(more.into_iter().map(|mut result| {
-            // What it is a part of does not count, and must not stay.
+            // The document of which it is a part is not counted, so it must not be kept.
             result.value.let_go();
             result.value
         }));
     }
-    // Its rows are gone, and its result counts where it stays.
+    // The rows are dropped, and the caller counts the result.
     run.memory.free_down_to(before_bytes);
     run.depth -= 1;
     Ok(Value::array(values)?)

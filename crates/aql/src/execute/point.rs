@@ -1,5 +1,6 @@
-//! Queries that look up one place of an index and return what lies there as it is, which is most of
-//! what applications ask: their result is written without rows, nodes and copies in between.
+//! Point queries: they look up one place of an index and return the documents there, or a part of
+//! each. Most queries of applications are of this kind, so their result is written directly,
+//! without rows, nodes and copies in between.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::run::{LIGHT_BYTES_MAX, LIGHT_DOCUMENTS_MAX, Stats};
 use crate::tree::{Code, IndexAccess, Match, Node, NodeKind, Slot};
 use crate::{IndexKind, IndexRange, IndexRequest, QueryError, Result, Source, Visitor, number};
 
-/// The result of such a query.
+/// The result of a point query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointResult {
     /// The number of values that it has.
@@ -22,7 +23,7 @@ pub struct PointResult {
     pub stats: Stats,
 }
 
-/// The parts of a plan of this kind.
+/// The parts of the plan of a point query.
 struct Point<'a> {
     node: &'a Node,
     access: &'a IndexAccess,
@@ -31,12 +32,12 @@ struct Point<'a> {
     limit: Option<u64>,
 }
 
-/// Appends the values of the result as JSON, with commas between them, to `out`. Nothing if the
-/// plan is of another kind, or finds more values than `values_max` or than a thread should read
-/// that must not be held up; then `out` is as before. It is asked without limits of time.
+/// Runs a point query, and appends the values of its result as JSON to `out`, with commas between
+/// them. `None` if the plan is no point query, or if it finds more values than `values_max` or more
+/// than a light query may read; `out` is unchanged then. Time limits are not checked.
 ///
 /// # Errors
-/// The error that ended the query.
+/// The error that ended the query. `out` is unchanged then.
 pub fn write_point(
     plan: &Plan,
     bind_variables: &Value,
@@ -97,7 +98,7 @@ fn point_of(nodes: &[Node]) -> Option<Point<'_>> {
     is_plain.then_some(Point { node, access, names, limit })
 }
 
-/// The value of an expression that is known before there is a row.
+/// The value of a constant or a bind variable; `None` for other expressions.
 fn known(code: &Code, parameters: &[(Slot, String)], bind_variables: &Value) -> Option<Value> {
     match code {
         Code::Constant(value) => Some(value.clone()),
@@ -122,7 +123,7 @@ impl Point<'_> {
             return Ok(stats);
         }
         if access.index.kind == IndexKind::Primary {
-            // What cannot be a key is looked up nowhere.
+            // A value that cannot be a key finds nothing.
             if let Some(key) = equal.first().and_then(|value| index::key_of(value, access)) {
                 stats.seeks = 1;
                 if let Some(document) = source.document(access.collection.id, &key)? {
@@ -143,7 +144,7 @@ impl Point<'_> {
     }
 }
 
-/// Writes documents as they come.
+/// A visitor that writes documents as JSON.
 struct Writer<'a> {
     names: &'a [Arc<str>],
     limit: u64,

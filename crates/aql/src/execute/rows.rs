@@ -1,4 +1,4 @@
-//! Rows as nodes hand them on, batch by batch.
+//! Batches of rows that nodes pass on.
 
 use pellucid_value::Value;
 
@@ -6,15 +6,15 @@ use crate::Result;
 use crate::run::Run;
 use crate::tree::{Pipeline, Row};
 
-/// The number of rows that a node is asked for at once, at most.
+/// The most rows of a batch.
 pub(super) const BATCH_ROWS: usize = 1000;
 
-/// The node before, with those before it.
+/// The previous node, with all nodes before it.
 pub(super) trait Upstream {
-    /// Its next rows, `want` at most; none at its end.
+    /// Its next rows, at most `want`; empty at its end.
     fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>>;
 
-    /// The first value of a subquery for a row that is accepted.
+    /// The first value that `accepts` accepts, of those that a subquery returns for a row.
     fn first_value(
         subquery: &Pipeline,
         row: &Row,
@@ -40,10 +40,11 @@ pub(super) trait Upstream {
     }
 }
 
-/// The rows of a node that has all of them before it gives the first; none before it has begun.
+/// The rows of a node that computes all of them before it returns the first; `None` before that.
 pub(super) type AllRows = Option<std::vec::IntoIter<Row>>;
 
-/// The next of all rows, which no longer count as memory; `begin` makes them.
+/// The next of all rows, at most `want`, which do not count as memory any more. `begin` computes
+/// all rows at the first call.
 pub(super) fn next_of(
     all: &mut AllRows,
     run: &mut Run,
@@ -59,12 +60,12 @@ pub(super) fn next_of(
     Ok(rows)
 }
 
-/// The memory that a row keeps.
+/// The bytes of a row with its values.
 pub(super) fn size_of_row(row: &Row) -> usize {
     size_of::<Row>() + row.iter().map(Value::size_bytes).sum::<usize>()
 }
 
-/// The memory that a copy of a row takes: the values of its variables are not copied.
+/// The bytes of a copy of a row, which shares the values.
 pub(super) fn bytes_of_copy(row: &Row) -> usize {
     size_of::<Row>() + size_of_val::<[Value]>(row)
 }

@@ -1,4 +1,4 @@
-//! All documents of a collection, for each row.
+//! Execution of loops over collections: all documents of a collection for each row.
 
 use super::conditions::{Conditions, Gathering};
 use super::rows::Upstream;
@@ -7,10 +7,10 @@ use crate::run::Run;
 use crate::tree::{Code, Row, Slot};
 use crate::{CollectionId, Result, Scan};
 
-/// The number of documents that are looked at between two looks at whether the query should end.
+/// The number of documents between two checks of whether the query has to end.
 const CHECK_DOCUMENTS: usize = 4096;
 
-/// A row, and how far its scan is.
+/// A row, and its scan.
 pub(super) struct Current {
     row: Row,
     scan: Box<dyn Scan>,
@@ -34,7 +34,7 @@ pub(super) fn rows(
 }
 
 impl Current {
-    /// Goes on with the scan until there are enough rows, and says whether there may be more.
+    /// Continues the scan until there are enough rows. Returns true if there may be more.
     fn advance(&mut self, run: &mut Run, want: usize, out: &mut Vec<Row>) -> Result<bool> {
         run.check()?;
         let (seen, more) = gather(
@@ -49,8 +49,8 @@ impl Current {
     }
 }
 
-/// Adds rows with documents of the scan until there are as many as wanted, or so many documents
-/// were looked at. Returns how many were, and whether there may be more.
+/// Adds rows with documents of the scan until there are `want` rows or `most` documents were read.
+/// Returns the number of documents that were read, and true if there may be more.
 pub(super) fn gather(
     scan: &mut dyn Scan,
     (row, filter): (&Row, &mut Conditions),

@@ -1,4 +1,4 @@
-//! Rows in order. If a limit follows, no more than that many are kept, and some.
+//! Execution of `SORT`. If a limit follows, only somewhat more rows than the limit are kept.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::run::Run;
 use crate::tree::{Code, Row};
 
-/// The number of rows that more than the limit are gathered before those beyond it are dropped.
+/// The least number of rows that are collected before those beyond the limit are dropped.
 const SLACK_ROWS: usize = 1024;
 
 struct Keyed {
@@ -35,7 +35,7 @@ pub(super) fn sorted(
         .find(|order| *order != Ordering::Equal)
         .unwrap_or(Ordering::Equal)
     };
-    // What a limit leaves out still counts for `fullCount`.
+    // With `fullCount`, the rows beyond the limit have to be counted.
     let limit = limit.filter(|_| !run.options.full_count);
     let most = limit.map_or(usize::MAX, |limit| limit.saturating_mul(2).max(SLACK_ROWS));
     let mut all: Vec<Keyed> = Vec::new();

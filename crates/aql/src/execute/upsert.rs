@@ -1,5 +1,5 @@
-//! An insert, or an update of the document that is found, for each row. A document that the query
-//! itself has written before is found, too.
+//! Execution of `UPSERT`: for each row, an insert, or an update of the document that is found.
+//! Documents that the query itself has written before are found as well.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use crate::run::Run;
 use crate::tree::{Code, Row, Upsert};
 use crate::{Result, WriteKind};
 
-/// The memory that a document that was written takes beside itself and its keys.
+/// The bytes of a written document in the overlay, besides its own and those of its keys.
 const OVERLAY_BYTES: usize = 256;
 
-/// The writes of the query so far, by key and by the condition that finds them.
+/// The documents that the query has written so far, by key and by the compared values.
 #[derive(Default)]
 struct Overlay {
     documents: HashMap<String, Value>,
-    /// Keys of documents that had these values in the attributes that are compared.
+    /// The keys of documents by the encoded values of the compared attributes.
     by_values: HashMap<Vec<u8>, Vec<String>>,
 }
 
-/// Writes for all rows; gives those that have a result.
+/// Executes the upsert for all rows. Returns the rows that have a result.
 pub(super) fn written<U: Upstream>(
     upsert: &Upsert,
     upstream: &mut U,
@@ -42,7 +42,7 @@ pub(super) fn written<U: Upstream>(
     Ok(written)
 }
 
-/// The attributes and the values that they should equal, if the condition asks for nothing else.
+/// The attributes and the values that they have to equal; `None` if the condition has other parts.
 fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     let (slot, condition) = &upsert.condition;
     let mut open = vec![condition];
@@ -74,7 +74,7 @@ fn encoded<'a>(codes: impl Iterator<Item = &'a Code>, row: &Row, run: &mut Run) 
 }
 
 impl Overlay {
-    /// Writes what a row says, and says whether that is a result.
+    /// Executes the upsert for one row. Returns true if the row has a result.
     fn one<U: Upstream>(
         &mut self,
         upsert: &Upsert,
@@ -139,7 +139,7 @@ impl Overlay {
         self.find_stored::<U>(upsert, row, run)
     }
 
-    /// The first document that the store has and the query has not written to.
+    /// The first matching document in the store that the query has not written.
     fn find_stored<U: Upstream>(
         &self,
         upsert: &Upsert,

@@ -1,11 +1,11 @@
-//! The common part of scans, indexes and lists: rows for each row of the node before.
+//! The common part of scans, index accesses and lists: new rows for each row of the previous node.
 
 use super::rows::{BATCH_ROWS, Upstream};
 use crate::Result;
 use crate::run::Run;
 use crate::tree::Row;
 
-/// Goes through the rows of the node before, and through what each of them gives.
+/// A loop over the rows of the previous node, and over the rows that each of them makes.
 pub(super) struct Walk<T> {
     rows: std::vec::IntoIter<Row>,
     current: Option<T>,
@@ -16,9 +16,9 @@ impl<T> Walk<T> {
         Self { rows: Vec::new().into_iter(), current: None }
     }
 
-    /// The next rows, `want` at most; none at the end. `begin` is called for each row of the node
-    /// before, and `advance` then adds rows until there are enough, and says whether there may be
-    /// more.
+    /// The next rows, about `want`; empty at the end. `begin` is called for each row of the
+    /// previous node. `advance` then adds rows until there are enough, and returns true if there
+    /// may be more.
     pub(super) fn next(
         &mut self,
         mut upstream: impl Upstream,
@@ -29,7 +29,7 @@ impl<T> Walk<T> {
     ) -> Result<Vec<Row>> {
         let want = want.min(BATCH_ROWS);
         let mut out = Vec::new();
-        // Large rows come in smaller batches.
+        // A batch of large rows is full earlier.
         while out.len() < want && (out.is_empty() || !run.memory.is_batch_full()) {
             if self.current.is_none() {
                 let row = match self.rows.next() {

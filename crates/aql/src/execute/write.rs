@@ -1,5 +1,5 @@
-//! A write for each row. All rows come before the first is handed on: what a query writes does not
-//! depend on how much of its result is read.
+//! Execution of writes: one for each row. All rows are written before the first one is returned, so
+//! that the writes of a query do not depend on how much of its result is read.
 
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{OverLimit, Ref, Value};
@@ -10,14 +10,14 @@ use crate::tree;
 use crate::tree::Row;
 use crate::{QueryError, Result, Write, WriteKind, WriteOptions, Written, number};
 
-/// Errors of these numbers are about one document.
+/// The numbers of errors that concern one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
-/// The memory that a write takes beside its document: keys, entries of indexes, conditions.
+/// The assumed bytes of a write besides its document: keys, index entries, conditions.
 const WRITE_BYTES: usize = 512;
-/// A document without `_key` where one is needed.
+/// The error of a document without `_key` where one is required.
 const DOCUMENT_KEY_MISSING: u16 = 1226;
 
-/// Writes for all rows; gives those that have a result.
+/// Executes the write for all rows. Returns the rows whose write has a result.
 pub(super) fn written(
     write: &tree::Write,
     upstream: &mut impl Upstream,
@@ -36,7 +36,7 @@ pub(super) fn written(
     Ok(written)
 }
 
-/// Writes what a row says; nothing if that failed and failures do not matter.
+/// Executes the write for one row; `None` if it failed and the options ignore that.
 fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>> {
     let named = write.document.compute(row, run)?;
     let with = write.with.as_ref().map(|with| with.compute(row, run)).transpose()?;
@@ -50,7 +50,8 @@ fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>>
     add(target, &named, document, run)
 }
 
-/// Adds a write to the batch of the query. `named` has the key of the document, or is it.
+/// Adds a write to the batch of the query. `named` is the key of the document, or an object with
+/// it. Returns `None` if the write failed and the options ignore that.
 pub(super) fn add(
     (kind, collection, options): (WriteKind, crate::CollectionId, &WriteOptions),
     named: &Value,
@@ -62,7 +63,7 @@ pub(super) fn add(
         let document = document.attribute("_id").as_str().map(str::to_owned);
         return Err(OverLimit::Depth { document }.into());
     }
-    // The document as it is written, and what is put down about it until the end.
+    // The document, and the batch's other data about it, are kept until the end of the query.
     run.memory.take_lasting(document.size_bytes() + WRITE_BYTES)?;
     let done = key_of(kind, named).and_then(|key| {
         if kind != WriteKind::Remove && document.view().as_object().is_none() {
@@ -72,7 +73,7 @@ pub(super) fn add(
         let revision = match (options.ignore_revisions, named.view().attribute("_rev")) {
             (true, _) | (false, Ref::Null) => None,
             (false, Ref::String(revision)) => Some(revision.to_owned()),
-            // One that is no text is that of no document.
+            // A `_rev` that is no string matches no document.
             (false, _) => Some(String::new()),
         };
         let write = Write {
@@ -91,7 +92,7 @@ pub(super) fn add(
     });
     match done {
         Ok(done) => {
-            // Beside what was given, it has what it is merged with.
+            // After a merge, the new document is larger than the given one.
             let merged_bytes = done.new.size_bytes().saturating_sub(document.size_bytes());
             run.memory.take_lasting(merged_bytes)?;
             if done.is_ignored {
@@ -113,7 +114,7 @@ pub(super) fn add(
     }
 }
 
-/// The key of the document that a write is about; none for inserts.
+/// The key of the document to write; `None` for inserts.
 fn key_of(kind: WriteKind, named: &Value) -> Result<Option<String>> {
     if kind == WriteKind::Insert {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Arrays and their elements.
+//! Functions of arrays and their elements.
 
 use pellucid_value::{Value, packed};
 
@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     typed!(arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
 
-/// The number of elements that `RANGE` may give.
+/// The most elements of a `RANGE`.
 const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
 fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
@@ -57,7 +57,7 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     elements.finish()
 }
 
-/// The place of the first element that is equal.
+/// The index of the first element that equals `element`.
 fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize>> {
     let Some(elements) = list.view().as_array() else { return Ok(None) };
     for (place, other) in elements.iter().enumerate() {
@@ -69,7 +69,8 @@ fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize
     Ok(None)
 }
 
-/// The array with another element at its front or end; if it must be new, only where none is equal.
+/// The array with an element added at its front or end. With the argument for uniqueness, the
+/// element is added only if no equal one is there.
 fn add(run: &mut Run, arguments: &[Value], name: &str, is_front: bool) -> Result<Value> {
     let (list, element) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
@@ -89,7 +90,7 @@ fn add(run: &mut Run, arguments: &[Value], name: &str, is_front: bool) -> Result
     elements.finish()
 }
 
-/// The elements in these places.
+/// The elements with these indexes.
 fn within(run: &mut Run, list: &Value, places: std::ops::Range<usize>) -> Result<Value> {
     let mut elements = ListMaker::with_room(run, places.len())?;
     for place in places {
@@ -208,8 +209,8 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     elements.finish()
 }
 
-/// The whole numbers from one to the other, both included, upwards or downwards: fewer than the
-/// caller allows.
+/// The array of the whole numbers from `from` to `to`, both included, upwards or downwards. The
+/// caller checks their number.
 pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value> {
     let steps = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
     let mut elements = ListMaker::with_room(run, steps.saturating_add(1))?;
@@ -235,7 +236,7 @@ fn length(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     }))
 }
 
-/// The array without the elements of which `goes` says so.
+/// The array without the elements that `goes` accepts.
 fn retained(
     run: &mut Run,
     list: &Value,
@@ -273,7 +274,7 @@ fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     })
 }
 
-/// A place that may be counted from the end.
+/// The index for a place that may be negative, which counts from the end.
 fn from_end(place: i64, length: usize) -> i64 {
     if place < 0 { place.saturating_add(i64::try_from(length).unwrap_or(i64::MAX)) } else { place }
 }

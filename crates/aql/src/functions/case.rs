@@ -1,4 +1,4 @@
-//! Lower and upper case.
+//! Conversion to lower and upper case.
 
 use pellucid_value::Value;
 
@@ -15,7 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("UPPER", 1, 1, upper),
 ];
 
-/// Bytes around a sigma that decide whether it ends a word.
+/// The bytes around a sigma that are examined to see if it ends a word.
 const CONTEXT_BYTES: usize = 128;
 
 /// The text in lower case.
@@ -43,7 +43,7 @@ fn lower_into<'r>(mut made: TextMaker<'r>, own: &str) -> Result<TextMaker<'r>> {
     Ok(made)
 }
 
-/// The lower case of the sigma there, which is another one at the end of a word.
+/// The lower case of the sigma at this offset, which has another form at the end of a word.
 fn sigma(own: &str, at: usize) -> char {
     let around = |mut at: usize| {
         while !own.is_char_boundary(at) {

@@ -1,4 +1,4 @@
-//! Dates. They are numbers of milliseconds since 1970 or strings of ISO 8601, and are taken as UTC.
+//! Functions of dates. A date is a number of milliseconds since 1970 or an ISO 8601 string, in UTC.
 
 use pellucid_value::{Kind, Value, to_number};
 
@@ -57,7 +57,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The last moment that has a year of four digits, and how far the first lies before 1970.
+/// The last moment with a year of four digits. It also bounds how far a moment may be before 1970.
 const MOMENT_MAX: i64 = 253_402_300_799_999;
 
 fn invalid(run: &mut Run) -> Result<Value> {
@@ -68,7 +68,7 @@ fn zone(run: &mut Run) -> Result<Value> {
     run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
 }
 
-/// True if no time zone is named but UTC.
+/// True if no other time zone than UTC is given.
 fn is_utc(rest: &[Value]) -> bool {
     rest.iter().all(|zone| zone.as_str().is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC")))
 }
@@ -82,7 +82,7 @@ fn moment(value: &Value) -> Option<i64> {
     (-MOMENT_MAX..=MOMENT_MAX).contains(&moment).then_some(moment)
 }
 
-/// A moment as it is given, or by its parts.
+/// The moment of a single argument, or of its parts in several arguments.
 fn made(arguments: &[Value]) -> Option<i64> {
     if arguments.len() == 1 {
         return moment(&arguments[0]);
@@ -107,10 +107,10 @@ fn made(arguments: &[Value]) -> Option<i64> {
     fits.then(|| parts.milliseconds())
 }
 
-/// The longest name of a unit, in bytes.
+/// The most bytes of the name of a unit.
 const UNIT_BYTES_MAX: usize = 16;
 
-/// The months or milliseconds of a unit.
+/// The length of a unit, in months or milliseconds.
 enum Unit {
     Months(i64),
     Milliseconds(i64),
@@ -132,7 +132,7 @@ fn unit(name: &str) -> Option<Unit> {
     })
 }
 
-/// Adds months; the day may get less where the month is shorter.
+/// Adds months. In a shorter month, the excess days carry over to the next month.
 fn add_months(moment: i64, months: i64) -> Option<i64> {
     let mut parts = Parts::of(moment);
     let all = (parts.year * 12 + parts.month - 1).checked_add(months)?;
@@ -141,7 +141,7 @@ fn add_months(moment: i64, months: i64) -> Option<i64> {
     if !(-9999..=9999).contains(&parts.year) {
         return None;
     }
-    // As with other calendars that count on: the 31st of a shorter month is in the next.
+    // The 31st day of a shorter month becomes a day of the next month.
     Some(parts.milliseconds())
 }
 
@@ -167,7 +167,7 @@ fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value> {
     }
 }
 
-/// Adds a duration of ISO 8601, such as `P1Y2M3DT4H5M6.5S`.
+/// Adds an ISO 8601 duration, such as `P1Y2M3DT4H5M6.5S`.
 fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
     let mut rest = text.strip_prefix('P')?;
     let mut is_time = false;
@@ -179,7 +179,7 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
         }
         let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
         let amount: f64 = rest[..end].parse().ok()?;
-        // Beyond this nothing is a date; the product with a length is whole milliseconds.
+        // A larger amount leads to no valid date.
         if amount > MOMENT_MAX as f64 {
             return None;
         }
@@ -208,7 +208,7 @@ fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
         return invalid(run);
     };
     let length = match arguments[2].as_str().and_then(unit) {
-        // The mean lengths of months and years.
+        // The mean length of a year; that of a month follows.
         Some(Unit::Months(12)) => 365.2425 * DAY_MS as f64,
         Some(Unit::Months(_)) => 365.2425 / 12.0 * DAY_MS as f64,
         Some(Unit::Milliseconds(length)) => length as f64,
@@ -219,7 +219,7 @@ fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(if is_float { Value::from(between) } else { Value::Int(between.trunc() as i64) })
 }
 
-/// The parts of a moment from the year on, and the unit that each is.
+/// The parts of a moment from the year on, each with its unit.
 fn units(parts: Parts) -> [(i64, &'static str); 7] {
     [
         (parts.year, "year"),
@@ -232,7 +232,7 @@ fn units(parts: Parts) -> [(i64, &'static str); 7] {
     ]
 }
 
-/// The place of a unit among the parts of a moment.
+/// The index of a unit among the parts of a moment.
 fn place_of(name: &Value) -> Option<usize> {
     let name = name.as_str().filter(|name| name.len() <= UNIT_BYTES_MAX)?.to_ascii_lowercase();
     let short = ["y", "m", "d", "h", "i", "s", "f"];
@@ -314,7 +314,7 @@ fn format(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     formatted.finish()
 }
 
-/// Words that may stand behind `%`, longer ones first.
+/// The words that may follow `%`, longer ones first.
 const PLACEHOLDERS: [&str; 32] = [
     "yyyyyy", "yyyy", "mmmm", "wwww", "mmm", "www", "fff", "xxx", "yy", "mm", "dd", "hh", "ii",
     "ss", "kk", "t", "z", "w", "y", "m", "d", "h", "i", "s", "f", "x", "k", "l", "q", "a", "%", "",

@@ -1,4 +1,4 @@
-//! Digests: fingerprints of values, and identifiers that nobody else has.
+//! Digests of values, and unique identifiers.
 
 use pellucid_value::{Value, index_key};
 use ring::digest::{Algorithm, Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
@@ -33,13 +33,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("RANDOM_TOKEN", 1, 1, random_token),
 ];
 
-/// The number of characters that a random token may have.
+/// The most characters of a random token.
 const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 
-/// Bytes of a message between two looks at whether the query should end.
+/// The bytes of a message between two checks of whether the query has to end.
 const CHUNK_BYTES: usize = 16 * STEP_BYTES;
 
-/// A digest by its library.
+/// Computes a digest by the library.
 fn digest(algorithm: &'static Algorithm, message: &[u8], run: &mut Run) -> Result<Digest> {
     let mut digest = Context::new(algorithm);
     for chunk in message.chunks(CHUNK_BYTES) {
@@ -54,7 +54,7 @@ fn digest_of(run: &mut Run, arguments: &[Value], algorithm: &'static Algorithm) 
     Ok(hexadecimal(digest(algorithm, own.as_bytes(), run)?.as_ref()).into())
 }
 
-/// Gives `each` the blocks of a message that is padded as MD5 does.
+/// Calls `each` with the blocks of a message, with the padding of MD5.
 fn blocks(message: &[u8], run: &mut Run, mut each: impl FnMut(&[u8; 64])) -> Result<()> {
     let (whole, rest) = message.as_chunks::<64>();
     for blocks in whole.chunks(STEP_BYTES / 64) {
@@ -71,12 +71,12 @@ fn blocks(message: &[u8], run: &mut Run, mut each: impl FnMut(&[u8; 64])) -> Res
     Ok(())
 }
 
-/// MD5 (RFC 1321), for compatibility: it keeps nothing safe any more.
+/// Computes MD5 (RFC 1321). It is only for compatibility, because it is not secure.
 fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
     const SHIFTS: [[u32; 4]; 4] =
         [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
-    // The table of the RFC: the whole part of 2^32 times the sine.
+    // The table of the RFC: the whole part of 2^32 times the absolute value of the sine.
     let constants: [u32; 64] =
         std::array::from_fn(|at| ((at as f64 + 1.0).sin().abs() * 4_294_967_296.0) as u32);
     blocks(message, run, |block| {
@@ -107,11 +107,11 @@ fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
     Ok(digest)
 }
 
-/// The memory that the key of a value takes for each of its bytes, at most, with the room that it
-/// grows by: a zero byte of a text is two.
+/// The most bytes of a value's encoded key for each byte of the value, with the spare capacity: a
+/// zero byte of a text becomes two.
 const KEY_BYTES_EACH: usize = 4;
 
-/// A number that is the same for equal values, exact in a double.
+/// Computes a hash that is the same for equal values and exact in a double.
 fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let mut key = Vec::new();
     run.memory.take(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
@@ -122,7 +122,7 @@ fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Int((u64::from_le_bytes(bytes) >> 11) as i64))
 }
 
-/// Version 4 of RFC 9562.
+/// Makes a random UUID (version 4 of RFC 9562).
 fn uuid(run: &mut Run, _: &[Value]) -> Result<Value> {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&run.random().to_le_bytes());
@@ -190,9 +190,9 @@ mod tests {
         }
     }
 
-    /// Clients may have kept them.
+    /// Clients may have stored hashes.
     #[test]
-    fn hashes_stay_what_they_are() {
+    fn hashes_never_change() {
         assert_eq!(call("HASH", "abc"), Value::Int(4_488_849_461_866_249));
     }
 }

@@ -1,4 +1,4 @@
-//! Functions beyond values: documents, time, and the end of the query.
+//! Functions with effects beyond values: look-up of documents, sleep, and errors.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("VERSION", 0, 0, |run, _| Ok(run.source.reported_version().into())),
 ];
 
-/// The number of bytes of a text of the query that stand in a message.
+/// The most bytes of a text of the query in a message.
 const SHOWN_BYTES_MAX: usize = 4096;
 
-/// The text, or the beginning of a long one.
+/// The beginning of a text that is shown in a message.
 fn shown(text: &str) -> &str {
     pieces(text, SHOWN_BYTES_MAX).next().unwrap_or_default()
 }
 
-/// The time that a query sleeps before it looks whether it should end.
+/// The interval at which a sleeping query checks whether it has to end.
 const SLEEP_STEP: Duration = Duration::from_millis(20);
 
 /// `DOCUMENT(id)`, `DOCUMENT([id])`, `DOCUMENT(collection, key)`, `DOCUMENT(collection, [key])`.
@@ -121,9 +121,9 @@ fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     Err(QueryError::new(USER_ASSERT, shown(message)))
 }
 
-/// The number of a failed `ASSERT`.
+/// The error number of a failed `ASSERT`.
 const USER_ASSERT: u16 = 1593;
-/// The number of a `WARN`.
+/// The warning number of `WARN`.
 const USER_WARN: u16 = 1594;
 
 fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value> {

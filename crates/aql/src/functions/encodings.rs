@@ -1,4 +1,4 @@
-//! Other ways to write strings and numbers.
+//! Functions that encode strings and numbers.
 
 use std::net::Ipv4Addr;
 
@@ -36,10 +36,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("IS_IPV4", 1, 1, |_, arguments| Ok(ipv4(&arguments[0]).is_some().into())),
 ];
 
-/// Bytes that are encoded at a time: whole groups of three, as base64 has them.
+/// The bytes that are encoded at a time: a multiple of the three bytes of a base64 group.
 const CHUNK_BYTES: usize = 3 * 1024;
 
-/// The text in another form, whose length is known.
+/// Encodes a text, chunk by chunk. `length` is the length of the result.
 fn encoded(run: &mut Run, own: &str, length: usize, encode: fn(&[u8]) -> String) -> Result<Value> {
     let mut made = TextMaker::with_room(run, length)?;
     own.as_bytes().chunks(CHUNK_BYTES).try_for_each(|chunk| made.push(&encode(chunk)))?;
@@ -52,7 +52,7 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().flat_map(digits).map(char::from).collect()
 }
 
-/// True if a byte is itself in a part of a URI.
+/// True if a byte needs no encoding in a component of a URI.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte)
 }
@@ -71,9 +71,8 @@ fn uri_component(own: &[u8]) -> String {
     encoded
 }
 
-/// The memory that the packed form of a JSON text takes for each of its bytes, at most: `[],`
-/// becomes a head of nine bytes and a place of four in the table around it; twice, while it is
-/// copied.
+/// The most bytes of the packed form for each byte of a JSON text: `[],` becomes a header of nine
+/// bytes and a table entry of four. The factor is doubled because the form is copied once.
 const PACKED_BYTES_EACH: usize = 10;
 
 fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value> {

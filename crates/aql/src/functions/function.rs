@@ -1,21 +1,21 @@
-//! A function of the language, and what bodies of functions say of their arguments.
+//! The definition of a function, and helpers to check arguments.
 
 use pellucid_value::Value;
 
 use crate::run::Run;
 use crate::{Result, number};
 
-/// The number of arguments that a function may have that takes any number of them.
+/// The most arguments of a variadic function.
 pub(super) const ARGUMENTS_MAX: usize = 1000;
 
 pub(super) type Body = fn(&mut Run, &[Value]) -> Result<Value>;
 
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// The number of arguments that it takes.
+    /// The least number of arguments.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// True if it gives the same for the same arguments, and does nothing else.
+    /// True if it returns the same for the same arguments, and has no effects.
     pub(crate) is_pure: bool,
     pub(crate) body: Body,
 }
@@ -36,8 +36,8 @@ impl Function {
     }
 }
 
-/// A pure function that is null, with a warning, unless `$fits` says that its arguments are of the
-/// right types. The warning tells its name, or another that it is known by.
+/// Makes a pure function that returns null with a warning unless `$fits` accepts its arguments. The
+/// warning tells its name, or an alias.
 macro_rules! typed {
     ($fits:ident, $name:literal, $least:expr, $most:expr, $body:expr) => {
         typed!($fits, $name, $least, $most, $body, $name)
@@ -69,7 +69,7 @@ pub(super) fn arrays(arguments: &[Value]) -> bool {
     arguments.iter().all(is_array)
 }
 
-/// Null, with the warning that an argument has the wrong type.
+/// Returns null, with the warning that an argument has a wrong type.
 pub(super) fn wrong(run: &mut Run, name: &str) -> Result<Value> {
     let message = format!("invalid argument type in call to function '{name}()'");
     run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
@@ -85,22 +85,22 @@ pub(super) fn is_object(value: &Value) -> bool {
     value.view().as_object().is_some()
 }
 
-/// An argument that may be left out, as true or false.
+/// An optional argument as a boolean; false if it is missing.
 pub(super) fn flag(arguments: &[Value], place: usize) -> bool {
     arguments.get(place).is_some_and(Value::is_true)
 }
 
-/// A number as the whole number that it is about.
+/// A value as a whole number.
 pub(super) fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
 }
 
-/// The number of elements that an array has; 0 for all else.
+/// The number of elements of an array; 0 for other values.
 pub(super) fn elements_of(value: &Value) -> usize {
     value.view().as_array().map_or(0, pellucid_value::ArrayRef::len)
 }
 
-/// The place where something was found, -1 if it was not; or only whether it was.
+/// The result of a search: the index or -1 if `wants_place`, otherwise true or false.
 pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value {
     match wants_place {
         true => found.map_or(Value::Int(-1), Value::count),
@@ -108,7 +108,8 @@ pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value
     }
 }
 
-/// An argument that says how many at most: all if it is missing or null, nothing if it is negative.
+/// An optional argument with a greatest number: all if it is missing or null; `None` if it is
+/// negative.
 pub(super) fn most(arguments: &[Value], place: usize) -> Option<usize> {
     match arguments.get(place).filter(|value| **value != Value::Null) {
         Some(value) => usize::try_from(whole(value)).ok(),

@@ -1,6 +1,5 @@
-//! Makers of texts, lists and objects. Every function makes its result through one of them: the
-//! length is summed and taken from the query's memory before anything grows, and each step looks
-//! now and then whether the query should end.
+//! Makers of texts, lists and objects. Every function builds its result through one of them. They
+//! take the query's memory before anything grows, and check regularly whether the query has to end.
 
 use std::borrow::Cow;
 use std::collections::TryReserveError;
@@ -10,31 +9,31 @@ use pellucid_value::{Duplicates, ObjectBuilder, Ref, Text, Value, json, packed};
 use crate::run::Run;
 use crate::{QueryError, Result, number};
 
-/// The number of bytes that a string may have that a function makes.
+/// The most bytes of a string that a function makes.
 pub(crate) const TEXT_BYTES_MAX: usize = 64 << 20;
 /// The number of bytes of text that count as one step.
 pub(crate) const STEP_BYTES: usize = 4096;
-/// Bytes of a string that are written as JSON at a time.
+/// The bytes of a string that are written as JSON at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// The least room of a text or list that grows: bytes or elements.
+/// The least capacity of a growing text or list, in bytes or elements.
 const ROOM_MIN: usize = 16;
-/// The memory that a string takes beside its text: its slot, and the head of its memory.
+/// The bytes of a string besides its text: its value, and the header of its memory.
 pub(super) const STRING_BYTES: usize = size_of::<Value>() + 2 * size_of::<usize>();
-/// The memory that a member of an object takes beside its name and what is in its value.
+/// The bytes of a member of an object besides its name and the contents of its value.
 const MEMBER_BYTES: usize = 160;
 
-/// A text whose length was not bounded by its arguments is too long.
+/// Makes the error for a text that is too long.
 pub(super) fn too_long() -> QueryError {
     let message = format!("a string would be longer than {TEXT_BYTES_MAX} bytes");
     QueryError::new(number::RESOURCE_LIMIT, message)
 }
 
-/// The machine has no such memory.
+/// Makes the error for memory that the system does not have.
 fn refused(_: TryReserveError) -> QueryError {
     QueryError::new(number::RESOURCE_LIMIT, "the memory that a query needs is not there")
 }
 
-/// The room that something gets that has `capacity` and needs `needed`.
+/// The new capacity of something that has `capacity` and needs `needed`.
 fn grown(capacity: usize, needed: usize) -> usize {
     needed.max(capacity.saturating_mul(2)).max(ROOM_MIN)
 }
@@ -42,14 +41,14 @@ fn grown(capacity: usize, needed: usize) -> usize {
 /// The bytes of `count` things of this size.
 ///
 /// # Errors
-/// If there are no such numbers of bytes.
+/// If the product overflows.
 pub(crate) fn bytes_of(count: usize, size: usize) -> Result<usize> {
     count.checked_mul(size).ok_or_else(|| {
         QueryError::new(number::RESOURCE_LIMIT, "query would use more memory than there is")
     })
 }
 
-/// An empty vector with room for so many elements, which count as memory of the query.
+/// Makes an empty vector with room for `count` elements, whose memory is taken from the query.
 pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>> {
     run.memory.take(bytes_of(count, size_of::<T>())?)?;
     let mut room = Vec::new();
@@ -57,7 +56,7 @@ pub(crate) fn room_for<T>(run: &mut Run, count: usize) -> Result<Vec<T>> {
     Ok(room)
 }
 
-/// A value as a string: where it is one, it is not copied.
+/// Casts a value to a string. A string is not copied.
 pub(crate) fn text<'a>(run: &mut Run, value: &'a Value) -> Result<Cow<'a, str>> {
     match value.view() {
         Ref::Null => Ok(Cow::Borrowed("")),
@@ -70,7 +69,7 @@ pub(crate) fn text<'a>(run: &mut Run, value: &'a Value) -> Result<Cow<'a, str>> 
     }
 }
 
-/// Makes a string.
+/// A maker of a string.
 pub(crate) struct TextMaker<'r> {
     pub(super) run: &'r mut Run,
     text: String,
@@ -87,7 +86,7 @@ impl<'r> TextMaker<'r> {
         Ok(made)
     }
 
-    /// Makes room for so many bytes beyond those that there are, and no more.
+    /// Reserves exactly `bytes` more bytes.
     fn reserve(&mut self, bytes: usize) -> Result<()> {
         let needed = self.needed(bytes)?;
         self.grow(needed)
@@ -169,7 +168,8 @@ impl<'r> TextMaker<'r> {
         }
     }
 
-    /// Appends a string as JSON, in pieces: escapes take six times the room of what they stand for.
+    /// Appends a string as JSON, in pieces, because an escape has up to six times the bytes of its
+    /// character.
     fn json_string(&mut self, text: &str, scratch: &mut Vec<u8>) -> Result<()> {
         self.push("\"")?;
         for piece in pieces(text, PIECE_BYTES) {
@@ -181,19 +181,19 @@ impl<'r> TextMaker<'r> {
         self.push("\"")
     }
 
-    /// The text, while the function goes on.
+    /// Returns the text for further use in the function.
     pub(super) fn into_text(self) -> String {
         self.text
     }
 
-    /// The string. While it is copied to where it stays it takes its room twice.
+    /// Returns the string. It takes its memory twice while it is copied.
     pub(crate) fn finish(self) -> Result<Value> {
         self.run.memory.take(self.text.len())?;
         Ok(self.text.into())
     }
 }
 
-/// The text in pieces of about so many bytes, each of whole characters.
+/// The text in pieces of about `bytes` bytes, split between characters.
 pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -207,19 +207,19 @@ pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A string of a part of another one.
+/// Makes a string of a part of another one.
 pub(super) fn part_of(run: &mut Run, part: &str) -> Result<Value> {
     run.memory.take(part.len())?;
     Ok(part.into())
 }
 
-/// Arrays and objects lie too deep in each other.
+/// Makes the error for arrays and objects that are nested too deep.
 pub(super) fn too_deep() -> QueryError {
     let message = format!("values nest deeper than {} levels", packed::DEPTH_MAX);
     QueryError::new(number::TOO_MUCH_NESTING, message)
 }
 
-/// Makes an array.
+/// A maker of an array.
 pub(super) struct ListMaker<'r> {
     pub(super) run: &'r mut Run,
     elements: Vec<Value>,
@@ -230,7 +230,7 @@ impl<'r> ListMaker<'r> {
         Self { run, elements: Vec::new() }
     }
 
-    /// With room for so many elements.
+    /// Begins an array, with room for `count` elements.
     pub(super) fn with_room(run: &'r mut Run, count: usize) -> Result<Self> {
         let elements = room_for(run, count)?;
         Ok(Self { run, elements })
@@ -240,7 +240,7 @@ impl<'r> ListMaker<'r> {
         self.elements.len()
     }
 
-    /// Appends a value whose own memory counts elsewhere.
+    /// Appends a value whose own memory is counted elsewhere.
     pub(super) fn push(&mut self, value: Value) -> Result<()> {
         let (length, capacity) = (self.elements.len(), self.elements.capacity());
         if length == capacity {
@@ -253,7 +253,7 @@ impl<'r> ListMaker<'r> {
         Ok(())
     }
 
-    /// Appends a string that is made for it.
+    /// Appends a new string, and takes its memory.
     pub(super) fn push_text(&mut self, text: &str) -> Result<()> {
         self.run.memory.take(STRING_BYTES.saturating_add(text.len()))?;
         self.run.tick_by(text.len() / STEP_BYTES)?;
@@ -265,31 +265,31 @@ impl<'r> ListMaker<'r> {
         list.each().try_for_each(|element| self.push(element))
     }
 
-    /// The array.
+    /// Returns the array.
     pub(super) fn finish(mut self) -> Result<Value> {
         self.elements.shrink_to_fit();
         Ok(Value::array(self.elements)?)
     }
 }
 
-/// Makes an object.
+/// A maker of an object.
 pub(super) struct ObjectMaker<'r> {
     pub(super) run: &'r mut Run,
     object: ObjectBuilder,
 }
 
 impl<'r> ObjectMaker<'r> {
-    /// Of two members of one name the later one stays, in the place of the first.
+    /// Begins an object that keeps the last member of a name, in the position of the first.
     pub(super) fn new(run: &'r mut Run) -> Self {
         Self::with(run, Duplicates::Last)
     }
 
-    /// With a rule for names that come twice.
+    /// Begins an object with this rule for duplicate names.
     pub(super) fn with(run: &'r mut Run, duplicates: Duplicates) -> Self {
         Self { run, object: ObjectBuilder::with(duplicates) }
     }
 
-    /// Adds a member whose name and value count elsewhere.
+    /// Adds a member whose name and value are counted elsewhere.
     pub(super) fn insert(&mut self, name: impl Into<Text>, value: Value) -> Result<()> {
         self.run.memory.take(MEMBER_BYTES)?;
         self.run.tick()?;
@@ -297,13 +297,13 @@ impl<'r> ObjectMaker<'r> {
         Ok(())
     }
 
-    /// Adds a member whose name is made for it.
+    /// Adds a member with a new name, and takes the memory of the name.
     pub(super) fn insert_named(&mut self, name: &str, value: Value) -> Result<()> {
         self.run.memory.take(name.len())?;
         self.insert(name, value)
     }
 
-    /// The object.
+    /// Returns the object.
     pub(super) fn finish(self) -> Result<Value> {
         Ok(self.object.finish()?)
     }

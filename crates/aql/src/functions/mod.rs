@@ -1,7 +1,7 @@
 //! The functions of the language, by family.
 //!
-//! A wrong argument is no error: the function gives null and leaves a warning. So queries go on
-//! over documents of which some are odd.
+//! A wrong argument is no error: the function returns null with a warning, so that a few unexpected
+//! documents do not end a query.
 
 mod arrays;
 mod case;
@@ -54,12 +54,12 @@ static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|
     families.into_iter().flatten().map(|function| (function.name, function)).collect()
 });
 
-/// The function of that name in upper case.
+/// The function of this name, which must be in upper case.
 pub(crate) fn find(name: &str) -> Option<&'static Function> {
     ALL.get(name).copied()
 }
 
-/// The name of each function, and how many arguments it takes at least and at most.
+/// The name of each function, with the least and the greatest number of its arguments.
 pub fn functions() -> impl Iterator<Item = (&'static str, usize, usize)> {
     ALL.values().map(|function| (function.name, function.least, function.most))
 }
@@ -115,7 +115,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A query that has all the time and memory.
+    /// A run without limits of time and memory.
     pub(crate) fn run() -> Run {
         Run::new(Arc::new(Nothing), QueryOptions::default(), KillSwitch::default())
     }

@@ -15,8 +15,8 @@ macro_rules! of_one {
     };
 }
 
-/// As `of_one`, for a function whose results are whole: whole numbers are theirs already, however
-/// large, where a double would not hold them or a half could not be added.
+/// As `of_one`, for a function that rounds. Whole numbers are returned unchanged, because a large
+/// one is not exact as a double.
 macro_rules! to_whole {
     ($name:literal, $compute:expr) => {
         Function::pure($name, 1, 1, |_, arguments| {
@@ -32,7 +32,7 @@ macro_rules! to_whole {
 pub(super) const FUNCTIONS: &[Function] = &[
     to_whole!("CEIL", f64::ceil),
     to_whole!("FLOOR", f64::floor),
-    // Halves go up, also below zero.
+    // Halves are rounded up, also below zero.
     to_whole!("ROUND", |value| (value + 0.5).floor()),
     of_one!("SQRT", f64::sqrt),
     of_one!("EXP", f64::exp),
@@ -55,7 +55,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("POW", 2, 2, pow),
     Function::pure("PI", 0, 0, |_, _| Ok(Value::from(std::f64::consts::PI))),
     Function::impure("RAND", 0, 0, |run, _| {
-        // 53 bits are all that a double between 0 and 1 has.
+        // A double has 53 significant bits.
         Ok(Value::from((run.random() >> 11) as f64 / (1_u64 << 53) as f64))
     }),
     Function::pure("BIT_AND", 1, 2, |run, arguments| bits(run, arguments, "BIT_AND", |l, r| l & r)),
@@ -83,7 +83,7 @@ fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::from(double(&arguments[0]).powf(double(&arguments[1]))))
 }
 
-/// A number of 32 bits without sign, which is what bits are of.
+/// The operand of a bit operation: an unsigned number of 32 bits; `None` for other values.
 fn bit_operand(value: Ref<'_>) -> Option<u32> {
     let Ref::Number(number) = value else { return None };
     u32::try_from(number.exact_whole()?).ok()

@@ -1,4 +1,4 @@
-//! Objects and their attributes.
+//! Functions of objects and their attributes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -48,7 +48,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("IS_SAME_COLLECTION", 2, 2, is_same_collection),
 ];
 
-/// The members by name, without those whose names begin with `_` if they are not wanted.
+/// The members sorted by name; if `without_system`, without those whose names begin with `_`.
 fn members(value: &Value, without_system: bool) -> impl Iterator<Item = (Text, Value)> + '_ {
     value.each_member(true).filter(move |(name, _)| !without_system || !name.starts_with('_'))
 }
@@ -82,7 +82,7 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     entries.finish()
 }
 
-/// The memory that an array takes beside its elements.
+/// The bytes of an array besides its elements.
 const ENTRY_BYTES: usize = 64;
 
 fn has(run: &mut Run, arguments: &[Value]) -> Result<Value> {
@@ -115,8 +115,8 @@ fn merge(run: &mut Run, arguments: &[Value], name: &str, is_deep: bool) -> Resul
     object.finish()
 }
 
-/// The objects as one: of the values of a name the last one stays, and objects that come last one
-/// after another are merged.
+/// Merges objects. The last value of a name is kept; if the last values of a name are objects, they
+/// are merged as well.
 fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
     if depth > packed::DEPTH_MAX {
         return Err(too_deep());
@@ -153,7 +153,7 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
     object.finish()
 }
 
-/// The memory that a member takes while objects are merged.
+/// The bytes of a member while objects are merged.
 const MERGED_BYTES: usize = 200;
 
 fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value> {

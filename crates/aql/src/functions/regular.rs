@@ -1,4 +1,4 @@
-//! Regular expressions.
+//! Functions of regular expressions.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("REGEX_SPLIT", 2, 4, split),
 ];
 
-/// The expression that the second argument is.
+/// The compiled expression of the second argument.
 fn expression(
     run: &mut Run,
     arguments: &[Value],
@@ -58,17 +58,17 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     groups.finish()
 }
 
-/// The text in the place of a match.
+/// The replacement of a match.
 struct Replacement {
-    /// The text between its groups.
+    /// The text of the replacement, without its references to groups.
     text: String,
     /// The numbers of its groups, each with the length of the text before it.
     groups: Vec<(usize, usize)>,
 }
 
 impl Replacement {
-    /// The memory that a group takes, with the room that their list grows by: it has two bytes of
-    /// the text.
+    /// The bytes of memory for each byte of the replacement's text: a reference to a group has at
+    /// least two bytes there, and takes an entry in a list with spare capacity.
     const BYTES_EACH: usize = 24;
 
     fn new(run: &mut Run, expression: &Expression, other: &str) -> Result<Self> {
@@ -146,7 +146,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
         parts.push_text(&own[from..found.start()])?;
         from = found.end();
         if expression.groups() > 1 {
-            // What groups have captured stays.
+            // The captured groups are part of the result.
             let captures = captures(&expression, &own, found)?;
             for group in captures.iter().skip(1).flatten() {
                 if parts.len() < most {

@@ -1,5 +1,5 @@
-//! Searches for texts in a text. They go in windows, between which the query may end, and take time
-//! in proportion to the text, however many texts are looked for.
+//! Searches for one or many texts in a text. They work in windows, between which the query can end.
+//! Their time is linear in the text for any number of texts.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,26 @@ use super::make::{STEP_BYTES, room_for};
 use crate::run::Run;
 use crate::{QueryError, Result, number};
 
-/// The number of bytes that all texts may have together that are looked for at once.
+/// The most bytes of all texts that are searched at once.
 const SOUGHT_BYTES_MAX: usize = 8 << 20;
-/// The number of bytes of text that are searched before the next check of the query's limits.
+/// The bytes of text that are searched between two checks of the query's limits.
 const WINDOW_BYTES: usize = 1 << 20;
-/// The number of bytes of texts that one automaton looks for: building it takes milliseconds.
+/// The most bytes of the texts of one automaton, which takes milliseconds to build.
 const MACHINE_BYTES: usize = 128 << 10;
-/// The memory that a byte that is looked for takes in an automaton, and what its first states take.
+/// The bytes of an automaton for each byte of its texts.
 const MACHINE_BYTES_EACH: usize = 96;
+/// The bytes of the first states of an automaton.
 const MACHINE_ROOT_BYTES: usize = 64 << 10;
-/// From so many bytes of texts on, an automaton has a filler.
+/// The bytes of texts from which on an automaton has a filler.
 const FILLED_BYTES_MIN: usize = 2 << 10;
-/// The share of the texts' bytes that a filler has.
+/// The divisor of the texts' bytes that gives the length of the filler.
 const FILLER_SHARE: usize = 8;
-/// A byte that no text has, so that the filler is found nowhere.
+/// A byte that is in no text, so that the filler is never found.
 const FILLER_BYTE: u8 = 0xff;
-/// The memory that a text takes in a set of them, with the room that the set grows by.
+/// The bytes of a text in a set, with the spare capacity of the set.
 const DIFFERENT_BYTES: usize = 4 * size_of::<&str>();
 
-/// The last boundary of characters that is not behind `at`.
+/// The last character boundary up to `at`.
 fn boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -36,7 +37,7 @@ fn boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// The first place of `part` in `own`.
+/// The offset of the first occurrence of `part` in `own`.
 pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
     let mut from = 0_usize;
     loop {
@@ -52,7 +53,7 @@ pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>
     }
 }
 
-/// The last place of `part` in `own`.
+/// The offset of the last occurrence of `part` in `own`.
 pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
     let mut end = own.len();
     loop {
@@ -64,41 +65,41 @@ pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<u
         if from == 0 {
             return Ok(None);
         }
-        // One that begins before the window ends here at the latest.
+        // An occurrence that begins before the window ends here at the latest.
         end = boundary(own, from + part.len());
     }
 }
 
-/// The place of one of the texts.
+/// An occurrence of one of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// The number of the text, among those that are looked for.
+    /// The index of the text among those that are searched.
     pub(super) part: usize,
 }
 
-/// An automaton that looks for some of the texts.
+/// An automaton that searches for some of the texts.
 struct Machine {
     automaton: AhoCorasick,
-    /// The place of its first text among those that differ.
+    /// The index of its first text among the distinct ones.
     first: usize,
-    /// The patterns before that of its first text: the filler, if it has one.
+    /// The number of patterns before that of its first text: one if it has a filler.
     fillers: usize,
-    /// The next occurrence, as far as it has been looked for.
+    /// The next occurrence, if it was searched already.
     next: Option<Occurrence>,
-    /// There is none from here on.
+    /// The offset from which on there is no occurrence.
     none_from: usize,
 }
 
-/// Looks for many texts, none of which is empty.
+/// A search for many texts, none of which is empty.
 pub(super) struct Searcher<'t> {
     parts: &'t [&'t str],
-    /// The numbers of those that differ, the first of each: equal ones would cost an automaton the
-    /// square of their number.
+    /// The indexes of the distinct texts. The time to build an automaton is quadratic in the number
+    /// of equal texts.
     different: Vec<usize>,
     longest: usize,
-    /// Of a single text there are none.
+    /// The automata; none for a single text.
     machines: Vec<Machine>,
 }
 
@@ -131,8 +132,8 @@ impl<'t> Searcher<'t> {
         Ok(searcher)
     }
 
-    /// The first occurrence of any of the texts from `from` on, of those that begin there the
-    /// longest.
+    /// The first occurrence of any of the texts from `from` on; the longest of those that begin
+    /// there.
     pub(super) fn next(
         &mut self,
         run: &mut Run,
@@ -158,10 +159,10 @@ impl<'t> Searcher<'t> {
     }
 }
 
-/// The numbers of the texts that differ, the first of each.
+/// The indexes of the distinct texts: the first of each.
 fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>> {
     let mut numbers = room_for(run, parts.len())?;
-    // They are in a set here, and in a list while the automata are made.
+    // The texts are in a set here, and in a list while the automata are built.
     run.memory.take(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
     let mut seen = HashSet::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
@@ -174,10 +175,11 @@ fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>> {
 }
 
 impl Machine {
-    /// Building swaps each state that ends a text with one in front, and follows the circles of
-    /// these swaps from each state. Where most states end a text, a circle has all of them, and
-    /// following it takes the square of their number. The states of a filler come first and end
-    /// nothing, so that each swap spans an eighth of the automaton: a circle is short.
+    /// Builds an automaton. The library moves all states that end a text to the front by swaps, and
+    /// then follows the cycles of these swaps from each state. If most states end a text, one cycle
+    /// has nearly all states, and following it takes quadratic time. The states of the filler come
+    /// first and end no text, so that each swap spans an eighth of the automaton, and all cycles
+    /// are short.
     fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let is_filled = bytes >= FILLED_BYTES_MIN;
@@ -220,7 +222,7 @@ impl Machine {
     ) -> Result<Option<Occurrence>> {
         let mut at = from;
         loop {
-            // What begins in the window is seen whole.
+            // An occurrence that begins in the window must be wholly within the limit.
             let limit = at.saturating_add(WINDOW_BYTES.max(longest)).min(own.len());
             let end = limit.saturating_add(longest).min(own.len());
             run.tick_by(1 + longest / STEP_BYTES)?;

@@ -1,4 +1,4 @@
-//! Objects with some of their members, or without them, at any depth.
+//! Functions that keep or remove members of objects, at any depth.
 
 use std::collections::HashSet;
 
@@ -12,9 +12,9 @@ use crate::run::Run;
 /// The choice of members.
 #[derive(Clone, Copy)]
 struct Choice {
-    /// True if the members that are named stay, false if the others do.
+    /// True if the named members are kept, false if they are removed.
     keeps: bool,
-    /// True if it is made in objects within members, too.
+    /// True if it applies to nested objects as well.
     is_recursive: bool,
 }
 
@@ -38,7 +38,7 @@ fn select(run: &mut Run, arguments: &[Value], choice: Choice) -> Result<Value> {
     within(run, &arguments[0], &names, choice, 0)
 }
 
-/// The names that arguments from the second on are, or the elements of an array there.
+/// The names in the arguments from the second on, or in an array there.
 fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     let mut add = |value: &Value| -> Result<()> {
@@ -55,12 +55,11 @@ fn names(run: &mut Run, arguments: &[Value]) -> Result<HashSet<String>> {
     Ok(names)
 }
 
-/// The memory that a name takes in a set of them beside its text, with the room that the set grows
-/// by.
+/// The bytes of a name in a set besides its text, with the spare capacity of the set.
 const NAME_BYTES: usize = 96;
 
-/// The value with only, or without, the members that are named, and if it is recursive, the same
-/// within them.
+/// The value with only, or without, the named members; if the choice is recursive, also within
+/// nested values.
 fn within(
     run: &mut Run,
     value: &Value,

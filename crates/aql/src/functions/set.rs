@@ -1,5 +1,5 @@
-//! Sets of values, equal by AQL's rules, and sorting. Both look in each step whether the query
-//! should end, however long the values are.
+//! Sets of values, by AQL's rules of equality, and sorting. Both check in each step whether the
+//! query has to end, also within long values.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,11 +11,11 @@ use super::make::{STEP_BYTES, room_for};
 use crate::Result;
 use crate::run::Run;
 
-/// The memory that a value takes in a set beside itself, with the room that tables grow by.
+/// The bytes of an entry of a set besides the value, with the spare capacity of the tables.
 const ENTRY_BYTES: usize = 136;
-/// Elements that are sorted at once where comparing two of them costs little.
+/// The number of elements that are sorted at once if they are cheap to compare.
 const CHUNK: usize = 1024;
-/// Values up to this size cost little to compare.
+/// The size up to which values are cheap to compare.
 const SMALL_BYTES: usize = 256;
 
 /// The order of `left` and `right`.
@@ -31,7 +31,7 @@ pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut Run) -> Result<bool
     }
 }
 
-/// Takes hashes as they are.
+/// A hasher of numbers that are hashes already.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsIs(u64);
 
@@ -51,33 +51,33 @@ impl Hasher for AsIs {
     }
 }
 
-/// No other member has this hash.
+/// The end of a chain of members with the same hash.
 const NO_OTHER: usize = usize::MAX;
 
 #[derive(Debug)]
 struct Member {
     value: Value,
-    /// The next one with the same hash.
+    /// The index of the next member with the same hash.
     next: usize,
     mark: usize,
 }
 
-/// Values, each once, in the order in which they came.
+/// A set of distinct values, in the order of insertion.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
     state: RandomState,
-    /// The newest member with each hash.
+    /// The newest member of each hash.
     heads: HashMap<u64, usize, BuildHasherDefault<AsIs>>,
     members: Vec<Member>,
 }
 
 impl Set {
-    /// With all elements of an array.
+    /// Makes a set of all elements of an array.
     pub(crate) fn of(list: &Value, run: &mut Run) -> Result<Self> {
         Self::of_all([list], run)
     }
 
-    /// With all elements of these arrays.
+    /// Makes a set of all elements of these arrays.
     pub(crate) fn of_all<'a>(
         lists: impl IntoIterator<Item = &'a Value>,
         run: &mut Run,
@@ -93,7 +93,7 @@ impl Set {
         self.members.len()
     }
 
-    /// Adds a value, if none is there that is equal. Its place, and whether it is new.
+    /// Adds a value unless there is an equal one. Returns its index, and true if it is new.
     pub(crate) fn insert(&mut self, value: Value, run: &mut Run) -> Result<(usize, bool)> {
         let hash = self.hash(value.view(), run)?;
         if let Some(place) = self.find(hash, value.view(), run)? {
@@ -106,7 +106,7 @@ impl Set {
         Ok((place, true))
     }
 
-    /// The place of the value that is equal.
+    /// The index of the member that equals the value.
     pub(crate) fn place(&self, value: Ref<'_>, run: &mut Run) -> Result<Option<usize>> {
         let hash = self.hash(value, run)?;
         self.find(hash, value, run)
@@ -123,7 +123,7 @@ impl Set {
         Ok(None)
     }
 
-    /// The mark on the member in this place, 0 at first.
+    /// The mark of the member with this index; 0 at first.
     pub(crate) fn mark(&mut self, place: usize) -> &mut usize {
         &mut self.members[place].mark
     }
@@ -140,8 +140,8 @@ impl Set {
     }
 }
 
-/// Hashes what is the same for equal values: whole numbers by what they are, arrays without the
-/// nulls at their end, objects by name without null members.
+/// Hashes a value such that equal values have equal hashes: whole numbers by their values, arrays
+/// without trailing nulls, objects sorted by name and without null members.
 fn hash_into(value: Ref<'_>, hasher: &mut impl Hasher, run: &mut Run) -> Result<()> {
     run.tick()?;
     hasher.write_u8(value.kind() as u8);
@@ -188,7 +188,7 @@ fn hash_text(text: &str, hasher: &mut impl Hasher, run: &mut Run) -> Result<()> 
     Ok(())
 }
 
-/// The elements in the order of values, equal ones as they came.
+/// Sorts elements, stably.
 pub(super) fn sorted(elements: Vec<Value>, run: &mut Run) -> Result<Vec<Value>> {
     let mut elements = elements;
     let mut places: Vec<u32> = room_for(run, elements.len())?;
@@ -219,7 +219,7 @@ pub(super) fn sort_numbers(numbers: &mut Vec<f64>, run: &mut Run) -> Result<()> 
     merge(numbers, CHUNK, run, |left, right, _| Ok(left.total_cmp(right)))
 }
 
-/// Merges neighbouring chunks that are in order until all are one.
+/// Merges adjacent sorted chunks until only one is left.
 fn merge<T: Copy>(
     items: &mut Vec<T>,
     chunk: usize,

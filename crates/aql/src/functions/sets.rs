@@ -1,4 +1,5 @@
-//! Arrays as sets. Where an order is not promised it is that of first appearance.
+//! Functions of arrays as sets. Results without a defined order are in the order of first
+//! occurrence.
 
 use pellucid_value::Value;
 
@@ -22,7 +23,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     typed!(arrays, "JACCARD", 2, 2, jaccard),
 ];
 
-/// The members of the set whose marks are such.
+/// The members of the set whose marks `stays` accepts.
 fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value> {
     let mut list = ListMaker::new(run);
     for (value, _) in set.into_marked().filter(|(_, mark)| stays(*mark)) {
@@ -31,7 +32,7 @@ fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Valu
     list.finish()
 }
 
-/// The elements of all the arrays, each marked with the number of arrays that have it.
+/// The set of all elements of the arrays, each marked with the number of arrays that contain it.
 fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
     let mut set = Set::default();
     let mut last: Vec<usize> = Vec::new();
@@ -65,7 +66,7 @@ fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    // A member that all arrays so far have is marked with their number.
+    // The mark of a member is the number of arrays so far, if all of them contain it.
     let mut set = Set::of(&arguments[0], run)?;
     for (before, list) in arguments[1..].iter().enumerate() {
         for element in list.each() {

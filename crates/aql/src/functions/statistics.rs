@@ -1,4 +1,4 @@
-//! One number out of an array of them.
+//! Functions that compute one number from an array of numbers.
 
 use std::cmp::Ordering;
 
@@ -29,7 +29,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("STDDEV_SAMPLE", 1, 1, |run, arguments| variance(run, arguments, 1, true)),
 ];
 
-/// Gives `add` the numbers of an array but for nulls; false if there is anything else.
+/// Calls `add` with the numbers of an array, without nulls. Returns false if there are other
+/// values.
 fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool> {
     let Some(elements) = list.view().as_array() else { return Ok(false) };
     for element in elements.iter() {
@@ -43,7 +44,7 @@ fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<b
     Ok(true)
 }
 
-/// The numbers of an array but for nulls; nothing if there is anything else.
+/// The numbers of an array, without nulls; `None` if there are other values.
 fn doubles(run: &mut Run, list: &Value) -> Result<Option<Vec<f64>>> {
     let mut doubles = room_for(run, elements_of(list))?;
     let are_numbers = numbers(run, list, |number| doubles.push(number.to_double()))?;
@@ -70,7 +71,7 @@ fn product(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 fn extreme(run: &mut Run, arguments: &[Value], is_least: bool) -> Result<Value> {
-    // Of equal values the first is the least, and the last the greatest.
+    // Among equal values, the first counts as the least and the last as the greatest.
     let mut found = Value::Null;
     for element in arguments[0].each() {
         run.tick()?;
@@ -134,7 +135,7 @@ fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::from(below + place.fract() * (above - below)))
 }
 
-/// The variance, or its root; `missing` is what the number of values is lessened by.
+/// The variance, or its square root. The divisor is the number of values minus `missing`.
 fn variance(run: &mut Run, arguments: &[Value], missing: usize, is_root: bool) -> Result<Value> {
     let Some(numbers) = doubles(run, &arguments[0])? else { return wrong(run, "VARIANCE") };
     if numbers.len() <= missing {

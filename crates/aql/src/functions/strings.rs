@@ -1,4 +1,4 @@
-//! Strings: parts of them, and searching in them. Places are counted in characters.
+//! Functions of strings: parts and searches. Positions count characters.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("LEVENSHTEIN_DISTANCE", 2, 2, levenshtein),
 ];
 
-/// The number of characters that both texts of an edit distance may have in product.
+/// The most steps of an edit distance: the product of the lengths of both texts in characters.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
 
 fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value> {
@@ -45,8 +45,8 @@ fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     join(run, &separator, &arguments[1..])
 }
 
-/// The texts of values other than null, with the separator between them; a single array stands for
-/// its elements.
+/// Joins the texts of values other than null with a separator. A single array stands for its
+/// elements.
 fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value> {
     let mut joined = TextMaker::new(run);
     let mut is_first = true;
@@ -66,14 +66,14 @@ fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value> {
     joined.finish()
 }
 
-/// The place in bytes of a place in characters; the end if there are fewer.
+/// Converts a position in characters to an offset in bytes; the end if there are fewer characters.
 fn byte_place(own: &str, characters: usize) -> usize {
     let (mut at, mut left) = (0, characters);
     let is_first = |byte: &&u8| **byte as i8 >= -0x40;
     for chunk in own.as_bytes().chunks(STEP_BYTES) {
         let count = chunk.iter().filter(is_first).count();
         if count > left {
-            // Behind the last character that comes before it, which may end in this chunk.
+            // The offset is behind the previous character, which may end in this chunk.
             let starts = chunk.iter().enumerate().filter(|(_, byte)| is_first(byte));
             return at + starts.map(|(place, _)| place).nth(left).unwrap_or(0);
         }
@@ -110,7 +110,7 @@ fn right(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     part_of(run, &own[byte_place(&own, skip)..])
 }
 
-/// The place in characters of a place in bytes.
+/// Converts an offset in bytes to a position in characters; -1 if there is none.
 fn place(own: &str, at: Option<usize>) -> i64 {
     at.map_or(-1, |at| i64::try_from(own[..at].chars().count()).unwrap_or(i64::MAX))
 }
@@ -121,7 +121,7 @@ fn contains(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if flag(arguments, 2) { Ok(Value::Int(place(&own, found))) } else { Ok(found.is_some().into()) }
 }
 
-/// The bytes of the text between two characters, the second of which belongs to them.
+/// The range in bytes between two positions in characters, the second of which is included.
 fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
     let bound = |place: usize| match arguments.get(place) {
         Some(value) if *value != Value::Null => Some(whole(value)),
@@ -138,7 +138,7 @@ fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
 
 type Search = fn(&mut Run, &str, &str) -> Result<Option<usize>>;
 
-/// The place in characters that the search gives within the window of the arguments, or -1.
+/// The position in characters that the search finds within the range of the arguments, or -1.
 fn found(run: &mut Run, arguments: &[Value], search: Search) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let Some((from, to)) = window(&own, arguments) else { return Ok(Value::Int(-1)) };
@@ -173,7 +173,7 @@ fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     }
 }
 
-/// The memory that a character takes in a set of them, with the room that it grows by.
+/// The bytes of a character in a set, with the spare capacity of the set.
 const CHARACTER_BYTES: usize = 24;
 
 fn trimmed(run: &mut Run, arguments: &[Value], from_left: bool, from_right: bool) -> Result<Value> {
@@ -273,7 +273,7 @@ fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     if bytes > 0 {
         repeated.push(&own)?;
     }
-    // What is there already is appended as a whole, so that few steps are made.
+    // Several copies are appended at a time, so that there are few steps.
     let mut unit = String::new();
     let mut left = if bytes > 0 { count - 1 } else { 0 };
     if left > 0 {

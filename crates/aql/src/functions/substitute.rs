@@ -1,4 +1,4 @@
-//! Replacing parts of a string by others.
+//! The function `SUBSTITUTE`, which replaces parts of a string.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     }
     let mut parts: Vec<&str> = room_for(run, texts.len())?;
     parts.extend(texts.iter().map(|(part, _)| &**part));
-    // At each place the longest of what is found there is replaced.
+    // At each position, the longest text that is found there is replaced.
     let mut searcher = Searcher::new(run, &parts)?;
     let (mut made, mut from) = (TextMaker::new(run), 0);
     while left > 0 && !parts.is_empty() {
@@ -46,7 +46,8 @@ fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     made.finish()
 }
 
-/// Texts and their replacements: one replacement stands for all, and none for nothing.
+/// The texts and their replacements. A single replacement applies to all texts; without one, texts
+/// are removed.
 fn pairs(
     run: &mut Run,
     search: &Value,

@@ -1,11 +1,11 @@
-//! Dates as milliseconds since 1970, and back (proleptic Gregorian, UTC).
+//! Conversion between dates and milliseconds since 1970 (proleptic Gregorian calendar, UTC).
 
 use pellucid_clock::CalendarDate;
 
-/// Milliseconds of a day.
+/// The milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
 
-/// A moment by its parts, in UTC.
+/// The parts of a moment, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) year: i64,
@@ -17,7 +17,7 @@ pub(super) struct Parts {
     pub(super) millisecond: i64,
 }
 
-/// Days since 1970-01-01 of a date whose month is within 1 to 12.
+/// The days since 1970-01-01 of a date, whose month must be 1 to 12.
 pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     CalendarDate { year, month, day }.days()
 }
@@ -58,17 +58,17 @@ impl Parts {
             + self.millisecond
     }
 
-    /// Days since the first of January.
+    /// The number of days since the first of January.
     pub(super) fn day_of_year(self) -> i64 {
         days_of(self.year, self.month, self.day) - days_of(self.year, 1, 1) + 1
     }
 
-    /// 0 is Sunday.
+    /// The day of the week; 0 is Sunday.
     pub(super) fn day_of_week(self) -> i64 {
         (days_of(self.year, self.month, self.day) + 4).rem_euclid(7)
     }
 
-    /// The year and week of ISO 8601: the week belongs to the year that its Thursday is in.
+    /// The year and the week by ISO 8601: a week belongs to the year of its Thursday.
     pub(super) fn iso_week(self) -> (i64, i64) {
         let days = days_of(self.year, self.month, self.day);
         let thursday = days - (days + 3).rem_euclid(7) + 3;
@@ -82,11 +82,11 @@ impl Parts {
     }
 }
 
-/// The longest date that is read, in bytes.
+/// The most bytes of a date that is parsed.
 const DATE_BYTES_MAX: usize = 64;
 
-/// Reads a date of ISO 8601: `2020-08-29T16:30:05.123+02:00`, of which all but the year may be
-/// missing.
+/// Parses an ISO 8601 date such as `2020-08-29T16:30:05.123+02:00`. All parts but the year are
+/// optional.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let text = text.trim();
     if text.len() > DATE_BYTES_MAX {
@@ -114,14 +114,14 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     }
 }
 
-/// A number of so many digits.
+/// Parses a number of `least` to `most` digits.
 fn digits(text: &str, least: usize, most: usize) -> Option<i64> {
     let fits =
         (least..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if fits { text.parse().ok() } else { None }
 }
 
-/// Milliseconds since midnight UTC, by the offset behind the time.
+/// Parses a time with an optional offset. Returns the milliseconds since midnight UTC.
 fn time_of_day(text: &str) -> Option<i64> {
     let (time, offset) = match text.find(['Z', 'z', '+', '-']) {
         Some(at) => (&text[..at], offset(&text[at..])?),
@@ -134,7 +134,7 @@ fn time_of_day(text: &str) -> Option<i64> {
         None => (0, 0),
         Some(part) => {
             let (second, fraction) = part.split_once('.').unwrap_or((part, "0"));
-            // Further digits than milliseconds are cut off.
+            // Digits beyond milliseconds are cut off.
             digits(fraction, 1, 9)?;
             let fraction: String = fraction.chars().chain("00".chars()).take(3).collect();
             (digits(second, 1, 2)?, digits(&fraction, 3, 3)?)
@@ -146,14 +146,14 @@ fn time_of_day(text: &str) -> Option<i64> {
     Some(hour * 3_600_000 + minute * 60_000 + second * 1000 + millisecond - offset)
 }
 
-/// Milliseconds of `Z`, `+02:00`, `-0130` or `+02`.
+/// Parses an offset such as `Z`, `+02:00`, `-0130` or `+02`. Returns its milliseconds.
 fn offset(text: &str) -> Option<i64> {
     if text.eq_ignore_ascii_case("Z") {
         return Some(0);
     }
     let sign = if text.starts_with('-') { -1 } else { 1 };
     let rest: String = text[1..].chars().filter(|character| *character != ':').take(5).collect();
-    // What is left may be any characters, which are longer than a byte.
+    // The rest may have characters of several bytes, so it must not be cut at arbitrary bytes.
     let (hours, minutes) = match (rest.get(..2), rest.get(2..)) {
         (Some(hours), Some("")) => (digits(hours, 2, 2)?, 0),
         (Some(hours), Some(minutes)) => (digits(hours, 2, 2)?, digits(minutes, 2, 2)?),
@@ -207,7 +207,7 @@ mod tests {
     );
 
     proptest! {
-        /// Offsets such as `+€a` were cut within a character, which ended the process.
+        /// Regression: offsets such as `+€a` were cut within a character, which ended the process.
         #[test]
         fn any_text_is_read_or_refused(
             text in DATE,

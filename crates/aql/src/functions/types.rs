@@ -1,4 +1,4 @@
-//! Casts, and questions about types.
+//! Functions that cast values and check their types.
 
 use pellucid_value::{Kind, Value, to_number};
 
@@ -43,11 +43,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::impure("NOEVAL", 1, 1, |_, arguments| Ok(arguments[0].clone())),
 ];
 
-/// The greatest length of the key of a document, in bytes.
+/// The most bytes of a document's key.
 const KEY_BYTES_MAX: usize = 254;
 
-/// A value as an array: null is empty, an object is its values, any other value becomes the only
-/// element.
+/// Casts a value to an array: null becomes empty, an object becomes its values, and any other value
+/// becomes the only element.
 pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     match value.kind() {

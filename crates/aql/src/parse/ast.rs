@@ -1,4 +1,4 @@
-//! A query as it is written, before anything is known of variables, collections and bind variables.
+//! The syntax tree of a query, in which names and bind variables are not resolved yet.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub(crate) struct Query {
     pub(crate) statements: Vec<Statement>,
 }
 
-/// An operation.
+/// A statement of a query.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     For { variable: String, list: Expression, options: Option<Expression> },
@@ -36,7 +36,7 @@ pub(crate) struct SortKey {
 pub(crate) enum Direction {
     Ascending,
     Descending,
-    /// By a string that is known before the query runs.
+    /// A constant expression with the direction.
     Computed(Expression),
 }
 
@@ -63,9 +63,9 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) kind: crate::WriteKind,
-    /// The document, or key or document that says which one.
+    /// The new document, or the key of the existing one, or a document with that key.
     pub(crate) document: Expression,
-    /// Behind `WITH`.
+    /// The expression behind `WITH`.
     pub(crate) with: Option<Expression>,
     pub(crate) target: Target,
     pub(crate) options: Option<Expression>,
@@ -114,7 +114,7 @@ pub(crate) enum Binary {
 }
 
 impl Binary {
-    /// True if it compares two values and no more.
+    /// True for comparison operators.
     pub(crate) fn compares(self) -> bool {
         use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
         matches!(self, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
@@ -175,7 +175,7 @@ pub(crate) enum Quantifier {
     AtLeast(Box<Expression>),
 }
 
-/// A value that is to be computed.
+/// An expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Expression {
     Constant(Value),
@@ -201,22 +201,23 @@ pub(crate) enum Expression {
         operator: Binary,
         operands: Box<(Expression, Expression)>,
     },
-    /// Without a middle, the condition is the value if it holds.
+    /// `condition ? middle : else`. Without a middle, the value of a true condition is the result.
     Ternary(Box<(Expression, Option<Expression>, Expression)>),
     Array(Vec<Expression>),
     Object(Vec<Member>),
     Subquery(Box<Query>),
 }
 
-/// `[* …]`, and what follows it.
+/// `[* …]`, with the attributes and elements that follow it.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     pub(crate) list: Expression,
-    /// The number of levels of arrays that become one: the number of stars.
+    /// The number of stars: the levels of nested arrays that are flattened.
     pub(crate) levels: usize,
     pub(crate) filter: Option<Expression>,
     pub(crate) limit: Option<(Expression, Expression)>,
-    /// In terms of [`CURRENT`]; what stands behind the brackets too.
+    /// The expression for each element, in terms of [`CURRENT`]. It includes what follows the
+    /// brackets.
     pub(crate) projection: Option<Expression>,
 }
 

@@ -1,11 +1,11 @@
-//! Clauses that several statements have.
+//! Parsing of clauses that several statements have.
 
 use super::ast::Expression;
 use super::parser::Parser;
 use super::token::{Sign, Token};
 use crate::Result;
 
-/// `OPTIONS { … }`, if it stands here.
+/// Parses `OPTIONS { … }`, if it is here.
 pub(super) fn parse_options(parser: &mut Parser<'_>) -> Result<Option<Expression>> {
     if !parser.take_word("OPTIONS") {
         return Ok(None);
@@ -16,7 +16,7 @@ pub(super) fn parse_options(parser: &mut Parser<'_>) -> Result<Option<Expression
     parser.expression().map(Some)
 }
 
-/// `name = expression`, with commas between.
+/// Parses a list of `name = expression`, separated by commas.
 pub(super) fn parse_assignments(parser: &mut Parser<'_>) -> Result<Vec<(String, Expression)>> {
     let mut assignments = Vec::new();
     loop {

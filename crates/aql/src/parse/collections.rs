@@ -1,4 +1,4 @@
-//! The names in a query that can only be those of collections, as no variable has them.
+//! The names in a query that must be collections, because no variable has them.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::ast::{
     CURRENT, Direction, Expression, MemberName, Quantifier, Query, Statement, Target, UpsertSearch,
 };
 
-/// The pseudo-variables of documents that are written.
+/// The pseudo-variables for documents that are written.
 const DOCUMENTS: [&str; 2] = ["OLD", "NEW"];
 
-/// The collections that a query names, in the order of their names; not those that are bound to it.
+/// The collections that a query names, sorted by name, without bound ones.
 pub(super) fn collections_of(query: &Query) -> BTreeSet<String> {
     let mut names = Names { found: BTreeSet::new(), variables: Vec::new() };
     names.query(query);
@@ -150,7 +150,7 @@ mod tests {
     use crate::parse;
 
     #[test]
-    fn names_that_no_variable_has_are_those_of_collections() {
+    fn names_without_a_variable_are_collections() {
         for (text, expected) in [
             ("RETURN 1", ""),
             ("FOR d IN c RETURN d", "c"),

@@ -1,4 +1,4 @@
-//! Operators, by their precedence.
+//! Parsing of operators, by precedence.
 
 use super::ast::{Binary, Expression, Quantifier, Unary};
 use super::parser::Parser;
@@ -6,7 +6,7 @@ use super::primary::{parse_at_least, parse_value};
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
 
-/// The precedence of operators: the greater the tighter.
+/// The precedence of operators; a greater number binds tighter.
 mod power {
     pub(super) const TERNARY: u8 = 1;
     pub(super) const OR: u8 = 2;
@@ -20,12 +20,12 @@ mod power {
     pub(super) const PRODUCT: u8 = 10;
 }
 
-/// Any expression.
+/// Parses any expression.
 pub(super) fn parse_expression(parser: &mut Parser<'_>) -> Result<Expression> {
     parse_operators(parser, 0)
 }
 
-/// An expression of operators that bind at least this tightly.
+/// Parses an expression with operators of at least this precedence.
 fn parse_operators(parser: &mut Parser<'_>, least: u8) -> Result<Expression> {
     parser.nested(|parser| parser.apart(|parser| parse_chain(parser, least)))
 }
@@ -49,7 +49,7 @@ fn parse_chain(parser: &mut Parser<'_>, least: u8) -> Result<Expression> {
     }
 }
 
-/// The right operand of an operator of so many tokens.
+/// Parses the right operand of an operator that has `tokens` tokens.
 fn parse_operand(parser: &mut Parser<'_>, tightness: u8, tokens: usize) -> Result<Expression> {
     (0..tokens).for_each(|_| drop(parser.next()));
     let right = parse_operators(parser, tightness + 1)?;
@@ -71,7 +71,7 @@ fn parse_ternary(parser: &mut Parser<'_>, condition: Expression) -> Result<Expre
     Ok(Expression::Ternary(Box::new((condition, middle, otherwise))))
 }
 
-/// The quantifier that stands here in front of a comparison.
+/// Parses a quantifier in front of a comparison; `None` if there is none here.
 fn parse_quantifier(parser: &mut Parser<'_>, least: u8) -> Result<Option<Quantifier>> {
     if least > power::QUANTIFIER {
         return Ok(None);
@@ -87,7 +87,7 @@ fn parse_quantifier(parser: &mut Parser<'_>, least: u8) -> Result<Option<Quantif
         }
         _ => return Ok(None),
     };
-    // Or a direction of a traversal, say.
+    // Otherwise the word is something else, such as the direction of a traversal.
     let compares = operator_at(parser, 1).is_some_and(|(operator, ..)| operator.compares());
     if compares {
         parser.next();
@@ -108,8 +108,8 @@ fn parse_quantified(
     Ok(Expression::Quantified { quantifier, operator, operands: Box::new((left, right)) })
 }
 
-/// The operator that stands between two operands so many tokens behind the next one, how tightly it
-/// binds, and of how many tokens it is.
+/// The binary operator that begins `distance` tokens after the next one, with its precedence and
+/// its number of tokens.
 fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(Binary, u8, usize)> {
     let (operator, tightness) = match parser.peek_at(distance) {
         Token::Sign(sign) => sign_operator(*sign)?,

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! The lexer: from text to tokens.
 
 use pellucid_budget::Share;
 
@@ -7,21 +7,21 @@ use super::place;
 use super::token::{Keyword, Sign, Token};
 use crate::{QueryError, Result, number};
 
-/// The number of times that the text of a query may be in memory while it is read: in tokens and
-/// the tree, in the names to be bound, and as strings that grow.
+/// The most copies of a query's text in memory while it is parsed: in tokens and in the tree, in
+/// the names of bind variables, and in strings that grow.
 const TEXT_COPIES: usize = 4;
-/// The least room for tokens.
+/// The least capacity of the list of tokens.
 const TOKENS_MIN: usize = 16;
 
-/// A token and where it begins, in bytes.
+/// A token with its offset in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) token: Token,
     pub(crate) at: usize,
 }
 
-/// All tokens of `text`, the end among them, and the bytes of the tree that may come of them. Both
-/// are taken from `share` before they grow.
+/// All tokens of `text`, including the end, and the most bytes of the tree that they can make. The
+/// memory of both is taken from `share` before it is allocated.
 pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize)> {
     let mut lexer = Lexer { text, at: 0 };
     let (mut tokens, mut tree_bytes) = (Vec::new(), 0);
@@ -35,7 +35,7 @@ pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usiz
         tree_bytes += tree_bytes_of(&token);
         if tokens.len() == tokens.capacity() {
             let (old, new) = (tokens.capacity(), TOKENS_MIN.max(2 * tokens.capacity()));
-            // Both are there while the tokens move.
+            // The old and the new list both exist while the tokens are moved.
             share.take(new * size_of::<Placed>())?;
             tokens.reserve_exact(new - old);
             share.give_back(old * size_of::<Placed>());
@@ -47,20 +47,20 @@ pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usiz
     }
 }
 
-/// The number of bytes that a token may add to the tree, beside its text, with the room that lists
-/// grow by.
+/// The most bytes that a token adds to the tree besides its text, including the spare capacity of
+/// lists.
 fn tree_bytes_of(token: &Token) -> usize {
     let expression = 2 * size_of::<Expression>();
     match token {
         Token::Keyword(_) => expression + 2 * size_of::<Statement>(),
-        // A list begins with room for four.
+        // The first capacity of a list is four elements.
         Token::Sign(Sign::Open | Sign::OpenBrace | Sign::OpenBracket) => {
             expression + 4 * size_of::<Member>()
         }
         Token::Sign(Sign::Comma | Sign::Colon | Sign::Close)
         | Token::Sign(Sign::CloseBrace | Sign::CloseBracket)
         | Token::End => 0,
-        // Its name is also one of those to be bound.
+        // The name is also in the list of bind variables.
         Token::Bind(_) | Token::CollectionBind(_) => 2 * expression,
         _ => expression,
     }
@@ -80,7 +80,7 @@ impl<'a> Lexer<'a> {
         place::error(self.text, at, &format!("syntax error, {what}"))
     }
 
-    /// Goes on behind white space and comments.
+    /// Skips white space and comments.
     fn skip_blank(&mut self) -> Result<()> {
         loop {
             let rest = self.rest();
@@ -150,7 +150,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// A string or quoted name, with backslashes.
+    /// Reads a string or a quoted name, and its escapes.
     fn quoted(&mut self, quote: char) -> Result<String> {
         let begin = self.at;
         self.at += quote.len_utf8();
@@ -197,8 +197,8 @@ impl<'a> Lexer<'a> {
         Some(unit)
     }
 
-    /// A unit of UTF-16, with the second one of its pair if it has one; half a pair becomes the
-    /// replacement character.
+    /// Appends the character of a UTF-16 code unit; reads the second unit of a surrogate pair. A
+    /// lone surrogate becomes the replacement character.
     fn unicode(&mut self, unit: u32, text: &mut String) {
         let before = self.at;
         let mut code = unit;

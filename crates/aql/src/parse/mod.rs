@@ -1,4 +1,5 @@
-//! Text to a tree, by recursive descent, with errors that say where and what was expected.
+//! The parser: from text to a syntax tree, by recursive descent. Errors tell the position and what
+//! was expected.
 
 pub(crate) mod ast;
 mod clause;
@@ -22,46 +23,46 @@ use parser::{Parser, Rules};
 
 use crate::{QueryError, QueryOptions, Result, number};
 
-/// The greatest length of the text of a query.
+/// The most bytes of the text of a query.
 pub const QUERY_BYTES_MAX: usize = 16 << 20;
 
-/// A query that was read, not yet bound to values and collections. Reading is the costly part of
-/// short queries, so that it is worth keeping.
+/// A parsed query, not yet bound to values and collections. Parsing is the expensive part of short
+/// queries, so it is worth keeping.
 #[derive(Debug)]
 pub struct Parsed {
     pub(crate) query: Query,
     bind_names: BTreeSet<String>,
-    /// The bytes that it takes, at most.
+    /// The most bytes that it takes.
     pub(crate) bytes: usize,
 }
 
 impl Parsed {
-    /// The names of its bind variables, those of collections with `@` in front.
+    /// The names of its bind variables. Those of collections begin with `@`.
     #[must_use]
     pub fn bind_names(&self) -> &BTreeSet<String> {
         &self.bind_names
     }
 
-    /// The collections that its text names, in the order of their names.
+    /// The collections that its text names, sorted by name.
     #[must_use]
     pub fn collections(&self) -> BTreeSet<String> {
         collections::collections_of(&self.query)
     }
 }
 
-/// Reads a query, whatever memory that takes.
+/// Parses a query, without a limit of memory.
 ///
 /// # Errors
-/// 1501 with the place, 1502 if it is empty, 9 for what this version refuses and is written as it
-/// should be.
+/// 1501 for a syntax error, with the position; 1502 if the query is empty; 9 if it is valid but
+/// uses something that this version does not support.
 pub fn parse(text: &str) -> Result<Parsed> {
     parse_within(text, &QueryOptions::default())
 }
 
-/// Reads a query. What that takes counts as memory of the query until it is read.
+/// Parses a query. The memory counts as that of the query until the parsing ends.
 ///
 /// # Errors
-/// As [`parse`]; 32 if it would take more memory than the query may.
+/// Those of [`parse`], and 32 if it would take more memory than the query may.
 pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");

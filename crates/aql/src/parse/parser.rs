@@ -1,4 +1,4 @@
-//! The state of the parser: its place among the tokens, and how deep it is.
+//! The state of the parser: its position in the tokens, and its depth.
 
 use std::collections::BTreeSet;
 
@@ -8,34 +8,33 @@ use super::place;
 use super::token::{Keyword, Sign, Token};
 use crate::{QueryError, Result, number};
 
-/// The greatest depth of expressions and subqueries within each other; a chain of operators counts
-/// each.
+/// The most levels of nested expressions and subqueries. Each operator of a chain is a level.
 pub const DEPTH_MAX: usize = 400;
 
 /// A rule of the grammar.
 pub(super) type Rule<T> = fn(&mut Parser<'_>) -> Result<T>;
 
-/// The rules that lie in each other: expressions have subqueries, and those have expressions.
+/// The mutually recursive rules: expressions contain subqueries, which contain expressions.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     pub(super) expression: Rule<Expression>,
     pub(super) query: Rule<Query>,
 }
 
-/// A text that is being read.
+/// The state of the parser.
 pub(super) struct Parser<'a> {
     text: &'a str,
     rules: Rules,
-    /// The last one is the end.
+    /// The tokens, the last of which is the end.
     tokens: Vec<Placed>,
     place: usize,
-    /// Of the highest among the expressions that were read since [`Parser::apart`] began.
+    /// The greatest height of the expressions that were parsed since [`Parser::apart`] began.
     height: usize,
-    /// The number of calls that lie in each other.
+    /// The number of nested calls.
     depth: usize,
-    /// `IN` ends an expression, as it names the collection that is written to.
+    /// True where `IN` ends an expression, because it introduces the collection to write to.
     is_in_excluded: bool,
-    /// The first thing that was read and is refused.
+    /// The first unsupported feature that was parsed.
     refused: Option<&'static str>,
     bind_names: BTreeSet<String>,
 }
@@ -55,7 +54,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The names of the bind variables, once all tokens are read.
+    /// Ends the parsing. Returns the names of the bind variables.
     pub(super) fn finish(self) -> Result<BTreeSet<String>> {
         if *self.peek() != Token::End {
             return Err(self.unexpected("the end of the query"));
@@ -70,7 +69,7 @@ impl<'a> Parser<'a> {
         self.peek_at(0)
     }
 
-    /// The token so many behind the next one.
+    /// The token that is `distance` tokens after the next one.
     pub(super) fn peek_at(&self, distance: usize) -> &Token {
         &self.tokens[(self.place + distance).min(self.tokens.len() - 1)].token
     }
@@ -81,7 +80,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// The next word as it is written, a keyword too.
+    /// The text of the next word, which may be a keyword.
     pub(super) fn word(&self) -> &'a str {
         let rest = &self.text[self.tokens[self.place].at..];
         let end = rest.find(|next: char| !next.is_ascii_alphanumeric() && next != '_');
@@ -126,7 +125,7 @@ impl<'a> Parser<'a> {
         Err(self.unexpected(Token::Keyword(keyword).description()))
     }
 
-    /// True if the token so many behind the next one is a word that means something only here.
+    /// True if the token `distance` tokens after the next one is this contextual keyword.
     pub(super) fn is_word_at(&self, distance: usize, word: &str) -> bool {
         match self.peek_at(distance) {
             Token::Name(name, false) => name.eq_ignore_ascii_case(word),
@@ -145,29 +144,29 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// Reads the bind variable that stands here.
+    /// Takes a bind variable, and records its name.
     pub(super) fn bind(&mut self, name: String) -> String {
         self.next();
         self.bind_names.insert(name.clone());
         name
     }
 
-    /// Takes note of something that the query, if the rest of it can be read, is refused for.
+    /// Records an unsupported feature. The query is refused for it if the rest of it is valid.
     pub(super) fn refuse(&mut self, refused: &'static str) {
         self.refused.get_or_insert(refused);
     }
 
-    /// Any expression.
+    /// Parses any expression.
     pub(super) fn expression(&mut self) -> Result<Expression> {
         (self.rules.expression)(self)
     }
 
-    /// An expression that ends before `IN`, which names a collection there.
+    /// Parses an expression that ends before `IN`, which introduces a collection there.
     pub(super) fn expression_before_in(&mut self) -> Result<Expression> {
         self.with_in(true, self.rules.expression)
     }
 
-    /// Reads something within brackets, where `IN` is an operator again.
+    /// Parses something within brackets, where `IN` is an operator again.
     pub(super) fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.with_in(false, read)
     }
@@ -187,7 +186,7 @@ impl<'a> Parser<'a> {
         self.is_in_excluded
     }
 
-    /// A subquery, without its parentheses.
+    /// Parses a subquery, without its parentheses.
     pub(super) fn subquery(&mut self) -> Result<Query> {
         self.nested(|parser| {
             let query = (parser.rules.query)(parser)?;
@@ -196,7 +195,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads something that may lead to itself again.
+    /// Parses something that may be recursive; checks the depth.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -207,7 +206,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Reads something whose height does not depend on that of what stands beside it.
+    /// Parses something whose height is independent of the expressions beside it.
     pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let beside = std::mem::take(&mut self.height);
         let result = read(self);
@@ -215,14 +214,14 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Takes note of an expression over all those that were read since [`Parser::apart`] began.
+    /// Records an expression above all those that were parsed since [`Parser::apart`] began.
     pub(super) fn raise(&mut self) -> Result<()> {
         self.height += 1;
         if self.height > DEPTH_MAX { Err(too_deep()) } else { Ok(()) }
     }
 }
 
-/// The error of something deeper in itself than [`DEPTH_MAX`].
+/// Makes the error for something that is nested deeper than [`DEPTH_MAX`].
 pub(crate) fn too_deep() -> QueryError {
     let message = format!("too much nesting or too many objects: more than {DEPTH_MAX} levels");
     QueryError::new(number::TOO_MUCH_NESTING, message)

@@ -1,11 +1,11 @@
-//! The place of an error in a query.
+//! The position of an error in a query.
 
 use crate::{QueryError, number};
 
-/// The number of characters of the query that an error shows.
+/// The most characters of the query that an error shows.
 const SHOWN_CHARACTERS_MAX: usize = 32;
 
-/// A syntax error at this byte.
+/// Makes a syntax error at this byte.
 pub(crate) fn error(text: &str, at: usize, what: &str) -> QueryError {
     let (line, column) = line_and_column(text, at);
     let rest = text.get(at..).unwrap_or_default();
@@ -17,7 +17,7 @@ pub(crate) fn error(text: &str, at: usize, what: &str) -> QueryError {
     QueryError::new(number::PARSE, message)
 }
 
-/// The line and the column of a byte, both from 1 on; columns count characters.
+/// The line and the column of a byte, both counted from 1. Columns count characters.
 pub(crate) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or(text);
     let line = before.matches('\n').count() + 1;

@@ -1,4 +1,5 @@
-//! Literals, names, calls, and what follows a value: attributes, elements, expansions.
+//! Parsing of literals, names and calls, and of what follows a value: attributes, elements,
+//! expansions.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
 
-/// A value and all that is taken from it.
+/// Parses a value and all attributes, elements and expansions that follow it.
 pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
     let mut value = parse_primary(parser)?;
-    // Once there were brackets with a star, what follows is taken from each element.
+    // After `[*]`, attributes and elements apply to each element of the array.
     let mut is_expanding = false;
     loop {
         if parser.take_sign(Sign::Dot) {
@@ -51,7 +52,7 @@ fn parse_attribute(
 ) -> Result<Expression> {
     let name: Arc<str> = match parser.peek().clone() {
         Token::Name(name, _) => name.into(),
-        // A keyword is as good a name here.
+        // A keyword is a valid name here.
         Token::Keyword(_) => parser.word().into(),
         Token::Bind(name) => {
             let name = parser.bind(name);
@@ -65,7 +66,7 @@ fn parse_attribute(
     Ok(within_each(value, is_expanding, |value| Expression::Attribute(Box::new(value), name)))
 }
 
-/// The text between `[` and `]`, from the stars on.
+/// Parses the content of `[*…]`, from the stars on.
 fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion> {
     let mut expansion = Expansion {
         list: Expression::Constant(Value::Null),
@@ -96,7 +97,7 @@ fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion> {
     Ok(expansion)
 }
 
-/// The text between `[?` and `]`.
+/// Parses the content of `[?…]`.
 fn parse_question(parser: &mut Parser<'_>) -> Result<Question> {
     let mut question = Question {
         list: Expression::Constant(Value::Null),
@@ -164,7 +165,7 @@ fn parse_primary(parser: &mut Parser<'_>) -> Result<Expression> {
     Ok(leaf)
 }
 
-/// A variable, a collection, or the function that is called.
+/// Parses a variable, a collection, or a function call.
 fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression> {
     let mut name = first;
     while parser.take_sign(Sign::Scope) {
@@ -194,7 +195,7 @@ fn parse_call(parser: &mut Parser<'_>, name: String) -> Result<Expression> {
     Ok(Expression::Call { name, arguments })
 }
 
-/// Expressions with commas between them, and perhaps one at the end.
+/// Parses a list of expressions, with an optional comma at the end.
 fn parse_list(parser: &mut Parser<'_>, end: Sign) -> Result<Vec<Expression>> {
     let mut elements = Vec::new();
     while !parser.take_sign(end) {
@@ -281,7 +282,7 @@ fn parse_member(parser: &mut Parser<'_>) -> Result<Member> {
     Ok(Member { name, value })
 }
 
-/// The count behind `AT LEAST`.
+/// Parses the count behind `AT LEAST`.
 pub(super) fn parse_at_least(parser: &mut Parser<'_>) -> Result<Quantifier> {
     parser.expect_sign(Sign::Open)?;
     let count = parser.within(Parser::expression)?;
@@ -289,7 +290,8 @@ pub(super) fn parse_at_least(parser: &mut Parser<'_>) -> Result<Quantifier> {
     Ok(Quantifier::AtLeast(Box::new(count)))
 }
 
-/// Takes something from a value, or from each element if the value is an expansion that was begun.
+/// Applies an attribute or element to a value, or to each element if the value is an open
+/// expansion.
 fn within_each(
     value: Expression,
     is_expanding: bool,

@@ -1,14 +1,14 @@
-//! Parts of the language that this version refuses.
+//! Parts of the language that this version does not support.
 //!
-//! It is read to its end all the same: whoever made a mistake in the text is told of that first,
-//! wherever it is, and drivers tell a broken query from one that only another server can run.
+//! They are parsed all the same. A syntax error anywhere in the text is reported first, so that
+//! drivers can tell an invalid query from an unsupported one.
 
 use super::clause::parse_assignments;
 use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
 
-/// The variable of a `FOR` or `LET`, or the pattern that takes a value apart.
+/// Parses the variable of a `FOR` or `LET`, or a destructuring pattern, which is unsupported.
 pub(super) fn parse_variable(parser: &mut Parser<'_>) -> Result<String> {
     if !matches!(parser.peek(), Token::Sign(Sign::OpenBracket | Sign::OpenBrace)) {
         return parser.expect_name("a variable name");
@@ -21,7 +21,7 @@ pub(super) fn parse_variable(parser: &mut Parser<'_>) -> Result<String> {
 fn skip_pattern(parser: &mut Parser<'_>) -> Result<()> {
     parser.nested(|parser| {
         if parser.take_sign(Sign::OpenBracket) {
-            // Elements are left out by commas with nothing between.
+            // Elements of the pattern may be empty.
             while !parser.take_sign(Sign::CloseBracket) {
                 if !parser.take_sign(Sign::Comma) {
                     skip_pattern(parser)?;
@@ -43,18 +43,18 @@ fn skip_pattern(parser: &mut Parser<'_>) -> Result<()> {
     })
 }
 
-/// A comma, unless the list ends here.
+/// Expects a comma, unless the list ends here.
 fn expect_separator(parser: &mut Parser<'_>, end: Sign) -> Result<()> {
     if *parser.peek() == Token::Sign(end) { Ok(()) } else { parser.expect_sign(Sign::Comma) }
 }
 
-/// True if the direction of a traversal stands here.
+/// True if the next token is the direction of a traversal.
 pub(super) fn is_direction(parser: &Parser<'_>) -> bool {
     use Keyword::{Any, Inbound, Outbound};
     matches!(parser.peek(), Token::Keyword(Outbound | Inbound | Any))
 }
 
-/// A traversal of a graph, or a search for paths, from its direction on.
+/// Parses a traversal of a graph or a search for paths, from its direction on.
 pub(super) fn skip_traversal(parser: &mut Parser<'_>) -> Result<()> {
     parser.next();
     let paths = match parser.peek() {
@@ -86,7 +86,7 @@ pub(super) fn skip_traversal(parser: &mut Parser<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The graph, or the collections of its edges, each perhaps with a direction of its own.
+/// Parses the graph, or its edge collections, each with an optional direction.
 fn skip_graph(parser: &mut Parser<'_>) -> Result<()> {
     if parser.take_keyword(Keyword::Graph) {
         return match parser.peek().clone() {
@@ -116,7 +116,7 @@ fn skip_graph(parser: &mut Parser<'_>) -> Result<()> {
     }
 }
 
-/// `SEARCH` and its condition, if they stand here.
+/// Parses `SEARCH` and its condition, if it is here.
 pub(super) fn skip_search(parser: &mut Parser<'_>) -> Result<()> {
     if parser.take_word("SEARCH") {
         parser.refuse("SEARCH");
@@ -125,7 +125,7 @@ pub(super) fn skip_search(parser: &mut Parser<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `WINDOW`, over rows or over a range of values.
+/// Parses `WINDOW`, over rows or over a range of values.
 pub(super) fn skip_window(parser: &mut Parser<'_>) -> Result<()> {
     parser.refuse("WINDOW");
     parser.next();

@@ -1,4 +1,4 @@
-//! The statements that read.
+//! Parsing of statements that read.
 
 use pellucid_value::Value;
 
@@ -10,10 +10,10 @@ use super::token::{Keyword, Sign, Token};
 use super::write::parse_write;
 use crate::Result;
 
-/// A traversal gives a vertex, and also the edge to it and the path if they have names.
+/// The most variables of a traversal besides the vertex: the edge and the path.
 const TRAVERSAL_OTHERS_MAX: usize = 2;
 
-/// A query or subquery, up to its end.
+/// Parses a query or subquery, up to its end.
 pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query> {
     let mut query = Query::default();
     if parser.take_keyword(Keyword::With) {
@@ -48,14 +48,14 @@ pub(super) fn parse_query(parser: &mut Parser<'_>) -> Result<Query> {
     }
     let writes =
         |statement: &Statement| matches!(statement, Statement::Write(_) | Statement::Upsert(_));
-    // Only what writes may end without a result.
+    // Only a query that writes may end without a result.
     if query.statements.last().is_some_and(writes) {
         return Ok(query);
     }
     Err(parser.unexpected(""))
 }
 
-/// The collections of `WITH` at the front, which matter to clusters only.
+/// Skips the collections of a leading `WITH`, which matter only to clusters.
 fn skip_collections(parser: &mut Parser<'_>) -> Result<()> {
     loop {
         match parser.peek().clone() {

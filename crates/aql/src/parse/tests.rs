@@ -1,4 +1,4 @@
-//! Texts that the parser takes, and errors for the rest.
+//! Tests of the parser: valid texts, and errors for others.
 
 use super::ast::{Expression, Statement};
 use super::parse;
@@ -62,7 +62,7 @@ fn operators_bind_by_the_table() {
 }
 
 #[test]
-fn literals_are_what_they_spell() {
+fn literals_have_their_values() {
     for (text, expected) in [
         (".5", "0.5"),
         ("4.87e3", "4870"),
@@ -78,7 +78,7 @@ fn literals_are_what_they_spell() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_tell_the_position_and_the_cause() {
     for (text, expected) in [
         (
             "FOR i IN 1..100 FILTER i = 1 LIMIT 2 RETURN i * 3",
@@ -113,7 +113,7 @@ fn errors_say_where_and_what() {
     assert_eq!(parse(" // nothing\n").unwrap_err().number(), number::EMPTY);
 }
 
-/// Queries that are right, and why they are refused.
+/// Valid queries, with the unsupported feature for which they are refused.
 const REFUSED: &[(&str, &str)] = &[
     ("FOR v, e IN 1..2 OUTBOUND 'a/b' edges RETURN v", "a graph traversal"),
     ("FOR v IN ANY 'a/b' edges RETURN v", "a graph traversal"),
@@ -136,7 +136,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_not_there_yet_is_refused_by_name() {
+fn unsupported_features_are_refused_by_name() {
     for (text, what) in REFUSED {
         let error = parse(text).unwrap_err();
         assert_eq!(error.number(), number::NOT_IMPLEMENTED, "{text}: {error}");
@@ -145,7 +145,7 @@ fn what_is_not_there_yet_is_refused_by_name() {
 }
 
 #[test]
-fn a_mistake_is_told_before_what_is_refused() {
+fn a_syntax_error_is_reported_before_an_unsupported_feature() {
     for (text, _) in REFUSED {
         for broken in [format!("{text} FILTER"), format!("{text})"), text.replace("RETURN", "")] {
             let error = parse(&broken).unwrap_err();
@@ -175,7 +175,7 @@ fn a_mistake_is_told_before_what_is_refused() {
 }
 
 #[test]
-fn statements_of_all_kinds_are_taken() {
+fn statements_of_all_kinds_are_parsed() {
     for text in [
         "for d in c filter d.`a` == 1 and d.x.y == \"z\" limit 0, null sort d.k asc return d",
         "FOR doc IN @@value0 FILTER doc.EndToEndId == @value1 RETURN doc",

@@ -1,10 +1,10 @@
-//! The tokens of the language, and what error messages call them.
+//! The tokens of the language, and their names in error messages.
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// A word that the language keeps for itself.
+    /// A reserved word.
     Keyword(Keyword),
-    /// A name; whether it was quoted in backticks or accents.
+    /// A name, and true if it was quoted in backticks or accents.
     Name(String, bool),
     /// A string in quotes.
     String(String),
@@ -24,12 +24,12 @@ pub(crate) enum Token {
 
 macro_rules! keywords {
     ($($name:ident $text:literal $description:literal,)*) => {
-        /// A word that the language keeps for itself.
+        /// A reserved word.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Keyword { $(#[doc = $text] $name,)* }
 
         impl Keyword {
-            /// The keyword that `word` is, in any case.
+            /// The keyword that `word` is, in lower or upper case.
             pub(crate) fn of(word: &str) -> Option<Self> {
                 $(if word.eq_ignore_ascii_case($text) { return Some(Self::$name); })*
                 None

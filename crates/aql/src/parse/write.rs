@@ -1,4 +1,4 @@
-//! The statements that write.
+//! Parsing of statements that write.
 
 use super::ast::{Statement, Target, Upsert, UpsertSearch, Write};
 use super::clause::parse_options;
@@ -6,7 +6,7 @@ use super::parser::Parser;
 use super::token::{Keyword, Token};
 use crate::{Result, WriteKind};
 
-/// The statement that writes and begins with this keyword; nothing if none does.
+/// Parses the statement that writes and begins with this keyword; `None` if none does.
 pub(super) fn parse_write(parser: &mut Parser<'_>, keyword: Keyword) -> Result<Option<Statement>> {
     let kind = match keyword {
         Keyword::Insert => WriteKind::Insert,
@@ -28,7 +28,7 @@ pub(super) fn parse_write(parser: &mut Parser<'_>, keyword: Keyword) -> Result<O
     Ok(Some(Statement::Write(Write { kind, document, with, target, options })))
 }
 
-/// `INTO` or `IN`, and the collection.
+/// Parses `INTO` or `IN`, and the collection.
 fn parse_target(parser: &mut Parser<'_>) -> Result<Target> {
     if !parser.take_keyword(Keyword::Into) && !parser.take_keyword(Keyword::In) {
         return Err(parser.unexpected("INTO or IN"));

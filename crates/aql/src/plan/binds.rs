@@ -1,11 +1,11 @@
-//! The bind variables of a query while it is planned.
+//! The bind variables of a query during its planning.
 
 use pellucid_value::{Kind, Ref, Value};
 
 use crate::tree::{Code, Slot};
 use crate::{Parsed, QueryError, Result, number};
 
-/// The values that were given, and for a plan that is to serve again, how it depends on them.
+/// The given values. For a plan that is to be reused, also how it depends on them.
 pub(super) struct BindVariables<'a> {
     given: &'a Value,
     dependence: Option<Dependence>,
@@ -14,11 +14,11 @@ pub(super) struct BindVariables<'a> {
 /// The dependence of a plan on bind variables.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
-    /// Those that are variables of the plan, and have their values before the first row.
+    /// The bind variables that are variables of the plan. They are set before the first row.
     pub(super) parameters: Vec<(Slot, String)>,
-    /// Those that have to be the same the next time.
+    /// The bind variables whose values are part of the plan, and must be the same at each use.
     pub(super) fixed: Vec<(String, Value)>,
-    /// Something in the query lets its plan serve but once.
+    /// True if something in the query does not allow the plan to be reused.
     pub(super) is_once: bool,
 }
 
@@ -27,7 +27,7 @@ impl<'a> BindVariables<'a> {
         Self { given, dependence: serves_again.then(Dependence::default) }
     }
 
-    /// Fails unless each bind variable of the query has a value, and no other is there.
+    /// Checks that each bind variable of the query has a value, and that there are no others.
     pub(super) fn check(&self, parsed: &Parsed) -> Result<()> {
         let given = match self.given.view() {
             Ref::Null => None,
@@ -49,7 +49,7 @@ impl<'a> BindVariables<'a> {
         Err(QueryError::new(number::BIND_PARAMETER_MISSING, message))
     }
 
-    /// A value on which the plan depends from here on.
+    /// The value of a bind variable that becomes part of the plan.
     pub(super) fn fix(&mut self, name: &str) -> Value {
         let value = self.given.attribute(name);
         if let Some(dependence) = &mut self.dependence {
@@ -58,7 +58,7 @@ impl<'a> BindVariables<'a> {
         value
     }
 
-    /// The name of a collection that is bound; `name` has its `@`.
+    /// The name of a bound collection, which becomes part of the plan. `name` begins with `@`.
     pub(super) fn fix_collection(&mut self, name: &str) -> Result<String> {
         match self.fix(name).as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
@@ -66,15 +66,15 @@ impl<'a> BindVariables<'a> {
         }
     }
 
-    /// Takes note that the plan serves but once.
+    /// Notes that the plan cannot be reused.
     pub(super) fn serve_once(&mut self) {
         if let Some(dependence) = &mut self.dependence {
             dependence.is_once = true;
         }
     }
 
-    /// The slot of a bind variable that can be a variable of the plan: another such value makes no
-    /// difference to it.
+    /// The slot of a bind variable as a variable of the plan; `add` makes a new one. `None` if the
+    /// plan is not to be reused, or if the plan would depend on the type of the value.
     pub(super) fn parameter(&mut self, name: &str, add: impl FnOnce() -> Slot) -> Option<Slot> {
         let dependence = self.dependence.as_mut()?;
         if !is_simple(&self.given.attribute(name)) {
@@ -88,7 +88,8 @@ impl<'a> BindVariables<'a> {
         Some(slot)
     }
 
-    /// True if an expression is a bind variable that is never null.
+    /// True if an expression is a bind variable that is a variable of the plan, so it is never
+    /// null.
     pub(super) fn is_parameter(&self, code: &Code) -> bool {
         let Code::Path(slot, names) = code else { return false };
         let mut slots = self.dependence.iter().flat_map(|dependence| &dependence.parameters);
@@ -100,7 +101,7 @@ impl<'a> BindVariables<'a> {
     }
 }
 
-/// True if one such value can take the place of another one in a plan.
+/// True for values that a plan treats alike, so that one can replace another.
 pub(super) fn is_simple(value: &Value) -> bool {
     matches!(value.kind(), Kind::Bool | Kind::Number | Kind::String)
 }

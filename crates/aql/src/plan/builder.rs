@@ -1,4 +1,4 @@
-//! The state of a plan that is being made.
+//! The state of the planning of a query.
 
 use super::binds::BindVariables;
 use super::scope::Scope;
@@ -9,7 +9,7 @@ use crate::source::readable;
 use crate::tree::{Code, Node, NodeKind, Slot};
 use crate::{Collection, QueryError, Result, number};
 
-/// The number of nodes that a query may have.
+/// The most nodes of a query.
 const NODES_MAX: usize = 4000;
 
 /// The use of a collection.
@@ -22,22 +22,22 @@ pub(crate) enum Access {
 /// A function that plans a query or subquery.
 pub(super) type PlanQuery = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>>;
 
-/// A plan that is being made.
+/// The state of the planning of a query.
 pub(super) struct Builder<'a> {
-    /// Computes the values that are known before the query runs.
+    /// The run that computes constant expressions.
     pub(super) run: Run,
     pub(super) binds: BindVariables<'a>,
     pub(super) scope: Scope,
     pub(super) variables: Variables,
-    /// The nodes of the query that is open.
+    /// The nodes of the current query or subquery.
     pub(super) nodes: Vec<Node>,
     /// The collections that are read or written.
     pub(super) collections: Vec<(Collection, Access)>,
     /// The rules that changed the plan.
     pub(super) rules: Vec<&'static str>,
-    /// The most nodes that call each other in the subqueries of the query that is open.
+    /// The most nested calls of nodes in the subqueries of the current query.
     pub(super) calls_within: usize,
-    /// Plans the subqueries of expressions.
+    /// The function that plans the subqueries of expressions.
     plan_query: PlanQuery,
     next_id: usize,
 }
@@ -73,7 +73,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A new variable, visible from here on.
+    /// Declares a new variable, which is visible from here on.
     pub(super) fn declare(&mut self, name: &str) -> Result<Slot> {
         let slot = self.variables.add(Some(name));
         self.scope.declare(name, Code::Path(slot, Vec::new()))?;
@@ -87,7 +87,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Takes note of the use of a collection.
+    /// Records the use of a collection.
     pub(super) fn note(&mut self, collection: &Collection, access: Access) {
         match self.collections.iter_mut().find(|(known, _)| known.id == collection.id) {
             Some((_, known)) => *known = access.max(*known),
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// True if a node of the query that is open writes to a collection.
+    /// True if a node of the current query writes to the collection.
     pub(super) fn has_written(&self, collection: &Collection) -> bool {
         self.nodes.iter().any(|node| match &node.kind {
             NodeKind::Write(write) => write.collection.id == collection.id,

@@ -1,4 +1,4 @@
-//! `COLLECT`: rows become groups.
+//! Planning of `COLLECT`, which groups rows.
 
 use super::builder::Builder;
 use super::expressions::plan_expression;
@@ -38,7 +38,7 @@ pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) ->
         show(name, slot);
         planned.count = Some(slot);
     }
-    // What was visible before is no more, but for what lies around a subquery.
+    // Earlier variables are not visible any more, except those of the outer query.
     builder.scope.forget_own();
     for (name, slot) in visible {
         builder.scope.declare(&name, Code::Path(slot, Vec::new()))?;

@@ -5,10 +5,10 @@ use pellucid_value::Value;
 use crate::tree::{IndexAccess, Node, NodeKind};
 use crate::{IndexKind, Source};
 
-/// The number of rows that a list is taken to have that is not known in advance.
+/// The assumed number of elements of a list that is not constant.
 const LIST_ITEMS: f64 = 100.0;
 
-/// Says of each node how many rows it is likely to give, and what all up to it costs.
+/// Sets the estimated number of rows of each node, and the estimated cost of all nodes up to it.
 pub(super) fn estimate(nodes: &mut [Node], source: &dyn Source) {
     let (mut cost, mut items) = (0.0_f64, 1.0_f64);
     for node in nodes {

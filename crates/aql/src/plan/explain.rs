@@ -1,4 +1,4 @@
-//! Plans to look at: as `/_api/explain` shows them.
+//! Descriptions of plans, for `/_api/explain`.
 
 use pellucid_value::{ObjectBuilder, Value};
 
@@ -8,7 +8,7 @@ use crate::evaluate::text_of;
 use crate::tree::{Aggregate, Code, Collect, IndexAccess, Match, Node, NodeKind, Slot};
 use crate::{Collection, IndexKind};
 
-/// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
+/// The plan in ArangoDB's format: nodes with their estimates, rules, collections and variables.
 pub(super) fn explain(
     nodes: &[Node],
     variables: &Variables,
@@ -50,7 +50,7 @@ fn shown_collections(collections: &[(Collection, Access)]) -> Value {
     list(collections.iter().map(show))
 }
 
-/// Shows nodes and expressions with the names of their variables.
+/// A writer of nodes and expressions with the names of their variables.
 struct Explainer<'a> {
     variables: &'a Variables,
 }

@@ -1,4 +1,4 @@
-//! From expressions as they are written to those that are ready.
+//! Planning of expressions: from the syntax tree to executable code.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, Expansion, Name, Pipeline, Quantity, Question};
 use crate::{QueryError, Result, number};
 
-/// Makes an expression ready.
+/// Plans an expression.
 pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
     builder.run.tick()?;
     let before_bytes = builder.run.memory.passing_bytes();
@@ -38,7 +38,7 @@ pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression
             let value = plan_expression(builder, value)?;
             let place = plan_expression(builder, place)?;
             match place.constant().and_then(Value::as_str) {
-                // `a["b"]` is `a.b`, but for arrays and strings of digits.
+                // `a["b"]` is `a.b`, except for a string of digits, which may index an array.
                 Some(name) if name.parse::<i64>().is_err() => attribute(value, name.into()),
                 _ => Code::Element(Box::new(value), Box::new(place)),
             }
@@ -92,7 +92,7 @@ fn collection_as_operand(name: &str) -> QueryError {
     QueryError::new(number::COLLECTION_USED_IN_EXPRESSION, message)
 }
 
-/// `value.@name`: a name, or an array of names that follow each other.
+/// Plans `value.@name`. The bind variable is a name, or an array of names that form a path.
 fn plan_bound_attribute(builder: &mut Builder<'_>, value: Code, name: &str) -> Result<Code> {
     let bound = builder.binds.fix(name);
     let wrong = || wrong_type(name);
@@ -210,7 +210,7 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
     Ok(Code::Call(function, codes))
 }
 
-/// The collection that an argument names.
+/// The collection that an argument names; `None` if it is another expression.
 fn collection_argument(
     builder: &mut Builder<'_>,
     argument: &Expression,
@@ -230,8 +230,8 @@ fn collection_argument(
     Ok(Some(collection))
 }
 
-/// An operand of an operator: a bind variable becomes a variable of a plan that is to serve again
-/// after comparisons with other values.
+/// Plans an operand of an operator. A bind variable that is compared becomes a variable of the
+/// plan, if the plan is to be reused for other values.
 fn plan_operand(builder: &mut Builder<'_>, operator: Binary, operand: &Expression) -> Result<Code> {
     use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     let compares = matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual);
@@ -246,7 +246,7 @@ fn plan_operand(builder: &mut Builder<'_>, operator: Binary, operand: &Expressio
     plan_expression(builder, operand)
 }
 
-/// The attribute of a value, as part of a path if it is one.
+/// The attribute of a value; extends the path if the value is one.
 fn attribute(value: Code, name: Arc<str>) -> Code {
     match value {
         Code::Path(slot, mut names) => {

@@ -1,11 +1,12 @@
-//! Filters as near to their data as they can be.
+//! Placement of filters: as early in the plan as possible.
 
 use super::builder::Builder;
 use crate::Result;
 use crate::parse::ast::Binary;
 use crate::tree::{Code, NodeKind};
 
-/// Adds a filter: each of the conditions that it is made of where its variables are known.
+/// Adds a filter. Each part of a conjunction is placed at the first node where all its variables
+/// are known.
 pub(super) fn add_filter(builder: &mut Builder<'_>, condition: Code) -> Result<()> {
     match condition {
         Code::Binary(Binary::And, operands) => {

@@ -1,4 +1,4 @@
-//! Values that are computed while a query is planned.
+//! Constant folding: expressions that are computed during planning.
 
 use pellucid_value::Value;
 
@@ -7,8 +7,8 @@ use crate::parse::ast::Binary;
 use crate::run::Run;
 use crate::tree::Code;
 
-/// Computes at once what does not depend on rows. The memory of its operands, which are folded,
-/// was taken since there were `before_bytes` of it.
+/// Computes an expression that does not depend on rows, whose operands are folded already. The
+/// memory of the operands was taken since the passing bytes were `before_bytes`; it is freed.
 pub(super) fn fold(code: Code, before_bytes: usize, run: &mut Run) -> Result<Code> {
     let mut is_constant = true;
     code.for_each_operand(&mut |operand| is_constant &= matches!(operand, Code::Constant(_)));
@@ -19,12 +19,12 @@ pub(super) fn fold(code: Code, before_bytes: usize, run: &mut Run) -> Result<Cod
     let value = code.compute(&row, run)?;
     drop(code);
     run.memory.free_down_to(before_bytes);
-    // The plan keeps it.
+    // The plan keeps the value.
     run.memory.take(size_of::<Code>() + value.own_bytes())?;
     Ok(Code::Constant(value))
 }
 
-/// True if the expression itself needs no row, once its operands do not.
+/// True if an expression with constant operands is constant itself.
 fn folds(code: &Code) -> bool {
     match code {
         Code::Call(function, _) => function.is_pure,
@@ -35,7 +35,7 @@ fn folds(code: &Code) -> bool {
         | Code::Element(..)
         | Code::Ternary(_)
         | Code::Quantified { .. } => true,
-        // A long range is cheaper to count than to keep.
+        // A range is not folded, because counting it is cheaper than keeping its elements.
         Code::Binary(operator, _) => *operator != Binary::Range,
         _ => false,
     }

@@ -1,5 +1,5 @@
-//! The index that gives a loop its documents: one that knows the filter, the order, or all
-//! attributes that are asked for.
+//! The choice of an index for each loop over a collection: one that answers the filter or the sort,
+//! or covers all attributes that are read.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::parse::ast::Binary;
 use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
 use crate::{Collection, Index, IndexKind, Result};
 
-/// An index that fits, and what of the filter it answers.
+/// An index that can be used, with the conditions that it answers.
 struct Candidate {
     access: IndexAccess,
-    /// Conditions that need not be asked again.
+    /// The indexes in the filter of conditions that need not be checked again.
     answered: Vec<usize>,
     score: f64,
 }
 
-/// Gives loops over collections their indexes, where there are some that help.
+/// Replaces loops over collections by index accesses where an index helps.
 pub(super) fn choose_indexes(builder: &mut Builder<'_>) -> Result<()> {
     let mut place = 0;
-    // Sorts that are dropped make the line shorter.
+    // The number of nodes may decrease, because sorts can be dropped.
     while place + 1 < builder.nodes.len() {
         place += 1;
         let NodeKind::EnumerateCollection { collection, slot, filter } = &builder.nodes[place].kind
@@ -66,7 +66,7 @@ pub(super) fn choose_indexes(builder: &mut Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Drops a sort that the documents' order makes unnecessary, or finds an index that does.
+/// Drops a sort if the documents come in its order already, or if an index has that order.
 fn use_order(
     builder: &mut Builder<'_>,
     place: usize,
@@ -107,12 +107,12 @@ fn use_order(
         }
         return;
     }
-    // A scan goes through the keys in their order.
+    // A scan returns the documents in the order of their keys.
     if !is_reverse && paths.len() == 1 && paths[0].len() == 1 && &*paths[0][0] == "_key" {
         drop_sort(builder, sort);
         return;
     }
-    // Reading all documents by an index costs more than sorting them, unless few are wanted.
+    // Reading all documents by an index costs more than sorting them, unless a limit follows.
     let after = builder.nodes[sort + 1..].iter();
     let mut after = after.skip_while(|node| gives_one(&node.kind));
     let is_limited =
@@ -131,7 +131,7 @@ fn drop_sort(builder: &mut Builder<'_>, place: usize) {
     builder.rules.push("use-index-for-sort");
 }
 
-/// True if all that is asked of the documents is in the index.
+/// True if the index contains all attributes that the query reads of the documents.
 fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool {
     let fields = &access.index.fields;
     let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
@@ -147,7 +147,7 @@ fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool
     let mut visit = |code: &Code| {
         code.walk(&mut |part| match part {
             Code::Path(slot, names) if *slot == access.slot => is_covered &= covers(names),
-            // What a subquery takes of the document is not looked for.
+            // The attributes that a subquery reads are not examined.
             Code::Subquery(pipeline) => {
                 is_covered &= !pipeline.slots_read().contains(&access.slot);
             }
@@ -183,7 +183,7 @@ struct Condition<'a> {
     other: &'a Code,
 }
 
-/// The conditions that compare an attribute with something that is known before the document.
+/// The conditions that compare an attribute with a value that does not depend on the document.
 fn conditions<'a>(
     slot: Slot,
     filter: &'a [Code],
@@ -205,7 +205,7 @@ fn conditions<'a>(
     conditions
 }
 
-/// The operator with its operands exchanged.
+/// The operator for exchanged operands.
 fn mirrored(operator: Binary) -> Option<Binary> {
     Some(match operator {
         Binary::Equal => Binary::Equal,
@@ -264,7 +264,8 @@ fn candidate(
     Some(Candidate { access, answered, score })
 }
 
-/// The primary index answers equality of `_key` and `_id`, and ranges of `_key`.
+/// The candidate of the primary index, which answers equality of `_key` and `_id`, and ranges of
+/// `_key`.
 fn primary(
     mut access: IndexAccess,
     conditions: &[Condition<'_>],
@@ -295,7 +296,7 @@ fn primary(
     })
 }
 
-/// Takes the bounds among conditions on the next field; returns which they are.
+/// Sets the bounds of the next field from its conditions. Returns the conditions that it used.
 fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usize> {
     let mut answered = Vec::new();
     for bound in conditions {
@@ -313,8 +314,8 @@ fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usi
     answered
 }
 
-/// An index whose first field is the elements of an array answers which arrays have a value. The
-/// condition is asked again: a value that is no array has an entry, too.
+/// The candidate of an index on the elements of an array, which finds the arrays that contain a
+/// value. The condition is checked again, because values that are no arrays have entries as well.
 fn by_element(
     access: &IndexAccess,
     filter: &[Code],
@@ -333,7 +334,7 @@ fn by_element(
         }
         code => is_field(code),
     };
-    // Null is where there is no element, which a sparse index leaves out.
+    // A document without elements has an entry with null, which a sparse index leaves out.
     let is_there = |code: &Code| {
         !access.index.sparse || code.constant().is_some_and(|value| value.kind() != Kind::Null)
     };
@@ -350,8 +351,8 @@ fn by_element(
     Some(Candidate { access, answered: Vec::new(), score: 5.0 })
 }
 
-/// True if no document with null in one of the fields can be meant: only then does a sparse index
-/// have all that are.
+/// True if no document with null in one of the fields can match. Only then does a sparse index have
+/// entries for all documents that match.
 fn excludes_null(access: &IndexAccess, is_value: &dyn Fn(&Code) -> bool) -> bool {
     let equal = access.matches.iter().all(|found| match found {
         Match::Equal(code) => is_value(code),

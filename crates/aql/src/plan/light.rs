@@ -1,4 +1,4 @@
-//! Queries that take a short time for certain.
+//! The check for light queries, which certainly take a short time.
 
 use crate::parse::ast::{Binary, Unary};
 use crate::tree::{Code, Match, NodeKind, Pipeline};
@@ -28,7 +28,7 @@ pub(super) fn is_light(pipeline: &Pipeline) -> bool {
     is_quick && loops == 1
 }
 
-/// True if an expression takes no longer than its operands are long.
+/// True if the time to compute an expression is at most linear in the size of its operands.
 fn is_short(code: &Code) -> bool {
     match code {
         Code::Constant(_) | Code::Path(..) | Code::Attribute(..) | Code::Array(_) => true,

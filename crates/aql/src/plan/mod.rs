@@ -1,4 +1,4 @@
-//! The plan of a query: a line of nodes, each of which takes rows from the one before it.
+//! The plan of a query: a pipeline of nodes, each of which takes rows from the previous one.
 
 mod binds;
 mod builder;
@@ -40,15 +40,15 @@ pub struct Plan {
     /// The collections that it reads or writes.
     collections: Vec<(Collection, Access)>,
     pub(crate) warnings: Vec<Warning>,
-    /// The rules that changed it.
+    /// The planner's rules that changed it.
     rules: Vec<&'static str>,
-    /// The bind variables that are variables of the plan.
+    /// The bind variables that are variables of the plan, with their slots.
     pub(crate) parameters: Vec<(Slot, String)>,
     /// The memory that it takes.
     memory: Share,
 }
 
-/// The rules of the planner, by which it changes plans.
+/// The optimizer rules of the planner.
 pub const RULES: [&str; 6] = [
     "move-filters-up",
     "use-indexes",
@@ -62,7 +62,8 @@ impl Plan {
     /// Plans a query.
     ///
     /// # Errors
-    /// Names, types and bind variables that do not fit: faults that the text alone does not show.
+    /// Errors that the text alone does not show, such as unknown names, wrong types and missing
+    /// bind variables.
     pub fn new(
         parsed: &Parsed,
         bind_variables: &Value,
@@ -72,10 +73,10 @@ impl Plan {
         Self::killable(parsed, bind_variables, source, options, &KillSwitch::default())
     }
 
-    /// As [`Plan::new`], for a query that may be ended while its constants are computed.
+    /// As [`Plan::new`], for a query that can be killed while its constants are computed.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// Those of [`Plan::new`].
     pub fn killable(
         parsed: &Parsed,
         bind_variables: &Value,
@@ -87,7 +88,8 @@ impl Plan {
         plan(parsed, BindVariables::new(bind_variables, false), run).map(|(plan, _)| plan)
     }
 
-    /// As [`Plan::killable`], for a plan that serves again under some conditions, if that can be.
+    /// As [`Plan::killable`]. Also returns the conditions under which the plan can be reused, if it
+    /// can be.
     pub(crate) fn to_serve_again(
         parsed: &Parsed,
         bind_variables: &Value,
@@ -110,7 +112,7 @@ impl Plan {
         self.collections.iter().any(|(_, access)| *access == Access::Write)
     }
 
-    /// The names of the collections that it reads or writes, and whether it writes to them.
+    /// The names of the collections that it reads or writes, each with true if it writes to it.
     pub fn collections(&self) -> impl Iterator<Item = (&str, bool)> {
         self.collections
             .iter()
@@ -129,27 +131,27 @@ impl Plan {
         &self.warnings
     }
 
-    /// True if the query looks up one place of one index and does nothing with the documents that
-    /// could take long: then it may be run on a thread that must not be held up, within the bounds
-    /// of [`QueryOptions::is_light`](crate::QueryOptions::is_light).
+    /// True if the query looks up one place of one index, and does nothing with the documents that
+    /// could take long. It may then run on a thread that must not block, within the limits of
+    /// [`QueryOptions::is_light`](crate::QueryOptions::is_light).
     #[must_use]
     pub fn is_light(&self) -> bool {
         light::is_light(&self.pipeline)
     }
 
-    /// The plan as drivers know it: nodes with their estimates, rules, collections and variables.
+    /// The plan in ArangoDB's format: nodes with their estimates, rules, collections and variables.
     #[must_use]
     pub fn explain(&self) -> Value {
         explain::explain(&self.pipeline.nodes, &self.variables, &self.collections, &self.rules)
     }
 }
 
-/// The plan of a query, and how it depends on bind variables if that was asked.
+/// Plans a query. Also returns how the plan depends on bind variables, if `binds` records that.
 fn plan(parsed: &Parsed, binds: BindVariables<'_>, run: Run) -> Result<(Plan, Option<Dependence>)> {
     binds.check(parsed)?;
     let mut builder = Builder::new(run, binds, query::plan_query);
     let mut nodes = query::plan_query(&mut builder, &parsed.query)?;
-    // The rows that the last limit leaves out may have to be counted.
+    // With `fullCount`, the rows that the last limit leaves out are counted.
     let last = nodes.iter_mut().rev().find_map(|node| match &mut node.kind {
         NodeKind::Limit { is_last, .. } => Some(is_last),
         _ => None,

@@ -28,7 +28,8 @@ fn warn_unknown(builder: &mut Builder<'_>, name: &str, statement: &str) -> Resul
     builder.run.warn(number::INVALID_OPTIONS_ATTRIBUTE, message)
 }
 
-/// Options of `FOR` are hints; only those that must not be ignored matter.
+/// Checks the options of `FOR`. They are hints without effect here; only one that must not be
+/// ignored is refused.
 pub(super) fn check_for_options(builder: &mut Builder<'_>, options: &Expression) -> Result<()> {
     for (name, value) in read_options(builder, options)? {
         match name.as_str() {

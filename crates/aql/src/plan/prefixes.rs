@@ -1,8 +1,8 @@
-//! Conditions on what strings begin with, as ranges of an index.
+//! Ranges of an index for conditions on the prefix of a string.
 //!
-//! Strings lie in indexes in the order of their bytes, which in UTF-8 is that of their characters.
-//! So all that begin alike lie side by side, and what follows them is the beginning with its last
-//! character one higher. The condition itself is asked again of each document that is found.
+//! Strings in an index are in byte order, which in UTF-8 is the order of their characters. So all
+//! strings with one prefix are adjacent, and the end of their range is the prefix with its last
+//! character incremented. The condition itself is checked again for each document that is found.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::evaluate::like_prefix;
 use crate::parse::ast::Binary;
 use crate::tree::{Code, IndexAccess};
 
-/// Bounds the next field of an index, where it has no bounds yet, by a condition on what strings
-/// begin with. Returns whether there is one.
+/// Sets missing bounds of the next field of an index from a condition on the prefix of a string.
+/// Returns true if there is such a condition.
 pub(super) fn bound(filter: &[Code], field: &[String], access: &mut IndexAccess) -> bool {
-    // Keys, and the ends of edges, are never anything but strings.
+    // Keys and the ends of edges are always strings.
     let is_text = matches!(access.index.kind, IndexKind::Primary | IndexKind::Edge);
     let prefix = filter.iter().find_map(|code| {
         let (own, prefix, casts) = prefix_of(code)?;
@@ -31,13 +31,13 @@ pub(super) fn bound(filter: &[Code], field: &[String], access: &mut IndexAccess)
     true
 }
 
-/// True if names lead to a field of an index.
+/// True if a path is that of a field of an index.
 pub(super) fn is_same(names: &[Arc<str>], field: &[String]) -> bool {
     names.iter().map(|name| &**name).eq(field.iter().map(String::as_str))
 }
 
-/// The value of which a condition asks that it begins with a known text, and the text. Also whether
-/// values that are no strings are asked it, as texts.
+/// Splits a condition on a known prefix: the expression with the string, the prefix, and true if
+/// values of other types are cast to strings.
 fn prefix_of(code: &Code) -> Option<(&Code, String, bool)> {
     let text = |code: &Code| code.constant().and_then(Value::as_str).map(str::to_owned);
     let pattern = |code: &Code| text(code).map(|pattern| like_prefix(&pattern));
@@ -55,7 +55,7 @@ fn prefix_of(code: &Code) -> Option<(&Code, String, bool)> {
     }
 }
 
-/// True if the text of a value that is no string may begin so.
+/// True if the string to which a value of another type is cast may have this prefix.
 fn may_begin_others(prefix: &str) -> bool {
     ["true", "false"].iter().any(|word| word.starts_with(prefix))
         || prefix.starts_with(['[', '{'])
@@ -80,7 +80,7 @@ fn end_of(prefix: &str) -> Value {
     let mut end = prefix.to_owned();
     while let Some(last) = end.pop() {
         let next = match last {
-            // Between these two lie the halves of pairs of UTF-16, which are no characters.
+            // The code points between these two are surrogates, which are no characters.
             '\u{d7ff}' => Some('\u{e000}'),
             last => char::from_u32(u32::from(last) + 1),
         };
@@ -89,7 +89,7 @@ fn end_of(prefix: &str) -> Value {
             return Value::from(end);
         }
     }
-    // Above all strings come arrays.
+    // Arrays are above all strings.
     Value::array(Vec::new()).unwrap_or_default()
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_a_beginning() {
+    fn the_end_of_a_prefix_is_above_all_its_strings() {
         for (prefix, expected) in [
             ("abc", "\"abd\""),
             ("a\u{7f}", "\"a\u{80}\""),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_other_values_are_known_by_their_beginning() {
+    fn prefixes_of_cast_values_are_recognized() {
         for prefix in ["1", "-", "-2.5", "1e-7", "2024", "tr", "true", "f", "[", "{\"a", "[1,"] {
             assert!(may_begin_others(prefix), "{prefix}");
         }

@@ -1,4 +1,5 @@
-//! Plans of queries: names become slots, and filters go to where they can first be asked.
+//! Planning of queries and their statements. Names become slots, and filters move to the earliest
+//! node where they can be checked.
 
 use pellucid_value::{Ref, Value, to_number};
 
@@ -13,11 +14,11 @@ use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::tree::{Code, Node, NodeKind};
 use crate::{Collection, QueryError, Result, number};
 
-/// The number of nodes that may call each other when rows are asked for: all but those that go
-/// through rows one by one, with those of the subqueries within each other.
+/// The most nodes whose calls nest when rows are pulled, including those of nested subqueries.
+/// Calculations and filters do not count, because they are not called by each other.
 const CALLS_MAX: usize = 250;
 
-/// The nodes of a query or subquery, in the scope as it is.
+/// Plans a query or subquery in the current scope. Returns its nodes.
 pub(super) fn plan_query(builder: &mut Builder<'_>, query: &Query) -> Result<Vec<Node>> {
     builder.scope.begin_query()?;
     let outer = std::mem::take(&mut builder.nodes);
@@ -107,7 +108,8 @@ fn named_collection(builder: &mut Builder<'_>, list: &Expression) -> Result<Opti
 
 fn plan_let(builder: &mut Builder<'_>, variable: &str, value: &Expression) -> Result<()> {
     let code = plan_expression(builder, value)?;
-    // What is as cheap to compute as to read needs no node, and shows indexes through.
+    // A constant or a path needs no node: it is as cheap to compute as to read, and indexes can
+    // still be used for it.
     if matches!(code, Code::Constant(_) | Code::Path(..)) {
         return builder.scope.declare(variable, code);
     }
@@ -124,7 +126,7 @@ fn plan_sort(builder: &mut Builder<'_>, keys: &[SortKey]) -> Result<()> {
             Direction::Descending => true,
             Direction::Computed(direction) => is_descending(builder, direction)?,
         };
-        // A constant orders nothing.
+        // Sorting by a constant has no effect.
         if code.constant().is_none() {
             sorted.push((code, is_descending));
         }
@@ -160,7 +162,7 @@ fn plan_limit(
     builder.push(NodeKind::Limit { offset: offset.unwrap_or(0), count, is_last: false })
 }
 
-/// A count that is known before the query runs; null is nothing.
+/// The constant value of a limit's operand; `None` for null.
 fn limit_operand(builder: &mut Builder<'_>, operand: &Expression) -> Result<Option<u64>> {
     let code = plan_expression(builder, operand)?;
     let wrong = |what: &str| QueryError::new(number::NUMBER_OUT_OF_RANGE, what);
@@ -177,7 +179,7 @@ fn limit_operand(builder: &mut Builder<'_>, operand: &Expression) -> Result<Opti
     }
 }
 
-/// Tells each sort that is followed by a limit how many rows matter.
+/// Sets the limit of each sort that a limit follows.
 fn limit_sorts(builder: &mut Builder<'_>) {
     for place in 0..builder.nodes.len() {
         let after = builder.nodes[place + 1..].iter();

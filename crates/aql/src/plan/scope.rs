@@ -1,11 +1,11 @@
-//! The names that are visible at one place of a query.
+//! The names that are visible at a point of a query.
 
 use crate::tree::{Code, Slot};
 use crate::{QueryError, Result, number};
 
-/// The number of variables that one place of a query may see.
+/// The most variables that are visible at a point of a query.
 const VISIBLE_MAX: usize = 4000;
-/// The number of subqueries that may lie in each other.
+/// The most nested subqueries.
 const SUBQUERIES_MAX: usize = 60;
 
 /// A name, and the expression that it stands for.
@@ -20,14 +20,14 @@ pub(super) struct Binding {
 pub(super) struct Scope {
     /// The innermost last.
     bindings: Vec<Binding>,
-    /// The number of brackets with `CURRENT` that are open.
+    /// The number of enclosing brackets with `CURRENT`.
     brackets: usize,
-    /// The names around each of the queries that are open.
+    /// The names that are visible outside each of the enclosing queries.
     around: Vec<Vec<Binding>>,
 }
 
 impl Scope {
-    /// Begins a query or subquery, in which all names around it are visible.
+    /// Begins a query or subquery. All outer names stay visible in it.
     pub(super) fn begin_query(&mut self) -> Result<()> {
         if self.around.len() > SUBQUERIES_MAX {
             let message = format!("more than {SUBQUERIES_MAX} subqueries within each other");
@@ -37,7 +37,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Ends a query: its own names are visible no more.
+    /// Ends a query. Its own names are not visible any more.
     pub(super) fn end_query(&mut self) {
         self.bindings = self.around.pop().unwrap_or_default();
     }
@@ -57,7 +57,7 @@ impl Scope {
         Ok(())
     }
 
-    /// Gives a name that is visible or not another meaning.
+    /// Declares a name, replacing an existing declaration.
     pub(super) fn redeclare(&mut self, name: &str, slot: Slot) {
         self.bindings.retain(|binding| binding.name != name);
         self.shadow(name, slot);
@@ -77,7 +77,7 @@ impl Scope {
         found.map(|binding| &binding.code)
     }
 
-    /// The names that are not visible around the query that is open.
+    /// The names that the current query has declared itself.
     pub(super) fn own(&self) -> &[Binding] {
         &self.bindings[self.visible_around()..]
     }

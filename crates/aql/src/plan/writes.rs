@@ -1,4 +1,4 @@
-//! Plans of statements that write.
+//! Planning of statements that write.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn plan_target(builder: &mut Builder<'_>, target: &Target) -> Result<Collection>
     Ok(collection)
 }
 
-/// Slots for `OLD` and `NEW`, which are visible from here on.
+/// Declares `OLD` and `NEW`, which are visible from here on. Returns their slots.
 fn declare_results(builder: &mut Builder<'_>) -> (Slot, Slot) {
     let (old, new) = (builder.variables.add(Some("OLD")), builder.variables.add(Some("NEW")));
     builder.scope.redeclare("OLD", old);
@@ -78,7 +78,8 @@ pub(super) fn plan_upsert(builder: &mut Builder<'_>, upsert: &ast::Upsert) -> Re
     })))
 }
 
-/// All attributes of the example are equal, those of objects within it one by one.
+/// Plans the condition that a document has all attributes of an example; nested objects are
+/// compared attribute by attribute.
 fn plan_example(builder: &mut Builder<'_>, example: &Expression, found: Slot) -> Result<Code> {
     let mut equals = Vec::new();
     let document = Code::Path(found, Vec::new());
@@ -129,7 +130,7 @@ fn plan_example_members(
     Ok(())
 }
 
-/// Finds documents of a collection by a condition.
+/// Plans the subquery that finds documents of a collection by a condition.
 fn plan_search(
     builder: &mut Builder<'_>,
     collection: &Collection,
@@ -148,7 +149,7 @@ fn plan_search(
     Ok(Arc::new(Pipeline { nodes, width: builder.variables.len() }))
 }
 
-/// The members of an object as if they had been written out.
+/// The members of a constant object as members of an object literal.
 fn members_of(value: &pellucid_value::Value) -> Vec<ast::Member> {
     let member = |(name, value): (pellucid_value::Text, pellucid_value::Value)| ast::Member {
         name: MemberName::Fixed(name.to_string()),

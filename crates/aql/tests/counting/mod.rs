@@ -1,4 +1,4 @@
-//! The system's allocator, with a count of the bytes that are taken.
+//! An allocator that counts the allocated bytes, on top of the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: all calls are those of the system's allocator, with the same arguments.
+// SAFETY: all calls are passed to the system's allocator with the same arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -27,14 +27,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Begins to look for the peak; the bytes that are taken now.
+/// Restarts the measurement of the peak. Returns the bytes that are allocated at present.
 pub(crate) fn restart() -> usize {
     let used = USED.load(Ordering::Relaxed);
     PEAK.store(used, Ordering::Relaxed);
     used
 }
 
-/// The most bytes that were taken at once since then.
+/// The most bytes that were allocated at once since [`restart`].
 pub(crate) fn peak_bytes() -> usize {
     PEAK.load(Ordering::Relaxed)
 }

@@ -1,5 +1,5 @@
-//! Documents in memory, as queries see them.
-#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
+//! A source of documents in memory, for tests of queries.
+#![allow(clippy::disallowed_types, reason = "locks of tests need no profiling")]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use pellucid_aql::{
 };
 use pellucid_value::{MergeOptions, Value, index_key, merge_into, packed};
 
-/// By collection, the packed documents by key.
+/// The packed documents, by collection and key.
 type Documents = BTreeMap<CollectionId, BTreeMap<String, Vec<u8>>>;
 
 /// A database in memory.
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// Reads JSON.
+/// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
     pellucid_value::json::parse_value(text.as_bytes(), Default::default()).unwrap()
 }
@@ -71,7 +71,7 @@ fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
     builder.finish().unwrap()
 }
 
-/// Rows that were gathered before.
+/// A scan over rows that are in memory.
 struct Gathered<T>(std::vec::IntoIter<T>);
 
 impl Scan for Gathered<Vec<u8>> {
@@ -189,7 +189,7 @@ impl Source for Memory {
     }
 }
 
-/// The state as it will be.
+/// A batch of writes: the state after it.
 struct Batch {
     names: BTreeMap<CollectionId, String>,
     state: Documents,

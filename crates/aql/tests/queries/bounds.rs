@@ -1,5 +1,5 @@
-//! Functions and operators with arguments that took too much memory, too long, or ended the
-//! process.
+//! Regression tests of functions and operators with arguments that took too much memory or time, or
+//! ended the process.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ fn bounded() -> QueryOptions {
     }
 }
 
-/// Time that this thread has run on a processor.
+/// The CPU time of this thread.
 fn thread_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// Each was one query that ended the server, or held a worker for seconds to hours.
+/// Regression: each of these queries ended the server, or occupied a worker for seconds to hours.
 #[test]
 fn attacks_end_soon() {
     for text in [
@@ -60,9 +60,9 @@ fn attacks_end_soon() {
     }
 }
 
-/// Each function with the same odd argument in all its places.
+/// Calls each function with the same odd argument in all positions.
 #[test]
-fn all_functions_bear_all_arguments() {
+fn all_functions_accept_odd_arguments() {
     for (name, least, most) in functions().filter(|(name, ..)| *name != "SLEEP") {
         for value in [
             "null",
@@ -88,10 +88,9 @@ fn all_functions_bear_all_arguments() {
     }
 }
 
-/// Equal texts that are looked for at once took the square of their number, without a look at
-/// whether the query should end.
+/// Regression: the time of a search for many equal texts was quadratic, and could not be cancelled.
 #[test]
-fn equal_texts_are_looked_for_once() {
+fn equal_texts_are_searched_once() {
     for (call, expected) in [
         ("SUBSTITUTE('xay', (FOR i IN 1..120000 RETURN 'a'), (1..120000))", "\"x1y\""),
         ("SPLIT('xay', (FOR i IN 1..120000 RETURN 'a'))", r#"["x","y"]"#),
@@ -104,8 +103,8 @@ fn equal_texts_are_looked_for_once() {
     }
 }
 
-/// Texts that are each other's beginnings: an automaton of them took the square of its size to
-/// build, without a look at whether the query should end.
+/// Regression: for texts that are prefixes of each other, the time to build the automaton was
+/// quadratic, and it could not be cancelled.
 #[test]
 fn automata_are_built_in_linear_time() {
     let begun = thread_time();
@@ -116,9 +115,9 @@ fn automata_are_built_in_linear_time() {
     assert!((thread_time() - begun).as_secs() < 4, "{:?}", thread_time() - begun);
 }
 
-/// Results of the algorithms that replaced simpler ones.
+/// Faster algorithms give the same results as the simpler ones that they replaced.
 #[test]
-fn results_stay() {
+fn results_are_unchanged() {
     for (text, expected) in [
         ("INTERSECTION([1, 2, 2, 3, [1]], [3, 2, [1, null]], [2.0, 3, [1]])", "[2,3,[1]]"),
         ("OUTERSECTION([1, 2, 2], [2, 3], [4, 4])", "[1,3,4]"),

@@ -1,4 +1,4 @@
-//! Choice of indexes: each gives the same result as none.
+//! Tests of the choice of indexes: a query has the same result with and without an index.
 
 use super::{nodes, people, query, result};
 
@@ -42,7 +42,7 @@ fn conditions_find_their_index() {
 }
 
 #[test]
-fn an_index_gives_what_a_scan_gives() {
+fn an_index_gives_the_result_of_a_scan() {
     for rest in [
         "FILTER p.age == 25 SORT p._key RETURN p.name",
         "FILTER p.age < 30 SORT p._key RETURN p.name",
@@ -73,7 +73,7 @@ fn an_index_gives_what_a_scan_gives() {
 }
 
 #[test]
-fn an_index_that_has_all_that_is_asked_for_suffices() {
+fn a_covering_index_reads_no_documents() {
     let text = "FOR p IN people FILTER p.address.city == 'London' RETURN [p.address.city, p.age]";
     let outcome = query(&people(), text);
     assert_eq!(outcome.result.to_json(), "[[\"London\",25],[\"London\",36]]");
@@ -92,7 +92,7 @@ fn scans_and_filters_are_counted() {
 }
 
 #[test]
-fn a_plan_can_be_read() {
+fn a_plan_can_be_explained() {
     let text = "FOR p IN people FILTER p.age == 25 FILTER p.name != 'x' RETURN p.name";
     let plan = query(&people(), text).plan.explain();
     let node = plan.attribute("nodes").nth(1);

@@ -1,4 +1,4 @@
-//! Statements and expressions.
+//! Tests of statements and expressions.
 
 use super::{fails, people, query, result, same};
 use crate::memory::{run, run_with};
@@ -35,7 +35,7 @@ fn rows_flow_through_statements() {
     }
 }
 
-/// They went by way of doubles, which hold not all of them, and to which a half cannot be added.
+/// Regression: whole numbers were converted to doubles, which are not exact for large ones.
 #[test]
 fn whole_numbers_are_rounded_to_themselves() {
     for function in ["FLOOR", "CEIL", "ROUND"] {
@@ -168,7 +168,7 @@ fn bind_variables_stand_for_values_names_and_collections() {
 }
 
 #[test]
-fn mistakes_have_their_numbers() {
+fn errors_have_their_numbers() {
     for (text, expected) in [
         ("FOR i IN no RETURN i", number::COLLECTION_NOT_FOUND),
         ("RETURN no", number::COLLECTION_NOT_FOUND),
@@ -192,7 +192,7 @@ fn mistakes_have_their_numbers() {
 }
 
 #[test]
-fn what_is_odd_is_null_and_a_warning() {
+fn invalid_operations_give_null_and_a_warning() {
     for (text, expected) in [
         ("RETURN 1 / 0", number::DIVISION_BY_ZERO),
         ("FOR i IN [0] RETURN 1 % i", number::DIVISION_BY_ZERO),

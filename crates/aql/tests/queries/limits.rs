@@ -1,4 +1,4 @@
-//! Memory, time, and what else is bounded.
+//! Tests of the limits of memory and time, and of other limits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,9 +34,9 @@ fn memory_is_bounded() {
     assert!(outcome.stats.peak_memory_bytes < 2_000_000, "{:?}", outcome.stats);
 }
 
-/// Memory that is free again counts no more: a query may go through far more than it may keep.
+/// A query may process far more data than its memory limit, because freed memory does not count.
 #[test]
-fn memory_that_is_free_again_does_not_count() {
+fn freed_memory_does_not_count() {
     let options = QueryOptions { memory_bytes_max: 300_000, ..QueryOptions::default() };
     for text in [
         "FOR i IN 1..100000 LET x = [i, i] FILTER x == [] RETURN x",
@@ -54,7 +54,7 @@ fn memory_that_is_free_again_does_not_count() {
 }
 
 #[test]
-fn a_query_ends_when_it_should() {
+fn a_query_ends_when_killed_or_out_of_time() {
     let options =
         QueryOptions { runtime_max: Some(Duration::from_millis(1)), ..QueryOptions::default() };
     for text in ["FOR i IN 1..1000000000 FILTER i < 0 RETURN i", "RETURN SLEEP(1000)"] {
@@ -73,13 +73,13 @@ fn a_query_ends_when_it_should() {
     assert_eq!(ended.unwrap().number(), number::KILLED);
 }
 
-/// Functions that took the product of their arguments' lengths, and saw neither the end of their
-/// time nor that the query was killed.
+/// Regression: functions whose time is the product of their arguments' lengths checked neither the
+/// time limit nor the kill switch.
 #[test]
-fn functions_end_when_the_query_should() {
+fn functions_end_when_the_query_is_killed_or_out_of_time() {
     let options =
         QueryOptions { runtime_max: Some(Duration::from_millis(20)), ..QueryOptions::default() };
-    // Where all is known it is computed when the query is planned, and else when it runs.
+    // The first call is constant and is computed during planning, the second one during execution.
     for number in ["100000", "100000 + x.age"] {
         let long = format!("REPEAT('a', {number})");
         for value in [
@@ -114,7 +114,7 @@ fn functions_end_when_the_query_should() {
     assert_eq!(planned.err().map(|error| error.number()), Some(number::KILLED));
 }
 
-/// A result that is fetched slowly is no query that runs long.
+/// The time limit does not include the time that the client takes between batches.
 #[test]
 fn the_time_between_batches_does_not_count() {
     let source = people();
@@ -129,7 +129,8 @@ fn the_time_between_batches_does_not_count() {
     assert_eq!(execution.next(2).unwrap().0.len(), 2);
 }
 
-/// Planning and running had `maxRuntime` each. The call is a constant of the plan.
+/// Regression: planning and running could take `maxRuntime` each. The call here is a constant of
+/// the plan.
 #[test]
 fn planning_and_running_share_the_time() {
     let source = people();
@@ -141,7 +142,7 @@ fn planning_and_running_share_the_time() {
     let (options, kill, binds) = (QueryOptions::default(), KillSwitch::default(), json("{}"));
     let begun = Instant::now();
     let plan = Plan::killable(&parsed, &binds, &source, &options, &kill).map(Arc::new).unwrap();
-    // Less than planning took, however late the clock is read here.
+    // This is less than the planning took, even if the clock was read late.
     let runtime_max = Some(begun.elapsed() / 8);
     let options = QueryOptions { runtime_max, ..options };
     let mut execution = Execution::new(plan, source, options, kill);
@@ -149,7 +150,7 @@ fn planning_and_running_share_the_time() {
 }
 
 #[test]
-fn rows_that_a_limit_leaves_out_are_counted_if_asked_for() {
+fn full_count_counts_the_rows_beyond_the_limit() {
     let options = QueryOptions { full_count: true, ..QueryOptions::default() };
     for (text, result, count) in [
         ("FOR i IN 1..1000 FILTER i > 500 LIMIT 10 RETURN i", 10, Some(500)),
@@ -165,7 +166,7 @@ fn rows_that_a_limit_leaves_out_are_counted_if_asked_for() {
 }
 
 #[test]
-fn what_would_be_too_long_is_refused() {
+fn results_that_would_be_too_long_are_refused() {
     for text in [
         "RETURN LENGTH(1..100000000000)",
         "RETURN LENGTH(REPEAT('x', 1000000000))",

@@ -31,7 +31,7 @@ fn index(id: u64, fields: &[&str], sparse: bool) -> Index {
     }
 }
 
-/// People, in a collection of that name, with indexes over `age` and over `city` and `age`.
+/// A source with a collection `people`, with indexes on `age` and on `city` and `age`.
 fn people() -> Arc<dyn Source> {
     let documents = r#"[
         {"_key":"a","name":"Ada","age":36,"address":{"city":"London"},"tags":["x","y"]},
@@ -79,7 +79,7 @@ fn nodes(text: &str) -> String {
     names.join(" ")
 }
 
-/// True if both give the same, in any order of members.
+/// True if both queries have the same result, with members in any order.
 fn same(left: &str, right: &str) {
     assert_eq!(json(left), json(right), "{left} {right}");
 }

@@ -1,4 +1,4 @@
-//! Values, expressions and plans that lie too deep in each other.
+//! Tests of values, expressions and plans that are nested too deep.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::people;
 use crate::memory::run_with;
 use pellucid_aql::{QueryOptions, number};
 
-/// The stack of a call of the server.
+/// The stack size of the server's threads.
 const STACK_BYTES: usize = 2 << 20;
 
-/// The number of the error that a query ends with, or 0, on a thread as the server has them.
+/// Runs a query on a thread with the server's stack size. Returns the number of its error, or 0.
 fn ends_with(text: String, binds: &'static str) -> u16 {
     let run = move || match run_with(&people(), &text, binds, QueryOptions::default()) {
         Ok(_) => 0,
@@ -19,7 +19,7 @@ fn ends_with(text: String, binds: &'static str) -> u16 {
     thread.unwrap().join().unwrap()
 }
 
-/// A query that puts `count` times a variable into `levels` arrays more.
+/// A query that wraps a variable `count` times in `levels` more arrays.
 fn nested(count: usize, levels: usize, end: &str) -> String {
     let mut text = "FOR i IN 1..1 LET a0 = i ".to_owned();
     for place in 1..=count {
@@ -29,9 +29,9 @@ fn nested(count: usize, levels: usize, end: &str) -> String {
     text + end
 }
 
-/// Each of these overflowed the stack of its thread, some only when the result was read.
+/// Regression: each of these overflowed the stack, some only when the result was read.
 #[test]
-fn values_nest_no_deeper_than_they_may() {
+fn values_cannot_exceed_the_depth_limit() {
     let insert = "INSERT {_key: 'deep', v: a16} INTO empty";
     for text in [
         nested(100, 380, "RETURN LENGTH(a100)"),
@@ -63,10 +63,10 @@ fn values_nest_no_deeper_than_they_may() {
     }
 }
 
-/// Nodes called each other: 4,000 of them overflowed the stack. Variables without a node had no
-/// bound, and each was looked for among all others.
+/// Regression: nodes called each other recursively, and 4,000 of them overflowed the stack. The
+/// number of variables without a node was unbounded, with a linear search for each.
 #[test]
-fn plans_are_bounded_and_as_long_as_they_may_be() {
+fn the_size_of_plans_is_bounded() {
     let lets = |count: usize, value: &str| {
         let mut text = "LET a0 = NOEVAL(1) ".to_owned();
         for place in 1..count {
@@ -106,7 +106,7 @@ fn plans_are_bounded_and_as_long_as_they_may_be() {
     }
 }
 
-/// Bind variables became as many expressions within each other as they have elements.
+/// Regression: a bind variable with many elements became an equally deep expression.
 #[test]
 fn bind_variables_make_no_deep_expressions() {
     let names = (0..1000).map(|place| format!("\"a{place}\"")).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Conditions on what a string begins with: an index answers them where it can, and gives what a
-//! scan gives.
+//! Tests of conditions on the prefix of a string: an index answers them where possible, with the
+//! result of a scan.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{index, nodes, people, query, result};
 use crate::memory::{Memory, Outcome, run_with};
 
 #[test]
-fn beginnings_are_ranges() {
+fn prefixes_are_index_ranges() {
     for (condition, is_answered) in [
         ("p.address.city LIKE 'Lon%'", true),
         ("p.address.city LIKE 'Lon_on'", true),
@@ -22,13 +22,13 @@ fn beginnings_are_ranges() {
         ("STARTS_WITH(p.address.city, 'Lon')", true),
         ("p.nick LIKE 'E%'", true),
         ("p._key LIKE 'a%'", true),
-        // Keys are strings, whatever they look like.
+        // Keys are always strings, even if they look like numbers.
         ("p._key LIKE '1%'", true),
         ("STARTS_WITH(p._key, 'a')", true),
         ("STARTS_WITH(p.age, '2')", true),
         ("p.address.city LIKE '2024-%'", true),
         ("p.address.city LIKE 'Paris%' && p.address.city < 'Z'", true),
-        // Numbers and others may be like these, too.
+        // Values of other types can match these patterns as well.
         ("p.age LIKE '2%'", false),
         ("p.address.city LIKE 't%'", false),
         ("p.address.city LIKE '[%'", false),
@@ -53,7 +53,7 @@ fn beginnings_are_ranges() {
 }
 
 #[test]
-fn a_plan_shows_the_range_and_asks_again() {
+fn a_plan_has_the_range_and_checks_the_condition_again() {
     let text = "FOR p IN people FILTER p.address.city LIKE 'Lon%n' SORT p.address.city LIMIT 9 \
                 RETURN p.address.city";
     let outcome = query(&people(), text);
@@ -66,7 +66,7 @@ fn a_plan_shows_the_range_and_asks_again() {
     assert_eq!((outcome.stats.scanned_index, outcome.stats.document_lookups), (2, 0));
 }
 
-/// Values that are hard to order, to escape, or no strings.
+/// Texts that are hard to order or to escape, and values of other types.
 const PIECES: [&str; 17] = [
     "a",
     "b",
@@ -101,7 +101,7 @@ const OTHERS: [&str; 12] = [
     "{\"a\":1}",
 ];
 
-/// Texts and other values that look random and are the same each time.
+/// A generator of random texts and other values, with a fixed seed.
 struct Values(SeededRandom);
 
 impl Values {
@@ -128,7 +128,7 @@ fn ask(source: &Arc<dyn Source>, text: &str, prefix: &str) -> Outcome {
 }
 
 #[test]
-fn an_index_gives_what_a_scan_gives_for_any_beginning() {
+fn an_index_gives_the_result_of_a_scan_for_any_prefix() {
     let mut random = Values(SeededRandom::new(7));
     let documents: Vec<String> = (0..400)
         .map(|_| format!("{{\"g\":{},\"v\":{}}}", random.0.place(2), random.value()))

@@ -1,11 +1,11 @@
-//! Queries that write.
+//! Tests of queries that write.
 
 use super::{fails, people, query};
 use crate::memory::run;
 use pellucid_aql::number;
 
 #[test]
-fn writes_show_what_was_and_what_is() {
+fn writes_return_old_and_new_documents() {
     let source = people();
     let outcome =
         query(&source, "INSERT {_key: 'n', v: 1} INTO empty RETURN [OLD, NEW.v, NEW._id]");
@@ -23,7 +23,7 @@ fn writes_show_what_was_and_what_is() {
 }
 
 #[test]
-fn a_limit_behind_a_write_does_not_bound_it() {
+fn a_limit_after_a_write_does_not_limit_the_writes() {
     let source = people();
     let outcome = query(&source, "FOR i IN 1..10 INSERT {v: i} INTO empty LIMIT 2 RETURN NEW.v");
     assert_eq!(outcome.result.to_json(), "[1,2]");
@@ -31,7 +31,7 @@ fn a_limit_behind_a_write_does_not_bound_it() {
 }
 
 #[test]
-fn a_query_that_fails_has_written_nothing() {
+fn a_query_that_fails_writes_nothing() {
     let source = people();
     let error = run(&source, "FOR i IN [1, 2, 2] INSERT {_key: TO_STRING(i)} INTO empty").err();
     assert_eq!(error.unwrap().number(), number::UNIQUE_CONSTRAINT);
@@ -44,7 +44,7 @@ fn a_query_that_fails_has_written_nothing() {
 }
 
 #[test]
-fn upserts_see_what_they_have_written() {
+fn upserts_see_earlier_writes_of_the_query() {
     let source = people();
     let text = "FOR i IN 1..3 UPSERT {n: 1} INSERT {n: 1, c: 1} UPDATE {c: OLD.c + 1} IN empty \
                 RETURN NEW.c";
@@ -59,7 +59,7 @@ fn upserts_see_what_they_have_written() {
 }
 
 #[test]
-fn overwrite_modes_decide() {
+fn overwrite_modes_are_respected() {
     let source = people();
     query(&source, "INSERT {_key: 'k', a: 1} INTO empty");
     for (mode, expected) in [("ignore", "[null]"), ("update", "[[1,2]]"), ("replace", "[[null,2]]")]
@@ -73,7 +73,7 @@ fn overwrite_modes_decide() {
 }
 
 #[test]
-fn mistakes_in_writes_have_their_numbers() {
+fn errors_of_writes_have_their_numbers() {
     for (text, expected) in [
         ("REMOVE 'zz' IN people", number::DOCUMENT_NOT_FOUND),
         ("INSERT 1 INTO people", number::DOCUMENT_TYPE_INVALID),

@@ -1,4 +1,4 @@
-//! The parts of a store that count as documents that somebody has put there.
+//! Tests of [`contents`]: the parts of a store that count as documents.
 
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::Acknowledgement;
@@ -13,7 +13,7 @@ fn told(documents: &Documents) -> Option<String> {
 }
 
 #[test]
-fn what_every_store_has_is_nothing_and_what_is_being_removed_neither() {
+fn the_system_database_and_garbage_do_not_count_as_contents() {
     let documents = open(&SimulatedFileSystem::new()).unwrap();
     assert_eq!(told(&documents), None);
     let collection = make(&documents).unwrap();
@@ -25,7 +25,7 @@ fn what_every_store_has_is_nothing_and_what_is_being_removed_neither() {
     documents.create_database("mine").unwrap();
     assert_eq!(told(&documents).as_deref(), Some("the database `mine`"));
     documents.drop_database("mine").unwrap();
-    // As on a node of a cluster whose guests write documents: definitions lie elsewhere.
+    // As on a node of a cluster that holds documents of others: the definitions are elsewhere.
     let key = [documents_prefix(u64::MAX), b"k".to_vec()].concat();
     documents.storage().write(&[plain_operation(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
     assert_eq!(told(&documents).as_deref(), Some("documents"));

@@ -1,5 +1,6 @@
-//! A loss of power after any write, and calls to the file system that fail from any one on: no
-//! document is ever without its entries, nor half there, and an import is there or is not.
+//! Tests of a power loss after any write, and of a file system whose calls all fail from any one
+//! on. Each document is whole and has its index entries, and a `complete` import is there as a
+//! whole or not at all.
 
 use pellucid_io::simulated::Faults;
 use pellucid_io::{Random, SeededRandom};
@@ -10,7 +11,7 @@ use super::*;
 /// Steps of the scenario.
 const STEPS: u64 = 40;
 
-/// Calls that the scenario makes at most: the loop below must reach its end before that.
+/// An upper bound of the file system calls of the scenario.
 const CALLS_MAX: u64 = 5_000;
 
 /// The same steps in every run.
@@ -20,7 +21,7 @@ fn steps() -> Vec<Step> {
     (0..STEPS)
         .map(|number| {
             let key = format!("k{}", choose(9));
-            // Larger than a sector of the medium.
+            // Some values are larger than a sector of the disk.
             let text = "v".repeat(200 + 100 * choose(9) as usize);
             let value =
                 json!({ "a": choose(4), "b": { "c": text }, "u": number, "t": [1, number] });
@@ -42,8 +43,8 @@ fn steps() -> Vec<Step> {
         .collect()
 }
 
-/// All that the steps lead to, one after another, the beginning first, and whether each step was
-/// taken: what is refused is refused in every run.
+/// The states before the first step and after each step, and whether each step was accepted. The
+/// same steps are refused in every run.
 fn states() -> (Vec<Model>, Vec<bool>) {
     let files = SimulatedFileSystem::new();
     let documents = open(&files).unwrap();
@@ -57,21 +58,21 @@ fn states() -> (Vec<Model>, Vec<bool>) {
     (states, taken)
 }
 
-/// Opens what is left, and checks that it is one of `states`.
+/// Opens the files after a crash, and checks that their state is one of `states`.
 fn check(files: &SimulatedFileSystem, states: &[Model], what: &str) {
     files.set_faults(Faults::default());
     let documents = open(files).unwrap_or_else(|error| panic!("{what}: {error:?}"));
-    // Before the collection was made for good there is nothing to look at.
+    // If the crash came before the collection was durable, there is nothing to check.
     let Some(collection) = found(&documents) else { return };
     let model = agree(&documents, &collection);
     assert!(states.contains(&model), "{what}: no step leads to {model:?}");
-    // It goes on from there.
+    // The store accepts further writes.
     apply(&documents, &collection, &Step::Import(vec![("z".into(), json!({ "a": 1 }))])).unwrap();
     assert_eq!(agree(&documents, &collection).len(), model.len() + 1);
 }
 
 #[test]
-fn a_loss_of_power_after_any_write_leaves_whole_documents_with_their_entries() {
+fn a_power_loss_after_any_write_leaves_whole_documents_with_their_entries() {
     let (states, _) = states();
     let files = SimulatedFileSystem::new();
     let documents = open(&files).unwrap();
@@ -97,7 +98,7 @@ fn calls_that_fail_from_any_one_on_leave_whole_documents_with_their_entries() {
             && let Ok(collection) = make(&documents)
         {
             for (step, taken) in steps().iter().zip(&taken) {
-                // A later one that still has room would lead elsewhere.
+                // After a failure, a later step could succeed and lead to a state not in `states`.
                 if apply(&documents, &collection, step).is_ok() != *taken {
                     break;
                 }

@@ -8,7 +8,7 @@ use crate::{Collection, Documents};
 /// Room for some hundred documents beside the reserve.
 const DISK_BYTES: u64 = 4 << 20;
 const TEXT_LENGTH: usize = 8_000;
-/// More than the disk has room for.
+/// More documents than the disk has room for.
 const DOCUMENTS_MAX: usize = 2_000;
 
 /// Inserts documents until the disk is full.
@@ -30,9 +30,10 @@ fn fill(
     panic!("the disk takes more than it has room for");
 }
 
-/// A note of garbage is a put, and was refused: a full disk kept the collection that filled it.
+/// Regression: the note of garbage is a put and was refused on a full disk, so that the collection
+/// that filled the disk could not be removed.
 #[test]
-fn a_full_disk_gives_a_collection_up() {
+fn a_collection_can_be_removed_on_a_full_disk() {
     let files = SimulatedFileSystem::new();
     let documents = open(&files).unwrap();
     let collection = make(&documents).unwrap();

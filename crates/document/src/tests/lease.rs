@@ -1,5 +1,5 @@
-//! Several processes on one store: one of them serves its documents, and another one goes on where
-//! it ended.
+//! Tests of several processes on one store: one of them serves the documents, and another one takes
+//! over when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::{Step, agree, apply, make, store};
 use crate::lease::{FREE_AFTER, Lease, SERVES_FOR};
 use crate::{Documents, ErrorNumber};
 
-/// A store to which others write as well.
+/// A store to which other processes write as well.
 struct Shared(EmbeddedStore);
 
 impl Store for Shared {
@@ -74,7 +74,7 @@ impl ReplicatedStore for Shared {
     }
 }
 
-/// Processes that share a store and, to be told what time it is, a clock.
+/// Processes that share a store and a simulated clock.
 struct Processes {
     store: Arc<dyn Store>,
     time: &'static SimulatedClock,
@@ -108,7 +108,7 @@ fn a_store_of_one_process_needs_no_lease() {
 }
 
 #[test]
-fn one_process_at_a_time_has_the_lease_and_another_one_takes_it_when_it_is_silent() {
+fn one_process_at_a_time_has_the_lease_and_another_takes_it_when_it_is_not_renewed() {
     let processes = Processes::new();
     let (first, second) = (processes.lease("the first"), processes.lease("the second"));
     first.look().unwrap();
@@ -117,14 +117,14 @@ fn one_process_at_a_time_has_the_lease_and_another_one_takes_it_when_it_is_silen
     let refusal = second.refusal();
     assert_eq!(refusal.number, ErrorNumber::HTTP_SERVICE_UNAVAILABLE);
     assert!(refusal.message.contains("served by the first"), "{refusal}");
-    // As long as it is renewed, it stays where it is.
+    // As long as the first process renews the lease, it keeps it.
     for _ in 0..20 {
         processes.wait(SERVES_FOR / 2);
         first.look().unwrap();
         second.look().unwrap();
         assert!(first.is_ours() && !second.is_ours());
     }
-    // Late, but before anybody else.
+    // The first process renews it late, but before another one takes it.
     processes.wait(SERVES_FOR);
     second.look().unwrap();
     assert!(!first.is_ours() && !second.is_ours(), "what was begun has time to end");
@@ -140,7 +140,7 @@ fn one_process_at_a_time_has_the_lease_and_another_one_takes_it_when_it_is_silen
     first.look().unwrap();
     let refusal = first.refusal();
     assert!(refusal.message.contains("lost") && refusal.message.contains("the second"));
-    // What the first one knows is old, however long the second one is silent.
+    // The first process never takes it again, because its catalogue is out of date.
     processes.wait(FREE_AFTER * 3);
     first.look().unwrap();
     assert!(!first.is_ours());

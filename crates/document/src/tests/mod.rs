@@ -1,5 +1,5 @@
-//! Tests of the whole on simulated files: what must hold whatever was written and whenever it
-//! ended.
+//! Tests of the crate on simulated files: invariants that hold after any writes, and after a crash
+//! at any time.
 
 mod contents;
 mod crash;
@@ -33,7 +33,7 @@ const COLLECTION: &str = "c";
 /// Documents as JSON without `_rev`, by key.
 type Model = BTreeMap<String, serde_json::Value>;
 
-/// Opens the store in `files`, in little memory and without threads of its own.
+/// Opens the documents in `files`, with little memory and without background threads.
 fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
     Ok(Arc::new(Documents::open(Arc::new(store(files)?) as Arc<dyn Store>)?))
 }
@@ -61,7 +61,7 @@ fn index(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
     IndexDefinition { unique, sparse, ..IndexDefinition::persistent(fields) }
 }
 
-/// Makes the collection, with indexes of all kinds.
+/// Creates the collection, with indexes of several forms.
 fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
     let database = documents.database("_system")?;
     let new = NewCollection {
@@ -94,7 +94,7 @@ enum Step {
     Update(String, serde_json::Value),
     Replace(String, serde_json::Value),
     Remove(String),
-    /// Lines that replace what is there.
+    /// An import of lines that replace existing documents.
     Import(Vec<(String, serde_json::Value)>),
 }
 
@@ -108,7 +108,7 @@ fn parse(value: &serde_json::Value) -> Vec<u8> {
     json::parse_packed(value.to_string().as_bytes(), json::Limits::default()).unwrap()
 }
 
-/// Does one step, as a caller does.
+/// Applies one step through the public interface.
 fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) -> Result<()> {
     let options = WriteOptions::default();
     let mut timeline = Timeline::off();
@@ -157,8 +157,8 @@ fn apply(documents: &Arc<Documents>, collection: &Arc<Collection>, step: &Step) 
     attempt.map(|_| ())
 }
 
-/// Checks that each index has exactly the entries that its documents should have, and that the
-/// documents are counted right; returns the documents.
+/// Checks that each index has exactly the entries of the documents, and that the count of documents
+/// is right. Returns the documents.
 fn agree(documents: &Documents, collection: &Collection) -> Model {
     let shape = collection.shape();
     let mut model = Model::new();
@@ -196,10 +196,10 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     model
 }
 
-/// Long values lie cut in their index, so that finding one may mean reading any number of others.
-/// An event loop did that, and a query could not be ended meanwhile.
+/// Regression: long values are cut in an index, so that a look-up may have to read any number of
+/// other entries. An event loop did that in one step that could not be cancelled.
 #[test]
-fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
+fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries() {
     let documents = open(&SimulatedFileSystem::new()).unwrap();
     let collection = make(&documents).unwrap();
     let long = |number: usize| format!("{}{number}", "x".repeat(1_000));
@@ -232,7 +232,7 @@ fn values_beside_a_cut_one_are_read_in_steps_and_by_no_light_query() {
     assert_eq!(light, QueryError::NotLight);
     let mut counting = Counting(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();
-    assert_eq!(counting.0, 1, "of those that are visited");
+    assert_eq!(counting.0, 1, "of the visited entries");
 }
 
 /// Counts documents.

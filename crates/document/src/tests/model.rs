@@ -1,4 +1,4 @@
-//! Any changes one after another, beside an ordered map.
+//! Random sequences of changes, compared with a model that is an ordered map.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn values() -> impl Strategy<Value = serde_json::Value> {
         Just(json!(null)),
         (0..4_i32).prop_map(|number| json!(number)),
         "[xy]{0,2}".prop_map(|text| json!(text)),
-        // Longer than a key has room for.
+        // Longer than the fields in a key may be.
         Just(json!("long".repeat(300))),
     ];
     let elements = prop::collection::vec(0..3_i32, 0..4);
@@ -55,7 +55,7 @@ fn is_allowed(model: &Model) -> bool {
     values.len() == count
 }
 
-/// The model after a step; nothing if the step must be refused.
+/// The model after a step; `None` if the step must be refused.
 fn after(model: &Model, step: &Step) -> Option<Model> {
     let mut model = model.clone();
     match step {
@@ -78,7 +78,7 @@ fn after(model: &Model, step: &Step) -> Option<Model> {
         Step::Import(lines) => {
             for (key, value) in lines {
                 model.insert(key.clone(), value.clone());
-                // Each line is judged when it comes.
+                // Unique constraints are checked after each line.
                 if !is_allowed(&model) {
                     return None;
                 }
@@ -88,7 +88,7 @@ fn after(model: &Model, step: &Step) -> Option<Model> {
     is_allowed(&model).then_some(model)
 }
 
-/// The keys that a query finds, beside those that the model has.
+/// Checks that a query finds the same keys as the model.
 fn same_keys(
     documents: &Arc<Documents>,
     model: &Model,

@@ -1,4 +1,4 @@
-//! A store in a folder of its own, and short names for what tests do.
+//! A store in a temporary folder, and helpers of the tests.
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl World {
         Some(value)
     }
 
-    /// All keys of the store under a collection, of documents and of entries.
+    /// The number of keys of documents and of index entries in the store.
     pub(crate) fn store_keys(&self) -> usize {
         let table = self.documents.store().table("documents").unwrap();
         let range = pellucid_store::Range { start: &[3], end: Some(&[4]), reverse: false };

@@ -1,26 +1,27 @@
-//! The segments that are the journal, if garbage collection was interrupted and there are too many.
+//! Selects the segments that make up the journal, if an interrupted garbage collection left others
+//! behind.
 
 use std::collections::HashMap;
 
 use crate::ledger::Manifest;
 
-/// The sequence numbers that a segment stands for.
+/// The sequence numbers that a segment covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) number: u64,
     pub(crate) first_sequence: u64,
-    /// Below the first one if there is no record.
+    /// The last sequence number; below the first one if there is no record.
     pub(crate) last_sequence: u64,
     pub(crate) is_collected: bool,
 }
 
-/// For each of `spans`, whether it is part of the journal that goes with `manifest`.
+/// Returns, for each of `spans`, whether it is part of the journal that belongs to `manifest`.
 ///
-/// What the manifest names is. Of the rest, a collected segment was not yet part of it, and one
-/// that lies within what sealed segments of the manifest stand for is no longer part of it. A
-/// manifest that names no segment is one that is being rebuilt: then, of several that stand for a
-/// sequence number, the one with the highest number is current, because each was complete before
-/// its name was.
+/// A segment that the manifest names is. Of the others, a collected segment was not yet part of the
+/// journal, and one within the range of the manifest's sealed segments is no longer part of it. A
+/// manifest without segments means that the ledger is being rebuilt: if several segments cover a
+/// sequence number, the one with the highest number is current, because each of them was complete
+/// before it got its name.
 pub(crate) fn current_segments(spans: &[Span], manifest: &Manifest) -> Vec<bool> {
     if manifest.segments.is_empty() {
         return newest_of_each(spans);
@@ -39,7 +40,7 @@ fn newest_of_each(spans: &[Span]) -> Vec<bool> {
     let mut by_age: Vec<usize> = (0..spans.len()).collect();
     by_age.sort_by_key(|index| std::cmp::Reverse(spans[*index].number));
     let mut is_current = vec![true; spans.len()];
-    // First sequence number to last one of those that are current.
+    // The current spans: from first to last sequence number.
     let mut taken = std::collections::BTreeMap::new();
     for index in by_age {
         let span = &spans[index];
@@ -65,7 +66,8 @@ mod tests {
         Span { number, first_sequence, last_sequence, is_collected }
     }
 
-    /// 1 and 2 were collected into 4, and 4 with 3 into 6; 7 was under way; 5 is being written.
+    /// An interrupted collection: 1 and 2 were collected into 4, then 4 and 3 into 6; 5 is being
+    /// written.
     fn left_behind() -> Vec<Span> {
         vec![
             span(1, 1, 10, false),
@@ -99,9 +101,10 @@ mod tests {
         assert_eq!(after, [false, false, false, false, true, true]);
     }
 
-    /// What stands for a segment that the manifest does not know as sealed yet.
+    /// Segment 3 is the collected copy of segment 2, which the manifest does not know to be sealed
+    /// yet.
     #[test]
-    fn a_collected_segment_is_none_that_came_later() {
+    fn a_collected_segment_that_is_not_in_the_manifest_is_not_current() {
         let spans = [span(1, 1, 10, false), span(2, 11, 20, false), span(3, 11, 20, true)];
         let manifest = manifest(&[(1, 1, 10), (2, 11, 0)]);
         assert_eq!(current_segments(&spans, &manifest), [true, true, false]);

@@ -1,9 +1,9 @@
-//! The parts of a segment's file that an opening reads: the header and the footer, a
-//! hundredth of it.
+//! The parts of a segment's file that an opening reads: the header and the footer, about a
+//! hundredth of the file.
 //!
-//! The system reads around a page of a map that is not in memory, as far as it is told to read
-//! ahead: megabytes for each segment, none of which an opening needs. So these bytes alone are
-//! asked for, and in many files before the first of them is waited for.
+//! A page fault in a map makes the system read ahead around the page: megabytes per segment, none
+//! of which an opening needs. So just these bytes are requested, for many files before the first is
+//! waited for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::segment::segment_path;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::error::{Error, Result};
 
-/// Files whose ends are asked for together.
+/// The number of files that are requested together.
 pub(super) const ASKED_TOGETHER: usize = 64;
 
-/// The file of a segment, whose ends were asked for.
+/// The file of a segment whose ends were requested.
 pub(super) struct SegmentEnds {
     pub(super) number: u64,
     pub(super) path: PathBuf,
@@ -27,8 +27,8 @@ pub(super) struct SegmentEnds {
 }
 
 impl SegmentEnds {
-    /// Opens segment `number` of the store in `directory`, and asks for its header and for the
-    /// fixed part of its footer.
+    /// Opens segment `number` of the store in `directory`, and requests its header and the fixed
+    /// part of its footer.
     pub(super) fn open(
         files: &dyn FileSystem,
         directory: &Path,
@@ -48,7 +48,7 @@ impl SegmentEnds {
         opened.map(|(file, length)| SegmentEnds { number, path, file, length })
     }
 
-    /// Asks for the rest of the footer, if there is one. Whether it is sound is seen later.
+    /// Requests the rest of the footer, if there is one. It is validated later.
     pub(super) fn expect_footer(&self) -> Result<()> {
         let Some(fixed_offset) = self.length.checked_sub(FOOTER_FIXED_LENGTH) else {
             return Ok(());

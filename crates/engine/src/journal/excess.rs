@@ -1,9 +1,9 @@
-//! Bytes of the journal beyond its bound, and the delay of writes that follows from them.
+//! The journal's dead bytes beyond their bound, and the delay of writes that follows from them.
 //!
-//! Some share of the journal may be dead, and an allowance for what was written and is not yet
-//! known to be dead: by default, the journal of live values takes half as much again. Beyond it the
-//! collector does not rest, and writers slow down to its pace: else a writer that is faster than it
-//! fills the disk with dead records.
+//! The bound is a share of the journal plus an allowance for records that are dead but not known to
+//! be yet. With the default settings the journal takes up to half as much again as its live values.
+//! Beyond the bound the collector does not rest, and writers slow down to its pace. Otherwise a
+//! writer that is faster than the collector would fill the disk with dead records.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,33 +11,33 @@ use std::time::Duration;
 
 use pellucid_thread::{Condvar, Mutex};
 
-/// Delay of writes for each byte where the excess is as large as the allowance: 62 MB in a second,
-/// half of what a collector copies beside it.
+/// The largest delay of writes, per byte, reached when the excess is as large as the allowance: it
+/// allows 62 MB per second, half of what a collector copies meanwhile.
 const DELAY_A_BYTE_MAX_NS: u64 = 16;
 
-/// The dead bytes that a journal may have.
+/// The bound on the dead bytes of a journal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeadBound {
-    /// The share of the journal.
+    /// The share of the journal's bytes that may be dead.
     pub(crate) share: f64,
-    /// Bytes beyond it that are there in any case, and no reason to hurry.
+    /// Dead bytes beyond the share that are always tolerated.
     pub(crate) allowance_bytes: u64,
 }
 
-/// The excess of a journal.
+/// The dead bytes of a journal beyond the bound.
 pub(crate) struct SpaceExcess {
     bound: DeadBound,
     bytes: AtomicU64,
-    /// Excess that the collector can do nothing about: snapshots see it, or it is damaged.
+    /// Excess that the collector cannot remove: snapshots see it, or it is damaged.
     unavoidable_bytes: AtomicU64,
-    /// A collector runs and works it off.
+    /// True if a collector thread runs that reduces the excess.
     is_worked_off: AtomicBool,
     looks: Mutex<()>,
     changed: Condvar,
 }
 
 impl SpaceExcess {
-    /// No excess yet.
+    /// An account without excess.
     pub(super) fn new(bound: DeadBound) -> SpaceExcess {
         SpaceExcess {
             bound,
@@ -49,7 +49,7 @@ impl SpaceExcess {
         }
     }
 
-    /// Notes the dead bytes of a journal of `all_bytes`, and wakes the collector if they are too
+    /// Notes the dead bytes of a journal of `all_bytes`, and wakes the collector if there are too
     /// many.
     pub(super) fn note(&self, dead_bytes: u64, all_bytes: u64) {
         let DeadBound { share, allowance_bytes } = self.bound;
@@ -61,34 +61,34 @@ impl SpaceExcess {
         }
     }
 
-    /// The share of a segment from which on it is collected where there is an excess.
+    /// The share of dead bytes from which on a segment is collected while there is an excess.
     pub(crate) fn collected_share(&self) -> f64 {
         self.bound.share
     }
 
-    /// The bytes that the collector can still work off.
+    /// The excess that the collector can still remove, in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         let all_bytes = self.bytes.load(Ordering::Relaxed);
         all_bytes.saturating_sub(self.unavoidable_bytes.load(Ordering::Relaxed))
     }
 
-    /// Notes that a collector runs.
+    /// Notes that a collector thread runs.
     pub(crate) fn work_off(&self) {
         self.is_worked_off.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the collector finds nothing to free, so that nobody waits for it.
+    /// Notes that the collector found nothing to free, so that writes do not wait for it.
     pub(crate) fn give_up(&self) {
         self.unavoidable_bytes.store(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Notes that the collector has freed something.
+    /// Notes that the collector freed something, so that it tries all of the excess again.
     pub(crate) fn take_heart(&self) {
         self.unavoidable_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// The delay that a write of so many bytes should take.
+    /// The delay that a write of `size_bytes` has to take.
     #[inline]
     pub(crate) fn write_delay_ns(&self, size_bytes: u64) -> u64 {
         let excess_bytes = self.bytes();
@@ -99,8 +99,8 @@ impl SpaceExcess {
         (size_bytes as f64 * DELAY_A_BYTE_MAX_NS as f64 * share.min(1.0)) as u64
     }
 
-    /// Waits until there is an excess, or for so long; not if `is_over`, whose change
-    /// [`SpaceExcess::wake`] tells.
+    /// Waits until there is an excess, at most for `longest`; returns at once if `is_over`. Whoever
+    /// changes the result of `is_over` calls [`SpaceExcess::wake`].
     pub(crate) fn wait(&self, longest: Duration, is_over: impl Fn() -> bool) {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         if self.bytes() == 0 && !is_over() {
@@ -122,7 +122,7 @@ mod tests {
     const BOUND: DeadBound = DeadBound { share: 1.0 / 3.0, allowance_bytes: 100 };
 
     #[test]
-    fn writes_are_slower_the_more_is_dead_and_only_if_somebody_collects() {
+    fn writes_slow_down_with_the_excess_if_a_collector_runs() {
         let excess = SpaceExcess::new(BOUND);
         excess.note(400, 900);
         assert_eq!((excess.bytes(), excess.write_delay_ns(1_000)), (0, 0));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_cannot_be_freed() {
+    fn writes_do_not_wait_for_bytes_that_cannot_be_freed() {
         let excess = SpaceExcess::new(BOUND);
         excess.work_off();
         excess.note(500, 900);

@@ -26,8 +26,8 @@ pub(crate) struct SegmentFiles {
 }
 
 impl SegmentFiles {
-    /// The files of the journal in the store's folder `directory`, of which the next one gets
-    /// `next_number`.
+    /// The files of the journal in the store's directory; `next_number` is the number of the next
+    /// new segment.
     pub(super) fn new(
         file_system: Arc<dyn FileSystem>,
         directory: PathBuf,
@@ -48,7 +48,7 @@ impl SegmentFiles {
         &*self.file_system
     }
 
-    /// The store's folder.
+    /// The directory of the store.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -67,12 +67,12 @@ impl SegmentFiles {
         self.store_seed
     }
 
-    /// A number that no segment had before.
+    /// A segment number that was never used before.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The header of a segment that is written from `first_sequence` on; 0 if it is not begun.
+    /// The header of a segment; `first_sequence` is 0 if the segment has no records yet.
     pub(super) fn header(&self, number: u64, first_sequence: u64) -> FileHeader {
         FileHeader {
             first_sequence,
@@ -81,8 +81,8 @@ impl SegmentFiles {
         }
     }
 
-    /// Makes a segment's file with a header that says that it is not begun. Its name and its space
-    /// are durable before it is used.
+    /// Creates a segment's file, whose header says that it has no records yet. Its name and its
+    /// space are durable on return.
     pub(super) fn make(&self, size_bytes: u64) -> Result<Arc<SegmentFile>> {
         let number = self.next_number();
         let path = segment_path(&self.directory, number);
@@ -92,7 +92,8 @@ impl SegmentFiles {
             file.allocate(size_bytes)?;
             file.write_all_at(&self.header(number, 0).encode(), 0)?;
             file.sync()?;
-            // So no loss of power leaves a segment's name on a file without a header.
+            // Renamed only now, so that no loss of power leaves a segment's name on a file without
+            // a header.
             self.file_system.rename(&new_path, &path)?;
             self.file_system.sync_directory(&self.folder())?;
             let map = file.map(size_bytes, MapMode::Write)?;
@@ -110,12 +111,12 @@ impl SegmentFiles {
         }
     }
 
-    /// Removes a file that nobody needs. Should that fail, the next opening does it.
+    /// Removes a file that is no longer needed. If that fails, the next opening removes it.
     pub(super) fn remove(&self, path: &Path) {
         let _ = self.file_system.remove(path);
     }
 
-    /// The error that a record is gone which must be there.
+    /// The error for a record that is missing although it must exist.
     pub(super) fn missing(&self, sequence: u64) -> Error {
         let what = format!("no segment holds sequence {sequence}");
         Error::corruption(&self.folder(), 0, what)

@@ -5,82 +5,82 @@ use super::ranked;
 use super::runs::Runs;
 use crate::codec::{checksum, checksum_seed, read_u32, read_u64};
 
-/// Length of the fixed part, which ends the file.
+/// Length of the fixed part, which is at the end of the file, in bytes.
 pub(crate) const FOOTER_FIXED_LENGTH: u64 = 32;
 /// The last four bytes of a sealed segment.
 const CLOSING_MAGIC: [u8; 4] = *b"PLSF";
-/// The offset array has an entry for each sequence number from the first on.
+/// Kind: the offset array has an entry for each sequence number from the first one on.
 const KIND_DENSE: u32 = 0;
-/// The offset array has pairs of sequence number and offset, for the records that are left.
+/// Kind: the offset array has pairs of sequence number and offset, for the remaining records.
 const KIND_SPARSE: u32 = 1;
-/// A bitmap of the sequence numbers whose records are left, and an offset for each of them.
+/// Kind: a bitmap of the sequence numbers whose records remain, and an offset for each of them.
 const KIND_RANKED: u32 = 2;
-/// Bytes of an entry of the dense array.
+/// Length of an entry of the dense array, in bytes.
 pub(crate) const OFFSET_LENGTH: u64 = 4;
-/// Bytes of an entry of the sparse array.
+/// Length of an entry of the sparse array, in bytes.
 pub(crate) const PAIR_LENGTH: u64 = 8;
-/// Pairs among which one is looked for one by one.
+/// The number of pairs from which on a search goes through them one by one.
 const PAIRS_WALKED: usize = 8;
 
-/// The form in which the offsets are laid down.
+/// The form in which the offsets are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetForm {
     /// Every sequence number has its record.
     Dense,
-    /// A collected segment: only those that were needed have.
+    /// A collected segment: only the records that were needed remain.
     Sparse {
-        /// No tombstone and no expired value up to it has anything older to hide here.
+        /// Tombstones and expired values up to this sequence number hide nothing in this segment.
         clean_sequence: u64,
     },
-    /// The same, with enough records left that a bitmap takes less room than pairs.
+    /// As `Sparse`, with enough remaining records for a bitmap to take less space than pairs.
     Ranked {
-        /// As above.
+        /// Tombstones and expired values up to this sequence number hide nothing in this segment.
         clean_sequence: u64,
-        /// The number of sequence numbers that the segment stands for.
+        /// The number of sequence numbers that the segment covers.
         sequences: u64,
     },
 }
 
-/// Bytes that the footer of a segment with `count` records takes.
+/// Length of the footer of a segment with `count` records, in bytes.
 pub(crate) fn footer_length(count: u64) -> u64 {
     (count * OFFSET_LENGTH).next_multiple_of(8) + FOOTER_FIXED_LENGTH
 }
 
-/// Bytes that the footer of a collected segment with `count` records takes.
+/// Length of the footer of a collected segment with `count` records, in bytes, as pairs.
 fn sparse_footer_length(count: u64) -> u64 {
     count * PAIR_LENGTH + 8 + FOOTER_FIXED_LENGTH
 }
 
-/// The same, if its offsets are ranked.
+/// Length of the footer of a collected segment with `count` records, in bytes, as a bitmap.
 fn ranked_footer_length(sequences: u64, count: u64) -> u64 {
     let offsets = (count * OFFSET_LENGTH).next_multiple_of(8);
     ranked::units_length(sequences) + offsets + 8 + FOOTER_FIXED_LENGTH
 }
 
-/// The footer, from its fixed part.
+/// A footer, decoded from its fixed part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// Offset of its first byte within the file.
+    /// Offset of the footer's first byte in the file.
     pub(crate) offset: u64,
-    /// Entries of the offset array.
+    /// Number of entries of the offset array.
     pub(crate) count: u32,
     /// The last sequence number of the segment.
     pub(crate) last_sequence: u64,
-    /// The form in which the offsets are laid down.
+    /// The form in which the offsets are stored.
     pub(crate) form: OffsetForm,
 }
 
-/// The reason why the end of a file is no footer.
+/// The reason why the end of a file is not a footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoFooter {
     /// The file is not sealed: there is no closing magic.
     Unsealed,
-    /// There is a closing magic, but the rest is not right.
+    /// There is a closing magic, but the rest is invalid.
     Damaged,
 }
 
 impl Footer {
-    /// Its length in bytes: it ends the file.
+    /// Length of the footer in bytes. It ends the file.
     pub(crate) fn length(&self) -> u64 {
         match self.form {
             OffsetForm::Dense => footer_length(u64::from(self.count)),
@@ -91,20 +91,20 @@ impl Footer {
         }
     }
 
-    /// Says whether there is a record for each sequence number from the first to the last.
+    /// True if there is a record for each sequence number from the first to the last.
     #[inline]
     pub(super) fn is_dense(&self) -> bool {
         matches!(self.form, OffsetForm::Dense)
     }
 
-    /// Says whether a record is looked for among pairs of sequence number and offset.
+    /// True if the offsets are stored as pairs, so that a record is found by a search.
     #[inline]
     pub(super) fn has_pairs(&self) -> bool {
         matches!(self.form, OffsetForm::Sparse { .. })
     }
 
-    /// No tombstone and no expired value up to it has anything older to hide here; `None` if the
-    /// segment was not collected.
+    /// The sequence number up to which tombstones and expired values hide nothing in this segment;
+    /// `None` if the segment was not collected.
     pub(crate) fn clean_sequence(&self) -> Option<u64> {
         match self.form {
             OffsetForm::Dense => None,
@@ -114,21 +114,22 @@ impl Footer {
         }
     }
 
-    /// The entries of `file`, ascending: how far each sequence number is from the first one, and
-    /// the offset of its record.
+    /// The entries of the footer of `file`, ascending: the distance of each sequence number from
+    /// the first one, and the offset of its record.
     pub(crate) fn entries<'a>(&self, file: &'a [u8]) -> Entries<'a> {
         Entries { footer: *self, file, index: 0, distance: 0 }
     }
 
-    /// Pair `index`: how far its sequence number is from the first one, and the record's offset.
+    /// Pair `index`: the distance of its sequence number from the first one, and the record's
+    /// offset.
     #[inline]
     fn pair(&self, file: &[u8], index: u64) -> (u64, u64) {
         let pair = self.offset as usize + (index * PAIR_LENGTH) as usize;
         (u64::from(read_u32(file, pair)), u64::from(read_u32(file, pair + 4)) * 8)
     }
 
-    /// The number of the record that is `distance` sequence numbers from the first one of `file`
-    /// among the segment's records, where that is known without a search.
+    /// The index, among the segment's records, of the record that is `distance` sequence numbers
+    /// after the first one; `None` if there is no such record, or if finding it takes a search.
     #[inline]
     pub(super) fn number_of(&self, file: &[u8], distance: u64) -> Option<u64> {
         match self.form {
@@ -140,7 +141,8 @@ impl Footer {
         }
     }
 
-    /// The memory in which that is looked up, if it is.
+    /// The address of the bitmap entry that [`Footer::number_of`] reads, for a prefetch; `None` if
+    /// it reads none.
     #[inline]
     pub(super) fn number_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
         match self.form {
@@ -152,7 +154,7 @@ impl Footer {
         }
     }
 
-    /// The beginning of the offset array; `None` if there are pairs instead.
+    /// The offset of the offset array in the file; `None` if there are pairs instead.
     #[inline]
     fn array_offset(&self) -> Option<usize> {
         match self.form {
@@ -164,14 +166,14 @@ impl Footer {
         }
     }
 
-    /// The offsets in runs, if few runs describe them.
+    /// The offsets as runs, if few runs describe them.
     pub(super) fn runs(&self, file: &[u8]) -> Option<Runs> {
         let array = file.get(self.array_offset()?..)?;
         let offsets = array.chunks_exact(OFFSET_LENGTH as usize).map(|offset| read_u32(offset, 0));
         Runs::of(offsets.take(self.count as usize))
     }
 
-    /// The offset of the record that is `distance` sequence numbers from the first one of `file`.
+    /// The offset of the record that is `distance` sequence numbers after the first one of `file`.
     #[inline]
     pub(crate) fn record_offset(&self, file: &[u8], distance: u64) -> Option<u64> {
         let Some(array) = self.array_offset() else { return self.find(file, distance) };
@@ -179,16 +181,17 @@ impl Footer {
         Some(u64::from(read_u32(file, array + (number * OFFSET_LENGTH) as usize)) * 8)
     }
 
-    /// The memory in which the offset of the record stands that is `distance` from the
-    /// first one, if that is known without a search.
+    /// The address of the offset entry of the record that is `distance` sequence numbers after the
+    /// first one, for a prefetch; `None` if finding it takes a search.
     #[inline]
     pub(crate) fn offset_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
         let number = self.number_of(file, distance)?;
         file.get(self.array_offset()? + (number * OFFSET_LENGTH) as usize).map(std::ptr::from_ref)
     }
 
-    /// Looks for a pair. Sequence numbers that are left are spread evenly as a rule, so that the
-    /// first guess is close; every second guess is the middle, so that a bad rule costs little.
+    /// Searches the pairs. The remaining sequence numbers are usually spread evenly, so an
+    /// interpolated guess is close. Every second guess is the middle, so that an uneven spread
+    /// costs little.
     fn find(&self, file: &[u8], distance: u64) -> Option<u64> {
         let (mut low, mut high) = (0_usize, self.count as usize);
         let mut is_guess = true;
@@ -203,7 +206,7 @@ impl Footer {
             } else {
                 low + (high - low) / 2
             };
-            // The guess leaves some pairs on either side, as it is off by a few.
+            // A guess is off by a few, so it always leaves a pair on either side.
             let middle = middle.clamp(low + 1, high - 1);
             if self.pair(file, middle as u64).0 <= distance {
                 low = middle;
@@ -219,12 +222,12 @@ impl Footer {
     }
 }
 
-/// The entries of a footer, one after another.
+/// Iterates over the entries of a footer.
 pub(crate) struct Entries<'a> {
     footer: Footer,
     file: &'a [u8],
     index: u64,
-    /// Of ranked offsets, the next one to be looked at.
+    /// For ranked offsets, the next distance to look at.
     distance: u64,
 }
 
@@ -251,7 +254,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// The footer's bytes for `offsets`.
+/// Encodes the footer of a segment with a record for each sequence number, at these `offsets`.
 pub(crate) fn encode_footer(
     store_identity: u64,
     number: u64,
@@ -269,9 +272,9 @@ pub(crate) fn encode_footer(
     close(bytes, [store_identity, number], KIND_DENSE, count, last_sequence, offset)
 }
 
-/// The footer's bytes for a collected segment that stands for the sequence numbers from
-/// `first_sequence` up to `last_sequence`: `pairs` of distance from the first one and offset,
-/// ascending. They are laid down in whichever way takes less room.
+/// Encodes the footer of a collected segment that covers the sequence numbers from `first_sequence`
+/// to `last_sequence`. `pairs` are ascending, each the distance from the first sequence number and
+/// the offset of a record. They are stored in the form that takes less space.
 pub(crate) fn encode_collected_footer(
     store_identity: u64,
     number: u64,
@@ -317,8 +320,8 @@ fn close(
     bytes
 }
 
-/// The beginning of the footer whose fixed part ends a file of `length` bytes, if it is one and
-/// lies within the file. Nothing else is checked.
+/// The offset of the footer whose fixed part ends a file of `length` bytes, if the closing magic is
+/// there and the offset lies within the file. Nothing else is checked.
 pub(super) fn footer_offset(
     fixed: &[u8; FOOTER_FIXED_LENGTH as usize],
     length: u64,
@@ -327,7 +330,7 @@ pub(super) fn footer_offset(
     (fixed[28..32] == CLOSING_MAGIC && offset < length).then_some(offset)
 }
 
-/// Reads and checks the footer at the end of `file`, a whole segment.
+/// Reads and validates the footer at the end of `file`, a whole segment.
 pub(crate) fn decode_footer(
     file: &[u8],
     store_identity: u64,
@@ -343,7 +346,7 @@ pub(crate) fn decode_footer(
     let (kind, count) = (read_u32(fixed, 0), read_u32(fixed, 4));
     let (last_sequence, offset) = (read_u64(fixed, 8), read_u64(fixed, 16));
     let range = last_sequence.checked_sub(first_sequence).ok_or(NoFooter::Damaged)?;
-    // As many bits as a file can have: what does not fit is refused below.
+    // At most as many bits as the file has: a footer that does not fit is refused below.
     let sequences = range.saturating_add(1).min(file.len() as u64 * 8);
     let form = match kind {
         KIND_DENSE => OffsetForm::Dense,
@@ -376,7 +379,7 @@ pub(crate) fn decode_footer(
     if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }
 }
 
-/// Says whether the distances ascend, up to `range`.
+/// True if the distances of the pairs ascend, up to `range`.
 fn is_ascending(footer: &Footer, file: &[u8], range: u64) -> bool {
     let mut next = 0;
     (0..u64::from(footer.count)).all(|index| {
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_footer_returns_and_every_flipped_bit_is_noticed() {
+    fn a_footer_round_trips_and_every_flipped_bit_is_noticed() {
         let file = sealed();
         assert_eq!(file.len() as u64, 96 + footer_length(3));
         let fixed = file.last_chunk().unwrap();
@@ -428,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn the_footer_of_a_collected_segment_returns_even_if_nothing_is_left() {
+    fn the_footer_of_a_collected_segment_round_trips_even_if_empty() {
         let file = collected((10..14).chain(20..40), 150);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
         let form = OffsetForm::Ranked { clean_sequence: 77, sequences: 51 };
@@ -448,7 +451,7 @@ mod tests {
         assert_eq!(decode_footer(&disordered, 5, 6, 100), Err(NoFooter::Damaged));
     }
 
-    /// Even spread, clusters and a lone one far away: each is found, and nothing else is.
+    /// Evenly spread pairs, clusters, and a single pair far away: each is found, and nothing else.
     #[test]
     fn every_pair_is_found_and_no_other() {
         let even: Vec<u32> = (0..500).map(|index| index * 3 + 1).collect();

@@ -1,9 +1,9 @@
-//! The garbage of the journal: records that nobody needs, counted by segment, and the runs of
-//! segments that are worth being collected.
+//! The account of the journal's garbage: records that are no longer needed, counted per segment,
+//! and the choice of the runs of segments that are worth collecting.
 //!
-//! Dead bytes are exact: each entry that the ledger drops is counted once, at the segment that
-//! holds its record then, and a manifest that names the segment counts what the ledger of the same
-//! manifest no longer names. The engine says which records may go (`crate::garbage`).
+//! The counts of dead bytes are exact: each entry that the ledger drops is counted once, for the
+//! segment that holds its record at that time. The counts in a manifest agree with the ledger in
+//! the same manifest. The engine decides which records may be dropped (`crate::garbage`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -23,24 +23,24 @@ use crate::ledger::{Dropped, DroppedList, SegmentFacts};
 use crate::locks::lock;
 use crate::stats::{Collected, CollectedCounters};
 
-/// Segments that are collected into one at most.
+/// The most segments that are collected into one.
 const RUN_SEGMENTS_MAX: usize = 256;
-/// Room that a collection takes beside the records and their places: the ends of the new segment,
-/// and the manifest, which has so many bytes for each segment.
+/// The space that a collection needs in addition to the records and their pairs: the header and
+/// footer of the new segment, and the manifest, which has this many bytes for each segment.
 const BESIDE_BYTES: u64 = 4 << 10;
 const BESIDE_SEGMENT_BYTES: u64 = 64;
 
-/// Neighbouring segments that one new segment will stand for.
+/// Neighbouring segments that one new segment will replace.
 pub(crate) struct SegmentRun {
     pub(crate) segments: Vec<Arc<Segment>>,
-    /// The first sequence number of the first one.
+    /// The first sequence number of the first segment.
     pub(crate) first_sequence: u64,
-    /// The last sequence number of the last one.
+    /// The last sequence number of the last segment.
     pub(crate) last_sequence: u64,
 }
 
 impl SegmentRun {
-    /// The run of `candidates`, which are neighbours in `list`.
+    /// The run of `candidates`, which are neighbouring segments in `list`.
     fn of(list: &SegmentList, candidates: &[Candidate]) -> Option<SegmentRun> {
         let segments: Vec<_> = candidates
             .iter()
@@ -55,11 +55,12 @@ impl SegmentRun {
 /// The limits of garbage collection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GarbageLimits {
-    /// Only segments up to it are collected: every record up to it is in tables and on the medium.
+    /// Only segments up to this sequence number are collected: all their records are in tables and
+    /// on the medium.
     pub(crate) flushed_sequence: u64,
-    /// Markers above it are not let go.
+    /// Markers above this sequence number are kept.
     pub(crate) marker_sequence: u64,
-    /// The share of dead bytes from which on a segment is worth it.
+    /// The share of dead bytes from which on a segment is worth collecting.
     pub(crate) dead_share: f64,
     /// Bytes that are free on the disk.
     pub(crate) free_bytes: u64,
@@ -69,7 +70,7 @@ pub(crate) struct GarbageLimits {
 struct Candidate {
     index: usize,
     record_bytes: u64,
-    /// Bytes that its collection would free.
+    /// Bytes that collecting it would free.
     free_bytes: u64,
     records: u64,
     first_sequence: u64,
@@ -77,7 +78,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Records that will be left, if all are of one size.
+    /// The estimated number of records that remain, if all records have one size.
     fn live_records(&self) -> u64 {
         (self.records as f64 * (1.0 - self.share())) as u64
     }
@@ -86,7 +87,7 @@ impl Candidate {
         self.record_bytes - self.free_bytes
     }
 
-    /// Bytes that the records that will be left take with their places.
+    /// The estimated bytes of the remaining records and their pairs.
     fn copy_bytes(&self) -> u64 {
         self.live_bytes() + self.live_records() * PAIR_LENGTH
     }
@@ -96,13 +97,13 @@ impl Candidate {
     }
 }
 
-/// The entries that the ledger drops while a run of segments is collected.
+/// The entries that the ledger drops while a run of segments is being collected.
 struct Watched {
     first_sequence: u64,
     last_sequence: u64,
-    /// The distance of each from the first sequence number, and its record in units of 8 bytes,
-    /// twice that and one more for a marker: garbage collection is not held up by a merge, and
-    /// millions may come.
+    /// For each entry, the distance of its sequence number from the first one, and
+    /// [`Dropped::packed`]: the length of its record and whether it is a marker. It is compact
+    /// because merges go on during a collection, and may drop millions of entries.
     dropped: Vec<(u32, u32)>,
 }
 
@@ -111,7 +112,7 @@ impl Watched {
         Watched { first_sequence, last_sequence, dropped: Vec::new() }
     }
 
-    /// Says whether all sequence numbers up to `last_sequence` can be noted.
+    /// True if all sequence numbers up to `last_sequence` fit into a distance.
     fn reaches(first_sequence: u64, last_sequence: u64) -> bool {
         last_sequence - first_sequence <= u64::from(u32::MAX)
     }
@@ -131,22 +132,23 @@ impl Watched {
     }
 }
 
-/// A file that goes once a manifest without it was committed.
+/// A file that is removed once a manifest without it was committed.
 struct Retired {
     path: PathBuf,
-    /// The manifest that is about to be committed does not name it.
+    /// True if the manifest that is about to be committed does not name it.
     is_unnamed: bool,
 }
 
 /// The accounts that change together with the list of segments.
 #[derive(Default)]
 struct Books {
-    /// Files of segments that collected ones stand for now.
+    /// Files of segments that collected segments have replaced.
     retired: Vec<Retired>,
-    /// The sequence numbers that are being collected, and the entries dropped of them meanwhile.
+    /// The sequence numbers that are being collected, and their entries that were dropped
+    /// meanwhile.
     watched: Option<Watched>,
-    /// Segments that cannot be collected, by number: why, as there is damage in them or in a table
-    /// that judges them.
+    /// Segments that cannot be collected, by number, with the error: they, or a table that is
+    /// needed to judge their records, are damaged.
     damaged: BTreeMap<u64, String>,
 }
 
@@ -154,13 +156,13 @@ struct Books {
 pub(crate) struct Garbage {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
-    /// The largest usual segment.
+    /// The largest usual size of a segment, in bytes.
     segment_size_bytes: u64,
-    /// Records at which a segment ends.
+    /// The number of records at which a segment ends.
     segment_records_max: u64,
-    /// Segments whose unneeded records are known one by one.
+    /// Segments of which each unneeded record is known individually.
     unneeded: UnneededCount,
-    /// Held while dead bytes are counted, and while collected segments take the place of others.
+    /// Locked while dead bytes are counted, and while a collected segment replaces others.
     books: Mutex<Books>,
     counters: CollectedCounters,
     excess: Arc<SpaceExcess>,
@@ -185,12 +187,12 @@ impl Garbage {
         }
     }
 
-    /// The bytes beyond the journal's bound.
+    /// The dead bytes beyond the journal's bound.
     pub(crate) fn excess(&self) -> &Arc<SpaceExcess> {
         &self.excess
     }
 
-    /// Counts the records of entries that the ledger has dropped.
+    /// Counts the records of entries that the ledger has dropped as dead.
     pub(super) fn note_dropped(&self, dropped: &DroppedList) {
         let mut books = lock(&self.books);
         let list = self.segments.list();
@@ -208,7 +210,8 @@ impl Garbage {
         }
     }
 
-    /// The facts of the segments for a manifest without the entries of `dropped`.
+    /// The facts of the segments for a manifest whose ledger no longer has the entries of
+    /// `dropped`.
     pub(super) fn facts_without(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
         let mut books = lock(&self.books);
         let list = self.segments.list();
@@ -226,9 +229,8 @@ impl Garbage {
         facts
     }
 
-    /// Removes the files that the manifest, which was just committed, no longer names. Segments
-    /// below its flushed sequence number stay, as they hold the values; those that were collected
-    /// go. Should a removal fail, the next opening does it.
+    /// Removes the files that the manifest that was just committed no longer names: those of
+    /// segments that were collected. If a removal fails, the next opening removes the file.
     pub(super) fn remove_retired(&self) {
         let mut books = lock(&self.books);
         let (unnamed, named): (Vec<Retired>, _) =
@@ -243,20 +245,21 @@ impl Garbage {
     /// The sums over all collections since the store was opened.
     pub(crate) fn collected(&self) -> Collected {
         let mut sum = Collected::default();
-        // None of them is of time, so any clock will do.
+        // None of the counters measures time, so any clock will do.
         self.counters.add_to(Clock::monotonic(), &mut sum);
         sum
     }
 
-    /// Bytes of the segments' records that no key needs any more, and of all their files.
+    /// The dead bytes of all segments' records, and the bytes of all their files.
     pub(crate) fn dead_and_all_bytes(&self) -> (u64, u64) {
         let facts = self.segments.facts();
         let dead_bytes = facts.iter().map(|facts| facts.dead_bytes + facts.marker_bytes);
         (dead_bytes.sum(), facts.iter().map(|facts| facts.size_bytes).sum())
     }
 
-    /// The run that frees the largest share, of those that there is room to copy, if there is one
-    /// that is worth it. It must be installed or abandoned before the next one is picked.
+    /// Picks the run that frees the largest share of its bytes, among those that there is room to
+    /// copy; `None` if no segment is worth collecting. The run must be installed or abandoned
+    /// before the next one is picked.
     pub(crate) fn pick_run(&self, limits: &GarbageLimits) -> Result<Option<SegmentRun>> {
         let list = self.segments.list();
         let mut books = lock(&self.books);
@@ -282,8 +285,9 @@ impl Garbage {
         Ok(run)
     }
 
-    /// Takes in neighbours of the candidate at `seed`: those that are worth it themselves, and
-    /// small ones, as long as the rest of all fits into one segment and into the room.
+    /// Extends the run from the candidate at `seed` to its neighbours: those that are worth
+    /// collecting themselves, and small ones, as long as all remaining records fit into one segment
+    /// and into the room on the disk.
     fn extend(
         &self,
         candidates: &[Candidate],
@@ -330,8 +334,8 @@ impl Garbage {
         }
     }
 
-    /// Markers up to it have nothing older to hide below `first_sequence`: each segment there holds
-    /// no dead record, or was collected after them.
+    /// The sequence number up to which markers hide nothing below `first_sequence`: each segment
+    /// there has no dead record, or was collected after these markers were written.
     pub(crate) fn markers_clean_below(&self, first_sequence: u64) -> u64 {
         let list = self.segments.list();
         let below = list.segments.iter().take_while(|s| s.first_sequence < first_sequence);
@@ -342,12 +346,12 @@ impl Garbage {
             .unwrap_or(u64::MAX)
     }
 
-    /// Ends a collection that came to nothing.
+    /// Ends a collection that failed.
     pub(crate) fn abandon(&self, run: &SegmentRun, error: &Error) {
         let mut books = lock(&self.books);
         books.watched = None;
         if let Error::Corruption { path, .. } = error {
-            // Collecting it again and again would not cure it.
+            // Trying again would not repair it.
             let is_damaged = |segment: &Arc<Segment>| segment.shared.path == *path;
             let is_in_table = !run.segments.iter().any(is_damaged);
             let damaged = run.segments.iter().filter(|one| is_in_table || is_damaged(one));
@@ -356,13 +360,14 @@ impl Garbage {
         }
     }
 
-    /// The damage for which the oldest segment that has any is not collected.
+    /// The error of the oldest segment that is not collected because of damage.
     pub(crate) fn damage(&self) -> Option<String> {
         lock(&self.books).damaged.first_key_value().map(|(_, error)| error.clone())
     }
 
-    /// Lets `collected` take the place of `run`. The files of the run go with the next manifest.
-    /// `markers` are records kept that the ledger names no more: sequence number and bytes.
+    /// Replaces `run` by `collected`. The files of the run are removed after the next manifest.
+    /// `markers` are the records that were kept although the ledger no longer names them: sequence
+    /// number and length of each.
     pub(crate) fn install(
         &self,
         run: &SegmentRun,
@@ -372,7 +377,8 @@ impl Garbage {
         let mut books = lock(&self.books);
         let watched = books.watched.take().expect("a run is watched from its picking on");
         let (mut marker_bytes, mut markers) = (0, markers.iter().peekable());
-        // Both ascend: markers that were dropped meanwhile are counted as such.
+        // Both lists ascend. Markers that the ledger dropped meanwhile are counted as dropped, not
+        // twice.
         let mut lost = DroppedBytes::default();
         for dropped in watched.into_sorted() {
             lost.add(&dropped, &collected);
@@ -434,8 +440,8 @@ fn candidates(segments: &[Arc<Segment>], books: &Books, limits: &GarbageLimits) 
     candidates
 }
 
-/// The bytes that each segment of `list` loses with `dropped`, all of which `visit` sees with their
-/// segments.
+/// The bytes that each segment of `list` loses with the entries of `dropped`. Calls `visit` with
+/// each of them and its segment.
 fn sums_of(
     list: &SegmentList,
     dropped: &DroppedList,

@@ -8,11 +8,11 @@ use pellucid_thread::Mutex;
 
 use crate::locks::lock;
 
-/// The open file of a segment for as long as something is left to sync. Reading goes through the
-/// map, so that a store of many segments holds few descriptors.
+/// The open file of a segment, as long as it may have to be synced. Reads go through the map, so a
+/// store with many segments holds few descriptors open.
 pub(crate) struct HeldFile {
     file: Mutex<Option<Arc<dyn File>>>,
-    /// Held during a sync: the failure of the first one that failed.
+    /// Locked during a sync; the error of the first sync that failed.
     failure: Mutex<Option<String>>,
 }
 
@@ -26,12 +26,12 @@ impl HeldFile {
         HeldFile::new(Some(file))
     }
 
-    /// That of a segment that is.
+    /// A segment that is on the medium already.
     pub(crate) fn closed() -> HeldFile {
         HeldFile::new(None)
     }
 
-    /// Closes the file, all of which was synced.
+    /// Closes the file, which was synced completely.
     pub(crate) fn close(&self) {
         *lock(&self.file) = None;
     }
@@ -41,15 +41,15 @@ impl HeldFile {
         lock(&self.file).is_none()
     }
 
-    /// Makes what was written durable; a file that was closed is so already. One at a time, and
-    /// never again after a failure: the system tells it once, to one of two who sync at the same
-    /// time, and a later sync says nothing of the pages that were lost.
+    /// Makes all writes to the file durable; a closed file is durable already. Syncs run one at a
+    /// time, and never again after a failure: the system reports a failure once, to only one of two
+    /// concurrent callers, and a later sync succeeds although pages were lost.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let mut failure = lock(&self.failure);
         if let Some(cause) = &*failure {
             return Err(io::Error::other(format!("an earlier sync failed: {cause}")));
         }
-        // Not under its lock: a sync takes long.
+        // Not under the lock of `file`: a sync takes long.
         let file = lock(&self.file).clone();
         let synced = file.map_or(Ok(()), |file| file.sync());
         if let Err(error) = &synced {
@@ -61,7 +61,7 @@ impl HeldFile {
     /// Cuts or extends the file.
     ///
     /// # Panics
-    /// If it was closed: nobody changes a segment that is sealed.
+    /// If the file was closed: a sealed segment never changes.
     pub(crate) fn set_length(&self, length: u64) -> io::Result<()> {
         let file = lock(&self.file).clone();
         file.expect("a segment is cut before it is closed").set_length(length)
@@ -80,7 +80,7 @@ mod tests {
     /// Time for a second sync to begin while the first one is under way.
     const MEETING: Duration = Duration::from_millis(100);
 
-    /// A file of which the first sync fails, once the second one has had time to begin.
+    /// A file whose first sync fails after the second one had time to begin.
     #[derive(Default)]
     struct Failing(AtomicU32);
 
@@ -122,8 +122,8 @@ mod tests {
         }
     }
 
-    /// The thread that seals a segment took its records for durable, while the one that syncs it
-    /// for those who wait was told of the failure.
+    /// Regression: the thread that seals a segment took its records for durable, although a
+    /// concurrent sync of the same file had reported a failure.
     #[test]
     fn of_two_syncs_at_once_neither_succeeds_if_one_fails() {
         let held = HeldFile::open(Arc::new(Failing::default()));

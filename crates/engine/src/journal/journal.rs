@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::expiry::MarkedTime;
 use crate::ledger::{DroppedList, JournalLink, Manifest, SegmentFacts};
 
-/// The journal of an open store, but for its writer, which belongs to the engine's writer lock.
+/// The journal of an open store, except its writer, which the engine's writer lock protects.
 pub(crate) struct Journal {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
@@ -33,8 +33,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal that goes with `manifest`, cuts a torn tail off, and leaves every segment
-    /// sealed and everything on the medium.
+    /// Opens the journal that belongs to `manifest` and cuts off a torn tail. Afterwards every
+    /// segment is sealed and everything is on the medium.
     pub(crate) fn open(
         setting: JournalSetting,
         manifest: &Manifest,
@@ -84,7 +84,7 @@ impl Journal {
         &self.room
     }
 
-    /// The account of records that nobody needs.
+    /// The account of records that are no longer needed.
     pub(crate) fn garbage(&self) -> &Garbage {
         &self.garbage
     }
@@ -110,7 +110,7 @@ impl Journal {
         ])
     }
 
-    /// Asks the threads to end what they are at, and to end.
+    /// Asks the threads to finish their current work, and to end.
     pub(crate) fn stop_threads(&self) {
         self.sync.stop_thread();
         self.spares.stop_thread();

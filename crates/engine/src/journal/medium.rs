@@ -1,36 +1,36 @@
-//! The journal's knowledge of whether its records are in memory, from how long reads took.
+//! Tracks from the time of reads whether the journal's records are in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pellucid_clock::Clock;
 
-/// A record whose reading takes as long was not in memory: quick disks need some 10 µs, and a copy
-/// from the page cache 1 µs.
+/// A read of a record that takes this long was not from memory: fast disks need some 10 µs, and a
+/// copy from the page cache 1 µs.
 const SLOW_READ_NS: u64 = 8_000;
-/// After so many samples in a row that were quick, records are taken to be in memory.
+/// After this many fast samples in a row, records are taken to be in memory.
 pub(super) const SLOW_READS_REMEMBERED: u32 = 4;
-/// Of so many records that are read from the disk, one stays in the page cache. Where records are
-/// asked for at random out of more than there is memory for, caching each one would do nothing but
-/// push out the ledger's blocks, and a GET would cost two disk reads; a record that is asked for
-/// often gets its turn to stay soon. This is bimodal insertion (Qureshi et al., ISCA 2007).
+/// One in this many records that are read from the disk stays in the page cache. If records are
+/// read at random from more data than fits into memory, caching each of them would only evict the
+/// ledger's blocks, and a GET would cost two disk reads. A record that is read often is soon among
+/// those that stay. This is bimodal insertion (Qureshi et al., ISCA 2007).
 const STAYS_ONE_IN: u32 = 16;
 
-/// The files that are held open for reads from the disk, counted.
+/// The number of files that are held open for reads from the disk.
 pub(super) type DiskFileCount = Arc<AtomicUsize>;
 
-/// Reads from the medium.
+/// The recent reads from the medium.
 pub(crate) struct MediumReads {
     clock: Clock,
-    /// Above zero while records are read from the disk rather than from memory.
+    /// Above zero while reads of records come from the disk rather than from memory.
     slow: AtomicU32,
-    /// Counts those reads: some of the records stay in the page cache.
+    /// Counts the reads from the disk, to choose the records that stay in the page cache.
     turns: AtomicU32,
     disk_files: DiskFileCount,
 }
 
 impl MediumReads {
-    /// Until the first reads, nothing is known to be in memory.
+    /// No read was measured yet: reads do not count as slow.
     pub(super) fn new(clock: Clock) -> MediumReads {
         MediumReads {
             clock,
@@ -44,18 +44,18 @@ impl MediumReads {
         &self.disk_files
     }
 
-    /// True if records had to be fetched from the medium of late.
+    /// True if records recently had to be fetched from the medium.
     #[inline]
     pub(crate) fn are_slow(&self) -> bool {
         self.slow.load(Ordering::Relaxed) > 0
     }
 
-    /// True if the record that is read now stays in the page cache.
+    /// True if the record of the current read is to stay in the page cache.
     pub(super) fn stays(&self) -> bool {
         self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(STAYS_ONE_IN)
     }
 
-    /// Makes a read whose time counts.
+    /// Makes a read, and notes its time.
     pub(super) fn measured<T>(&self, read: impl FnOnce() -> T) -> T {
         let begun = self.clock.now();
         let result = read();
@@ -63,7 +63,7 @@ impl MediumReads {
         result
     }
 
-    /// Notes how long the reading of a record took.
+    /// Notes the time that the read of a record took.
     #[inline]
     pub(crate) fn note(&self, took_ns: u64) {
         let before = self.slow.load(Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl MediumReads {
         }
     }
 
-    /// Notes that something was not in memory.
+    /// Notes that data was not in memory.
     pub(crate) fn note_away(&self) {
         self.slow.store(SLOW_READS_REMEMBERED, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
 //! The journal: the only log, in which every value is written once.
 //!
 //! A record is found by its sequence number: a binary search over the segments' first sequence
-//! numbers, one look-up in the segment's offset index, and the record itself, all in mapped memory
-//! ([`segments`]). Appending is copying into a mapped file whose space was allocated before
-//! ([`writer`]). Segments are prepared ([`spares`]) and sealed ([`seal`]) off the write path, made
-//! durable in groups ([`sync`]), and collected once most of them is garbage ([`garbage`]). On a
-//! disk that is nearly full, a reserve is left for what gives room back ([`room`]).
+//! numbers, one look-up in the segment's offset index, then the record itself, all in mapped memory
+//! ([`segments`]). Appending copies the record into a mapped file whose space was allocated before
+//! ([`writer`]). Background threads prepare segments ([`spares`]), seal them ([`seal`]) and sync
+//! them in groups ([`sync`]); a segment is collected once most of it is garbage ([`garbage`]). On a
+//! disk that is nearly full, a reserve is kept for work that frees space ([`room`]).
 
 mod current;
 mod ends;

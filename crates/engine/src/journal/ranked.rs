@@ -1,29 +1,30 @@
-//! The offsets of a collected segment in which enough records are left: a bitmap of the sequence
-//! numbers that have one, with the count of those before every few bits, so that an offset is found
-//! by one look at the bitmap, which is small enough for a processor's cache, and one at the
-//! offsets. Pairs of sequence number and offset took twice the room and a search of three or four
-//! misses.
+//! The offsets of a collected segment in which many records remain: a bitmap of the sequence
+//! numbers that have a record, with a running count every few bits. Finding an offset takes one
+//! access to the bitmap, which is small enough for a processor's cache, and one to the offsets.
+//! Pairs of sequence number and offset would take twice the space, and a search with three or four
+//! cache misses.
 
 use crate::codec::{read_u32, read_u64};
 
-/// Bytes of a unit: how many bits are set in all before it, and its bits.
+/// Length of a unit in bytes: the number of bits set in all units before it, and its own bits.
 const UNIT_LENGTH: usize = 16;
-/// Sequence numbers of a unit.
+/// Sequence numbers per unit.
 const UNIT_BITS: u64 = 96;
-/// The beginning of a unit's bits within it.
+/// The offset of the bits within a unit.
 const BITS_OFFSET: usize = 4;
 
-/// Units for `sequences` sequence numbers.
+/// The number of units for `sequences` sequence numbers.
 pub(super) fn units_for(sequences: u64) -> u64 {
     sequences.div_ceil(UNIT_BITS)
 }
 
-/// Bytes of the units for `sequences` sequence numbers.
+/// Length of the units for `sequences` sequence numbers, in bytes.
 pub(super) fn units_length(sequences: u64) -> u64 {
     units_for(sequences) * UNIT_LENGTH as u64
 }
 
-/// The units for those of `sequences` sequence numbers whose `distances` from the first one ascend.
+/// Encodes the units for `sequences` sequence numbers; `distances`, ascending, are those that have
+/// a record, counted from the first one.
 pub(super) fn encode_units(distances: impl Iterator<Item = u32>, sequences: u64) -> Vec<u8> {
     let mut bytes = vec![0; units_length(sequences) as usize];
     let (mut rank, mut counted) = (0_u32, 0);
@@ -44,7 +45,7 @@ pub(super) fn encode_units(distances: impl Iterator<Item = u32>, sequences: u64)
     bytes
 }
 
-/// The bits of the unit at `at`, as the lower 32 and the upper 64.
+/// The bits of the unit at `at`: the lower 32 and the upper 64.
 #[inline]
 fn bits_at(bytes: &[u8], at: usize) -> (u32, u64) {
     (read_u32(bytes, at + BITS_OFFSET), read_u64(bytes, at + BITS_OFFSET + 4))
@@ -56,8 +57,8 @@ pub(super) fn unit_offset(distance: u64) -> usize {
     (distance / UNIT_BITS) as usize * UNIT_LENGTH
 }
 
-/// The number of records that stand before the one at `distance`, if there is one; the units begin
-/// at `begin` of `bytes`, and `distance` lies within them.
+/// The number of records before the one at `distance`; `None` if there is none at `distance`. The
+/// units begin at `begin` in `bytes`, and must include `distance`.
 #[inline]
 pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> {
     let at = begin + unit_offset(distance);
@@ -72,8 +73,9 @@ pub(super) fn rank_of(bytes: &[u8], begin: usize, distance: u64) -> Option<u64> 
     Some(u64::from(read_u32(bytes, at)) + u64::from(before))
 }
 
-/// Says whether the counts of the units for `sequences` sequence numbers, which begin at `begin`,
-/// agree with their bits, `count` of them in all, and none beyond the last sequence number.
+/// True if the units for `sequences` sequence numbers, which begin at `begin`, are consistent: the
+/// counts agree with the bits, `count` bits are set in all, and none beyond the last sequence
+/// number.
 pub(super) fn are_sound(bytes: &[u8], begin: usize, sequences: u64, count: u64) -> bool {
     let mut rank = 0;
     for unit in 0..units_for(sequences) {

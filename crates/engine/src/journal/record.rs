@@ -1,4 +1,4 @@
-//! One record: its layout, and its checks (`docs/format.md`, Record).
+//! A record of the journal: its layout and its checks (`docs/format.md`, Record).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use crate::compression::{Compression, unpack, unpacked_length};
 use crate::header_form::{HeaderForm, SEQUENCE_END, WRITTEN_AT_MAX_MS};
 use crate::ledger::Kind;
 
-/// The least that a record takes, in bytes.
+/// Length of the shortest record, in bytes.
 pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
-/// Bytes that a sync mark takes.
+/// Length of a sync mark, in bytes.
 pub(crate) const SYNC_MARK_LENGTH: u64 = RECORD_LENGTH_MIN as u64 + 8;
-/// Bytes before the fields that differ between the forms: checksum and length.
+/// Length of the fields that are the same in both forms of header: checksum and length, in bytes.
 const FRONT_LENGTH: usize = 8;
 /// The bit of a short header's first word at which the sequence number ends: then come the record's
 /// kind, the flags, and [`MARK_SHORT`]. In a long one there are zeros.
@@ -26,12 +26,13 @@ const MARKS_SHIFT: u32 = 56;
 /// (below 2³² times 24 records, whose numbers are no lengths), and a search for records has half
 /// as much to add up ([`peek`]).
 const MARK_SHORT: u8 = 1 << 7;
-/// The first bit of the flags in the marks, and of the key's length in the second word.
+/// The first bit of the flags within the marks, and the first bit of the key's length within the
+/// second word.
 const FLAGS_SHIFT: u32 = 2;
 const KEY_LENGTH_SHIFT: u32 = 48;
-/// Flag bit: the batch goes on with the next record.
+/// Flag bit: the batch continues with the next record.
 const FLAG_BATCH_GOES_ON: u8 = 1;
-/// The bits of the flags for the value's compression.
+/// The flag bits for the value's compression.
 const COMPRESSION_SHIFT: u8 = 1;
 const COMPRESSION_MASK: u8 = 0b111;
 
@@ -46,34 +47,34 @@ pub(crate) enum RecordKind {
 /// A record, borrowed from a writer or from a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// The form of its header.
+    /// The form of the header.
     pub(crate) form: HeaderForm,
     pub(crate) sequence: u64,
     pub(crate) written_at_ms: u64,
     pub(crate) expires_at_ms: u64,
     pub(crate) kind: RecordKind,
-    /// True if the batch goes on with the next record.
+    /// True if the batch continues with the next record.
     pub(crate) batch_goes_on: bool,
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
     /// The compression of the value.
     pub(crate) compression: Compression,
-    /// The value as it is stored: packed, if it is compressed.
+    /// The value as it is stored: compressed, if `compression` says so.
     pub(crate) value: &'a [u8],
 }
 
-/// The reason why bytes are no record.
+/// The reason why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     /// Nothing was written there.
     Nothing,
-    /// The length cannot be.
+    /// The length is impossible.
     Length,
-    /// The checksum is another one.
+    /// The checksum is wrong.
     Checksum,
-    /// The checksum is right, but the fields cannot be.
+    /// The checksum is right, but the fields are impossible.
     Fields,
-    /// The checksum is right, but the value cannot be unpacked.
+    /// The checksum is right, but the value cannot be decompressed.
     Packed,
 }
 
@@ -89,15 +90,16 @@ impl Damage {
     }
 }
 
-/// The facts of a record before its checksum is looked at: its length, padding aside, and its
-/// sequence number; `None` if it cannot be one. There are [`RECORD_LENGTH_MIN`] bytes at least.
+/// The length of a record without its padding, and its sequence number, read before its checksum is
+/// verified; `None` if the bytes cannot be a record. `bytes` must have at least
+/// [`RECORD_LENGTH_MIN`] bytes.
 pub(crate) fn peek(bytes: &[u8]) -> Option<(usize, u64)> {
     let first = read_u64(bytes, FRONT_LENGTH);
     form_of((first >> MARKS_SHIFT) as u8)?;
     Some((read_u32(bytes, 4) as usize, first & (SEQUENCE_END - 1)))
 }
 
-/// The form of a header with these marks; `None` if there is none.
+/// The form of a header with these marks; `None` if the marks are invalid.
 #[inline]
 fn form_of(marks: u8) -> Option<HeaderForm> {
     match marks {
@@ -127,7 +129,7 @@ impl RecordKind {
     }
 }
 
-/// The fixed fields of a record, whatever their form.
+/// The fixed fields of a record, for either form of header.
 struct Fields {
     form: HeaderForm,
     sequence: u64,
@@ -140,7 +142,8 @@ struct Fields {
 }
 
 impl Fields {
-    /// Those at the front of `bytes`, the whole record; `None` if it is too short, or of no form.
+    /// Reads the fields at the front of `bytes`, a whole record; `None` if the record is too short
+    /// or the form is invalid.
     #[inline]
     fn of(bytes: &[u8]) -> Option<Fields> {
         let first = read_u64(bytes, 8);
@@ -172,20 +175,20 @@ impl Fields {
 }
 
 impl<'a> Record<'a> {
-    /// Bytes that the record takes, padding included.
+    /// Length of the record with its padding, in bytes.
     #[inline]
     pub(crate) fn padded_length(&self) -> u64 {
         let rest = self.key.len() + self.head.len() + self.value.len();
         self.form.padded_length(rest as u64)
     }
 
-    /// True if it puts `key` under `sequence`.
+    /// True if the record puts `key` with the sequence number `sequence`.
     #[inline]
     pub(crate) fn puts(&self, sequence: u64, key: &[u8]) -> bool {
         self.sequence == sequence && self.kind == RecordKind::Put && keys_equal(self.key, key)
     }
 
-    /// The fields behind the length, as words of which a short header has two.
+    /// The fields behind the length, as words; a short header uses two of them.
     #[inline]
     fn words(&self) -> [u64; 4] {
         let key_length = self.key.len() as u64;
@@ -205,8 +208,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Lays the record down at `target`, its length last: whoever sees the length, even after the
-    /// death of this process, sees all of the record.
+    /// Writes the record at `target`, its length last: a reader that sees the length, even after a
+    /// crash of this process, sees the whole record.
     ///
     /// # Safety
     /// `target` is aligned to 8 bytes, and [`Record::padded_length`] zeroed bytes from it on are
@@ -217,10 +220,10 @@ impl<'a> Record<'a> {
         let fields = self.words().map(u64::to_le_bytes);
         let (short, long) = fields.as_flattened().split_at(2 * size_of::<u64>());
         let length = self.form.length() + self.key.len() + self.head.len() + self.value.len();
-        // SAFETY: all parts together are within the bytes that the caller vouches for.
+        // SAFETY: all parts together lie within the bytes that the caller guarantees.
         let rest = unsafe {
             let mut at = target.add(FRONT_LENGTH);
-            // Copies of a known length are no calls.
+            // Copies of a constant length need no function call.
             std::ptr::copy_nonoverlapping(short.as_ptr(), at, short.len());
             at = at.add(short.len());
             if self.form == HeaderForm::Long {
@@ -236,12 +239,12 @@ impl<'a> Record<'a> {
         let length = length as u32;
         let sum = checksum(checksum(store_seed, &length.to_le_bytes()), rest);
         let first = u64::from(sum) | u64::from(length) << 32;
-        // SAFETY: the caller vouches for alignment and for the bytes.
+        // SAFETY: the caller guarantees the alignment and the bytes.
         let word = unsafe { &*target.cast::<AtomicU64>() };
         word.store(first.to_le(), Ordering::Release);
     }
 
-    /// Reads the record at the front of `bytes`, which may go on beyond it, and checks it.
+    /// Reads and validates the record at the front of `bytes`, which may continue behind it.
     #[inline]
     pub(crate) fn decode(bytes: &'a [u8], store_seed: u32) -> Result<Record<'a>, Damage> {
         if bytes.len() < RECORD_LENGTH_MIN {
@@ -260,7 +263,7 @@ impl<'a> Record<'a> {
         Record::of_checked(&bytes[..length]).ok_or(Damage::Fields)
     }
 
-    /// Takes a record apart whose checksum is right; `None` if the parts do not fit together.
+    /// Parses a record whose checksum is right; `None` if its fields do not fit together.
     #[inline]
     fn of_checked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let fields = Fields::of(bytes)?;
@@ -301,17 +304,17 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Length of the value once it is unpacked.
+    /// Length of the decompressed value, in bytes.
     #[inline]
     pub(crate) fn value_length(&self) -> usize {
         match self.compression {
             Compression::None => self.value.len(),
-            // Records are not taken apart, nor written, with a length that cannot be.
+            // A record with an impossible length is neither parsed nor written.
             Compression::Lz4 => unpacked_length(self.value, VALUE_LENGTH_HARD_MAX).unwrap_or(0),
         }
     }
 
-    /// An error if the value is compressed and cannot be unpacked.
+    /// Returns an error if the value is compressed and cannot be decompressed.
     pub(crate) fn check_packed(&self) -> Result<(), Damage> {
         match self.compression {
             Compression::None => Ok(()),
@@ -319,7 +322,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The value, unpacked; an error if it is compressed and cannot be unpacked.
+    /// The decompressed value; an error if it cannot be decompressed.
     pub(crate) fn unpacked(&self) -> Result<Arc<[u8]>, Damage> {
         match self.compression {
             Compression::None => Ok(self.value.into()),
@@ -327,7 +330,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The sequence number that a sync mark vouches for.
+    /// The sequence number up to which a sync mark guarantees durability; `None` for other records.
     pub(crate) fn marked_sequence(&self) -> Option<u64> {
         (self.kind == RecordKind::SyncMark).then(|| read_u64(self.value, 0))
     }
@@ -367,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Without head and expiry, and with the largest numbers.
+    /// A record without head and expiry, with the largest numbers that fit.
     fn short_example() -> Record<'static> {
         Record {
             form: HeaderForm::Short,
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_value_returns_unpacked_and_every_flipped_bit_is_noticed() {
+    fn a_compressed_value_round_trips_and_every_flipped_bit_is_noticed() {
         let value = b"again ".repeat(20);
         let mut packed = Vec::new();
         assert!(pack(&value, &mut packed));
@@ -403,9 +406,9 @@ mod tests {
         check_flips(&bytes);
     }
 
-    /// A broken writer may have put a right checksum on anything.
+    /// A faulty writer may have put a valid checksum on wrong data.
     #[test]
-    fn a_compressed_value_that_lies_is_damage() {
+    fn an_invalid_compressed_value_is_damage() {
         let compression = Compression::Lz4;
         let lie = [&u32::MAX.to_le_bytes()[..], b"short"].concat();
         let decode = |value: &[u8]| {
@@ -421,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_returns_as_it_was() {
+    fn a_record_round_trips() {
         for record in [example(), short_example()] {
             for kind in [RecordKind::Put, RecordKind::Delete] {
                 for batch_goes_on in [false, true] {

@@ -1,5 +1,5 @@
-//! Recovery: finds the segments and the end of the journal, and tells a torn tail from destruction
-//! (`docs/format.md`, Recovery).
+//! Recovery: finds the segments and the end of the journal, and distinguishes a torn tail from
+//! corruption (`docs/format.md`, Recovery).
 
 use std::borrow::Cow;
 use std::io;
@@ -29,7 +29,7 @@ use crate::expiry::MarkedTime;
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::Mapped;
 
-/// Bytes that are written anew by one call.
+/// Bytes that one call rewrites.
 const REWRITE_LENGTH: usize = 1 << 20;
 
 /// The settings of a journal.
@@ -38,26 +38,26 @@ pub(crate) struct JournalSetting {
     pub(crate) directory: PathBuf,
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
-    /// The dead bytes that the journal may have.
+    /// The bound on the journal's dead bytes.
     pub(crate) dead_bound: DeadBound,
-    /// Records at which a segment ends.
+    /// The number of records at which a segment ends.
     pub(crate) segment_records_max: u64,
-    /// The room that the ledger takes before it gives any back.
+    /// The space that the ledger needs before it gives any back.
     pub(crate) ledger_room: LedgerRoom,
     /// The time by which entries expire.
     pub(crate) time: Arc<MarkedTime>,
-    /// Jobs are noted here.
+    /// The register of running jobs.
     pub(crate) activity: Activity,
 }
 
-/// A segment's file, opened and looked at, before anything is changed.
+/// The file of a segment after it was opened and examined, before anything is changed.
 struct SegmentCandidate {
     number: u64,
     path: PathBuf,
     file: Arc<dyn File>,
     map: Arc<dyn Map>,
     header: FileHeader,
-    /// The manifest says that it is sealed.
+    /// True if the manifest says that the segment is sealed.
     is_named_sealed: bool,
     dead_bytes: u64,
     marker_bytes: u64,
@@ -65,8 +65,8 @@ struct SegmentCandidate {
 }
 
 impl SegmentCandidate {
-    /// The bytes before `end`, the end of a record: a file may have been cut within its padding,
-    /// which is zeros.
+    /// The bytes before `end`, the end of a record. If the file was cut within the padding of that
+    /// record, the missing zeros are added.
     fn bytes_to(&self, end: u64) -> Cow<'_, [u8]> {
         let (bytes, end) = (self.map.bytes(), end as usize);
         match bytes.get(..end) {
@@ -81,17 +81,17 @@ enum CandidateState {
     Unsealed(Scanned),
 }
 
-/// The fate of the files once all checks have passed.
+/// The decision about each file, made after all checks have passed.
 struct Plan {
     keep: Vec<SegmentCandidate>,
-    /// Behind the end of the journal.
+    /// Segments behind the end of the journal.
     dropped: Vec<SegmentCandidate>,
     remove: Vec<PathBuf>,
-    /// The highest number that a file has; 0 if there is none.
+    /// The highest number of any file; 0 if there is none.
     highest_number: u64,
 }
 
-/// The tear at which the journal ends: the missing record, and its location.
+/// The point at which the journal ends: the missing record and its location.
 struct Tear {
     path: PathBuf,
     offset: u64,
@@ -99,36 +99,36 @@ struct Tear {
     what: String,
 }
 
-/// A part that cutting the tail off drops.
+/// A part of the journal that cutting off its tail drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutPart {
     /// The file.
     pub path: PathBuf,
-    /// The offset of the part in it, in bytes.
+    /// The offset of the part in the file, in bytes.
     pub offset: u64,
-    /// Its length in bytes, without the zeros at its end.
+    /// The length of the part in bytes, without the zeros at its end.
     pub length: u64,
-    /// The lowest sequence number of an intact record in it; 0 if there is none.
+    /// The lowest sequence number of an intact record in the part; 0 if there is none.
     pub first_sequence: u64,
-    /// The highest one.
+    /// The highest sequence number of an intact record in the part; 0 if there is none.
     pub last_sequence: u64,
-    /// Intact records in it.
+    /// The number of intact records in the part.
     pub records: u64,
-    /// The file that holds what was dropped.
+    /// The file in which the dropped part is kept.
     pub kept_as: PathBuf,
 }
 
-/// The extension of files that hold what was dropped on request.
+/// The extension of files that keep dropped parts.
 const DROPPED_EXTENSION: &str = "journal.dropped";
 
-/// A journal that is recovered: every segment is sealed, and everything is on the medium.
+/// A recovered journal: every segment is sealed, and everything is on the medium.
 pub(super) struct Recovered {
     pub(super) files: Arc<SegmentFiles>,
     pub(super) segments: Arc<SegmentSet>,
     pub(super) last_sequence: u64,
 }
 
-/// Recovers the journal that goes with `manifest`, and cuts a torn tail off.
+/// Recovers the journal that belongs to `manifest`, and cuts off a torn tail.
 pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Recovered> {
     let recovery = Recovery::new(&*setting.file_system, &setting.directory, manifest);
     let mut plan = recovery.plan()?;
@@ -147,10 +147,10 @@ pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Re
     Ok(Recovered { files, segments: Arc::new(segments), last_sequence })
 }
 
-/// Judges the journal that goes with `manifest` as opening does, without changing anything.
+/// Checks the journal that belongs to `manifest` as an opening does, without changing anything.
 ///
 /// # Errors
-/// Those for which opening refuses it.
+/// The errors for which an opening would refuse the journal.
 pub(crate) fn check(
     file_system: &dyn FileSystem,
     directory: &Path,
@@ -160,8 +160,9 @@ pub(crate) fn check(
     recovery.plan().map(drop)
 }
 
-/// Cuts the journal that goes with `manifest` off where its records end to follow one another,
-/// whatever stands behind. The whole files are kept under other names.
+/// Cuts off the journal that belongs to `manifest` where its consecutive records end, whatever is
+/// behind that point. The complete files are kept under other names. Returns the parts that were
+/// dropped.
 pub(crate) fn cut_tail(
     file_system: &dyn FileSystem,
     directory: &Path,
@@ -185,8 +186,8 @@ pub(crate) fn cut_tail(
 }
 
 impl SegmentCandidate {
-    /// False if the header says that nothing was written to it: that is so after a loss of power,
-    /// which the first records may have survived without it.
+    /// False if the header says that nothing was written to the segment. After a loss of power the
+    /// first records may be on the medium although the header with their sequence number is not.
     fn says_it_begins(&self) -> bool {
         self.header.first_sequence != 0
     }
@@ -211,9 +212,9 @@ struct Recovery<'a> {
     manifest: &'a Manifest,
     store_seed: u32,
     mount_identity: [u8; 16],
-    /// True if the journal is cut off on request: nothing behind its end is a reason to refuse.
+    /// True if the tail is cut off on request: nothing behind the end is then a reason to refuse.
     cuts: bool,
-    /// True if files are opened for writing, too.
+    /// True if files are also opened for writing.
     writes: bool,
 }
 
@@ -248,15 +249,15 @@ impl<'a> Recovery<'a> {
         self.directory.join(JOURNAL_FOLDER)
     }
 
-    /// The numbers of the segments there are, ascending, the highest number that any file has, and
-    /// the files that were being written.
+    /// The numbers of the segments, ascending; the highest number of any file; and files whose
+    /// writing was interrupted.
     fn list(&self) -> Result<(Vec<u64>, u64, Vec<PathBuf>)> {
         let folder = self.folder();
         let names = self.file_system.list(&folder);
         let names = names.map_err(|error| Error::io("list", &folder, error))?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| segment_number(name)).collect();
         numbers.sort_unstable();
-        // No number is used a second time while a file that was dropped on request has it.
+        // A number is not used again while a kept file has it.
         let ever = names.iter().map(|name| name.strip_suffix(".dropped").unwrap_or(name));
         let highest = ever.filter_map(segment_number).max().unwrap_or(0);
         let unfinished = names.iter().filter(|name| name.ends_with(".new"));
@@ -268,7 +269,7 @@ impl<'a> Recovery<'a> {
         self.manifest.segments.iter().find(|facts| facts.number == number)
     }
 
-    /// Opens the segments, and puts those that were never begun on the list to `remove`.
+    /// Opens the segments, and adds those that were never used to `remove`.
     fn find(&self, numbers: &[u64], remove: &mut Vec<PathBuf>) -> Result<Vec<SegmentCandidate>> {
         for facts in &self.manifest.segments {
             let is_needed =
@@ -295,7 +296,7 @@ impl<'a> Recovery<'a> {
         Ok(found)
     }
 
-    /// Looks at a segment; `None` if it was never begun.
+    /// Examines a segment; `None` if it was never used.
     fn look_at(&self, segment: SegmentEnds) -> Result<Option<SegmentCandidate>> {
         let SegmentEnds { number, path, file, length } = segment;
         let failed = |error| Error::io("open", &path, error);
@@ -304,11 +305,11 @@ impl<'a> Recovery<'a> {
         let mut header = vec![0; length.min(FILE_HEADER_LENGTH as u64) as usize];
         file.read_exact_at(&mut header, 0).map_err(failed)?;
         let identity = self.manifest.store_identity;
-        // A file has its header before it has its name: one that has none was damaged.
+        // A file gets its header before its name: one without a valid header is damaged.
         let decoded =
             FileHeader::decode_expected(&header, FileKind::Journal, identity, number, &path);
         let (header, is_doubtful) = match decoded {
-            // Nothing tells which records the file holds: it goes with the tail.
+            // It is unknown which records the file holds: it is dropped with the tail.
             Err(Error::Corruption { .. }) if self.cuts && facts.is_none() => {
                 (FileHeader::new(FileKind::Journal, identity, number), true)
             }
@@ -327,7 +328,7 @@ impl<'a> Recovery<'a> {
             }
             Err(_) => return Err(Error::corruption(&path, length, "the footer is damaged")),
         };
-        // What the medium does not give looks like zeros, and so like the end of the records.
+        // Bytes that the medium cannot deliver look like zeros, and so like the end of the records.
         if !self.cuts && matches!(state, CandidateState::Unsealed(_)) {
             let map = Mapped::from(Arc::clone(&map));
             map.check(0..map.length(), &path)?;
@@ -347,9 +348,9 @@ impl<'a> Recovery<'a> {
         }))
     }
 
-    /// Leaves out, and puts on the list to `remove`, the segments that garbage collection left
-    /// behind when the process ended: others stand for them. The rest comes back in order of the
-    /// sequence.
+    /// Removes from `found` the segments that were replaced by garbage collection and left behind
+    /// by a crash, and adds them to `remove`. Returns the others in the order of their sequence
+    /// numbers.
     fn without_replaced(
         &self,
         found: Vec<SegmentCandidate>,
@@ -369,8 +370,8 @@ impl<'a> Recovery<'a> {
         kept
     }
 
-    /// Walks along the sequence to its end, and decides which segments are kept, and which are
-    /// dropped: those behind the end, and those that are `headless`.
+    /// Follows the sequence numbers to their end. Returns the segments to keep, and the ones to
+    /// drop: those behind the end, and those that are `headless`.
     fn judge(
         &self,
         found: Vec<SegmentCandidate>,
@@ -425,8 +426,8 @@ impl<'a> Recovery<'a> {
         Ok((keep, all_dropped))
     }
 
-    /// Checks the records of a sealed segment that are to be replayed: what a sealed segment holds
-    /// had been safe.
+    /// Checks the records of a sealed segment that will be replayed: records in a sealed segment
+    /// were durable, so a damaged one is corruption.
     fn check_sealed(&self, segment: &SegmentCandidate, footer: &Footer) -> Result<()> {
         let first = (self.manifest.flushed_sequence + 1).max(segment.header.first_sequence);
         if first > footer.last_sequence {
@@ -439,7 +440,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Looks behind the tear in the segment that it is in.
+    /// Searches the rest of the torn segment for a record that proves corruption.
     fn check_behind(&self, segment: &SegmentCandidate, tear: &Tear) -> Result<()> {
         if self.cuts {
             return Ok(());
@@ -452,7 +453,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Looks whether a segment behind the tear shows that the missing record had been safe.
+    /// Searches a segment behind the tear for proof that the missing record was durable.
     fn check_dropped(&self, dropped: &SegmentCandidate, tear: &Tear) -> Result<()> {
         let path = &dropped.path;
         if self.cuts && !dropped.is_named_sealed {
@@ -476,8 +477,8 @@ impl<'a> Recovery<'a> {
         self.mount_identity != [0; 16] && segment.header.mount_identity == self.mount_identity
     }
 
-    /// Cuts off what stands behind the records of a segment, if it is not sealed and something
-    /// does. The file as it was gets another name.
+    /// Cuts off everything behind the records of a segment that is not sealed, if there is
+    /// anything. The original file is kept under another name.
     fn cut_segment(&self, segment: &SegmentCandidate) -> Result<Option<CutPart>> {
         let CandidateState::Unsealed(scanned) = &segment.state else { return Ok(None) };
         let part = self.part(segment, scanned.end);
@@ -491,7 +492,7 @@ impl<'a> Recovery<'a> {
             file.set_length(segment.map.length() as u64)?;
             file.sync()?;
             match self.file_system.hard_link(&segment.path, &part.kept_as) {
-                // A cut that was interrupted here has kept the same file already.
+                // An earlier cut that was interrupted has already kept the same file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 linked => linked?,
             }
@@ -501,7 +502,7 @@ impl<'a> Recovery<'a> {
         Ok(Some(part))
     }
 
-    /// The part of a segment from `offset` on.
+    /// Describes the part of a segment from `offset` on.
     fn part(&self, segment: &SegmentCandidate, offset: u64) -> CutPart {
         let bytes = segment.map.bytes();
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
@@ -531,7 +532,7 @@ impl<'a> Recovery<'a> {
         Segment::sealed(Arc::new(shared), found.header.first_sequence, footer)
     }
 
-    /// Removes the dropped segments, seals those that were not sealed, and makes both durable.
+    /// Removes the segments to drop, seals those that are not sealed, and makes both durable.
     fn carry_out(&self, mut plan: Plan) -> Result<Vec<Arc<Segment>>> {
         let is_empty = |found: &SegmentCandidate| match &found.state {
             CandidateState::Sealed(_) => false,
@@ -554,7 +555,7 @@ impl<'a> Recovery<'a> {
             let synced = self.file_system.sync_directory(&folder);
             synced.map_err(|error| Error::io("sync", &folder, error))?;
         }
-        // A seal that fails is the last one: the footers before it were seen to reach the medium.
+        // A failed seal is always the last one: the footers before it have reached the medium.
         let is_sealed = |found: &SegmentCandidate| matches!(found.state, CandidateState::Sealed(_));
         let last_sealed = plan.keep.iter().rposition(is_sealed);
         let settled = plan.keep.into_iter().enumerate().map(|(index, found)| {
@@ -565,7 +566,7 @@ impl<'a> Recovery<'a> {
         settled.collect()
     }
 
-    /// Makes a kept segment a sealed one on the medium, where it is already if it `is_vouched` for.
+    /// Makes a kept segment sealed and durable. If it `is_vouched` for, it is so already.
     fn settle(&self, mut found: SegmentCandidate, is_vouched: bool) -> Result<Segment> {
         let failed = |error| Error::io("seal", &found.path, error);
         if let (CandidateState::Sealed(footer), true) = (&found.state, is_vouched) {
@@ -587,7 +588,7 @@ impl<'a> Recovery<'a> {
         let records = found.bytes_to(end);
         let placed = match self.copy(&found.path, &records, &footer) {
             Ok(file) => Some(file),
-            // A full store opens as well as it can.
+            // On a full disk the store must still open: write in place, although that is less safe.
             Err(error) if is_full(&error) => {
                 write_in_place(&*found.file, &records, &footer).map_err(failed)?;
                 None
@@ -603,10 +604,10 @@ impl<'a> Recovery<'a> {
         Ok(self.reader(&found, footer))
     }
 
-    /// Puts a new file with these records and this footer in the place of the one at `path`, which
-    /// may be in memory alone: after a sync that failed, the system takes pages for clean that the
-    /// medium never got, a later sync succeeds and does nothing, and on ext4 not even writing them
-    /// once more helps, as their space counts as never written.
+    /// Replaces the file at `path` by a new file with these records and this footer. The old file
+    /// may exist only in memory: after a failed sync the system considers pages clean that never
+    /// reached the medium, and a later sync succeeds without writing them. On ext4 not even
+    /// rewriting the pages helps, because their space counts as never written.
     fn copy(&self, path: &Path, records: &[u8], footer: &[u8]) -> std::io::Result<Arc<dyn File>> {
         let new_path = path.with_extension("journal.new");
         let copy = || {
@@ -619,13 +620,13 @@ impl<'a> Recovery<'a> {
             Ok(file)
         };
         copy().inspect_err(|_| {
-            // Should that fail, the next opening does it.
+            // If this fails, the next opening removes the file.
             let _ = self.file_system.remove(&new_path);
         })
     }
 }
 
-/// Writes the records of a file once more, and the footer behind them once they are durable.
+/// Rewrites the records of a file in place, and writes the footer once they are durable.
 fn write_in_place(file: &dyn File, records: &[u8], footer: &[u8]) -> std::io::Result<()> {
     write_anew(file, records)?;
     file.sync()?;
@@ -635,9 +636,9 @@ fn write_in_place(file: &dyn File, records: &[u8], footer: &[u8]) -> std::io::Re
     file.sync()
 }
 
-/// Writes the bytes that a file begins with.
+/// Rewrites the first bytes of a file with `bytes`.
 fn write_anew(file: &dyn File, bytes: &[u8]) -> std::io::Result<()> {
-    // By a copy, because they may lie where they are written to.
+    // Through a copy, because `bytes` may be a map of the same file.
     let (mut offset, mut copy) = (0, Vec::new());
     for piece in bytes.chunks(REWRITE_LENGTH) {
         copy.clear();

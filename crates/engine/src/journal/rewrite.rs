@@ -1,6 +1,6 @@
-//! The new segment that garbage collection writes in place of a run of others.
+//! The new segment that garbage collection writes to replace a run of segments.
 //!
-//! Records keep their sequence numbers and their bytes, so nothing that names them changes.
+//! Records keep their sequence numbers and their bytes, so no reference to them changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::codec::{FileHeader, FileKind};
 use crate::error::{Error, Result};
 use crate::header_form::RECORD_ALIGNMENT;
 
-/// Records are written to the new file in pieces of this size, in bytes, each at a multiple of it:
-/// the page cache then takes them in large pages, and a GET does not wait for page tables.
+/// Records are written to the new file in pieces of this size, in bytes, aligned to it: the page
+/// cache can then use large pages, and a GET needs fewer page-table look-ups.
 const WRITE_LENGTH: usize = 2 << 20;
 
-/// Writes a collected segment. Dropped before it is finished, it leaves nothing behind.
+/// Writes a collected segment. If it is dropped before it is finished, it removes its file.
 pub(crate) struct SegmentRewriter<'a> {
     files: &'a SegmentFiles,
     number: u64,
@@ -28,16 +28,16 @@ pub(crate) struct SegmentRewriter<'a> {
     new_path: PathBuf,
     file: Arc<dyn File>,
     first_sequence: u64,
-    /// Records that are not yet written.
+    /// Records that are not written yet.
     buffer: Vec<u8>,
-    /// The offset at which the buffer goes into the file.
+    /// The offset in the file at which the buffer will be written.
     offset: u64,
     pairs: Vec<(u32, u32)>,
     is_finished: bool,
 }
 
 impl<'a> SegmentRewriter<'a> {
-    /// Begins the segment that will stand for `run`.
+    /// Creates the segment that will replace `run`.
     pub(crate) fn create(files: &'a SegmentFiles, run: &SegmentRun) -> Result<SegmentRewriter<'a>> {
         let number = files.next_number();
         let path = segment_path(files.directory(), number);
@@ -70,7 +70,7 @@ impl<'a> SegmentRewriter<'a> {
         self.offset + self.buffer.len() as u64
     }
 
-    /// Adds the record with `sequence`, which has these bytes, padding included.
+    /// Adds the record with `sequence`; `bytes` include its padding.
     pub(crate) fn add(&mut self, sequence: u64, bytes: &[u8]) -> Result<()> {
         let distance = u32::try_from(sequence - self.first_sequence);
         let offset = u32::try_from(self.end() / RECORD_ALIGNMENT);

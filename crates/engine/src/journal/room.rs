@@ -1,10 +1,10 @@
-//! The room on the disk for segments, and the reserve of it that puts leave alone.
+//! The room on the disk for segments, and the reserve that puts must leave free.
 //!
-//! Flushes, merges and garbage collection take room before they give any back, a delete takes some,
-//! too, and so does an opening. On a disk that puts had filled, none of them went on, and nothing
-//! gave the room back. So a batch that puts something begins a segment only where the reserve is
-//! left behind it, and all else may take from the reserve. Near the reserve segments are small, so
-//! that it lasts for many deletes, and the disk is used up to it.
+//! Flushes, merges and garbage collection take space before they free any; deletes and an opening
+//! take some, too. Without a reserve, puts could fill the disk so that none of these can run, and
+//! nothing would ever free space again. So a batch with a put may begin a segment only if that
+//! leaves the reserve free; everything else may use the reserve. Close to the reserve, segments are
+//! small, so that puts can use the disk up to it, and the reserve lasts for many deletes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,52 +13,54 @@ use super::files::SegmentFiles;
 use super::segments::SegmentSet;
 use crate::error::{Error, Result, RoomFound};
 
-/// Usual segments for which there is room in the reserve: one that is begun for deletes, and one
-/// for what is left of segments that are collected.
+/// The number of usual segments that fit into the reserve: one that is begun for deletes, and one
+/// for the remaining records of collected segments.
 const RESERVE_SEGMENTS: u64 = 2;
-/// A flush of tombstones and the merge that follows take the room of the tables so often.
+/// The number of times that the tables fit into the reserve, for a flush of tombstones and the
+/// merge that follows.
 const RESERVE_TABLES: u64 = 2;
-/// The reserve is at most one in so many of the bytes that the store takes or that are free: of a
-/// small disk most is there to be filled.
+/// The reserve is at most one in this many of the bytes that the store takes or that are free: most
+/// of a small disk must be usable.
 const RESERVE_ONE_IN: u64 = 8;
-/// A segment is this share of a usual one where a usual one would take from the reserve.
+/// If a usual segment would take from the reserve, a small one is made: one in this many of a usual
+/// one.
 const SMALL_SEGMENT_SHARE: u64 = 16;
-/// A segment is this share of the journal, between the limits: one that is being written and those
-/// that are ready take their space before it is used, and a large share would be felt.
+/// A segment is one in this many of the journal's bytes, within limits: the active segment and the
+/// spare ones take their space before it is used, and a large share would be noticeable.
 const SEGMENT_SHARE: u64 = 128;
-/// The smallest usual segment, in bytes, unless the setting is below.
+/// The smallest usual segment, in bytes, unless the setting is smaller.
 const SEGMENT_SIZE_USUAL_MIN_BYTES: u64 = 16 << 20;
-/// Usual sizes are multiples of this, in bytes: a large page.
+/// The usual sizes are multiples of this, in bytes: a large page.
 const SEGMENT_SIZE_STEP_BYTES: u64 = 2 << 20;
 /// Small sizes are multiples of this, in bytes.
 const SMALL_SEGMENT_STEP_BYTES: u64 = 4 << 10;
 
-/// The use of a segment that is begun.
+/// The purpose for which a segment is begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A batch that puts something.
     Puts,
-    /// A batch that only deletes, or gives data up.
+    /// A batch that only deletes, or marks data as given up.
     Deletes,
 }
 
-/// The room that a batch found.
+/// The room that a batch found on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
-    /// There is enough.
+    /// There is enough room.
     Ample,
-    /// Little is left beside the reserve.
+    /// Little space is left apart from the reserve.
     Scarce,
-    /// It is from the reserve.
+    /// The room is taken from the reserve.
     Reserved,
 }
 
-/// The room that the ledger takes before it gives any back.
+/// The space that the ledger needs before it gives any back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LedgerRoom {
-    /// The tables of all memtables that may be there.
+    /// The space for the tables of all memtables that may exist.
     pub(crate) flush_bytes: u64,
-    /// A merge of the largest kind, however large the ledger is.
+    /// The largest space that a merge may need, however large the ledger is.
     pub(crate) merge_max_bytes: u64,
 }
 
@@ -68,17 +70,17 @@ pub(super) struct Planned {
     pub(super) space: Space,
 }
 
-/// The disk at a moment.
+/// The state of the disk at a moment.
 #[derive(Clone, Copy)]
 struct Look {
-    /// The size of a segment, if no batch needs a larger one and there is room.
+    /// The size of a new segment, if no batch needs a larger one and there is room.
     usual_bytes: u64,
     free_bytes: u64,
     reserve_bytes: u64,
 }
 
 impl Look {
-    /// True if so many bytes leave the reserve as it is.
+    /// True if `bytes` can be taken without touching the reserve.
     fn has_beside_reserve(&self, bytes: u64) -> bool {
         self.free_bytes.saturating_sub(self.reserve_bytes) >= bytes
     }
@@ -88,14 +90,14 @@ impl Look {
 pub(crate) struct SegmentRoom {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
-    /// The largest usual segment.
+    /// The largest usual segment, in bytes.
     segment_size_bytes: u64,
     ledger: LedgerRoom,
-    /// Bytes of the ledger's tables.
+    /// The size of the ledger's tables, in bytes.
     tables_bytes: AtomicU64,
-    /// The reserve, as it was when it was last looked at.
+    /// The reserve when it was last computed, in bytes.
     reserve_bytes: AtomicU64,
-    /// The largest segment for which there was no room.
+    /// The largest segment for which there was no room, in bytes.
     refused_bytes: AtomicU64,
 }
 
@@ -118,12 +120,12 @@ impl SegmentRoom {
         }
     }
 
-    /// Notes how much the ledger's tables take.
+    /// Notes the size of the ledger's tables.
     pub(super) fn note_tables(&self, tables_bytes: u64) {
         self.tables_bytes.store(tables_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that are free on the disk; without end if it does not tell.
+    /// The free bytes of the disk; `u64::MAX` if the file system does not tell.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.files.file_system().free_bytes(self.files.directory()).unwrap_or(u64::MAX)
     }
@@ -143,20 +145,20 @@ impl SegmentRoom {
         Look { usual_bytes, free_bytes, reserve_bytes }
     }
 
-    /// True if the reserve is there, as large as it was when a segment was last made.
+    /// True if the reserve is free, in the size that it had when it was last computed.
     pub(super) fn keeps_reserve(&self) -> bool {
         self.free_bytes() >= self.reserve_bytes.load(Ordering::Relaxed)
     }
 
-    /// The size of a segment that is made ahead of its use; `None` if it would take from the
-    /// reserve.
+    /// The size of a spare segment, which is made before it is needed; `None` if it would take from
+    /// the reserve.
     pub(super) fn spare_bytes(&self) -> Option<u64> {
         let look = self.look();
         look.has_beside_reserve(look.usual_bytes).then_some(look.usual_bytes)
     }
 
-    /// The segment that may be made for a batch, which needs one of at least `needed_bytes`. An
-    /// error says that the batch would take from the reserve, and may not.
+    /// Plans the segment for a batch that needs at least `needed_bytes`. An error means that the
+    /// batch would take from the reserve, and must not.
     pub(super) fn plan(&self, needed_bytes: u64, purpose: Purpose) -> Result<Planned> {
         let look = self.look();
         let small_bytes = look.usual_bytes / SMALL_SEGMENT_SHARE;
@@ -182,15 +184,15 @@ impl SegmentRoom {
         self.refused_bytes.fetch_max(needed_bytes, Ordering::Relaxed);
     }
 
-    /// True if there is as much again beside the reserve, and room for what was refused: less would
-    /// soon be used up, and making room costs merges.
+    /// True if there is room for as much as the reserve again, and for the segment that was
+    /// refused. Less would soon be used up, and making room costs merges.
     pub(crate) fn is_ample(&self) -> bool {
         let look = self.look();
         let refused_bytes = self.refused_bytes.load(Ordering::Relaxed);
         look.has_beside_reserve(look.reserve_bytes.max(look.usual_bytes).max(refused_bytes))
     }
 
-    /// Forgets what was refused: room was made, as far as there was some to make.
+    /// Forgets what was refused: all room that could be made was made.
     pub(crate) fn forget_refused(&self) {
         self.refused_bytes.store(0, Ordering::Relaxed);
     }

@@ -1,35 +1,35 @@
-//! Offsets that need no look-up: where neighbouring records are of one length, the offset of one
-//! follows from its number. A segment whose records come in a few such runs, as with values of one
-//! size, is described by them, in a line or two that stay in a processor's cache, while its array
-//! of offsets would be waited for. It is only another way to the same numbers, made from the array
-//! when the segment is opened; a segment of many lengths has none.
+//! Offsets that need no look-up: if consecutive records have the same length, their offsets follow
+//! from their indexes. A segment that consists of a few such runs, for example with values of one
+//! size, is described by a cache line or two, which stay in a processor's cache; its offset array
+//! would not. The runs are derived from the array when the segment is opened. A segment with
+//! records of many lengths has no runs.
 
 use crate::header_form::RECORD_ALIGNMENT;
 
-/// Runs of a segment at most. A sync mark, of which a sealed segment has a few, begins a new one.
+/// The most runs of a segment. A sync mark begins a new run; a sealed segment has a few of them.
 const RUNS_MAX: usize = 6;
 
 /// A run of records of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Run {
-    /// The number of its first record.
+    /// The index of the first record.
     first: u32,
-    /// The offset of that one.
+    /// The offset of the first record, in units of 8 bytes.
     offset: u32,
-    /// The distance of the offset of each further one from the one before.
+    /// The difference between the offsets of consecutive records, in units of 8 bytes.
     step: u32,
 }
 
 /// The offsets of a segment's records, in runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Runs {
-    /// Of those after the first one, as many as there are; the others begin beyond all records.
+    /// The runs after the first one. Unused entries begin beyond all records.
     further: [Run; RUNS_MAX - 1],
     first: Run,
 }
 
 impl Runs {
-    /// The runs of `offsets`, if there are few enough of them.
+    /// Finds the runs of `offsets`; `None` if there are too many.
     pub(super) fn of(mut offsets: impl Iterator<Item = u32>) -> Option<Runs> {
         let offset = offsets.next()?;
         let beyond = Run { first: u32::MAX, ..Run::default() };
@@ -50,7 +50,7 @@ impl Runs {
         Some(Runs { further, first })
     }
 
-    /// The offset of record `number`, in bytes; it must be below the number of records.
+    /// The offset of record `number` in bytes; `number` must be below the number of records.
     #[inline]
     pub(super) fn offset(&self, number: u64) -> u64 {
         let number = number as u32;
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_say_what_the_places_say(
+        fn runs_give_the_same_offsets_as_the_array(
             runs in prop::collection::vec((1_u32..50, 1_usize..20), 0..8),
         ) {
             let mut offsets = vec![8];

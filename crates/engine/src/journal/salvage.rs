@@ -1,4 +1,4 @@
-//! Reading a segment of which parts are damaged, and writing one of what was found.
+//! Reading a damaged segment, and writing a segment of the records that were found.
 
 use std::borrow::Cow;
 use std::io;
@@ -13,20 +13,22 @@ use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::error::{Error, Result};
 use crate::header_form::RECORD_ALIGNMENT;
 
-/// Sequence numbers of a segment are not further apart than this: a sparse footer has 4 bytes for
-/// it.
+/// The sequence numbers of a segment span at most this many: a sparse footer has 4 bytes for the
+/// distance from the first one.
 const SEQUENCES_MAX: u64 = 1 << 32;
 
-/// A stretch of a segment, as a walk through it finds it.
+/// A stretch of a segment, as a walk through the segment finds it.
 pub(crate) enum Stretch {
     /// An intact record; its length includes the padding.
     Record { sequence: u64, offset: u64, length: u64, batch_goes_on: bool },
-    /// Bytes that are none, with the sequence numbers of the records around them.
+    /// Bytes that are not a record, with the sequence numbers of the records before and behind
+    /// them.
     Damage { offset: u64, length: u64, after: Option<u64>, before: Option<u64> },
 }
 
-/// Calls `visit` for all that `file`, a segment with identity, number and seed, holds. Its first
-/// sequence number is 0 if that is not known. Returns the last one of its footer, if it has one.
+/// Calls `visit` for everything that `file` holds: a segment with this store identity, number and
+/// checksum seed. `first_sequence` is 0 if it is not known. Returns the last sequence number of the
+/// footer, if there is one.
 pub(crate) fn walk_records(
     file: &[u8],
     (identity, number, seed): (u64, u64, u32),
@@ -37,7 +39,7 @@ pub(crate) fn walk_records(
     let last_sequence = footer.as_ref().map(|footer| footer.last_sequence);
     let end = footer.map_or(file.len(), |footer| footer.offset as usize);
     let bytes = &file[..end];
-    // A sync mark at the beginning has the sequence number of the record before.
+    // A sync mark at the beginning has the sequence number of the last record before it.
     let before_first = first_sequence.saturating_sub(1);
     let (mut offset, mut damaged_from, mut after) = (FILE_HEADER_LENGTH, None, None);
     let mut search = RecordSearch::new(bytes, seed);
@@ -63,7 +65,8 @@ pub(crate) fn walk_records(
             }
         }
     }
-    // Zeros behind the last record are no damage, but a footer stands right behind it.
+    // Zeros behind the last record are not damage, unless there is a footer, which directly follows
+    // it.
     let is_rest = |from| last_sequence.is_none() && bytes[from..].iter().all(|byte| *byte == 0);
     if let Some(from) = damaged_from.filter(|from| !is_rest(*from)) {
         report((from, bytes.len()), (after, None), &mut visit);
@@ -80,12 +83,13 @@ fn report(
     visit(Stretch::Damage { offset, length, after, before });
 }
 
-/// True if `bytes` are a record.
+/// True if `bytes` are a valid record.
 pub(crate) fn is_intact(bytes: &[u8], seed: u32) -> bool {
     Record::decode(bytes, seed).is_ok()
 }
 
-/// The record at `offset` of the `length` bytes that are searched, with its padded length.
+/// The record at `offset` of the `length` bytes that are searched, with its padded length, if its
+/// sequence number is at least `lowest`.
 fn intact_record<'a>(
     search: &mut RecordSearch<'a>,
     (length, offset): (usize, usize),
@@ -97,8 +101,8 @@ fn intact_record<'a>(
     Some((record, padded)).filter(|(_, padded)| *padded <= length - offset)
 }
 
-/// Writes a collected segment at `path` that stands for the sequence numbers `first..=last` and
-/// holds `records`, ascending: sequence number and bytes with the padding.
+/// Writes a collected segment at `path` that covers the sequence numbers `first..=last` and holds
+/// `records`, ascending: each a sequence number and the bytes with their padding.
 pub(crate) fn write_segment<'a>(
     files: &dyn FileSystem,
     path: &Path,
@@ -121,7 +125,8 @@ pub(crate) fn write_segment<'a>(
             file.write_all_at(&bytes, end)?;
             end += bytes.len() as u64;
         }
-        // Nobody knows what hid what in the part that was lost: no marker goes because of it.
+        // It is unknown which records hid others in the lost part, so no marker may be dropped
+        // because of this segment: its clean sequence number is 0.
         let footer = encode_collected_footer(identity, number, first, (last, 0), end, &pairs);
         file.write_all_at(&footer, end)?;
         file.sync()

@@ -1,4 +1,4 @@
-//! Reading a segment that was not sealed, from its beginning to its tear.
+//! Reading a segment that is not sealed, from its beginning to its tear.
 
 use std::io;
 use std::num::NonZero;
@@ -11,23 +11,23 @@ use crate::codec::{FILE_HEADER_LENGTH, read_u32};
 use crate::header_form::RECORD_ALIGNMENT;
 use crate::part_sums::PartSums;
 
-/// Records up to this length are added up by themselves, in bytes.
+/// Records up to this length, in bytes, get their checksum computed directly.
 const SHORT_LENGTH_MAX: usize = 64;
-/// A search has no more threads than it has such pieces, in bytes.
+/// A search has at most one thread for each piece of this size, in bytes.
 const PIECE_MIN_BYTES: usize = 8 << 20;
-/// Threads of a search at most: each keeps sums of a part in 32 of the bytes behind its beginning.
+/// The most threads of a search: the sums of each take one byte for every 32 that it searches.
 const SEARCH_THREADS_MAX: usize = 4;
 
 /// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scanned {
-    /// The offset of each record of a batch that is there in full.
+    /// The offsets of the records of all complete batches, in units of 8 bytes.
     pub(crate) offsets: Vec<u32>,
-    /// The end of the last batch that is there in full, and of the marks behind it.
+    /// The end of the last complete batch, and of the sync marks behind it.
     pub(crate) end: u64,
-    /// The offset of the first bytes that are no next record.
+    /// The offset of the first bytes that are not the next record.
     pub(crate) tear: u64,
-    /// The reason why they are none.
+    /// The reason why they are not.
     pub(crate) damage: Damage,
     /// The sequence number of the record that is missing at the tear.
     pub(crate) missing_sequence: u64,
@@ -43,7 +43,7 @@ pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) ->
         damage: Damage::Nothing,
         missing_sequence: first_sequence,
     };
-    // The offsets of the batch being read: dropped with it if its end is missing.
+    // The offsets of the current batch, which are discarded with it if its end is missing.
     let mut offsets = Vec::new();
     let mut is_within_batch = false;
     loop {
@@ -74,18 +74,18 @@ pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) ->
     }
 }
 
-/// A record that stands behind a tear.
+/// A record behind a tear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
-    /// Its offset in the file.
+    /// The offset of the record in the file.
     pub(crate) offset: u64,
-    /// The sequence number that it vouches for, if it is a sync mark.
+    /// The sequence number up to which it guarantees durability, if it is a sync mark.
     pub(crate) marked_sequence: Option<u64>,
 }
 
-/// The records that show that the bytes before them had been safe.
+/// The records that prove that the bytes before them were durable.
 struct Wanted {
-    /// Those that any record there may have.
+    /// The sequence numbers that a record behind the tear may have.
     sequences: RangeInclusive<u64>,
     missing_sequence: u64,
     any_record_counts: bool,
@@ -98,37 +98,37 @@ impl Wanted {
     }
 }
 
-/// True if `file`, a segment that its header says was not begun, holds nothing else.
+/// True if `file`, whose header says that it was never used, holds only zeros behind its header.
 pub(crate) fn is_unused(file: &[u8]) -> bool {
     const ZEROS: [u8; 4096] = [0; 4096];
     let rest = file.get(FILE_HEADER_LENGTH..).unwrap_or_default();
     rest.chunks(ZEROS.len()).all(|piece| *piece == ZEROS[..piece.len()])
 }
 
-/// A search for records where none need be. Values may be made of words that could each begin a
-/// long record; how much there is to add up does not depend on them.
+/// A search for records at any offset. Values may consist of words that each look like the start of
+/// a long record; the amount of checksum computation does not depend on them.
 pub(crate) struct RecordSearch<'a> {
     bytes: &'a [u8],
     store_seed: u32,
-    /// Made for the first record that is long enough.
+    /// Computed when the first long record is met.
     sums: Option<PartSums<'a>>,
     short_bytes: u64,
 }
 
 impl<'a> RecordSearch<'a> {
-    /// Within `bytes`, the beginning of a segment.
+    /// A search within `bytes`, the beginning of a segment.
     pub(crate) fn new(bytes: &'a [u8], store_seed: u32) -> RecordSearch<'a> {
         RecordSearch { bytes, store_seed, sums: None, short_bytes: 0 }
     }
 
-    /// The record at `offset`, if it is intact and has one of the `sequences`.
+    /// The record at `offset`, if it is intact and its sequence number is in `sequences`.
     pub(crate) fn record_at(
         &mut self,
         offset: usize,
         sequences: &RangeInclusive<u64>,
     ) -> Option<Record<'a>> {
         let rest = self.bytes.get(offset..).filter(|rest| rest.len() >= RECORD_LENGTH_MIN)?;
-        // A cheap look at two fields leaves out nearly every offset, zeros above all.
+        // A quick check of two fields rules out nearly every offset, above all zeros.
         let (length, sequence) = peek(rest)?;
         if !(RECORD_LENGTH_MIN..=rest.len()).contains(&length) || !sequences.contains(&sequence) {
             return None;
@@ -145,7 +145,7 @@ impl<'a> RecordSearch<'a> {
         Record::decode(rest, self.store_seed).ok()
     }
 
-    /// The first record that is wanted and begins in a range of offsets.
+    /// The first wanted record that begins in a range of offsets.
     fn find(&mut self, range: Range<usize>, wanted: &Wanted) -> Option<Stray> {
         let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN).min(range.end);
         (range.start..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
@@ -156,17 +156,17 @@ impl<'a> RecordSearch<'a> {
         })
     }
 
-    /// Bytes that were added up so far, those of long records that were intact aside.
+    /// Bytes whose checksums were computed so far, except those of long intact records.
     #[allow(dead_code, reason = "tests look at it")]
     pub(crate) fn summed_bytes(&self) -> u64 {
         self.short_bytes + self.sums.as_ref().map_or(0, PartSums::summed_bytes)
     }
 }
 
-/// Looks behind a tear for a record which shows that the bytes there had been safe: the first valid
-/// record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync mark that
-/// vouches for that sequence number. Several threads search a long file, of which a client may have
-/// made every word look like the beginning of a long record.
+/// Searches behind a tear for a record that proves that the bytes there were durable: the first
+/// valid record at or above `missing_sequence` if `any_record_counts`, otherwise the first sync
+/// mark that guarantees the durability of that sequence number. Several threads search a long file,
+/// because a client may have made every word look like the start of a long record.
 pub(crate) fn find_stray(
     file: &[u8],
     store_seed: u32,
@@ -198,7 +198,7 @@ pub(crate) fn find_stray(
         };
         let others: Vec<_> = (1..threads).map(spawn).collect();
         let first = search(from);
-        // Where the system starts no thread, this one searches.
+        // If the system cannot start a thread, this thread searches its piece.
         let join = |(thread, started): (usize, io::Result<ScopedJoinHandle<'_, _>>)| match started {
             Ok(started) => started.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(_) => search(start(thread)),
@@ -208,7 +208,7 @@ pub(crate) fn find_stray(
     })
 }
 
-/// Calls `visit` for all intact records from `from` on, sync marks aside.
+/// Calls `visit` for all intact records from offset `from` on, except sync marks.
 pub(crate) fn for_each_record(
     file: &[u8],
     store_seed: u32,
@@ -232,13 +232,13 @@ mod tests {
     use crate::compression::Compression;
     use crate::header_form::HeaderForm;
 
-    /// Each such word was taken for the beginning of a record, all of which was added up: opening a
-    /// store took 14 s for 2 MiB, and four times as long for twice as much. `make bench-opening`
-    /// shows the seconds.
+    /// Regression: every word that looked like the start of a record had its whole record
+    /// checksummed, so opening a store took 14 s for 2 MiB, and four times as long for twice as
+    /// much. `make bench-opening` shows the times.
     #[test]
-    fn a_search_reads_no_more_of_a_value_that_looks_like_records() {
+    fn a_value_that_looks_like_records_does_not_slow_a_search() {
         const BYTES: usize = 32 << 20;
-        // A sequence number that may come, and the marks of a short header of a put.
+        // A plausible sequence number, and the marks of a short header of a put.
         const FIRST_WORD: u64 = 1_000 | 0x81 << 56;
         // A checksum and a length of 1 MiB.
         const FRONT_WORD: u64 = (1 << 20) << 32 | 7;
@@ -263,7 +263,8 @@ mod tests {
         }
     }
 
-    /// The first stray of all pieces counts, also one that begins in a piece and ends in the next.
+    /// The first stray of all pieces is returned, even if it begins in one piece and ends in the
+    /// next.
     #[test]
     fn strays_are_found_in_every_piece_of_a_long_file() {
         const SEED: u32 = 5;
@@ -288,8 +289,8 @@ mod tests {
         let find = |file: &[u8]| find_stray(file, SEED, start as u64, 990, true);
         for offset in [last, border + 8, border, start] {
             assert!(find(&file).is_none_or(|stray| stray.offset > offset as u64));
-            // SAFETY: the record has room there, and the place is aligned as the buffer is, which
-            // was just looked at.
+            // SAFETY: the record fits there, and the offset is aligned because the buffer is, which
+            // was checked above.
             unsafe { record.lay_down(file[offset..].as_mut_ptr(), SEED) };
             assert_eq!(find(&file).map(|stray| stray.offset), Some(offset as u64));
             if offset != last {

@@ -1,5 +1,5 @@
-//! Sealing: the end of a full segment, off the write path. Its records become durable, it gets its
-//! footer, and the rest of its space is given back.
+//! Sealing: closing a full segment, off the write path. Its records become durable, its footer is
+//! written, and the rest of its space is given back.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,20 +21,20 @@ use crate::header_form::RECORD_ALIGNMENT;
 use crate::jobs;
 use crate::locks::lock;
 
-/// The name of the thread. It is another than the one that prepares segments, because a seal waits
-/// for the medium, and writers must not wait for the next segment meanwhile.
+/// The name of the thread. It is not the thread that prepares segments, because a seal waits for
+/// the medium, and writers must not wait for the next segment meanwhile.
 const SEAL_THREAD: &str = "pellucid-seal";
-/// Segments that may wait for their seal before writers wait too.
+/// The most segments that may wait for their seal; then writers wait, too.
 const SEALING_MAX: usize = 8;
-/// A writer's longest wait for the thread.
+/// The longest time that a writer waits for the thread.
 const SEAL_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A segment that takes no more records.
 pub(super) struct FullSegment {
     pub(super) segment: Arc<Segment>,
-    /// The end of its records.
+    /// The end of the records, as an offset in bytes.
     pub(super) end: u64,
-    /// The number of its records.
+    /// The number of records.
     pub(super) count: u64,
 }
 
@@ -42,19 +42,19 @@ pub(super) struct FullSegment {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<FullSegment>,
-    /// True if a seal is under way.
+    /// True while a seal runs.
     is_sealing: bool,
     is_running: bool,
     is_stopping: bool,
 }
 
-/// Seals segments, on a thread of its own if there is one.
+/// Seals segments, on a thread of its own if that was started.
 pub(super) struct Sealer {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
     sync: Arc<GroupSync>,
     clock: Clock,
-    /// Jobs are noted here.
+    /// The register of running jobs.
     activity: Activity,
     state: Mutex<State>,
     changed: Condvar,
@@ -71,7 +71,7 @@ impl Sealer {
         Sealer { files, segments, sync, clock, activity, state, changed }
     }
 
-    /// Waits until few enough segments wait for their seal.
+    /// Waits until fewer than [`SEALING_MAX`] segments wait for their seal.
     pub(super) fn wait_for_room(&self) -> Result<()> {
         let mut state = lock(&self.state);
         while state.waiting.len() >= SEALING_MAX {
@@ -87,7 +87,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Gives a full segment to the thread, or seals it here if there is none.
+    /// Hands a full segment to the thread, or seals it on the calling thread if there is none.
     pub(super) fn offload(&self, full: FullSegment) -> Result<()> {
         let mut state = lock(&self.state);
         if !state.is_running {
@@ -100,8 +100,9 @@ impl Sealer {
         Ok(())
     }
 
-    /// Seals a segment: its records become durable, then the footer is written into the space
-    /// reserved for it, the rest is given back, and that becomes durable.
+    /// Seals a segment: makes its records durable, writes the footer into the space reserved for
+    /// it, gives the rest of the space back, and makes that durable. A segment without records is
+    /// removed.
     pub(super) fn seal(&self, full: &FullSegment) -> Result<()> {
         self.sync.check_poison()?;
         let _whole = Indivisible::begin();
@@ -131,8 +132,8 @@ impl Sealer {
     fn write_footer(&self, full: &FullSegment) -> Result<Arc<Segment>> {
         let (segment, shared) = (&full.segment, &full.segment.shared);
         let failed = |error| Error::io("seal", &shared.path, error);
-        // Of a fill of 5.2 s, the system's search for the places that pages of full segments were
-        // mapped at took 1.05 s of processor time.
+        // Without this, the kernel searches for all mappings of the pages of full segments: 1.05 s
+        // of processor time in a fill of 5.2 s.
         shared.map.settle();
         shared.file.sync().map_err(failed)?;
         let (identity, first) = (self.files.store_identity(), segment.first_sequence);
@@ -143,8 +144,8 @@ impl Sealer {
         let footer = encode_footer(identity, shared.number, first, full.end, offsets);
         let length = full.end as usize + footer.len();
         assert!(length <= shared.map.length(), "room for the footer was reserved");
-        // SAFETY: the range is within the writable map, behind the last record; the writer has
-        // given the segment up, and readers look at records only.
+        // SAFETY: the range is within the writable map, behind the last record. The writer no
+        // longer uses the segment, and readers read only records.
         unsafe {
             let target = shared.map.pointer().add(full.end as usize);
             std::ptr::copy_nonoverlapping(footer.as_ptr(), target, footer.len());
@@ -152,17 +153,18 @@ impl Sealer {
         segment.check_written()?;
         shared.file.set_length(length as u64).map_err(failed)?;
         shared.file.sync().map_err(failed)?;
-        // SAFETY: as above; from here on nobody writes to the map.
+        // SAFETY: as above; nothing writes to the map from here on.
         let bytes = unsafe { std::slice::from_raw_parts(shared.map.pointer(), length) };
         let footer = decode_footer(bytes, identity, shared.number, first)
             .expect("the footer was written a moment ago");
-        // A GET that misses the page cache would otherwise read the bytes around it, too: up to
-        // the disk's read-ahead, which may be megabytes.
+        // Otherwise a GET that misses the page cache would also read the bytes around its record:
+        // up to the disk's read-ahead, which may be megabytes.
         shared.map.expect_random();
         Ok(Arc::new(Segment::sealed(Arc::clone(shared), first, footer)))
     }
 
-    /// Returns once every segment handed over is sealed. A failure has poisoned the journal.
+    /// Waits until every segment that was handed over is sealed. A failed seal has poisoned the
+    /// journal.
     pub(super) fn wait(&self) -> Result<()> {
         let mut state = lock(&self.state);
         while state.is_sealing || !state.waiting.is_empty() {
@@ -180,13 +182,13 @@ impl Sealer {
         Ok(thread)
     }
 
-    /// Asks the thread to seal the segments that wait, and to end.
+    /// Asks the thread to seal the waiting segments, and to end.
     pub(super) fn stop_thread(&self) {
         lock(&self.state).is_stopping = true;
         self.changed.notify_all();
     }
 
-    /// Seals segments until it is asked to end and none waits any more.
+    /// Seals segments until it is asked to end and none is waiting.
     fn seal_all(&self) {
         let _job = start_job(&SEGMENTS);
         let mut state = lock(&self.state);
@@ -194,7 +196,7 @@ impl Sealer {
             if let Some(full) = state.waiting.pop_front() {
                 state.is_sealing = true;
                 drop(state);
-                // A failure has poisoned the journal, which tells everybody.
+                // A failure has poisoned the journal, which reports it to all callers.
                 let noted = self.activity.begin(jobs::SEGMENT, self.clock);
                 let _ = self.seal(&full);
                 drop(noted);

@@ -1,4 +1,4 @@
-//! A segment: a file of records, mapped, and where each record begins.
+//! A segment: a mapped file of records, and the offset of each record.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::tally::Counting;
 /// The folder of the journal's segments within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 const SUFFIX: &str = ".journal";
-/// The most that is asked for ahead of a read, in bytes; the processor follows longer runs itself.
+/// The most bytes that are prefetched for a read; for longer runs the processor prefetches itself.
 const PREFETCH_MAX: usize = 1024;
 /// The expected length of a record while its segment is being written, in bytes.
 const USUAL_LENGTH: usize = 256;
@@ -39,22 +39,22 @@ pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(JOURNAL_FOLDER).join(format!("{number:016x}{SUFFIX}"))
 }
 
-/// The number that a file name in the journal's folder stands for.
+/// The segment number in a file name of the journal's folder; `None` if it is not a segment.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// Files that are held open because records are read from the disk; beyond, each read opens its
-/// file.
+/// The most files that are held open because records are read from the disk; beyond that, each read
+/// opens its file.
 const DISK_FILES_MAX: usize = 64;
-/// Segments below it are not worth large pages, in bytes.
+/// The smallest segment that gets large pages, in bytes.
 const LARGE_SEGMENT_MIN_BYTES: usize = 8 << 20;
-/// So much of a segment's end has no large pages, in bytes: the pages around the footer are synced
-/// twice.
+/// The part at the end of a segment without large pages, in bytes: the pages around the footer are
+/// synced twice.
 const LARGE_PAGES_SPARED_BYTES: usize = 2 << 20;
 
-/// A file that is held open for reads from the disk, as long as its segment is there.
+/// A file that is held open for reads from the disk, as long as its segment exists.
 struct DiskFile {
     file: Arc<dyn File>,
     count: DiskFileCount,
@@ -66,29 +66,30 @@ impl Drop for DiskFile {
     }
 }
 
-/// The part of a segment that outlives the change from growing to sealed.
+/// The part of a segment that stays the same when the segment is sealed.
 pub(crate) struct SegmentFile {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
     pub(super) file: HeldFile,
-    /// The file, once records were read from the disk.
+    /// The file, opened when a record is first read from the disk.
     disk_file: OnceLock<DiskFile>,
     pub(super) map: Mapped,
     /// The seed of the records' checksums.
     pub(super) store_seed: u32,
-    /// Record bytes that no key needs any more.
+    /// Bytes of records that no key needs any more.
     dead_bytes: AtomicU64,
-    /// Record bytes of markers that the ledger names no more ([`SegmentFacts::marker_bytes`]).
+    /// Bytes of records of markers that the ledger no longer names
+    /// ([`SegmentFacts::marker_bytes`]).
     marker_bytes: AtomicU64,
-    /// True if no more records come and all of them are on the medium.
+    /// True if the segment is complete and all its records are on the medium.
     pub(super) is_synced: AtomicBool,
-    /// Records that are known to be needed by nobody.
+    /// Records that are known to be unneeded.
     unneeded: UnneededRecords,
-    /// True if large pages were asked for.
+    /// True if large pages were requested.
     is_large: AtomicBool,
 }
 
-/// Bytes of records whose entries were dropped.
+/// The bytes of records whose entries the ledger dropped.
 #[derive(Clone, Copy, Default)]
 pub(super) struct DroppedBytes {
     pub(super) dead_bytes: u64,
@@ -96,7 +97,7 @@ pub(super) struct DroppedBytes {
 }
 
 impl DroppedBytes {
-    /// Adds the record of `dropped`, if `segment` has it.
+    /// Adds the record of `dropped`, if `segment` holds it.
     #[inline]
     pub(super) fn add(&mut self, dropped: &Dropped, segment: &Segment) {
         if segment.has(dropped.sequence) {
@@ -113,20 +114,20 @@ pub(crate) struct Segment {
     pub(crate) shared: Arc<SegmentFile>,
     /// The sequence number of the first record.
     pub(crate) first_sequence: u64,
-    /// About how long its records are, in bytes.
+    /// The approximate length of a record, in bytes.
     usual_length: usize,
     offsets: Offsets,
 }
 
 enum Offsets {
-    /// The segment is being written: offsets in memory, in units of 8 bytes, zero where there is no
-    /// record yet.
+    /// Offsets in memory, while the segment is being written: in units of 8 bytes, zero for records
+    /// that are not written yet.
     Growing(Box<[AtomicU32]>),
-    /// The segment is sealed: offsets in its footer.
+    /// Offsets in the footer, once the segment is sealed.
     Sealed { footer: Footer, runs: Option<Runs> },
 }
 
-/// An array of zeros whose pages come with their first use.
+/// An array of zeros whose pages are allocated on first use.
 fn zeroed_offsets(count: usize) -> Box<[AtomicU32]> {
     let zeros: Box<[u32]> = vec![0; count].into_boxed_slice();
     let pointer = Box::into_raw(zeros);
@@ -135,7 +136,7 @@ fn zeroed_offsets(count: usize) -> Box<[AtomicU32]> {
     unsafe { Box::from_raw(pointer as *mut [AtomicU32]) }
 }
 
-/// The bytes of a sealed segment: nobody writes to them.
+/// The bytes of a sealed segment, which never change.
 fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
     let length = footer.offset + footer.length();
     // SAFETY: the footer was checked to lie within the file and the map, and a sealed segment is
@@ -144,7 +145,8 @@ fn sealed_bytes<'a>(shared: &'a SegmentFile, footer: &Footer) -> &'a [u8] {
 }
 
 impl SegmentFile {
-    /// A file that lies at `path` and in `map`; it is sealed and synced if `file` is closed.
+    /// The file at `path`, which is mapped as `map`; it counts as sealed and synced if `file` is
+    /// closed.
     pub(super) fn new(
         number: u64,
         path: PathBuf,
@@ -168,7 +170,7 @@ impl SegmentFile {
         }
     }
 
-    /// Counts records whose entries were dropped.
+    /// Counts records whose entries the ledger dropped.
     pub(super) fn count_dropped(&self, dropped: DroppedBytes) {
         let DroppedBytes { dead_bytes, marker_bytes } = dropped;
         for (counter, bytes) in [(&self.dead_bytes, dead_bytes), (&self.marker_bytes, marker_bytes)]
@@ -179,22 +181,22 @@ impl SegmentFile {
         }
     }
 
-    /// Record bytes that no key needs any more.
+    /// Bytes of records that no key needs any more.
     pub(super) fn dead_bytes(&self) -> u64 {
         self.dead_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if large pages were asked for.
+    /// True if large pages were requested.
     pub(super) fn is_large(&self) -> bool {
         self.is_large.load(Ordering::Relaxed)
     }
 
-    /// Asks for large pages, and says whether they are worth it.
+    /// Requests large pages, if the segment is large enough for them; returns true if it did.
     pub(super) fn prefer_large_pages(&self) -> bool {
         let is_large = self.map.length() >= LARGE_SEGMENT_MIN_BYTES;
         if is_large {
             self.map.prefer_large_pages(self.map.length() - LARGE_PAGES_SPARED_BYTES);
-            // Otherwise the system makes two of them at a time, which takes it twice as long.
+            // Otherwise the system populates two large pages per fault, which takes twice as long.
             self.map.expect_random();
             self.is_large.store(true, Ordering::Relaxed);
         }
@@ -210,7 +212,7 @@ impl SegmentFile {
             return Ok(Arc::clone(&held.file));
         }
         let file = files.open(&self.path, false)?;
-        // Counted by this value, kept or not.
+        // Counted here, and uncounted when `held` is dropped, whether it is kept or not.
         let before = count.fetch_add(1, Ordering::Relaxed);
         let held = DiskFile { file: Arc::clone(&file), count: Arc::clone(count) };
         if before < DISK_FILES_MAX {
@@ -221,7 +223,7 @@ impl SegmentFile {
 }
 
 impl Segment {
-    /// A segment that is being written, with space for `records_max` records.
+    /// A segment that is being written, with room for the offsets of `records_max` records.
     pub(crate) fn growing(
         shared: Arc<SegmentFile>,
         first_sequence: u64,
@@ -231,7 +233,7 @@ impl Segment {
         Segment { shared, first_sequence, usual_length: USUAL_LENGTH, offsets }
     }
 
-    /// A sealed segment, whose footer was checked.
+    /// A sealed segment with a valid footer.
     pub(crate) fn sealed(shared: Arc<SegmentFile>, first_sequence: u64, footer: Footer) -> Segment {
         let bytes = sealed_bytes(&shared, &footer);
         let runs = footer.runs(bytes);
@@ -247,7 +249,7 @@ impl Segment {
         }
     }
 
-    /// The records that a growing segment has offsets for.
+    /// The number of records that a growing segment has offsets for; 0 for a sealed one.
     pub(crate) fn offsets_capacity(&self) -> usize {
         match &self.offsets {
             Offsets::Growing(offsets) => offsets.len(),
@@ -255,8 +257,8 @@ impl Segment {
         }
     }
 
-    /// Notes the offset of a record of a growing segment. Readers learn of it by the sequence
-    /// number being published later.
+    /// Sets the offset of a record of a growing segment. Readers see it once the sequence number is
+    /// published.
     #[inline]
     pub(crate) fn set_offset(&self, sequence: u64, offset: u64) {
         match &self.offsets {
@@ -287,8 +289,8 @@ impl Segment {
         }
     }
 
-    /// True if the segment has a record with `sequence`. Only where records were collected, that
-    /// takes more than a look at the ends.
+    /// True if the segment holds a record with `sequence`. Only in a segment with pairs does this
+    /// take a search.
     #[inline]
     pub(crate) fn has(&self, sequence: u64) -> bool {
         let Some(distance) = sequence.checked_sub(self.first_sequence) else { return false };
@@ -301,7 +303,7 @@ impl Segment {
         }
     }
 
-    /// Asks the processor for the line in which the offset of `sequence` is.
+    /// Prefetches the cache line with the offset of `sequence`.
     #[inline]
     pub(crate) fn prefetch_offset(&self, sequence: u64) {
         let Some(distance) = sequence.checked_sub(self.first_sequence) else { return };
@@ -329,24 +331,24 @@ impl Segment {
         entries.map(|(distance, offset)| (self.first_sequence + distance, offset))
     }
 
-    /// Bytes of the records of a sealed segment.
+    /// Length of the records of a sealed segment, in bytes; 0 for a growing one.
     pub(crate) fn record_bytes(&self) -> u64 {
         self.footer().map_or(0, |footer| footer.offset - FILE_HEADER_LENGTH as u64)
     }
 
-    /// No marker up to it has anything older to hide in this segment.
+    /// The sequence number up to which markers hide nothing older in this segment; 0 if unknown.
     pub(crate) fn clean_sequence(&self) -> u64 {
         self.footer().and_then(Footer::clean_sequence).unwrap_or(0)
     }
 
-    /// True if the segment was collected, so that batches in it may have lost their ends.
+    /// True if the segment was collected, so that batches in it may lack their ends.
     pub(crate) fn is_collected(&self) -> bool {
         self.footer().is_some_and(|footer| footer.clean_sequence().is_some())
     }
 
-    /// Notes that nobody needs the record of `dropped`, if that is so whatever the record says: a
-    /// marker may have older values to hide, and so may one that can expire. Only where the number
-    /// of a record follows from its sequence number.
+    /// Notes that the record of `dropped` is unneeded, if that is certain without reading the
+    /// record. It is not for a marker or a value that can expire, which may hide older values. It
+    /// is noted only in segments where the index of a record follows from its sequence number.
     pub(super) fn note_unneeded(&self, dropped: &Dropped, count: &UnneededCount) {
         if dropped.is_marker || dropped.form != HeaderForm::Short {
             return;
@@ -363,23 +365,24 @@ impl Segment {
         }
     }
 
-    /// True if the record with `sequence` is known to be needed by nobody.
+    /// True if the record with `sequence` is known to be unneeded.
     #[inline]
     pub(crate) fn is_unneeded(&self, sequence: u64) -> bool {
         self.shared.unneeded.contains(sequence - self.first_sequence)
     }
 
-    /// All bytes of the file of a sealed segment, none of one that grows.
+    /// All bytes of the file of a sealed segment; empty for a growing one.
     pub(crate) fn sealed_file(&self) -> &[u8] {
         self.footer().map_or(&[], |footer| sealed_bytes(&self.shared, footer))
     }
 
-    /// An error if a page of a sealed segment cannot be read: to be asked behind a use of all.
+    /// Returns an error if a page of a sealed segment could not be read. To be called after its
+    /// bytes were used.
     pub(crate) fn check_sealed(&self) -> Result<()> {
         self.shared.map.check(0..self.sealed_file().len(), &self.shared.path)
     }
 
-    /// The end of the records, as far as readers may look.
+    /// The end of the range in which readers may look for records.
     #[inline]
     fn records_end(&self) -> usize {
         match &self.offsets {
@@ -388,21 +391,22 @@ impl Segment {
         }
     }
 
-    /// An error if a page with offsets of a sealed segment cannot be read: to be asked behind a
-    /// look for one.
+    /// Returns an error if a page with offsets of a sealed segment could not be read. To be called
+    /// after an offset was read.
     pub(crate) fn check_offsets(&self) -> Result<()> {
         let Some(footer) = self.footer() else { return Ok(()) };
         let end = footer.offset + footer.length();
         self.shared.map.check(footer.offset as usize..end as usize, &self.shared.path)
     }
 
-    /// An error if a page of a segment that grows was lost: what was written there is nowhere.
+    /// Returns an error if a page of a growing segment was lost: what was written to it is gone.
     #[inline]
     pub(super) fn check_written(&self) -> Result<()> {
         self.shared.map.check(0..self.shared.map.length(), &self.shared.path)
     }
 
-    /// Reads the record at `offset`, and checks that it is that of `key` with `sequence`.
+    /// Reads the value of the record at `offset`, and checks that it belongs to `key` and
+    /// `sequence`.
     #[inline]
     pub(crate) fn read_at(&self, offset: u64, sequence: u64, key: &[u8]) -> Result<Value> {
         let record = self.record_at(offset)?;
@@ -417,10 +421,10 @@ impl Segment {
         self.value_of(&record, offset)
     }
 
-    /// The head and the value of `key`, if the record with `sequence` is one of it that puts them:
-    /// a directory of the ledger named the sequence number alone, which may yet be another key's.
-    /// `None` says nothing: the ledger's entry has to be asked. Where its steps are timed, the
-    /// search for the record began before it was known that it is in this segment.
+    /// Reads the head and the value of `key` from the record with `sequence`, if that record puts
+    /// `key`. The sequence number comes from a directory of the ledger, and may belong to another
+    /// key. `None` means nothing: the caller then looks up the ledger's entry. `steps` times the
+    /// search for the record, from a moment before its segment was known, and the read.
     #[inline]
     pub(crate) fn read_named(
         &self,
@@ -448,7 +452,7 @@ impl Segment {
         Some((head, value?))
     }
 
-    /// The value of `record`, which lies at `offset`.
+    /// The value of `record`, which is at `offset`.
     #[inline]
     pub(crate) fn value_of(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
         if record.compression != Compression::None {
@@ -459,23 +463,23 @@ impl Segment {
         Ok(self.shared.map.value(value_offset, record.value.len()))
     }
 
-    /// True if these bytes are in memory.
+    /// True if this range of the file is in memory.
     pub(super) fn is_resident(&self, offset: u64, length: usize) -> bool {
         self.shared.map.is_resident(offset as usize, length)
     }
 
-    /// The length of a record at `offset` of a sealed segment that is expected to have
-    /// `expected_length` bytes, if they are not in memory.
+    /// The length to read from the disk for a record at `offset` of a sealed segment that is
+    /// expected to have `expected_length` bytes; `None` if it is in memory.
     pub(super) fn away_length(&self, offset: u64, expected_length: usize) -> Option<usize> {
         let footer = self.footer()?;
         let length = expected_length.min(footer.offset.saturating_sub(offset) as usize);
         (!self.is_resident(offset, length)).then_some(length)
     }
 
-    /// As [`Segment::read_at`], for a record that is not in memory: by one call that reads all of
-    /// its `length` bytes, so that a record that reaches over the border of two pages costs one
-    /// disk read and not two. Unless it `stays`, its pages are given up right after. `None` if the
-    /// map is to be asked.
+    /// Reads as [`Segment::read_at`] does, for a record that is not in memory: with one system call
+    /// for all of its `length` bytes, so that a record across a page border costs one disk read,
+    /// not two. Unless it `stays`, its pages are dropped from the page cache right after. `None` if
+    /// the record has to be read through the map.
     pub(super) fn read_from_disk(
         &self,
         (sequence, offset): (u64, u64),
@@ -486,7 +490,7 @@ impl Segment {
         if length > READ_MAX {
             return Ok(None);
         }
-        // The file of a segment that was collected may be gone by its name, and is still mapped.
+        // The name of a collected segment's file may be gone, while the file is still mapped.
         let Ok(file) = self.shared.disk_file(files) else { return Ok(None) };
         let value = self.read_by_call(&*file, (sequence, offset), key, length);
         if !stays {
@@ -495,7 +499,7 @@ impl Segment {
         value
     }
 
-    /// Reads the record with this sequence number at this offset by one call.
+    /// Reads the record with this sequence number at this offset with one system call.
     pub(super) fn read_by_call(
         &self,
         file: &dyn File,
@@ -506,20 +510,20 @@ impl Segment {
         let mut bytes = vec![0; length];
         let read = file.read_exact_at(&mut bytes, offset);
         read.map_err(|error| Error::io("read", &self.shared.path, error))?;
-        // Whatever is unexpected is looked at, and reported, through the map.
+        // Anything unexpected is read again, and reported, through the map.
         let record = Record::decode(&bytes, self.shared.store_seed).ok();
         let record = record.filter(|record| record.puts(sequence, key));
         record.map(|record| self.unpacked(&record, offset)).transpose()
     }
 
-    /// A copy of the value of `record`, which lies at `offset`.
+    /// A copy of the value of `record`, which is at `offset`, decompressed if necessary.
     fn unpacked(&self, record: &Record<'_>, offset: u64) -> Result<Value> {
         let value = record.unpacked().map(Value::copied);
         value.map_err(|damage| Error::corruption(&self.shared.path, offset, damage.text()))
     }
 
-    /// Asks the processor for all lines of a record at once: the checksum would wait for them one
-    /// after another.
+    /// Prefetches all cache lines of a record at once; the checksum would wait for one after
+    /// another.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize, length: usize) {
         let end = offset.saturating_add(length.min(PREFETCH_MAX)).min(self.shared.map.length());
@@ -529,7 +533,7 @@ impl Segment {
         }
     }
 
-    /// Reads and checks the record at `offset`, which must be published.
+    /// Reads and validates the record at `offset`, which must be published.
     #[inline]
     pub(crate) fn record_at(&self, offset: u64) -> Result<Record<'_>> {
         let (start, end) = (offset as usize, self.records_end());
@@ -538,15 +542,15 @@ impl Segment {
             let what = "the offset lies outside of the records";
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
-        // SAFETY: the header of the record lies within the map and was written before its sequence
-        // number was published; a record is never written twice.
+        // SAFETY: the header of the record lies within the map, and was written before its sequence
+        // number was published. A record is never overwritten.
         let length = unsafe {
             let field = self.shared.map.pointer().add(start + 4);
             u32::from_le(field.cast::<u32>().read())
         };
         let length = (length as usize).clamp(RECORD_LENGTH_MIN, end - start);
-        // SAFETY: the range is within the map, and the record is settled, as above. Should its
-        // length be damaged, the range may reach into bytes that are being written; then the
+        // SAFETY: the range is within the map, and the record does not change, as above. If its
+        // length is damaged, the range may reach into bytes that are being written; then the
         // checksum fails.
         let bytes =
             unsafe { std::slice::from_raw_parts(self.shared.map.pointer().add(start), length) };
@@ -557,7 +561,7 @@ impl Segment {
         })
     }
 
-    /// The record with `sequence`, which must be at `offset`, checked.
+    /// Reads and validates the record at `offset`, which must have the sequence number `sequence`.
     pub(crate) fn record_with(&self, sequence: u64, offset: u64) -> Result<Record<'_>> {
         let record = self.record_at(offset)?;
         if record.sequence != sequence {
@@ -567,8 +571,8 @@ impl Segment {
         Ok(record)
     }
 
-    /// The record with `sequence` at `offset` of a sealed segment, checked, and its bytes with the
-    /// padding.
+    /// Reads and validates the record with `sequence` at `offset` of a sealed segment; also returns
+    /// its bytes with the padding.
     pub(crate) fn record_and_bytes(
         &self,
         sequence: u64,
@@ -582,7 +586,7 @@ impl Segment {
             return Err(Error::corruption(&self.shared.path, offset, what));
         }
         // SAFETY: the range was just checked to lie within the records of a sealed segment, which
-        // nobody writes to, and its map lives as long as the segment.
+        // never change, and its map lives as long as the segment.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.shared.map.pointer().add(offset as usize), length)
         };

@@ -1,5 +1,5 @@
-//! The set of segments: records are found in it by their sequence numbers, and segments join and
-//! leave it as a whole.
+//! The set of segments: it finds records by their sequence numbers. Changes replace the list of
+//! segments as a whole.
 
 use std::sync::{Arc, PoisonError};
 
@@ -18,14 +18,14 @@ use crate::object::Value;
 use crate::read_mode::ReadMode;
 use crate::tally::Counting;
 
-/// The segments in order, with their first sequence numbers side by side for the search.
+/// The segments in order, with their first sequence numbers in one array for the search.
 #[derive(Default)]
 pub(crate) struct SegmentList {
     firsts: Vec<u64>,
     pub(crate) segments: Vec<Arc<Segment>>,
 }
 
-/// The location of a record: the segment's index in the list, and the record's offset in it.
+/// The location of a record: the index of its segment in the list, and its offset in the segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordLocation {
     segment: usize,
@@ -38,20 +38,20 @@ impl SegmentList {
         SegmentList { firsts, segments }
     }
 
-    /// The segment that `sequence` belongs to, if there is one that begins early enough.
+    /// The segment in whose range `sequence` lies: the last one that does not begin after it.
     #[inline]
     pub(crate) fn find(&self, sequence: u64) -> Option<&Arc<Segment>> {
         self.segments.get(self.find_index(sequence)?)
     }
 
-    /// The index of that segment in the list.
+    /// The index of the segment in whose range `sequence` lies.
     #[inline]
     pub(crate) fn find_index(&self, sequence: u64) -> Option<usize> {
         self.firsts.partition_point(|first| *first <= sequence).checked_sub(1)
     }
 
-    /// As [`SegmentList::find_index`], without a search if it is the one of the last call: entries
-    /// that are dropped together were often written together.
+    /// Finds the index as [`SegmentList::find_index`] does, without a search if it is the same as
+    /// in the `last` call: entries that are dropped together were often written together.
     #[inline]
     pub(super) fn find_index_near(&self, sequence: u64, last: &mut usize) -> Option<usize> {
         let begins = self.firsts.get(*last).is_some_and(|first| *first <= sequence);
@@ -62,7 +62,7 @@ impl SegmentList {
         Some(*last)
     }
 
-    /// Asks for the memory that [`SegmentList::locate_in`] will look at.
+    /// Prefetches the memory that [`SegmentList::locate_in`] reads.
     #[inline]
     pub(crate) fn prefetch_offset_in(&self, segment: Option<usize>, sequence: u64) {
         if let Some(segment) = segment {
@@ -70,7 +70,7 @@ impl SegmentList {
         }
     }
 
-    /// The location of the record with `sequence`, which belongs to `segment`, if there is one.
+    /// The location of the record with `sequence` in `segment`; `None` if there is none.
     #[inline]
     pub(crate) fn locate_in(
         &self,
@@ -82,20 +82,19 @@ impl SegmentList {
         Some(RecordLocation { segment, offset })
     }
 
-    /// Asks for the first line of the record at `location`.
+    /// Prefetches the first cache line of the record at `location`.
     #[inline]
     pub(crate) fn prefetch_beginning(&self, location: RecordLocation) {
         self.segments[location.segment].prefetch(location.offset as usize, 1);
     }
 
-    /// Asks for the record at `location`, which is expected to have `length` bytes.
+    /// Prefetches the record at `location`, which is expected to have `length` bytes.
     #[inline]
     pub(crate) fn prefetch_record(&self, location: RecordLocation, length: usize) {
         self.segments[location.segment].prefetch(location.offset as usize, length);
     }
 
-    /// The lowest sequence number after which there is a record for each one, if the last is
-    /// `last_sequence`.
+    /// The lowest sequence number after which no record is missing up to `last_sequence`.
     pub(crate) fn complete_since(&self, last_sequence: u64) -> u64 {
         let mut first = last_sequence + 1;
         for segment in self.segments.iter().rev() {
@@ -110,8 +109,8 @@ impl SegmentList {
         first.saturating_sub(1)
     }
 
-    /// The last sequence number before the newest sealed segments, of `bytes` together at least:
-    /// zero if all segments have fewer, and no limit for zero bytes.
+    /// The last sequence number before the newest sealed segments that together have at least
+    /// `bytes`; 0 if all sealed segments have less, and `u64::MAX` if `bytes` is 0.
     pub(crate) fn end_before_newest(&self, bytes: u64) -> u64 {
         let mut sum_bytes = 0;
         let mut sealed = self.segments.iter().rev().filter(|segment| segment.footer().is_some());
@@ -125,7 +124,7 @@ impl SegmentList {
         oldest.map_or(0, |segment| segment.first_sequence.saturating_sub(1))
     }
 
-    /// Reads the value of the record at `location`, and checks that it is that of `key` with
+    /// Reads the value of the record at `location`, and checks that it belongs to `key` and
     /// `sequence`.
     #[inline]
     pub(crate) fn read(
@@ -142,7 +141,7 @@ impl SegmentList {
 pub(crate) struct SegmentSet {
     files: Arc<SegmentFiles>,
     list: ArcSwap<SegmentList>,
-    /// Held while the list is replaced.
+    /// Locked while the list is replaced.
     change: Mutex<()>,
     medium: MediumReads,
 }
@@ -157,18 +156,18 @@ impl SegmentSet {
         SegmentSet { files, list, change: Mutex::new(()), medium }
     }
 
-    /// The segments as they are now, for a moment.
+    /// The current list of segments, for a short time.
     #[inline]
     pub(crate) fn load(&self) -> Guard<Arc<SegmentList>> {
         self.list.load()
     }
 
-    /// The segments as they are now, for as long as the caller likes.
+    /// The current list of segments, for as long as the caller needs it.
     pub(crate) fn list(&self) -> Arc<SegmentList> {
         self.list.load_full()
     }
 
-    /// True if reads find their records in memory.
+    /// The account of the reads that had to wait for the medium.
     #[inline]
     pub(crate) fn medium(&self) -> &MediumReads {
         &self.medium
@@ -184,9 +183,9 @@ impl SegmentSet {
     }
 
     /// Reads the value of `key` that was written with `sequence`. The record is expected to have
-    /// `expected_length` bytes, so that they can be fetched together. `None` if no segment has the
-    /// record: for a reader that holds no snapshot that may mean that the key was written anew
-    /// meanwhile and the record went with its segment.
+    /// `expected_length` bytes, so that all of them can be prefetched. `None` if no segment has the
+    /// record: for a reader without a snapshot, the key may have been overwritten meanwhile and the
+    /// record collected.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -199,7 +198,7 @@ impl SegmentSet {
         let segments = self.list.load();
         let Some(segment) = segments.find(sequence) else { return Ok(None) };
         let Some(offset) = segment.offset(sequence) else {
-            // Zeros say that there is none.
+            // A zero offset means that there is no record, or that the page could not be read.
             return segment.check_offsets().map(|()| None);
         };
         let timed =
@@ -217,11 +216,11 @@ impl SegmentSet {
         value.map(Some)
     }
 
-    /// As [`SegmentSet::read`], for a scan: its snapshot keeps the record, and all pages that were
-    /// fetched stay in the page cache, because the scan comes back to each for its other records.
-    /// While reads are slow, each tells whether they still are: otherwise a scan that begins after
-    /// one slow read would ask for all of its records whether they are in memory, which takes
-    /// longer than reading them.
+    /// Reads as [`SegmentSet::read`] does, for a scan: its snapshot keeps the record, and all pages
+    /// that were fetched stay in the page cache, because the scan will need them for other records.
+    /// While reads are slow, each read is measured. Otherwise a scan that begins after one slow
+    /// read would check for all of its records whether they are in memory, which takes longer than
+    /// reading them.
     pub(crate) fn read_for_scan(
         &self,
         sequence: u64,
@@ -244,7 +243,7 @@ impl SegmentSet {
         })
     }
 
-    /// Reads a record from the disk, if it is not in memory.
+    /// Reads a record, with one system call if it is not in memory.
     #[cold]
     fn read_slowly(
         &self,
@@ -269,12 +268,12 @@ impl SegmentSet {
         segment.read_at(offset, sequence, key)
     }
 
-    /// The error that the record with `sequence` is gone which must be there.
+    /// The error for a record that is missing although it must exist.
     pub(crate) fn missing(&self, sequence: u64) -> Error {
         self.files.missing(sequence)
     }
 
-    /// Memory of the offsets of records in segments that are not sealed, if the last record is
+    /// The memory of offsets in segments that are not sealed, in bytes, if the last record is
     /// `last_sequence`.
     pub(super) fn offsets_bytes(&self, last_sequence: u64) -> u64 {
         let list = self.list();
@@ -284,13 +283,14 @@ impl SegmentSet {
         })
     }
 
-    /// The facts of all segments as they are now.
+    /// The current facts of all segments.
     pub(crate) fn facts(&self) -> Vec<SegmentFacts> {
         self.list().segments.iter().map(|segment| segment.facts()).collect()
     }
 
-    /// Calls `visit` with each record there is of `first..=last`, in order. Records of collected
-    /// segments are batches of their own: what is left of a batch was written in full.
+    /// Calls `visit` with each existing record in `first..=last`, in order. Each record of a
+    /// collected segment counts as a batch of its own: its batch was complete when it was
+    /// collected.
     pub(crate) fn replay(
         &self,
         first: u64,

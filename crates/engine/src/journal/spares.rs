@@ -1,4 +1,4 @@
-//! Spare segments: the next ones are prepared off the write path.
+//! Spare segments: the next segments are prepared off the write path.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,51 +20,53 @@ use crate::locks::lock;
 
 /// The name of the thread.
 const PREPARE_THREAD: &str = "pellucid-journal";
-/// Segments that are made ahead of their use, and where they are filled quickly: then one lasts for
-/// 30 ms, and the medium has been seen to take five times as long to make the next one durable.
+/// The most spare segments, usually and while segments fill quickly. A segment then lasts for 30
+/// ms, and the medium may take five times as long to make the next one durable.
 const SPARES_USUAL_MAX: usize = 2;
 const SPARES_QUICK_MAX: usize = 4;
-/// Segments are filled quickly if the last one was in less than this, in nanoseconds: those that
-/// are ready are full long before the system would write them by itself.
+/// Segments fill quickly if the last one took less than this, in nanoseconds: spare ones are then
+/// full long before the system would write them back by itself.
 const QUICK_ROLL_NS: u64 = 1_000_000_000;
-/// A writer's longest wait for the thread.
+/// The longest time that a writer waits for the thread.
 const SPARE_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Bytes of a segment that are brought into memory in one go: a large page, for which the system
-/// does not let others have the processor. Between two, a segment that is wanted is made first.
+/// Bytes of a segment whose pages are brought into memory at a time: a large page, which the kernel
+/// allocates without yielding the processor. Between two pieces, a segment that is wanted is made
+/// first.
 const BRING_IN_PIECE_BYTES: usize = 2 << 20;
 
-/// The segments that are ready, and what the thread is to do.
+/// The spare segments, and the work of the thread.
 #[derive(Default)]
 struct State {
-    /// The segments prepared for the next roll-overs, in the order of their numbers.
+    /// The segments prepared for the next roll-overs, by ascending number.
     ready: VecDeque<Arc<SegmentFile>>,
-    /// True if one more is to be made.
+    /// True if one more segment is to be made.
     is_wanted: bool,
-    /// True if one is being made; its number is taken, so no other segment may come before it.
+    /// True if one is being made; it already has its number, so no other segment may be used before
+    /// it.
     is_making: bool,
     is_running: bool,
     is_stopping: bool,
     /// The time at which the last segment was begun.
     rolled_at: Option<Ticks>,
-    /// True if that was soon after the one before.
+    /// True if it was begun soon after the one before.
     is_quick: bool,
 }
 
-/// A segment's file that was taken for a batch, and the room that there was for it.
+/// The file of a segment that was taken for a batch, and the room that there was for it.
 pub(super) struct Taken {
     pub(super) file: Arc<SegmentFile>,
     pub(super) space: Space,
 }
 
-/// The segments that are prepared, and the thread that prepares them.
+/// The spare segments, and the thread that prepares them.
 pub(super) struct Spares {
     files: Arc<SegmentFiles>,
     room: Arc<SegmentRoom>,
     sync: Arc<GroupSync>,
     clock: Clock,
-    /// Jobs are noted here.
+    /// The register of running jobs.
     activity: Activity,
-    /// True if the next segment shall have large pages.
+    /// True if the next segment is to have large pages.
     prefers_large: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -89,8 +91,8 @@ impl Spares {
         }
     }
 
-    /// A segment's file of at least `needed_bytes`: a spare if that is large enough, and if the
-    /// reserve is there or may be taken from.
+    /// Takes the file of a segment of at least `needed_bytes`: a spare one if it is large enough,
+    /// and if the reserve is free or may be used.
     pub(super) fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
         if let Some(file) = self.take_ready()? {
             let keeps_reserve = self.room.keeps_reserve();
@@ -101,18 +103,19 @@ impl Spares {
             }
             self.files.remove(&file.path);
         }
-        // Theirs are lower numbers than that of the one that is made now.
+        // Their numbers are lower than that of the new segment.
         self.remove_all()?;
         let made = self.make(needed_bytes, purpose);
         made.inspect_err(|_| self.room.note_refused(needed_bytes))
     }
 
-    /// Makes a segment's file of at least `needed_bytes`, if there is room.
+    /// Makes the file of a segment of at least `needed_bytes`, if there is room.
     fn make(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
         let Planned { size_bytes, space } = self.room.plan(needed_bytes, purpose)?;
         let is_more = size_bytes > needed_bytes;
         match self.files.make(size_bytes) {
-            // Another program was quicker, or the disk has a quota that it does not tell.
+            // Another program took the room meanwhile, or the disk has a quota that it does not
+            // report.
             Err(Error::DiskFull { .. }) if purpose == Purpose::Deletes && is_more => {
                 let file = self.files.make(needed_bytes)?;
                 Ok(Taken { file, space: Space::Reserved })
@@ -121,7 +124,7 @@ impl Spares {
         }
     }
 
-    /// Removes all spares, whose space nobody uses.
+    /// Removes all spares.
     pub(super) fn remove_all(&self) -> Result<()> {
         while let Some(spare) = self.take_ready()? {
             self.files.remove(&spare.path);
@@ -129,8 +132,8 @@ impl Spares {
         Ok(())
     }
 
-    /// The next spare, once it is no longer being made; `None` if there is none, and none will be
-    /// made.
+    /// Takes the next spare, and waits for it if it is being made; `None` if there is none and none
+    /// is being made.
     fn take_ready(&self) -> Result<Option<Arc<SegmentFile>>> {
         let mut state = lock(&self.state);
         while state.ready.is_empty() && state.is_making {
@@ -144,12 +147,12 @@ impl Spares {
             }
         }
         let spare = state.ready.pop_front();
-        // A writer that finds none makes one, and that is the next.
+        // A writer that finds no spare makes the next segment itself.
         state.is_wanted &= spare.is_some();
         Ok(spare)
     }
 
-    /// Removes the spares, whose space nobody uses, but for `kept`.
+    /// Removes all spares except the first `kept`.
     pub(super) fn give_up(&self, kept: usize) {
         let mut state = lock(&self.state);
         if !state.is_making && state.ready.len() > kept {
@@ -160,7 +163,7 @@ impl Spares {
         }
     }
 
-    /// Notes that a segment was begun, and has the next one prepared.
+    /// Notes that a segment was begun, and requests that the next one is prepared.
     pub(super) fn note_roll(&self) {
         let now = self.clock.now();
         let mut state = lock(&self.state);
@@ -171,7 +174,7 @@ impl Spares {
         self.want();
     }
 
-    /// Has one more segment prepared, unless there are enough.
+    /// Requests one more spare, unless there are enough.
     pub(super) fn want(&self) {
         let mut state = lock(&self.state);
         let spares_max = if state.is_quick { SPARES_QUICK_MAX } else { SPARES_USUAL_MAX };
@@ -181,7 +184,7 @@ impl Spares {
         }
     }
 
-    /// Says whether the next segments shall have large pages.
+    /// Sets whether the next segments are to have large pages.
     pub(super) fn prefer_large(&self, prefers_large: bool) {
         self.prefers_large.store(prefers_large, Ordering::Relaxed);
     }
@@ -200,14 +203,14 @@ impl Spares {
         self.changed.notify_all();
     }
 
-    /// Prepares segments as they are wanted, until it is asked to end: makes their files, and then
-    /// brings their pages into memory. Making pages, and large ones above all, takes milliseconds
-    /// where memory is full, and a write should not be what waits for it.
+    /// Prepares the segments that are wanted, until it is asked to end: makes their files, and then
+    /// brings their pages into memory. Populating pages, large ones above all, takes milliseconds
+    /// if memory is full, and writes should not wait for that.
     fn prepare(&self) {
         let _job = start_job(&SEGMENTS);
         let mut noted = None;
-        // With the offsets up to which they were brought in: the spares, and those that were spares
-        // when it began.
+        // Segments whose pages are being brought in, each with the offset reached so far. A segment
+        // may meanwhile have been taken by a writer.
         let mut arriving: VecDeque<(Arc<SegmentFile>, usize)> = VecDeque::new();
         let mut state = lock(&self.state);
         while !state.is_stopping {
@@ -235,8 +238,8 @@ impl Spares {
         }
     }
 
-    /// Makes the spare that is wanted, unless its space would be the reserve's. Comes back with it
-    /// if it has large pages, which are worth being brought in.
+    /// Makes the wanted spare, unless it would take from the reserve. Returns it if it has large
+    /// pages, which are worth bringing in.
     fn make_one<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -248,7 +251,7 @@ impl Spares {
             self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages()
         });
         let mut state = lock(&self.state);
-        // A writer that finds no spare tries for itself, and gets the error to return.
+        // A writer that finds no spare makes a segment itself, and reports the error if that fails.
         state.is_making = false;
         state.ready.extend(made.clone());
         self.changed.notify_all();
@@ -256,8 +259,8 @@ impl Spares {
     }
 }
 
-/// Brings a piece of a segment's pages into memory, ready to be written to where they will be soon.
-/// Where they will not, the system would write them as they are, and then again.
+/// Brings a piece of a segment's pages into memory. If the segment is used soon, the pages are also
+/// made ready for writing; otherwise the system would write the clean pages back, and then again.
 fn bring_in(segment: &SegmentFile, offset: usize, is_quick: bool) {
     if is_quick {
         segment.map.prefault(offset, BRING_IN_PIECE_BYTES);

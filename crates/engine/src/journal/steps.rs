@@ -1,11 +1,11 @@
-//! The times of a record's steps: finding its offset, and reading it, from the page cache or from
-//! the medium.
+//! The times of the steps of a record read: finding its offset, and reading it, from the page cache
+//! or from the medium.
 
 use pellucid_clock::Ticks;
 
 use crate::tally::Counting;
 
-/// The reading of a record whose steps are timed.
+/// A record read whose steps are timed.
 pub(super) struct TimedRead<'a> {
     counting: Counting<'a>,
     begun: Ticks,
@@ -13,8 +13,8 @@ pub(super) struct TimedRead<'a> {
 }
 
 impl<'a> TimedRead<'a> {
-    /// Counts the search, which ends with the record's offset, and begins the reading. Whether the
-    /// record is in the page cache is asked before it is touched, between the steps.
+    /// Records the time of the search, which ends with the record's offset, and begins the read.
+    /// Residency in the page cache is checked between the steps, before the record is touched.
     #[cold]
     pub(super) fn begin(
         (counting, searched_from): (Counting<'a>, Ticks),
@@ -25,7 +25,7 @@ impl<'a> TimedRead<'a> {
         TimedRead { counting, begun: counting.now(), is_resident }
     }
 
-    /// Counts the reading.
+    /// Records the time of the read.
     #[cold]
     pub(super) fn end(self) {
         let records = &self.counting.records;

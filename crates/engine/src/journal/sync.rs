@@ -1,8 +1,8 @@
 //! Group commit: one sync covers everything that was written before it.
 //!
-//! A thread that waits for durability and finds no sync running makes it for all that wait; the
-//! others find, when it is their turn, that it has been made. Threads that do not want to wait
-//! leave a callback with the thread `pellucid-sync`.
+//! A thread that waits for durability and finds no sync running makes one for all waiting threads.
+//! The others find, when it is their turn, that it was already made. Threads that do not want to
+//! wait leave a callback with the thread `pellucid-sync`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::jobs;
 use crate::locks::lock;
 use crate::stats::{DurabilityCounters, DurabilityFigures};
 
-/// The name of the thread that syncs for those who left a callback.
+/// The name of the thread that syncs for callers that left a callback.
 const SYNC_THREAD: &str = "pellucid-sync";
 
-/// A callback that was left.
+/// A callback that waits for durability.
 struct Waiter {
     sequence: u64,
     asked: Ticks,
@@ -32,7 +32,7 @@ struct Waiter {
     callback: DurableCallback,
 }
 
-/// The callbacks that were left.
+/// The callbacks that wait for durability.
 #[derive(Default)]
 struct Waiters {
     callbacks: Vec<Waiter>,
@@ -40,28 +40,28 @@ struct Waiters {
     is_stopping: bool,
 }
 
-/// The state of records, written or on the medium, and the syncs that bring them there.
+/// The last sequence numbers that are written and that are durable, and the syncs between the two.
 pub(crate) struct GroupSync {
     segments: Arc<SegmentSet>,
     clock: Clock,
-    /// Jobs are noted here.
+    /// The register of running jobs.
     activity: Activity,
-    /// The last sequence number of the last batch that was written in full.
+    /// The last sequence number of the last complete batch.
     appended: AtomicU64,
     /// The highest sequence number known to be on the medium.
     durable: AtomicU64,
     syncs: AtomicU64,
     counters: DurabilityCounters,
-    /// Held during a sync; the times of the last one.
+    /// Locked during a sync; the times of the last one.
     syncing: Mutex<SyncTimes>,
-    /// The failure after which nothing may be written, once there was one.
+    /// The first failure, after which no write is allowed.
     poison: OnceLock<String>,
     waiters: Mutex<Waiters>,
     waiters_changed: Condvar,
 }
 
 impl GroupSync {
-    /// Of a journal whose records up to `last_sequence` are on the medium.
+    /// The state of a journal whose records up to `last_sequence` are on the medium.
     pub(super) fn new(
         segments: Arc<SegmentSet>,
         (clock, activity): (Clock, Activity),
@@ -82,12 +82,12 @@ impl GroupSync {
         }
     }
 
-    /// The last sequence number of the last batch that was written in full.
+    /// The last sequence number of the last complete batch.
     pub(crate) fn appended_sequence(&self) -> u64 {
         self.appended.load(Ordering::Acquire)
     }
 
-    /// Notes that the batch that ends with `sequence` was written in full. Under the writer lock.
+    /// Notes that the batch that ends with `sequence` is complete. Called under the writer lock.
     #[inline]
     pub(super) fn note_appended(&self, sequence: u64) {
         self.appended.store(sequence, Ordering::Release);
@@ -104,12 +104,12 @@ impl GroupSync {
         self.durable.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// The number of syncs for those who waited.
+    /// The number of syncs that were made for waiting callers.
     pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Refuses if an earlier failure made it unknown what is on the medium.
+    /// Returns an error if an earlier failure left the state of the medium unknown.
     #[inline]
     pub(crate) fn check_poison(&self) -> Result<()> {
         match self.poison.get() {
@@ -118,14 +118,15 @@ impl GroupSync {
         }
     }
 
-    /// Makes `error` the failure after which nothing is written any more, unless there was one
-    /// before, and returns what writers get from now on.
+    /// Makes `error` the failure after which nothing is written, unless there was one before;
+    /// returns the error that writers get from now on.
     pub(super) fn poison(&self, error: &Error) -> Error {
         let cause = self.poison.get_or_init(|| error.to_string()).clone();
         Error::Poisoned { cause }
     }
 
-    /// Returns once everything up to `sequence`, as far as it was written, is on the medium.
+    /// Waits until everything that was written up to `sequence` is on the medium; syncs if
+    /// necessary.
     pub(crate) fn sync_to(&self, sequence: u64) -> Result<SyncTimes> {
         let mut last = lock(&self.syncing);
         let covered = self.appended_sequence();
@@ -144,7 +145,7 @@ impl GroupSync {
         Ok(*last)
     }
 
-    /// As [`GroupSync::sync_to`], for a writer, whose wait is counted.
+    /// Waits as [`GroupSync::sync_to`] does, for a writer, and counts the wait.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
         let asked = self.clock.now();
         let _waiting = Waiting::begin(WaitKind::Sync);
@@ -153,16 +154,16 @@ impl GroupSync {
         Ok(times)
     }
 
-    /// The cost of durability so far.
+    /// The cost of durability since the store was opened.
     pub(crate) fn durability(&self) -> DurabilityFigures {
         let mut figures = DurabilityFigures::default();
         self.counters.add_to(self.clock, &mut figures);
         figures
     }
 
-    /// Counts one who wanted durability at `asked` and has it by the sync of `times`.
+    /// Counts the wait of a caller that asked at `asked` and was served by the sync of `times`.
     fn count_wait(&self, asked: Ticks, times: SyncTimes) {
-        // A sync that had ended before is none that anybody waited for.
+        // If the sync had ended before, the caller did not wait.
         if times.ended <= asked {
             return;
         }
@@ -172,8 +173,8 @@ impl GroupSync {
         self.counters.sync_waited_ns.0.add(times.ended.since(began));
     }
 
-    /// Syncs all segments that may hold something new, the oldest first: no record may reach the
-    /// medium as acknowledged before those that precede it.
+    /// Syncs all segments that may hold new records, the oldest first: a record must not become
+    /// durable before those that precede it.
     fn sync_segments(&self) -> Result<()> {
         let list = self.segments.list();
         let is_synced =
@@ -191,8 +192,8 @@ impl GroupSync {
         Ok(())
     }
 
-    /// Calls back once everything up to `sequence` is on the medium, or cannot get there any more:
-    /// on the sync thread, or at once on this one.
+    /// Calls `callback` once everything up to `sequence` is on the medium or a sync has failed: on
+    /// the sync thread, or before this returns on the calling thread.
     pub(crate) fn when_durable(&self, sequence: u64, callback: DurableCallback) {
         let mut waiters = lock(&self.waiters);
         if !waiters.is_running || waiters.is_stopping || self.durable_sequence() >= sequence {
@@ -214,7 +215,7 @@ impl GroupSync {
         Ok(thread)
     }
 
-    /// Asks the sync thread to serve those who wait already, and to end.
+    /// Asks the sync thread to serve the callbacks that wait already, and to end.
     pub(super) fn stop_thread(&self) {
         lock(&self.waiters).is_stopping = true;
         self.waiters_changed.notify_all();

@@ -1,4 +1,4 @@
-//! The journal by itself, without a ledger.
+//! Tests of the journal by itself, without a ledger.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ fn records_are_read_by_sequence_number_from_all_segments() {
     assert_eq!(writer.next_sequence(), 101);
 }
 
-/// A place that leads to another record, however intact, is an error and not an answer.
+/// An offset that leads to another record is an error, even if that record is intact.
 #[test]
 fn the_record_of_another_key_or_sequence_is_refused() {
     let files = SimulatedFileSystem::new();
@@ -131,8 +131,8 @@ fn a_value_larger_than_a_segment_gets_a_segment_of_its_own() {
     assert_eq!(*read(&journal, 3, b"\0\x01c", 100).unwrap(), b"small"[..]);
 }
 
-/// While reads are slow, records that are not in memory are read by calls: with the same answers,
-/// and what is unexpected is left to the map, which reports it.
+/// While reads are slow, records that are not in memory are read with system calls. They give the
+/// same answers; anything unexpected is left to the map, which reports it.
 #[test]
 fn slow_reads_give_the_same_answers() {
     let files = SimulatedFileSystem::new();
@@ -156,7 +156,7 @@ fn slow_reads_give_the_same_answers() {
         let read = |key: &[u8], length| segment.read_by_call(&*file, place, key, length);
         assert_eq!(*read(b"\0\x01k", length).unwrap().unwrap(), value(number)[..]);
         assert!(read(b"\0\x01k", length - 1).unwrap().is_none(), "cut short");
-        assert!(read(b"\0\x01other", length).unwrap().is_none(), "of another key");
+        assert!(read(b"\0\x01other", length).unwrap().is_none(), "another key");
         by_call += 1;
     }
     assert!(by_call > 50);
@@ -167,10 +167,10 @@ fn slow_reads_give_the_same_answers() {
     assert!(!journal.segments().medium().are_slow(), "quick reads are mapped again");
 }
 
-/// The system reads megabytes around a page of a map that is not in memory, and an opening waited
-/// for ten times as much as it needs.
+/// Regression: a page fault in a map makes the system read megabytes around the page, so an opening
+/// read ten times as much as it needs.
 #[test]
-fn an_opening_asks_for_headers_and_footers_and_for_no_records() {
+fn an_opening_requests_headers_and_footers_but_no_records() {
     let files = SimulatedFileSystem::new();
     let (_journal, mut writer) = open(&files).unwrap();
     (0..100).for_each(|_| {
@@ -188,8 +188,8 @@ fn an_opening_asks_for_headers_and_footers_and_for_no_records() {
     assert_eq!(files.expected_bytes(), ends.sum());
 }
 
-/// Offsets are held in memory until a segment is sealed, so a segment ends when there is no more
-/// memory for them, however much of it is left.
+/// Offsets are held in memory until a segment is sealed, so a segment ends when the memory for them
+/// is used up, even if the file has room left.
 #[test]
 fn a_segment_has_no_more_records_than_memory_for_their_offsets() {
     let files = SimulatedFileSystem::new();
@@ -204,7 +204,7 @@ fn a_segment_has_no_more_records_than_memory_for_their_offsets() {
     assert!(journal.offsets_bytes() <= 10 * 4);
 }
 
-/// A record may be intact and yet be none that belongs there.
+/// An intact record may still be the wrong one at its offset.
 #[test]
 fn a_segment_ends_at_a_record_that_does_not_follow() {
     let files = SimulatedFileSystem::new();
@@ -222,7 +222,7 @@ fn a_segment_ends_at_a_record_that_does_not_follow() {
     }
 }
 
-/// Deletes found the disk full that puts had filled to the last byte.
+/// Regression: puts filled the disk to the last byte, so that deletes failed.
 #[test]
 fn puts_end_at_the_reserve_and_deletes_go_on_in_it() {
     const SMALL_BYTES: u64 = 4 << 10;
@@ -269,10 +269,10 @@ fn first_of_batch() -> Record<'static> {
     }
 }
 
-/// A sync that ended while a batch was written put its mark into the batch, and the store, whose
-/// process then died, was refused as damaged.
+/// Regression: a sync that ended while a batch was written put its mark into the batch. If the
+/// process then died, the store was refused as damaged.
 #[test]
-fn a_sync_that_ends_within_a_batch_leaves_its_mark_behind_it() {
+fn a_sync_that_ends_within_a_batch_puts_its_mark_after_the_batch() {
     let files = SimulatedFileSystem::new();
     let (journal, mut writer) = open(&files).unwrap();
     let record = first_of_batch();

@@ -1,20 +1,21 @@
-//! Records of a segment that nobody needs, a bit for each: garbage collection need not read them to
-//! find that out. Of a store that is overwritten, they are most of the records that it would read.
+//! One bit for each record of a segment that is known to be unneeded: garbage collection need not
+//! read these records. In a store that is overwritten, they are most of the records that it would
+//! read.
 //!
-//! The bits are a memory of what the ledger has dropped since the store was opened. A record
-//! without one may be needed or not, and is judged by what it says.
+//! The bits record what the ledger has dropped since the store was opened. A record without a bit
+//! may be needed or not, and has to be read.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Segments that have such bits at a time: a bit for each record of so many takes as much as the
-/// places of one.
+/// The most segments that have bits at a time: the bits of this many segments take as much memory
+/// as the offsets of one.
 pub(crate) const UNNEEDED_SEGMENTS_MAX: usize = 32;
 
-/// The segments that have bits, counted.
+/// The number of segments that have bits.
 pub(super) type UnneededCount = Arc<AtomicUsize>;
 
-/// The bits of one segment, made when the first is set.
+/// The bits of one segment, allocated when the first is set.
 #[derive(Default)]
 pub(crate) struct UnneededRecords(OnceLock<Bits>);
 
@@ -30,8 +31,8 @@ impl Drop for Bits {
 }
 
 impl UnneededRecords {
-    /// Notes that nobody needs record `number` of a segment with at most `records`. It is forgotten
-    /// if enough other segments have bits.
+    /// Notes that record `number` of a segment with at most `records` is unneeded. Does nothing if
+    /// enough other segments have bits.
     pub(super) fn note(&self, number: u64, records: usize, count: &UnneededCount) {
         if self.0.get().is_none() {
             if count.fetch_add(1, Ordering::Relaxed) >= UNNEEDED_SEGMENTS_MAX {
@@ -39,7 +40,7 @@ impl UnneededRecords {
                 return;
             }
             let words = (0..records.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-            // If another was quicker, this one is dropped, and its count with it.
+            // If another thread was faster, this one is dropped, and its count with it.
             let _ = self.0.set(Bits { words, count: Arc::clone(count) });
         }
         let word = self.0.get().and_then(|bits| bits.words.get(number as usize / 64));
@@ -48,7 +49,7 @@ impl UnneededRecords {
         }
     }
 
-    /// True if that was noted.
+    /// True if record `number` was noted.
     #[inline]
     pub(super) fn contains(&self, number: u64) -> bool {
         let word = self.0.get().and_then(|bits| bits.words.get(number as usize / 64));
@@ -61,19 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_noted_is_held_and_nothing_else() {
+    fn exactly_the_noted_records_are_unneeded() {
         let (unneeded, count) = (UnneededRecords::default(), UnneededCount::default());
         assert!(!unneeded.contains(0));
         let noted = [0, 1, 63, 64, 99];
         noted.iter().for_each(|number| unneeded.note(*number, 100, &count));
-        // Beyond the records there is nothing to note.
+        // A number beyond the records is ignored.
         unneeded.note(1_000, 100, &count);
         let held: Vec<u64> = (0..2_000).filter(|number| unneeded.contains(*number)).collect();
         assert_eq!(held, noted);
     }
 
     #[test]
-    fn no_more_segments_have_bits_than_may() {
+    fn the_number_of_segments_with_bits_is_limited() {
         let count = UnneededCount::default();
         let mut segments: Vec<UnneededRecords> =
             (0..=UNNEEDED_SEGMENTS_MAX).map(|_| UnneededRecords::default()).collect();
@@ -83,7 +84,7 @@ mod tests {
             (held, count.load(Ordering::Relaxed)),
             (UNNEEDED_SEGMENTS_MAX, UNNEEDED_SEGMENTS_MAX)
         );
-        // One that goes makes room for another.
+        // A segment that is dropped makes room for another.
         segments.remove(0);
         let last = segments.last().unwrap();
         last.note(7, 10, &count);

@@ -1,4 +1,4 @@
-//! Checking segments offline: every record and every footer, without changing anything.
+//! Offline checks of segments: every record and every footer, without changing anything.
 
 use std::path::{Path, PathBuf};
 
@@ -14,41 +14,41 @@ use crate::error::{Error, Result};
 use crate::ledger::{Manifest, SegmentFacts};
 use crate::mapped::{map_file, unreadable_parts};
 
-/// A segment of the journal.
+/// The report on a segment of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
-    /// The sequence number of its first record.
+    /// The sequence number of the first record.
     pub first_sequence: u64,
-    /// The sequence number of its last intact record.
+    /// The sequence number of the last intact record.
     pub last_sequence: u64,
-    /// Its records. [`crate::stat`] does not look into the file: then these are the records that it
-    /// was made with, of which a collection may have left fewer.
+    /// The number of records. [`crate::stat`] does not read the file: it reports the number that
+    /// the segment was written with, of which garbage collection may have left fewer.
     pub records: u64,
-    /// The size of its file.
+    /// The size of the file, in bytes.
     pub size_bytes: u64,
-    /// True if it is sealed; if not, the next opening replays it.
+    /// True if the segment is sealed; if not, the next opening replays it.
     pub is_sealed: bool,
 }
 
-/// The findings in a segment.
+/// The findings of a check of a segment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSummary {
     pub(crate) report: SegmentReport,
     number: u64,
     is_collected: bool,
-    /// True if the file ends like one with a footer, which is none.
+    /// True if the file ends with the magic of a footer, but the footer is invalid.
     pub(crate) has_damaged_footer: bool,
-    /// Offset and kind of each damage, as far as they are kept.
+    /// Offset and description of each problem, up to [`PROBLEMS_MAX`].
     pub(crate) problems: Vec<(u64, String)>,
 }
 
-/// Damages of one segment that are kept; a segment with more is lost as a whole.
+/// The most problems that are listed for one segment.
 const PROBLEMS_MAX: usize = 100;
 
 impl SegmentSummary {
-    /// The sequence numbers that the segment stands for.
+    /// The sequence numbers that the segment covers.
     pub(crate) fn span(&self) -> Span {
         Span {
             number: self.number,
@@ -65,7 +65,7 @@ impl SegmentSummary {
     }
 }
 
-/// The numbers of the segments in the store's folder, ascending.
+/// The numbers of the segments in the store's directory, ascending.
 pub(crate) fn list_segments(files: &dyn FileSystem, directory: &Path) -> Result<Vec<u64>> {
     let folder = directory.join(JOURNAL_FOLDER);
     let names = files.list(&folder).map_err(|error| Error::io("list", &folder, error))?;
@@ -74,8 +74,8 @@ pub(crate) fn list_segments(files: &dyn FileSystem, directory: &Path) -> Result<
     Ok(numbers)
 }
 
-/// Checks the bytes of segment `number` that say of themselves what is in them; `None` if it was
-/// made but never begun. Whether the journal ends where it may is seen by [`super::check_journal`].
+/// Checks everything in segment `number` that can be checked without other segments; `None` if it
+/// was made but never used. [`super::check_journal`] checks that the journal may end where it ends.
 pub(crate) fn verify_segment(
     files: &dyn FileSystem,
     directory: &Path,
@@ -113,7 +113,7 @@ pub(crate) fn verify_segment(
     match decode_footer(bytes, identity, number, header.first_sequence) {
         Ok(footer) => verify_sealed(bytes, seed, &footer, &mut summary),
         Err(reason) => {
-            // A loss of power while a segment is sealed leaves a part of its footer.
+            // A loss of power while a segment is being sealed may leave a part of its footer.
             summary.has_damaged_footer = reason == NoFooter::Damaged;
             if sealed_facts.is_some() {
                 summary.problem(size_bytes, "the footer is damaged");
@@ -130,8 +130,9 @@ pub(crate) fn verify_segment(
     Ok(Some(summary))
 }
 
-/// The findings in all segments that are part of the journal: what a collection left behind when
-/// the process ended is none. `failed` says whether a segment that cannot be checked ends this.
+/// Checks all segments that are part of the journal, without those that an interrupted garbage
+/// collection left behind. `failed` gets the error of each segment that cannot be checked; if it
+/// returns an error, the check ends with it.
 pub(crate) fn verify_segments(
     files: &dyn FileSystem,
     directory: &Path,

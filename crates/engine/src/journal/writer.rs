@@ -1,7 +1,7 @@
-//! The writer: records are appended to the segment that grows, under the engine's writer lock.
+//! The journal writer: appends records to the active segment, under the engine's writer lock.
 //!
-//! Appending is copying into a mapped file whose space was allocated before, so a record is in the
-//! operating system's hands without a system call.
+//! Appending copies the record into a mapped file whose space was allocated before. So the record
+//! is in the operating system's memory without a system call.
 
 use std::sync::Arc;
 
@@ -20,19 +20,20 @@ use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
 use crate::ledger::{CACHE_LINE_BYTES, prefetch_to_write};
 
-/// Room that a footer takes beyond the offsets: its fixed part and their padding.
+/// Length of a footer beyond its offsets, in bytes: the fixed part and the padding.
 const FOOTER_RESERVE: u64 = FOOTER_FIXED_LENGTH + 8;
-/// The shortest record takes this much with its offset: header, table number, one byte of key.
+/// Length of the shortest record together with its offset, in bytes: header, table number, one byte
+/// of key, padding.
 const RECORD_WITH_OFFSET_MIN: u64 = 32 + OFFSET_LENGTH;
 
-/// Syncs of a segment up to which large pages are a gain: touching a page of 4 KiB for the first
-/// time costs 2.5 µs, one of 2 MiB a third of that for as much, and a sync has fewer to protect.
-/// But each sync writes all of the large page that is being filled, 1 ms instead of 0.1: flushes
-/// ask for a few of them, and writers that wait for the medium for thousands.
+/// The most syncs of a segment for which large pages are a gain. The first access to a page of 4
+/// KiB costs 2.5 µs; a page of 2 MiB costs a third of that per byte, and a sync has fewer pages to
+/// protect. But each sync writes the whole large page that is being filled, which takes 1 ms
+/// instead of 0.1 ms. Flushes cause few syncs, writers that wait for durability thousands.
 const LARGE_SYNCS_MAX: u64 = 16;
 
-/// Bytes of the next record that are asked for ahead: the beginning of a long one is enough, as the
-/// processor sees by itself that the rest follows.
+/// The most bytes that are prefetched for the next record: for a longer record the processor
+/// prefetches the rest itself.
 const EXPECTED_BYTES_MAX: usize = 512;
 
 /// The segment that is being written.
@@ -40,13 +41,13 @@ struct Growing {
     segment: Arc<Segment>,
     /// The offset of the next record.
     end: u64,
-    /// Records with an offset.
+    /// The number of records written.
     count: u64,
-    /// In large pages: the number of syncs when the segment was begun.
+    /// The number of syncs when the segment was begun; `None` if it has no large pages.
     large_since_syncs: Option<u64>,
-    /// From here on the next segment is asked for, should there be none.
+    /// The offset from which on the next segment is requested, if there is no spare.
     spare_from: u64,
-    /// True if its space is from the reserve, which is for deletes.
+    /// True if the segment takes space from the reserve, which is for deletes.
     is_reserved: bool,
 }
 
@@ -57,7 +58,7 @@ impl Growing {
         Growing { segment, end, count: 0, large_since_syncs, spare_from, is_reserved }
     }
 
-    /// True if batches of this kind may go on in it.
+    /// True if batches for this purpose may be written to the segment.
     fn serves(&self, purpose: Purpose) -> bool {
         !self.is_reserved || purpose == Purpose::Deletes
     }
@@ -67,8 +68,8 @@ impl Growing {
         self.large_since_syncs.is_some_and(|since| syncs.saturating_sub(since) > LARGE_SYNCS_MAX)
     }
 
-    /// True if `size_bytes` of `count` records fit, and then still the footer: so sealing never
-    /// needs space that is not there.
+    /// True if `count` records of `size_bytes` in all fit and leave room for the footer, so that
+    /// sealing never needs more space.
     fn has_room(&self, size_bytes: u64, count: u64) -> bool {
         let records = self.count + count;
         let needed = self.end + size_bytes + records * OFFSET_LENGTH + FOOTER_RESERVE;
@@ -76,7 +77,7 @@ impl Growing {
             && records <= self.segment.offsets_capacity() as u64
     }
 
-    /// Lays `record` down at the end of the segment.
+    /// Writes `record` at the end of the segment.
     #[inline]
     fn lay_down(&mut self, record: &Record<'_>) {
         let shared = &self.segment.shared;
@@ -92,8 +93,8 @@ impl Growing {
         self.expect_next(padded_length as usize);
     }
 
-    /// Asks for the memory of the next record, which is as long as this one, as a guess. It was
-    /// zeroed long ago, and a writer of one record at a time would wait for each of its lines.
+    /// Prefetches the memory of the next record, assuming that it is as long as this one. The
+    /// memory was zeroed long ago, and a writer of single records would wait for each cache line.
     #[inline]
     fn expect_next(&self, length: usize) {
         let pointer = self.segment.shared.map.pointer();
@@ -110,33 +111,34 @@ impl From<Growing> for FullSegment {
     }
 }
 
-/// The size of a segment in which `size_bytes` of `count` records fit.
+/// The size of a segment in which `count` records of `size_bytes` in all fit.
 fn segment_size_for(size_bytes: u64, count: u64) -> u64 {
     let needed = FILE_HEADER_LENGTH as u64 + size_bytes + count * OFFSET_LENGTH + FOOTER_RESERVE;
     needed.next_multiple_of(4096)
 }
 
-/// The writing end of the journal. It belongs to the engine's writer lock.
+/// The writing end of the journal. The engine's writer lock protects it.
 pub(crate) struct JournalWriter {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
     sync: Arc<GroupSync>,
     spares: Arc<Spares>,
     sealer: Arc<Sealer>,
-    /// Records at which a segment ends, so that their offsets stay within the memory budget.
+    /// The number of records at which a segment ends, so that their offsets fit into the memory
+    /// budget.
     segment_records_max: u64,
     growing: Option<Growing>,
     next_sequence: u64,
-    /// The sequence number that the last sync mark vouches for.
+    /// The sequence number whose durability the last sync mark guarantees.
     marked: u64,
-    /// True if the batch of the last record goes on.
+    /// True if the last record was not the end of its batch.
     is_within_batch: bool,
     /// The number of syncs when the segment was begun.
     syncs_at_roll: u64,
 }
 
 impl JournalWriter {
-    /// At the end of a journal all of which is on the medium.
+    /// A writer at the end of a journal whose records are all on the medium.
     pub(super) fn new(
         files: Arc<SegmentFiles>,
         segments: Arc<SegmentSet>,
@@ -160,14 +162,13 @@ impl JournalWriter {
         }
     }
 
-    /// The sequence number that the next record gets.
+    /// The sequence number of the next record.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Sees to it that `count` records of `size_bytes` in all fit into the growing segment, and
-    /// says what room there was on the disk if that took some. After an error, everything is as
-    /// before.
+    /// Makes room for `count` records of `size_bytes` in all in the active segment, or begins a new
+    /// one. Returns the state of the room on the disk. After an error everything is as before.
     pub(crate) fn reserve(
         &mut self,
         size_bytes: u64,
@@ -191,7 +192,7 @@ impl JournalWriter {
         if let Err(Error::DiskFull { .. }) = &taken
             && let Some(growing) = self.growing.as_mut().filter(fits)
         {
-            // Syncs that are a burden are better than no write.
+            // Frequent syncs of large pages are slow, but better than failing the write.
             growing.large_since_syncs = None;
             return Ok(Space::Scarce);
         }
@@ -201,19 +202,20 @@ impl JournalWriter {
         Ok(space)
     }
 
-    /// The file of a segment of at least `needed_bytes`, once few enough wait for their seal.
+    /// Takes the file of a segment of at least `needed_bytes`, once few enough segments wait for
+    /// their seal.
     fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
         self.sealer.wait_for_room()?;
         self.spares.take(needed_bytes, purpose)
     }
 
-    /// Begins a segment with at least `records` offsets in the file that was taken, and has the
-    /// full one sealed.
+    /// Begins a segment with at least `records` offsets in the file that was taken, and hands the
+    /// full one over to be sealed.
     fn roll(&mut self, taken: Taken, records: u64, syncs: u64) -> Result<()> {
         let Taken { file: shared, space } = taken;
         let first = self.next_sequence;
         let header = self.files.header(shared.number, first).encode();
-        // SAFETY: the map is writable and longer than a header, and nobody else knows it yet.
+        // SAFETY: the map is writable and longer than a header, and no other thread knows it yet.
         unsafe {
             std::ptr::copy_nonoverlapping(header.as_ptr(), shared.map.pointer(), header.len());
         }
@@ -222,7 +224,7 @@ impl JournalWriter {
         let segment = Arc::new(Segment::growing(shared, first, records_max as usize));
         self.segments.change(|segments| segments.push(Arc::clone(&segment)));
         self.spares.note_roll();
-        // As it was with the segment before, so it will be with this one.
+        // Assume that this segment will be synced as often as the one before.
         let is_quiet = syncs.saturating_sub(self.syncs_at_roll) <= LARGE_SYNCS_MAX;
         self.syncs_at_roll = syncs;
         self.spares.prefer_large(is_quiet);
@@ -233,13 +235,13 @@ impl JournalWriter {
         full.map_or(Ok(()), |full| self.sealer.offload(full.into()))
     }
 
-    /// Appends a record, for which there must be room. It gets the next sequence number, whatever
-    /// it says. With the last record of a batch, others learn that the batch is written in full.
+    /// Appends a record, for which room must be reserved. It gets the next sequence number,
+    /// whatever `record` says. The last record of a batch makes the whole batch count as appended.
     #[inline]
     pub(crate) fn append(&mut self, record: Record<'_>) -> Result<u64> {
         let durable = self.sync.durable_sequence();
-        // Not between the records of a batch: a tail that is torn there is recovered up to the
-        // batch before, with the marks behind it.
+        // Not between the records of a batch: if the tail is torn there, recovery keeps the batches
+        // before it, with the marks behind them.
         if durable > self.marked && !self.is_within_batch {
             self.append_mark(durable);
         }
@@ -252,16 +254,16 @@ impl JournalWriter {
         growing.count += 1;
         self.next_sequence += 1;
         if !self.is_within_batch {
-            // A page of the segment that could not be written is nowhere, and nothing is
-            // acknowledged any more.
+            // If a page of the segment could not be written, its records are lost, and no further
+            // write may be acknowledged.
             growing.segment.check_written().map_err(|error| self.sync.poison(&error))?;
             self.sync.note_appended(sequence);
         }
         Ok(sequence)
     }
 
-    /// Notes in the journal itself what is known to be on the medium, so that recovery can tell a
-    /// torn tail from corruption.
+    /// Writes a sync mark: it records in the journal which records are known to be durable, so that
+    /// recovery can distinguish a torn tail from corruption.
     #[cold]
     fn append_mark(&mut self, durable: u64) {
         self.marked = durable;
@@ -280,8 +282,8 @@ impl JournalWriter {
         self.growing.as_mut().expect("reserve began a segment").lay_down(&mark);
     }
 
-    /// Removes the spares: all of them, if the growing segment will take writes for long enough to
-    /// make others meanwhile, and all but the next one otherwise.
+    /// Removes the spares: all of them, if the active segment has enough room left until others are
+    /// made, otherwise all but the next one.
     pub(crate) fn give_up_spares(&self) {
         let lasts = self.growing.as_ref().is_some_and(|growing| growing.spare_from != u64::MAX);
         self.spares.give_up(usize::from(!lasts));
@@ -293,7 +295,7 @@ impl JournalWriter {
         self.growing.take().map_or(Ok(()), |full| self.sealer.seal(&full.into()))
     }
 
-    /// Seals the growing segment and removes the spares, so that the next opening has nothing to
+    /// Seals the active segment and removes the spares, so that the next opening has nothing to
     /// replay.
     pub(crate) fn close(&mut self) -> Result<()> {
         self.seal()?;

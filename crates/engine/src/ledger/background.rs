@@ -1,9 +1,8 @@
 //! The thread that flushes and merges, and the wait of writers for it.
 //!
 //! Flushes come before merges, and between the slices of a merge, until level 0 has so many tables
-//! that a merge has to come first. A full disk puts jobs off and
-//! passes; any other failure is final: the store takes no further write, because the state of the
-//! medium is unknown.
+//! that a merge has to come first. A full disk only delays jobs. Any other failure is final: the
+//! store refuses further writes, because the state of the medium is unknown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +17,18 @@ use super::table::Table;
 use crate::error::{Error, Result};
 use crate::jobs;
 
-/// Labels of the thread's work in profiles.
+/// The label of building directories in profiles.
 static DIRECTORY: Job = Job::new("directory");
-/// Looking for work.
+/// The label of looking for work in profiles.
 static LEDGER: Job = Job::new("ledger");
 
 const THREAD_NAME: &str = "pellucid-ledger";
-/// The thread looks for work at least this often, although it is woken when there is some.
+/// The longest time between two checks for work; the thread is also woken when there is some.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
-/// The longest sleep of a writer before it looks again whether there is room.
+/// The longest time that a writer waits before it checks again for room.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
-/// A job for which there was no room, on the disk or in the system, is tried again after this time,
-/// then after twice as long, and so on.
+/// The time after which a job that lacked room on the disk or resources of the system is tried
+/// again; it doubles with each failure, up to the maximum.
 const SHORTAGE_WAIT_FIRST: Duration = Duration::from_millis(50);
 const SHORTAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -43,7 +42,7 @@ pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
     })
 }
 
-/// Tells the writers if the thread panics, so that none of them waits for it.
+/// Fails the ledger if the thread panics, so that no writer waits for it.
 struct PanicNotice<'a>(&'a State);
 
 impl Drop for PanicNotice<'_> {
@@ -58,7 +57,7 @@ impl Drop for PanicNotice<'_> {
 fn run(state: &State) {
     let _notice = PanicNotice(state);
     let _job = start_job(&LEDGER);
-    // Where it is refused, requests wait for this thread as long as the kernel likes.
+    // If the system refuses this, requests may have to wait for this thread to be scheduled out.
     let _ = schedule_for_background();
     let mut wait = SHORTAGE_WAIT_FIRST;
     let is_due =
@@ -68,7 +67,7 @@ fn run(state: &State) {
             Ok(_) => wait = SHORTAGE_WAIT_FIRST,
             Err(Error::Closed) => return,
             Err(error) if error.passes() => {
-                // A merge that is put off puts no flush off.
+                // A merge that is put off must not delay flushes.
                 let is_flush = state.versions.sealed() > 0;
                 let is_waiting =
                     || !state.signals.is_closing() && (is_flush || state.versions.sealed() == 0);
@@ -80,14 +79,14 @@ fn run(state: &State) {
     }
 }
 
-/// Flushes a memtable or does a merge, in this order unless level 0 is crowded, and says whether
-/// something was due.
+/// Flushes a memtable or does a merge, in this order unless level 0 is crowded; returns true if one
+/// was due.
 pub(super) fn do_one_job(state: &State) -> Result<bool> {
     state.in_job(|state| {
         if state.is_crowded() {
             match compact_one(state) {
                 Ok(false) => {}
-                // A merge that is put off puts no flush off.
+                // A merge that is put off must not delay flushes.
                 Err(error) if error.passes() => {}
                 merged => return merged,
             }
@@ -96,9 +95,9 @@ pub(super) fn do_one_job(state: &State) -> Result<bool> {
     })
 }
 
-/// A table without a directory, of those that were there when the store was opened, and of those
-/// for which there was no room when they were written. Then come the tables that do not know the
-/// prefixes of their keys, or whose directories name no records, for the same reasons.
+/// A table whose directory is to be built: first one without a directory, because it existed when
+/// the store was opened, or because there was no memory when it was written. Then, for the same
+/// reasons, one that does not know the prefixes of its keys, or whose directory names no records.
 fn wanted_table(state: &State) -> Option<Arc<Table>> {
     let (version, memory) = (state.versions.load(), state.files.memory());
     let find = |wants: &dyn Fn(&Table) -> bool| {
@@ -112,7 +111,7 @@ fn wanted_table(state: &State) -> Option<Arc<Table>> {
         .or_else(|| find(&|table| table.directories().wants_records(memory)))
 }
 
-/// Makes the directory of one table that has none.
+/// Builds the directory of one table that wants one; returns true if there was one.
 fn make_one_directory(state: &State) -> bool {
     let Some(table) = wanted_table(state) else { return false };
     let _noted = state.options.activity.begin(jobs::DIRECTORY, state.options.clock);
@@ -122,8 +121,8 @@ fn make_one_directory(state: &State) -> bool {
     true
 }
 
-/// Returns once at most `sealed_max` sealed memtables are left, and says how long that took. Does
-/// the work itself if there is no thread for it.
+/// Waits until at most `sealed_max` sealed memtables are left; returns the time that it took.
+/// Flushes on the calling thread if there is no background thread.
 pub(super) fn wait_for_flush(state: &State, sealed_max: usize) -> Result<Duration> {
     let began = state.options.clock.stopwatch();
     let is_free = || state.versions.sealed() <= sealed_max;

@@ -1,5 +1,5 @@
-//! Compaction: tables of a level are merged into the next deeper one, so that a key lies in few
-//! tables and entries go that nobody can read any more.
+//! Compaction: merges tables of a level into the next deeper one, so that a key is in few tables,
+//! and drops entries that no reader can see any more.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::jobs;
 use crate::stats::JobFigures;
 
-/// Does the most urgent merge, and says whether one was due. Under the lock on jobs.
+/// Does the most urgent merge; returns true if one was due. Called under the job lock.
 pub(super) fn compact_one(state: &State) -> Result<bool> {
     let version = state.versions.load_full();
     let plan = MergePlan::pick(&state.options, &version.levels)
@@ -26,8 +26,8 @@ pub(super) fn compact_one(state: &State) -> Result<bool> {
     plan.map_or(Ok(false), |plan| compact(state, &plan).map(|()| true))
 }
 
-/// Does a merge for which there is room, and says whether others may follow: false once everything
-/// is merged, or nothing fits. Under the lock on jobs.
+/// Does a merge for which there is room; returns true if more may follow, false if everything is
+/// merged or nothing fits. Called under the job lock.
 pub(super) fn compact_for_room(state: &State) -> Result<bool> {
     let levels = state.versions.load().levels.clone();
     let plan = MergePlan::for_room(&levels, state.link.now_ms(), state.files.free_bytes());
@@ -48,7 +48,7 @@ fn pick_stale(state: &State, levels: &Levels) -> Option<MergePlan> {
     MergePlan::of_stale(levels, state.link.now_ms(), oldest_snapshot)
 }
 
-/// Does a merge. Under the lock on jobs.
+/// Does a merge. Called under the job lock.
 pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
     let _job = start_job(&COMPACTION);
     let (clock, from) = (state.options.clock, plan.from() as u8);
@@ -72,7 +72,7 @@ pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a merge for which there may be no room: until it found out, nothing else had any.
+/// Refuses a merge that may not fit on the disk: until it failed, nothing else would have room.
 fn check_room(state: &State, plan: &MergePlan) -> Result<()> {
     match plan.size_bytes() <= state.files.free_bytes() {
         true => Ok(()),
@@ -96,7 +96,8 @@ fn merge_tables(
 ) -> Result<()> {
     let merged = write_merge(state, plan, levels)?;
     let numbers = merged.numbers();
-    // What the merge has taken for absent would be gone with its tables.
+    // An entry in an unreadable block would be lost with the old tables, so check all of them
+    // first.
     let tables = plan
         .tables()
         .try_for_each(|table| table.blocks().check_all())

@@ -1,8 +1,8 @@
-//! The entries that a flush or merge drops, in memory that does not grow with them.
+//! The entries that a flush or merge drops, in a bounded amount of memory.
 //!
-//! A merge of a store that is overwritten drops millions, and each has to be told to the journal
-//! once the manifest without it is committed. They are packed to some 7 bytes each, and beyond a
-//! limit they go to a file, which is no part of the store.
+//! A merge of a store that is overwritten drops millions of entries, and each has to be reported to
+//! the journal once the manifest without it is committed. They are packed to some 7 bytes each.
+//! Beyond a limit they are spilled to a file, which is not part of the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use crate::header_form::{HeaderForm, RECORD_ALIGNMENT};
 /// The verdict on an entry in a flush or merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Somebody may still need it.
+    /// The entry may still be needed.
     Kept,
-    /// It goes: a newer entry of its key hides it.
+    /// The entry is dropped: a newer entry of its key hides it.
     Shadowed,
-    /// It goes: it says that there is nothing, and nothing older is left for it to hide. A
-    /// tombstone, or a value that has expired.
+    /// The entry is dropped: it is a tombstone or an expired value, and no older entry is left for
+    /// it to hide.
     Gone,
 }
 
-/// An entry that no reader can ask for any more: its record's bytes in the journal are dead.
+/// An entry that no reader can see any more, so that its record in the journal is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dropped {
     /// The sequence number of the record.
     pub(crate) sequence: u64,
-    /// Bytes of the record as it would be written now, padding included.
+    /// Length of the record as it would be written now, with padding, in bytes.
     pub(crate) record_bytes: u64,
-    /// The form of its header, likewise: in old segments, all have long ones.
+    /// The form of the header as it would be written now: in old segments all headers are long.
     pub(crate) form: HeaderForm,
-    /// True if it went as a marker ([`Verdict::Gone`]): older records of its key may still be in
-    /// the journal, and then its own must stay as long as they do.
+    /// True if it was dropped as a marker ([`Verdict::Gone`]): its record must stay as long as
+    /// older records of its key may be in the journal.
     pub(crate) is_marker: bool,
 }
 
 impl Dropped {
-    /// The record of `entry`, which the rule of retention let go.
+    /// The record of `entry`, which the retention rule dropped with `verdict`.
     pub(crate) fn of(entry: &Entry<'_>, verdict: Verdict) -> Dropped {
         Dropped {
             sequence: entry.sequence,
@@ -51,7 +51,7 @@ impl Dropped {
         }
     }
 
-    /// All but the sequence number, in as few bits as it goes.
+    /// Packs everything but the sequence number into as few bits as possible.
     pub(crate) fn packed(&self) -> u64 {
         assert!(self.record_bytes.is_multiple_of(RECORD_ALIGNMENT), "records are padded");
         let is_short = self.form == HeaderForm::Short;
@@ -59,7 +59,7 @@ impl Dropped {
         units << 2 | u64::from(is_short) << 1 | u64::from(self.is_marker)
     }
 
-    /// The entry with this sequence number that was [`Dropped::packed`].
+    /// The entry with this sequence number, from [`Dropped::packed`].
     pub(crate) fn unpacked(sequence: u64, packed: u64) -> Dropped {
         let form = if packed & 2 == 0 { HeaderForm::Long } else { HeaderForm::Short };
         let record_bytes = (packed >> 2) * RECORD_ALIGNMENT;
@@ -67,27 +67,27 @@ impl Dropped {
     }
 }
 
-/// Entries that were dropped.
+/// A list of dropped entries.
 #[derive(Default)]
 pub(crate) struct DroppedList {
     count: u64,
-    /// Those that are not in the file.
+    /// The packed entries that are not in the file.
     packed: Vec<u8>,
     spill: Option<Spill>,
     /// The list of another part of the same job.
     next: Option<Box<DroppedList>>,
 }
 
-/// The file of the entries that are too many.
+/// The file for entries beyond the memory limit.
 struct Spill {
     file_system: Arc<dyn FileSystem>,
     path: PathBuf,
     limit_bytes: usize,
     file: Option<Arc<dyn File>>,
     written_bytes: u64,
-    /// crc32c of what was written.
+    /// The crc32c of everything written.
     checksum: u32,
-    /// The file, once nothing is added any more.
+    /// The mapped file, once the list is closed.
     map: Option<Arc<dyn Map>>,
 }
 
@@ -111,12 +111,12 @@ impl DroppedList {
         DroppedList { spill: Some(spill), ..DroppedList::default() }
     }
 
-    /// Their number.
+    /// The number of entries.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds one.
+    /// Adds an entry.
     pub(crate) fn push(&mut self, dropped: &Dropped) -> Result<()> {
         put_varint(&mut self.packed, dropped.sequence);
         put_varint(&mut self.packed, dropped.packed());
@@ -127,20 +127,21 @@ impl DroppedList {
         }
     }
 
-    /// Says that all were added, so that they can be read.
+    /// Closes the list: nothing is added any more, and it can be read.
     pub(crate) fn close(&mut self) -> Result<()> {
         self.spill.as_mut().map_or(Ok(()), Spill::close)
     }
 
-    /// Adds those of `next`, the list of another part of the same job. Both are closed.
+    /// Appends `next`, the list of another part of the same job. Both must be closed.
     pub(crate) fn join(&mut self, next: DroppedList) {
         assert!(self.next.is_none(), "a job has two parts at most");
         self.count += next.count;
         self.next = Some(Box::new(next));
     }
 
-    /// All of them, in no order. Those that the medium does not give back as they were are left
-    /// out: their records count as live, where others would be taken for dead.
+    /// All entries, in no particular order. Spilled entries are left out if the file reads back
+    /// wrong: their records then count as live, which is safe; with wrong entries, live records
+    /// would count as dead.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Dropped> + '_ {
         std::iter::successors(Some(self), |list| list.next.as_deref()).flat_map(|list| {
             let spilled = list.spill.as_ref().map_or(&[][..], Spill::bytes);
@@ -187,7 +188,7 @@ impl Spill {
 impl Drop for Spill {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // Should that fail, the next opening removes it.
+            // If this fails, the next opening removes it.
             let _ = self.file_system.remove(&self.path);
         }
     }
@@ -199,10 +200,10 @@ mod tests {
 
     use super::*;
 
-    /// A page that could not be read is zeros in a map: the numbers behind it were taken for
-    /// others, and records of these for dead.
+    /// Regression: an unreadable page of the file reads as zeros in a map. The entries behind it
+    /// were misread, and the wrong records counted as dead.
     #[test]
-    fn what_the_medium_does_not_give_back_is_left_out() {
+    fn entries_that_cannot_be_read_back_are_left_out() {
         let files = SimulatedFileSystem::new();
         let file_system: Arc<dyn FileSystem> = Arc::new(files.clone());
         let path = PathBuf::from("/dropped.new");
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn all_come_back_from_memory_and_from_the_file_which_goes() {
+    fn dropped_entries_round_trip_and_the_file_is_removed() {
         let files = SimulatedFileSystem::new();
         let file_system: Arc<dyn FileSystem> = Arc::new(files.clone());
         let path = PathBuf::from("/dropped.new");

@@ -1,5 +1,4 @@
-//! The ledger's entry of a record: the fields that travel from the writer to the tables and
-//! back.
+//! The ledger's entry for a record: the fields that the writer puts into memtables and tables.
 
 use pellucid_io::ShortBytes;
 
@@ -16,7 +15,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kind with number `number`, if there is one.
+    /// The kind with this number; `None` if there is none.
     #[inline]
     pub(crate) fn from_number(number: u8) -> Option<Kind> {
         match number {
@@ -36,22 +35,22 @@ pub(crate) struct Entry<'a> {
     pub(crate) sequence: u64,
     /// The effect of the record.
     pub(crate) kind: Kind,
-    /// Length of the value.
+    /// Length of the value, in bytes.
     pub(crate) value_length: u32,
-    /// Bytes that the value takes in the journal: fewer where it is compressed there.
+    /// Length of the value in the journal, in bytes: smaller if it is compressed there.
     pub(crate) stored_length: u32,
-    /// Milliseconds since the Unix epoch.
+    /// The time of the write, in milliseconds since the Unix epoch.
     pub(crate) written_at_ms: u64,
-    /// Milliseconds since the Unix epoch, 0 for never.
+    /// The time of expiry, in milliseconds since the Unix epoch; 0 for never.
     pub(crate) expires_at_ms: u64,
-    /// The head, which HEAD answers with.
+    /// The head, which a HEAD request returns.
     pub(crate) head: &'a [u8],
-    /// The value, if the ledger holds it beside the journal.
+    /// The value, if the ledger holds it in addition to the journal.
     pub(crate) value: Option<&'a [u8]>,
 }
 
 impl<'a> Entry<'a> {
-    /// The entry with the key `key`, which the caller put together or looked for.
+    /// The same entry with the key `key`, which lives long enough for the caller.
     #[inline]
     pub(crate) fn with_key<'k>(self, key: &'k [u8]) -> Entry<'k>
     where
@@ -60,26 +59,25 @@ impl<'a> Entry<'a> {
         Entry { key, ..self }
     }
 
-    /// The form that the header of this entry's record has, if it is written now.
+    /// The form of this entry's record header, if the record is written now.
     pub(crate) fn header_form(&self) -> HeaderForm {
         HeaderForm::of(self.head.len(), self.written_at_ms, self.expires_at_ms)
     }
 
-    /// Bytes that the record of this entry takes in the journal if it is written now, padding
-    /// included.
+    /// Length of this entry's record in the journal with padding, in bytes, if it is written now.
     pub(crate) fn record_size_bytes(&self) -> u64 {
         let rest = (self.key.len() + self.head.len()) as u64 + u64::from(self.stored_length);
         self.header_form().padded_length(rest)
     }
 
-    /// The sequence number of its record, if the record is what a GET has to read.
+    /// The sequence number of the record, if a GET has to read the record for the value.
     #[inline]
     pub(crate) fn record_to_read(&self) -> Option<u64> {
         let is_there = self.kind == Kind::Put && self.value_length > 0 && self.value.is_none();
         is_there.then_some(self.sequence)
     }
 
-    /// The entry without its key, to outlive what it was borrowed from.
+    /// An owned copy of the entry without its key.
     #[inline]
     pub(crate) fn to_found(self) -> FoundEntry {
         FoundEntry {
@@ -102,13 +100,13 @@ pub(crate) struct FoundEntry {
     pub(crate) sequence: u64,
     /// The effect of the record; a tombstone is an answer too.
     pub(crate) kind: Kind,
-    /// Length of the value.
+    /// Length of the value, in bytes.
     pub(crate) value_length: u32,
-    /// Bytes that the value takes in the journal.
+    /// Length of the value in the journal, in bytes.
     pub(crate) stored_length: u32,
-    /// Milliseconds since the Unix epoch.
+    /// The time of the write, in milliseconds since the Unix epoch.
     pub(crate) written_at_ms: u64,
-    /// Milliseconds since the Unix epoch, 0 for never.
+    /// The time of expiry, in milliseconds since the Unix epoch; 0 for never.
     pub(crate) expires_at_ms: u64,
     /// The head.
     pub(crate) head: Head,
@@ -117,7 +115,7 @@ pub(crate) struct FoundEntry {
 }
 
 impl FoundEntry {
-    /// Room for an entry to be found.
+    /// An empty entry, to be filled by a look-up.
     pub(crate) fn nothing() -> FoundEntry {
         FoundEntry {
             sequence: 0,
@@ -131,13 +129,13 @@ impl FoundEntry {
         }
     }
 
-    /// The head, of which nothing is left here.
+    /// Takes the head out of the entry.
     #[inline]
     pub(crate) fn take_head(&mut self) -> Head {
         std::mem::replace(&mut self.head, Head::new(&[]))
     }
 
-    /// The value, if the ledger knows it: it is held here, or it is empty.
+    /// Takes the value, if the ledger knows it: it is held here, or it is empty.
     #[inline]
     pub(crate) fn take_value(&mut self) -> Option<HeldValue> {
         match self.value_length {
@@ -147,11 +145,11 @@ impl FoundEntry {
     }
 }
 
-/// The bytes of a head: inline where they are few, so that a HEAD allocates nothing.
+/// The bytes of a head, stored inline if they are few, so that a HEAD allocates nothing.
 pub(crate) type Head = ShortBytes<38>;
 
-/// A copy of a value that the ledger holds: inline up to the length that tables hold unless they
-/// say otherwise, so that a GET allocates nothing.
+/// A copy of a value that the ledger holds, stored inline up to the default limit of tables, so
+/// that a GET allocates nothing.
 pub(crate) type HeldValue = ShortBytes<64>;
 
 #[cfg(test)]

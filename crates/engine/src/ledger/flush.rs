@@ -1,4 +1,4 @@
-//! Flush: a sealed memtable becomes a table of level 0.
+//! Flush: writes a sealed memtable to a table of level 0.
 
 use pellucid_thread::{Job, give_way, start_job};
 
@@ -18,7 +18,7 @@ use crate::stats::JobFigures;
 /// The label of a flush in profiles.
 static FLUSH: Job = Job::new("flush");
 
-/// Flushes the oldest sealed memtable, and says whether there was one. Under the lock on jobs.
+/// Flushes the oldest sealed memtable; returns true if there was one. Called under the job lock.
 pub(super) fn flush_oldest(state: &State) -> Result<bool> {
     let oldest = state.versions.load().sealed.last().cloned();
     let Some(sealed) = oldest else { return Ok(false) };
@@ -31,7 +31,7 @@ pub(super) fn flush_oldest(state: &State) -> Result<bool> {
     outcome.map(|()| true)
 }
 
-/// Flushes all sealed memtables. Under the lock on jobs.
+/// Flushes all sealed memtables. Called under the job lock.
 pub(super) fn flush_all(state: &State) -> Result<()> {
     while state.versions.sealed() > 0 {
         flush_oldest(state)?;
@@ -54,7 +54,7 @@ fn flush(state: &State, sealed: &SealedMemtable) -> Result<()> {
         let written = new.and_then(|(new, times)| {
             stats.add_writer(times);
             let begun = clock.stopwatch();
-            // A table must not be found after a crash that the journal's records did not survive.
+            // After a crash, a table must not name records that are missing in the journal.
             state.link.make_durable(sealed.last_sequence)?;
             stats.journal_sync_ns = begun.elapsed_ns();
             files.open(vec![new])
@@ -93,7 +93,7 @@ fn write(
     cursor.seek_first();
     while let Some(entry) = cursor.entry() {
         let sample = stages.begin(|| writer.times().sum_ns());
-        // Tombstones stay: what they hide is in other tables, or may come from an older memtable.
+        // Tombstones stay: the entries that they hide are in other tables, or in an older memtable.
         match retention.judge(&entry, || false) {
             Verdict::Kept => writer.add(&entry)?,
             verdict => dropped.push(&Dropped::of(&entry, verdict))?,

@@ -1,12 +1,12 @@
-//! Fronts of keys: most comparisons of keys need no more.
+//! Key prefixes as integers: most comparisons of keys need no more.
 
-/// The first 16 bytes of a key as a number that orders as they do.
+/// The first 16 bytes of a key, padded with zeros, as a number that orders as the bytes do.
 #[inline]
 pub(super) fn front_of(key: &[u8]) -> u128 {
     if let Some(first) = key.first_chunk::<16>() {
         return u128::from_be_bytes(*first);
     }
-    // Two reads that overlap are quicker than a copy of so many bytes as there are.
+    // Two overlapping reads are faster than a copy of a variable number of bytes.
     let length = key.len();
     if let (Some(first), Some(last)) = (key.first_chunk::<8>(), key.last_chunk::<8>()) {
         let first = u128::from(u64::from_be_bytes(*first)) << 64;

@@ -1,9 +1,9 @@
-//! A merge in two parts: while merges are behind, two threads do one merge, each its half of the
+//! A merge in two parts: while merges are behind, two threads share one merge, each half of the
 //! keys.
 //!
-//! One thread merges more slowly than one writer writes, and at the end of a load it would go on
-//! alone while a processor had nothing to do. In ordinary times a merge has one thread: a second
-//! one would take from requests what they need of the other processors.
+//! One thread merges more slowly than one writer writes, so at the end of a load a single thread
+//! would still be merging while a processor is idle. Usually a merge has one thread, because a
+//! second one would take processor time from requests.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,32 +25,32 @@ use crate::read_mode::ReadMode;
 pub(super) static COMPACTION: Job = Job::new("compaction");
 
 const THREAD_NAME: &str = "pellucid-merge";
-/// Merges are behind once level 0 holds its trigger and half of it again.
+/// The share of the level 0 trigger, as a fraction, from which on merges count as behind.
 const BEHIND: (usize, usize) = (3, 2);
-/// The fewest bytes that are merged in parts, in tables of the usual size: with less, starting and
-/// ending them is not worth it.
+/// The smallest merge that is done in parts, in tables of the usual size: for less, starting and
+/// ending the parts is not worth it.
 const TABLES_MIN: u64 = 4;
-/// The longest wait of the first part's thread, once it is done, before it looks after the second
-/// part and after flushes again.
+/// The longest wait of the first part's thread, once its part is done, before it checks again for
+/// the end of the second part and for flushes.
 const PART_WAIT: Duration = Duration::from_millis(10);
 
-/// Progress of the two parts of a merge.
+/// The progress of the two parts of a merge.
 #[derive(Default)]
 struct Progress {
     /// One of them failed: the other need not go on.
     is_given_up: AtomicBool,
-    /// The second part has ended.
+    /// True if the second part has ended.
     is_second_done: AtomicBool,
 }
 
 impl Progress {
     fn check(&self) -> Result<()> {
-        // The error of the part that failed is told, not this one.
+        // This error is not reported: the part that failed reports its own.
         if self.is_given_up.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 }
 
-/// Says that the second part has ended, however that went.
+/// Notes the end of the second part, whatever its outcome.
 struct DoneNotice<'a> {
     state: &'a State,
     progress: &'a Progress,
@@ -66,7 +66,7 @@ impl Drop for DoneNotice<'_> {
     }
 }
 
-/// Writes the output of a merge, in two parts if merges are behind. Under the lock on jobs.
+/// Writes the output of a merge, in two parts if merges are behind. Called under the job lock.
 pub(super) fn write_merge(state: &State, plan: &MergePlan, levels: &Levels) -> Result<Merged> {
     let middle = match should_halve(state, plan, levels) {
         true => middle_key(plan)?,
@@ -92,7 +92,7 @@ pub(super) fn write_merge(state: &State, plan: &MergePlan, levels: &Levels) -> R
                 state.files.remove(written.numbers());
                 Err(error)
             }
-            // The part that was given up says so; the other one says why.
+            // A part that was given up returns `Closed`; the other part has the cause.
             (Err(Error::Closed), Err(error)) | (Err(error), Err(_)) => Err(error),
         }
     })
@@ -105,14 +105,14 @@ fn should_halve(state: &State, plan: &MergePlan, levels: &Levels) -> bool {
     options.merges_in_parts && is_behind && plan.size_bytes() >= bytes_min
 }
 
-/// Between two slices of a merge: flushes come first, and closing does not wait for a merge.
+/// Runs between two slices of a merge: flushes come first, and closing does not wait for a merge.
 fn give_way(state: &State) -> Result<()> {
     pellucid_thread::give_way();
     flush_meanwhile(state)?;
     state.signals.check_open()
 }
 
-/// The part below `middle`, and the flushes that come meanwhile, until the other part is done.
+/// Writes the part below `middle`, and does flushes until the other part is done.
 fn write_first(
     state: &State,
     plan: &MergePlan,
@@ -130,8 +130,8 @@ fn write_first(
     Ok(merged)
 }
 
-/// Flushes until nothing waits, or level 0 is crowded: a writer that is as fast as flushes are
-/// would keep the merge waiting for ever.
+/// Flushes until nothing waits, or until level 0 is crowded: otherwise a writer that is as fast as
+/// the flushes would delay the merge for ever.
 fn flush_meanwhile(state: &State) -> Result<()> {
     while !state.is_crowded() && flush_oldest(state)? {}
     Ok(())
@@ -149,7 +149,7 @@ fn flush_until_second_is_done(state: &State, progress: &Progress) -> Result<()> 
     }
 }
 
-/// The part from `middle` on, on a thread of its own.
+/// Writes the part from `middle` on, on a thread of its own.
 fn write_second(
     state: &State,
     plan: &MergePlan,
@@ -159,7 +159,7 @@ fn write_second(
 ) -> Result<Merged> {
     let _notice = DoneNotice { state, progress };
     let _job = start_job(&COMPACTION);
-    // Where it is refused, requests wait for this thread as long as the kernel likes.
+    // If the system refuses this, requests may have to wait for this thread to be scheduled out.
     let _ = schedule_for_background();
     let range = KeyRange { start: Bound::Included(middle), end: Bound::Unbounded };
     let merged = write_merged(state, plan, levels, &range, || {
@@ -170,8 +170,8 @@ fn write_second(
     merged.inspect_err(|_| progress.is_given_up.store(true, Ordering::Release))
 }
 
-/// A key with about half of what is merged before it: the middle by size of the tables' own middle
-/// keys.
+/// A key with about half of the data before it: the median, weighted by size, of the tables' own
+/// middle keys.
 fn middle_key(plan: &MergePlan) -> Result<Option<Vec<u8>>> {
     let mut middles = Vec::new();
     for table in plan.tables() {

@@ -1,4 +1,4 @@
-//! Merges sources of entries, each in order, into one order: for scans and for compaction.
+//! Merges several sorted sources of entries into one sorted sequence, for scans and for compaction.
 
 use std::cmp::Ordering as Order;
 use std::ops::Bound;
@@ -14,17 +14,17 @@ use crate::codec::key_hash;
 use crate::error::{Error, Result};
 use crate::read_mode::ReadMode;
 
-/// A cursor over tables that follow one another: those of a level.
+/// A cursor over consecutive tables that do not overlap, such as those of a level.
 pub(crate) struct RunCursor {
     tables: Arc<[Arc<Table>]>,
     index: usize,
     cursor: Option<TableCursor>,
     mode: ReadMode,
-    /// The cursor is aimed already.
+    /// True if `aim` has already positioned the cursor for the next seek.
     is_aimed: bool,
 }
 
-/// The keys that a scan by their prefix is for.
+/// The target of a prefix scan.
 struct PrefixSought<'a> {
     prefix: &'a [u8],
     hash: u64,
@@ -34,12 +34,12 @@ struct PrefixSought<'a> {
 }
 
 impl RunCursor {
-    /// A cursor over `tables`, which are in order and do not overlap.
+    /// A cursor over `tables`, which must be in order and must not overlap.
     pub(crate) fn new(tables: Arc<[Arc<Table>]>, mode: ReadMode) -> RunCursor {
         RunCursor { tables, index: 0, cursor: None, mode, is_aimed: false }
     }
 
-    /// Says whether the cursor may wait for the medium from now on.
+    /// Sets whether the cursor may wait for the medium from now on.
     fn set_mode(&mut self, mode: ReadMode) {
         self.mode = mode;
         if let Some(cursor) = &mut self.cursor {
@@ -47,8 +47,9 @@ impl RunCursor {
         }
     }
 
-    /// A cursor over `tables`, at the end of what is sought where the direction begins; nothing if
-    /// none of it is there. `table`, at `index`, is the first that has keys behind its beginning.
+    /// A cursor over `tables`, positioned at the first sought key in the scan's direction; `None`
+    /// if the tables hold no such key. `table`, at `index` in `tables`, is the first table that
+    /// does not end before the sought range.
     fn at_prefix(
         table: &Arc<Table>,
         index: usize,
@@ -61,8 +62,8 @@ impl RunCursor {
         let mut cursor = TableCursor::new(Arc::clone(table), sought.mode);
         let is_there = cursor.seek_prefix(sought.prefix, sought.hash)?;
         if is_there == Some(false) {
-            // Its last key is behind the beginning, and so behind the prefix: no other table has
-            // it.
+            // The last key of the table is behind the start of the prefix range, so no other table
+            // has such keys.
             return Ok(None);
         }
         let mut run = RunCursor::new(tables(), sought.mode);
@@ -96,7 +97,7 @@ impl RunCursor {
         self.open(last).map_or(Ok(()), TableCursor::seek_last)
     }
 
-    /// Asks for what a seek at or after `key`, which has to come next, will look at.
+    /// Prefetches the memory for a seek at or after `key`, which must be the next operation.
     fn aim(&mut self, key: &[u8]) {
         let index = self.tables.partition_point(|table| *table.facts().largest < *key);
         if let Some(cursor) = self.open(index) {
@@ -137,7 +138,7 @@ impl RunCursor {
     }
 }
 
-/// Something that entries come from, in order.
+/// A sorted source of entries.
 pub(crate) enum Source {
     Memtable(MemtableCursor),
     Run(RunCursor),
@@ -163,7 +164,7 @@ impl Source {
         Ok(())
     }
 
-    /// Moves to the first entry whose key is not below `key`, or to the first of all.
+    /// Moves to the first entry whose key is not below `key`, or to the very first entry.
     fn seek_at_or_after(&mut self, key: Option<&[u8]>) -> Result<()> {
         match (self, key) {
             (Source::Memtable(cursor), Some(key)) => cursor.seek_at_or_after(key),
@@ -174,7 +175,7 @@ impl Source {
         Ok(())
     }
 
-    /// Moves to the last entry whose key is below `key`, or to the last of all.
+    /// Moves to the last entry whose key is below `key`, or to the very last entry.
     fn seek_before(&mut self, key: Option<&[u8]>) -> Result<()> {
         match (self, key) {
             (Source::Memtable(cursor), Some(key)) => cursor.seek_before(key),
@@ -186,16 +187,16 @@ impl Source {
     }
 }
 
-/// All entries of several sources, every version of them, in one order: key ascending and sequence
-/// number descending, or the other way round.
+/// A merge of all entries of several sources, all versions included: by ascending key and
+/// descending sequence number, or the other way round.
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    /// A heap of the sources that are not at their end; the one whose entry comes next is in front.
+    /// A heap of the sources that are not at their end; the source of the next entry is at the top.
     heap: Vec<HeapItem>,
     direction: Direction,
 }
 
-/// A source, and the beginning of the key on which it stands: most comparisons need no more.
+/// A source, and the first bytes of its current key, which decide most comparisons.
 #[derive(Clone, Copy)]
 struct HeapItem {
     front: u128,
@@ -203,14 +204,14 @@ struct HeapItem {
 }
 
 impl Merge {
-    /// A merge of `sources` that begins at the end of `range` where the direction begins. The other
-    /// end is the caller's to watch, and so is a start that is excluded.
+    /// A merge of `sources` that starts where `range` begins in `direction`. The caller checks the
+    /// other end of the range, and skips an excluded start.
     pub(crate) fn new(
         mut sources: Vec<Source>,
         range: &KeyRange<'_>,
         direction: Direction,
     ) -> Result<Merge> {
-        // All of them are aimed before the first one waits for memory.
+        // Prefetch for all of them before the first one waits for memory.
         if let (Direction::Forward, Bound::Included(key) | Bound::Excluded(key)) =
             (direction, range.start)
         {
@@ -226,7 +227,7 @@ impl Merge {
         Ok(Merge::of_placed(sources, direction))
     }
 
-    /// A merge of sources that stand where it begins.
+    /// A merge of sources that are positioned already.
     fn of_placed(sources: Vec<Source>, direction: Direction) -> Merge {
         let first = |source: usize| {
             let entry = sources[source].entry()?;
@@ -240,7 +241,7 @@ impl Merge {
         merge
     }
 
-    /// A merge of everything that a version holds.
+    /// A merge of all entries of a version in `range`.
     pub(crate) fn of_version(
         version: &Version,
         range: &KeyRange<'_>,
@@ -265,8 +266,9 @@ impl Merge {
         Merge::new(sources, range, direction)
     }
 
-    /// A merge of what a version holds of the keys with the prefix `prefix`, which fill `range`.
-    /// Where that is known, what has none of them is left out, and the others need no search.
+    /// A merge of the entries of a version whose keys have the prefix `prefix`; `range` is the
+    /// range of these keys. Sources that are known to have no such key are left out, and
+    /// directories that know the prefix save the search.
     pub(crate) fn of_prefix(
         version: &Version,
         prefix: &[u8],
@@ -277,7 +279,7 @@ impl Merge {
         let sought = PrefixSought { prefix, hash: key_hash(prefix), range, direction, mode };
         let level_0 = version.levels.level(0);
         level_0.iter().for_each(|table| table.directories().prefetch_prefix(sought.hash));
-        // The tables of a level, and the place of the first that may hold the keys.
+        // The tables of a level, and the index of the first one that may hold the keys.
         type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
         let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
         for (level, place) in deeper.iter_mut().enumerate().skip(1) {
@@ -288,8 +290,8 @@ impl Merge {
                 *place = Some((tables, first));
             }
         }
-        // A source is so large that room for the few that may come would be asked of the system's
-        // allocator as a large piece; mostly one comes.
+        // Usually there is one source. A source is large, so reserving room for more would make the
+        // allocator handle a large block.
         let mut sources = Vec::with_capacity(1);
         let sealed = version.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&version.active).chain(sealed) {
@@ -313,7 +315,7 @@ impl Merge {
         Ok(Merge::of_placed(sources, direction))
     }
 
-    /// Says whether the merge may wait for the medium from now on.
+    /// Sets whether the merge may wait for the medium from now on.
     pub(crate) fn set_mode(&mut self, mode: ReadMode) {
         for source in &mut self.sources {
             if let Source::Run(cursor) = source {
@@ -322,14 +324,14 @@ impl Merge {
         }
     }
 
-    /// The entry that comes next.
+    /// The current entry; `None` at the end.
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         self.heap.first().and_then(|first| self.sources[first.source].entry())
     }
 
-    /// The error for an entry in front that should have come before. A table's checksums vouch for
-    /// what was written, not for who wrote it.
+    /// The error for a current entry that is out of order. The checksums of a table prove that its
+    /// bytes are what was written, not that a correct program wrote them.
     #[cold]
     pub(crate) fn out_of_order(&self) -> Error {
         let source = self.heap.first().map(|first| &self.sources[first.source]);
@@ -347,7 +349,7 @@ impl Merge {
         let source = &mut self.sources[first.source];
         source.advance(self.direction)?;
         match source.entry() {
-            // It is compared with none.
+            // With a single source the front is never compared, so it need not be updated.
             Some(_) if is_alone => return Ok(()),
             Some(entry) => first.front = front_of(entry.key),
             None => {
@@ -378,7 +380,7 @@ impl Merge {
         }
     }
 
-    /// True if the entry of the source at heap position `one` comes before that at `other`.
+    /// True if the entry of the source at heap position `one` comes before the one at `other`.
     #[inline]
     fn comes_before(&self, one: usize, other: usize) -> bool {
         let (one, other) = (self.heap[one], self.heap[other]);
@@ -407,7 +409,7 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
         (Direction::Forward, Bound::Unbounded, _) => source.seek_at_or_after(None),
         (Direction::Backward, _, Bound::Excluded(key)) => source.seek_before(Some(key)),
         (Direction::Backward, _, Bound::Included(key)) => {
-            // No key lies between a key and the same with a zero behind it.
+            // There is no key between a key and the same key with a zero appended.
             let behind = [key, &[0]].concat();
             source.seek_before(Some(&behind))
         }
@@ -415,7 +417,7 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
     }
 }
 
-/// A source for each of some tables that may overlap.
+/// A source for each of these tables, which may overlap.
 pub(crate) fn runs(tables: &[Arc<Table>]) -> impl Iterator<Item = Source> {
     tables.iter().map(|table| run(table, ReadMode::MayBlock))
 }
@@ -424,7 +426,7 @@ fn run(table: &Arc<Table>, mode: ReadMode) -> Source {
     Source::Run(RunCursor::new([Arc::clone(table)].into(), mode))
 }
 
-/// True if a table may hold keys of `range`: one that does not need not be opened.
+/// True if a table may hold keys of `range`; otherwise it need not be opened.
 fn has_any_of(range: &KeyRange<'_>, table: &Table) -> bool {
     let smallest = &*table.facts().smallest;
     let begins_behind = match range.end {

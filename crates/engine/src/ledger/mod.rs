@@ -1,24 +1,24 @@
-//! The ledger: an ordered merge tree from internal key to what is known of its newest record.
+//! The ledger: an LSM tree that maps an internal key to the facts of its newest record.
 //!
-//! The journal holds every record once; the ledger holds, for each key, the sequence number by
-//! which the record is found, and enough beside it (lengths, times, head) that a HEAD, a test for
-//! existence or a scan of keys never touches the journal. Everything in it can be rebuilt from the
-//! journal, and no collection of the journal ever writes it: the durable pointer is the sequence
-//! number.
+//! The journal holds every record once. The ledger holds, for each key, the sequence number of the
+//! record, and enough other facts (lengths, times, head) that a HEAD, a test for existence or a
+//! scan of keys never reads the journal. Everything in it can be rebuilt from the journal. Garbage
+//! collection of the journal never writes the ledger, because the ledger points to records by their
+//! sequence numbers.
 //!
-//! # How it is used
+//! # Use
 //!
-//! The façade holds the writer lock and, for each batch: [`Ledger::wait_for_room`], append to the
-//! journal, [`Ledger::insert`] for each record, [`Ledger::publish`] the batch's last sequence
-//! number, [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and [`Ledger::scan`]
-//! load the version and then the published sequence number.
+//! The engine holds the writer lock and, for each batch: calls [`Ledger::wait_for_room`], appends
+//! to the journal, calls [`Ledger::insert`] for each record, [`Ledger::publish`] with the batch's
+//! last sequence number, and [`Ledger::rotate_if_full`]. Readers take no lock: [`Ledger::get`] and
+//! [`Ledger::scan`] load the version and then the published sequence number.
 //!
-//! # Which versions of a key are kept
+//! # Retention of versions
 //!
-//! A version may be dropped once a newer one is *published* and no registered snapshot lies between
-//! the two. A reader that asks for [`NEWEST`] is safe, because the version of the tree is loaded
-//! before the published sequence number. Any other sequence number must come from a registered
-//! snapshot ([`Ledger::register_snapshot`]), which is held meanwhile.
+//! An old entry of a key may be dropped once a newer one is *published* and no registered snapshot
+//! lies between the two. A reader that asks for [`NEWEST`] is safe, because the version of the tree
+//! is loaded before the published sequence number. Any other sequence number must come from a
+//! registered snapshot ([`Ledger::register_snapshot`]) that is held during the read.
 
 mod background;
 mod compaction;
@@ -65,9 +65,9 @@ pub(crate) use table::{Table, TableCursor, TableFacts, table_path};
 pub(crate) use tree::Ledger;
 pub(crate) use version::Asking;
 
-/// The decoders of what comes from disk, for fuzzers: arbitrary bytes must be refused or decoded,
-/// without a panic and without memory in proportion to a length that lies.
-#[allow(unused_imports, reason = "for fuzz targets, by way of the façade")]
+/// Decoders of data from the disk, for fuzzers: arbitrary bytes must be refused or decoded, without
+/// a panic, and without allocating memory in proportion to an invalid length.
+#[allow(unused_imports, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) mod decoders {
     pub(crate) use super::table::{check_block, check_closing, check_filter, check_index};
     pub(crate) use crate::manifest::check_manifest;

@@ -1,4 +1,4 @@
-//! The settings of a ledger, and what its scans are told.
+//! The settings of a ledger, key ranges, and the direction of scans.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,46 +10,45 @@ use crate::rules::TableRules;
 
 /// Number of levels: with a factor of 10 the last one holds a million times the first.
 pub(crate) const LEVELS: usize = 7;
-/// As a sequence number to read at: the newest that is published.
+/// A sequence number to read at that means the newest published one.
 pub(crate) const NEWEST: u64 = u64::MAX;
 
-/// Settings of a ledger. None of them changes an answer, only how soon it comes.
+/// The settings of a ledger. They change its speed, but no answer.
 #[derive(Clone, Debug)]
 pub(crate) struct LedgerOptions {
-    /// Size at which the active memtable is sealed. The hash table beside it takes about a quarter
-    /// more.
+    /// The size at which the active memtable is sealed. Its hash table takes about a quarter more.
     pub(crate) memtable_size_bytes: u64,
-    /// Size at which a data block is closed. At 1 KiB a look-up asks for all lines of the block at
-    /// once instead of waiting for one after another: a GET took 0.6 µs instead of 1.0.
+    /// The size at which a data block is closed. With 1 KiB, a look-up prefetches all cache lines
+    /// of the block at once: a GET took 0.6 µs instead of 1.0 µs.
     pub(crate) block_size_bytes: usize,
-    /// Size at which a table of level 1 and below is closed.
+    /// The size at which a table of level 1 or deeper is closed.
     pub(crate) table_size_bytes: u64,
-    /// Target size of level 1; each deeper level has `level_factor` times as much.
+    /// The target size of level 1; each deeper level has `level_factor` times as much.
     pub(crate) level_base_bytes: u64,
-    /// Ratio of the target sizes of neighbouring levels.
+    /// The ratio of the target sizes of neighbouring levels.
     pub(crate) level_factor: u64,
-    /// Tables in level 0 from which on they are merged into level 1.
+    /// The number of tables in level 0 from which on they are merged into level 1.
     pub(crate) level_0_trigger: usize,
-    /// Sealed memtables at which writers wait for a flush.
+    /// The number of sealed memtables at which writers wait for a flush.
     pub(crate) sealed_memtables_max: usize,
-    /// Memory for what is held of tables: their facts, indexes and directories.
+    /// The memory for the parts of tables that are held: facts, indexes and directories.
     pub(crate) tables_memory_bytes: u64,
-    /// Memory of a flush and a merge while they run.
+    /// The memory of a flush and a merge while they run.
     pub(crate) job_memory_bytes: u64,
-    /// Bits of filter for each key.
+    /// The filter bits per key.
     pub(crate) filter_bits_per_key: u32,
-    /// True if flush and compaction run on a thread of their own; if not, on the caller of
-    /// `wait_for_room`, `flush_now` and `compact_step`.
+    /// True if flushes and compactions run on a thread of their own; if false, on the thread that
+    /// calls `wait_for_room`, `flush_now` or `compact_step`.
     pub(crate) background: bool,
     /// True if a merge may have two threads while merges are behind.
     pub(crate) merges_in_parts: bool,
-    /// The clock of samples.
+    /// The clock for timing samples.
     pub(crate) clock: Clock,
-    /// The rules of each table of keys.
+    /// The rules of the tables of keys.
     pub(crate) rules: Arc<TableRules>,
-    /// True if some tables of keys have prefixes.
+    /// True if some tables of keys have a prefix rule.
     pub(crate) knows_prefixes: bool,
-    /// The activity in which jobs are noted.
+    /// The register of running jobs.
     pub(crate) activity: Activity,
 }
 
@@ -86,7 +85,7 @@ pub(crate) struct KeyRange<'a> {
 }
 
 impl KeyRange<'_> {
-    /// That of all keys.
+    /// The range of all keys.
     pub(crate) const EVERYTHING: KeyRange<'static> =
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 

@@ -1,5 +1,5 @@
-//! The output of a merge: the entries of its tables that somebody may still need, in new tables,
-//! and a list of the others.
+//! The output of a merge: new tables with the entries that may still be needed, and a list of the
+//! entries that were dropped.
 
 use super::merge::Merge;
 use super::picker::MergePlan;
@@ -16,16 +16,16 @@ use crate::stats::JobFigures;
 
 /// The outcome of a merge, or of a part of one.
 pub(super) struct Merged {
-    /// The tables, which no manifest names yet.
+    /// The new tables, which no manifest names yet.
     pub(super) tables: Vec<WrittenTable>,
-    /// The entries that are not in them any more.
+    /// The entries that were dropped.
     pub(super) dropped: DroppedList,
-    /// Its counts and times.
+    /// The counts and times.
     pub(super) stats: JobFigures,
 }
 
 impl Merged {
-    /// Both, of which `next` has the keys behind those of this one.
+    /// Joins two parts; `next` has the keys behind those of `self`.
     pub(super) fn and(mut self, next: Merged) -> Merged {
         self.tables.extend(next.tables);
         self.dropped.join(next.dropped);
@@ -46,14 +46,15 @@ struct Outputs<'a> {
     writer: Option<TableWriter>,
     finished: Vec<WrittenTable>,
     numbers: Vec<u64>,
-    /// Times of the writers of finished tables.
+    /// The times of the writers of finished tables.
     times: WriterTimes,
 }
 
 impl Outputs<'_> {
     fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let state = self.state;
-        // Versions of a key stay in one table: a look-up asks one table of a level.
+        // All versions of a key stay in one table, because a look-up asks only one table of a
+        // level.
         let memory_max_bytes = state.files.writer_memory_max_bytes();
         let is_full = |writer: &TableWriter| {
             (writer.size_bytes() >= state.options.table_size_bytes
@@ -83,15 +84,15 @@ impl Outputs<'_> {
         Ok(())
     }
 
-    /// Time of all writers so far, in nanoseconds.
+    /// The time of all writers so far, in nanoseconds.
     fn writers_ns(&self) -> u64 {
         let current = self.writer.as_ref().map_or(0, |writer| writer.times().sum_ns());
         self.times.sum_ns() + current
     }
 }
 
-/// Merges the entries of `plan` in `range`, and asks `go_on` after each slice of them. The tables
-/// that were written are removed if that fails.
+/// Merges the entries of `plan` in `range`, and calls `go_on` after each slice of entries. If the
+/// merge fails, the tables written so far are removed.
 pub(super) fn write_merged(
     state: &State,
     plan: &MergePlan,

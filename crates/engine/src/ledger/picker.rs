@@ -9,23 +9,23 @@ use super::table::{Table, TableFacts};
 use super::version::Levels;
 use crate::read_mode::ReadMode;
 
-/// Tables of level 0 that are merged at once: a long backlog is worked off in several jobs.
+/// The most tables of level 0 that one merge takes: a long backlog takes several jobs.
 const LEVEL_0_TABLES_MAX: usize = 16;
 
-/// A merge that is to be done: its tables, and the level that they go to.
+/// The plan of a merge: its input tables, and the level of its output.
 pub(super) struct MergePlan {
-    /// Tables by level, from the uppermost.
+    /// The input tables by level, from the uppermost.
     inputs: Vec<(usize, Vec<Arc<Table>>)>,
     to: usize,
 }
 
-/// The size that level `level` should not be above.
+/// The target size of a level.
 fn target_bytes(options: &LedgerOptions, level: usize) -> u64 {
     let factor = options.level_factor.saturating_pow(level.saturating_sub(1) as u32);
     options.level_base_bytes.saturating_mul(factor)
 }
 
-/// The urgency of a level's merge: above 1 it is due.
+/// The urgency of a level's merge; a merge is due above 1.
 fn score(options: &LedgerOptions, levels: &Levels, level: usize) -> f64 {
     match level {
         0 => levels.level(0).len() as f64 / options.level_0_trigger.max(1) as f64,
@@ -33,7 +33,7 @@ fn score(options: &LedgerOptions, levels: &Levels, level: usize) -> f64 {
     }
 }
 
-/// True if the level calls for a merge.
+/// True if a merge of the level is due.
 pub(super) fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> bool {
     match level {
         0 => levels.level(0).len() >= options.level_0_trigger.max(1),
@@ -41,8 +41,8 @@ pub(super) fn is_due(options: &LedgerOptions, levels: &Levels, level: usize) -> 
     }
 }
 
-/// Bytes by which merges are behind: all of level 0 once so many of its tables wait that they are
-/// due, and what another level has beyond its target. At rest it is zero.
+/// The bytes by which merges are behind: all of level 0 once its merge is due, and the excess of
+/// each other level over its target. It is zero when nothing is due.
 pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
     (0..LEVELS - 1)
         .filter(|level| is_due(options, levels, *level))
@@ -53,7 +53,7 @@ pub(super) fn debt_bytes(options: &LedgerOptions, levels: &Levels) -> u64 {
         .sum()
 }
 
-/// The ends of what the keys of `tables` span.
+/// The smallest and the largest key of `tables`.
 fn span(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
     let smallest = tables.iter().map(|table| &table.facts().smallest[..]).min()?;
     let largest = tables.iter().map(|table| &table.facts().largest[..]).max()?;
@@ -61,7 +61,7 @@ fn span(tables: &[Arc<Table>]) -> Option<(&[u8], &[u8])> {
 }
 
 impl MergePlan {
-    /// The merge that is most urgent, if one is due.
+    /// The most urgent merge, if one is due.
     pub(super) fn pick(options: &LedgerOptions, levels: &Levels) -> Option<MergePlan> {
         let due = (0..LEVELS - 1).filter(|level| is_due(options, levels, *level));
         let scored = due.map(|level| (level, score(options, levels, level)));
@@ -75,10 +75,10 @@ impl MergePlan {
         Some(MergePlan { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
     }
 
-    /// The merge that lets expired entries go, if there are enough of them: of all of level 0, or
-    /// of a table below, with what it overlaps in the next level, or by itself where nothing lies
-    /// below it. Tables whose entries a snapshot may still need from below the expired ones are
-    /// left alone.
+    /// The merge that drops expired entries, if a table has enough of them: of level 0, or of a
+    /// deeper table together with the tables that it overlaps in the next level, or of that table
+    /// alone if no deeper table overlaps it. A table is left alone while a snapshot may need
+    /// entries that its expired entries hide.
     pub(super) fn of_stale(
         levels: &Levels,
         now_ms: u64,
@@ -104,7 +104,7 @@ impl MergePlan {
         Some(MergePlan { inputs: vec![(level, upper), (to, lower)], to })
     }
 
-    /// The merge of everything into one level; `None` if nothing would come of it.
+    /// The merge of everything into one level; `None` if it would change nothing.
     pub(super) fn of_all(levels: &Levels, now_ms: u64) -> Option<MergePlan> {
         let to = levels.deepest()?.max(1);
         let mut inputs = Vec::new();
@@ -119,9 +119,9 @@ impl MergePlan {
         (!is_done).then_some(MergePlan { inputs, to })
     }
 
-    /// A merge whose outcome surely fits into `room_bytes`: of everything, or else of tables of the
-    /// uppermost level that lets it, those with the most tombstones. `None` if there is none, or if
-    /// nothing would come of it.
+    /// A merge whose output surely fits into `room_bytes`: of everything, or else of tables of the
+    /// uppermost level for which one fits, preferring tables with the most tombstones. `None` if
+    /// there is none, or if it would change nothing.
     pub(super) fn for_room(levels: &Levels, now_ms: u64, room_bytes: u64) -> Option<MergePlan> {
         let fits = |plan: &MergePlan| plan.size_bytes() <= room_bytes;
         let all = MergePlan::of_all(levels, now_ms)?;
@@ -149,42 +149,44 @@ impl MergePlan {
         of_level_0.or_else(|| (1..deepest).find_map(of_level))
     }
 
-    /// The tables that go into it.
+    /// The input tables.
     pub(super) fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.inputs.iter().flat_map(|(_, tables)| tables)
     }
 
-    /// Bytes of the tables that go into it.
+    /// The size of the input tables, in bytes.
     pub(super) fn size_bytes(&self) -> u64 {
         self.tables().map(|table| table.facts().size_bytes).sum()
     }
 
-    /// The level that the outcome goes to.
+    /// The level of the output.
     pub(super) fn to(&self) -> usize {
         self.to
     }
 
-    /// The uppermost level that tables come from.
+    /// The uppermost level of the input tables.
     pub(super) fn from(&self) -> usize {
         self.inputs.first().map_or(0, |(level, _)| *level)
     }
 
-    /// True if the tables can go to the next level as they are.
+    /// True if the tables can move to the next level without being rewritten.
     pub(super) fn is_move(&self, options: &LedgerOptions, levels: &Levels) -> bool {
         let [(from, upper), (_, lower)] = &self.inputs[..] else { return false };
         let mut by_key: Vec<&TableFacts> = upper.iter().map(|table| table.facts()).collect();
         by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
         let apart = by_key.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
-        // Small tables are merged, or a level would fill up with them.
+        // Small tables are merged; otherwise a level would fill up with them.
         let large = *from > 0
             || by_key.iter().all(|facts| facts.size_bytes >= options.table_size_bytes / 2);
-        // At the deepest level tombstones can go, so there they are rewritten.
+        // At the deepest level tombstones can be dropped, so tables with tombstones are rewritten
+        // there.
         let deepest = levels.deepest().is_none_or(|deepest| deepest <= self.to);
         let tombstones = upper.iter().any(|table| table.tombstones() > 0);
         lower.is_empty() && apart && large && !(deepest && tombstones)
     }
 
-    /// The entries of its tables, each level's in order.
+    /// Sources for the entries of the input tables, one per level below 0, one per table of level
+    /// 0.
     pub(super) fn sources(&self) -> Vec<Source> {
         let mut sources = Vec::new();
         for (level, tables) in &self.inputs {
@@ -200,13 +202,13 @@ impl MergePlan {
     }
 }
 
-/// The tables of level 0 that are merged first: nothing older than a merged entry stays above it.
+/// The oldest tables of level 0: no entry older than a merged one may stay above it.
 fn oldest_of_level_0(levels: &Levels) -> Vec<Arc<Table>> {
     let tables = levels.level(0);
     tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
 }
 
-/// The table of a level whose merge rewrites the least of the next level for its size.
+/// The table of a level whose merge rewrites the least of the next level, relative to its size.
 fn cheapest(levels: &Levels, level: usize) -> Option<Arc<Table>> {
     let cost = |table: &Arc<Table>| {
         let facts = table.facts();

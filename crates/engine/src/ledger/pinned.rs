@@ -1,4 +1,4 @@
-//! Views of the tree that stay the same, for the garbage collection of the journal and for backups.
+//! Pinned views of the tree, for garbage collection of the journal and for backups.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// The tree at a moment.
 pub(crate) struct Pinned {
-    /// The versions that readers could ask for at that moment.
+    /// The sequence numbers at which readers could read at that moment.
     pub(crate) view: View,
     version: Arc<Version>,
 }
@@ -19,13 +19,13 @@ impl Pinned {
         Pinned { view, version }
     }
 
-    /// The newest entry of `key` that is not above `at_sequence`.
+    /// The newest entry of `key` at or below `at_sequence`.
     pub(crate) fn get(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
         self.version.peek(key, at_sequence)
     }
 }
 
-/// The tables at a moment: their bytes stay readable when their files are removed.
+/// The tables at a moment: their bytes stay readable even if their files are removed.
 pub(crate) struct PinnedVersion(Arc<Version>);
 
 impl PinnedVersion {

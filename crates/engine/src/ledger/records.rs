@@ -1,20 +1,20 @@
-//! The short way of a GET: a directory names the record of a key, and the record says all that the
-//! entry in the table's block would. Whoever looks up says how records are read.
+//! The short path of a GET: a directory gives the sequence number of a key's record, and the record
+//! has all facts of the ledger's entry. The caller of a look-up defines how records are read.
 
 use std::convert::Infallible;
 
 use super::FoundEntry;
 use crate::read_mode::ReadMode;
 
-/// The question of a look-up.
+/// The parameters of a look-up.
 #[derive(Clone, Copy)]
 pub(crate) struct Sought<'a> {
     pub(crate) key: &'a [u8],
     /// The hash of the key.
     pub(crate) hash: u64,
-    /// Entries above it are passed over.
+    /// The sequence number to read at: newer entries are ignored.
     pub(crate) at_sequence: u64,
-    /// Says whether the look-up may wait for the medium.
+    /// The read mode: whether the look-up may wait for the medium.
     pub(crate) mode: ReadMode,
 }
 
@@ -22,23 +22,23 @@ pub(crate) struct Sought<'a> {
 pub(crate) enum Answer<T> {
     /// The entry.
     Entry(FoundEntry),
-    /// The outcome of reading the record that a directory named for the key.
+    /// The result of reading the record that a directory named for the key.
     Record(T),
 }
 
-/// Reads the records that directories name.
+/// A reader of the records that directories name.
 pub(crate) trait Records {
-    /// The outcome of reading a record.
+    /// The result of reading a record.
     type Answer;
-    /// Says whether records are read at all.
+    /// True if records are read at all.
     const ARE_READ: bool;
 
-    /// Reads the record with this sequence number for the key that is looked up; `None` if it is
-    /// another key's, or cannot be read: then the entry is asked.
+    /// Reads the record with this sequence number for the key that is looked up. `None` if it
+    /// belongs to another key or cannot be read; the entry in the table is then read.
     fn read(&mut self, sequence: u64) -> Option<Self::Answer>;
 }
 
-/// Look-ups that want the entry.
+/// The reader for look-ups that want the entry: it reads no records.
 pub(crate) struct NoRecords;
 
 impl Records for NoRecords {
@@ -51,7 +51,7 @@ impl Records for NoRecords {
 }
 
 impl Answer<Infallible> {
-    /// The entry: there is nothing else that it can be.
+    /// The entry, which is the only possible answer.
     #[inline]
     pub(crate) fn into_entry(self) -> FoundEntry {
         match self {

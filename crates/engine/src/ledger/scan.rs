@@ -11,22 +11,22 @@ use crate::error::{Error, Result};
 use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
 
-/// Entries that a scan passes over on a thread that serves others.
+/// The most entries that a scan may skip on a thread that also serves others.
 const PASSED_MAX: u32 = 5_000;
 
-/// A scan over a range. It holds the version of the tree that it began with, so flushes and merges
-/// that come meanwhile change nothing for it.
+/// A scan over a range. It holds the version of the tree with which it began, so later flushes and
+/// merges do not affect it.
 pub(crate) struct LedgerScan {
     merge: Merge,
     direction: Direction,
     at_sequence: u64,
-    /// The key that was returned last; before the first, that of the range's beginning.
+    /// The key that was returned last; before the first one, the bound at which the scan begins.
     key: Vec<u8>,
-    /// Whether the next entry may have that key, has to lie beyond it, or may lie anywhere.
+    /// Relative to `key`, the position of the next entry: included, behind it, or anywhere.
     next_from: Bound<()>,
-    /// Keys beyond it, in the direction of the scan, end it.
+    /// The bound at which the scan ends.
     end: Bound<Box<[u8]>>,
-    /// Entries that it may still pass over, if they are counted.
+    /// The number of entries that it may still skip; `None` for no limit.
     passes_left: Option<u32>,
     /// Keeps the tables and memtables alive as a whole.
     _version: Arc<Version>,
@@ -46,7 +46,7 @@ impl LedgerScan {
         Ok(scan)
     }
 
-    /// The keys with a prefix.
+    /// A scan of the keys with a prefix.
     pub(super) fn of_prefix(
         version: Arc<Version>,
         prefix: &[u8],
@@ -90,8 +90,8 @@ impl LedgerScan {
         }
     }
 
-    /// The next key and its newest entry that is not above the scan's sequence number; deleted keys
-    /// are passed over.
+    /// The next key, and its newest entry at or below the scan's sequence number. Deleted keys are
+    /// skipped.
     #[allow(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub(crate) fn next(&mut self) -> Result<Option<(&[u8], FoundEntry)>> {
         let mut found = FoundEntry::nothing();
@@ -99,8 +99,8 @@ impl LedgerScan {
         Ok(is_there.then(|| (&self.key[..], found)))
     }
 
-    /// Moves to the next key, and puts its newest entry that is not above the scan's sequence
-    /// number to where the caller wants it; deleted keys are passed over. False at the end.
+    /// Moves to the next key, and puts its newest entry at or below the scan's sequence number into
+    /// `found`. Deleted keys are skipped. Returns false at the end.
     #[inline]
     pub(crate) fn find_next(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
@@ -115,10 +115,10 @@ impl LedgerScan {
         }
     }
 
-    /// Counts an entry that is passed over.
+    /// Counts a skipped entry.
     ///
     /// # Errors
-    /// [`Error::NotInMemory`] if there were many, and somebody else waits for the thread.
+    /// [`Error::NotInMemory`] if too many were skipped on a thread that also serves others.
     pub(crate) fn pass(&mut self) -> Result<()> {
         match &mut self.passes_left {
             None => Ok(()),
@@ -136,7 +136,7 @@ impl LedgerScan {
         self.merge.set_mode(mode);
     }
 
-    /// The key that was moved to last.
+    /// The current key.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
@@ -194,7 +194,7 @@ impl LedgerScan {
             self.key.clear();
             self.key.extend_from_slice(entry.key);
             self.next_from = Bound::Excluded(());
-            // Versions of a key come from the oldest to the newest.
+            // In reverse, the versions of a key come from the oldest to the newest.
             let (mut is_there, mut versions) = (false, 0_u32);
             while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {
                 if entry.sequence <= self.at_sequence {

@@ -1,4 +1,4 @@
-//! The signals between writers and the thread in the background: work, room, failure, the end.
+//! The signals between writers and the background thread: work, room, failure, closing.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,32 +8,32 @@ use pellucid_thread::{Condvar, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 
-/// Outcome of a wait for room.
+/// The outcome of a wait for room.
 pub(super) enum Room {
     /// There is room.
     Free,
-    /// There is none so far.
+    /// There is no room yet.
     Full,
-    /// There is none, and no thread that makes some.
+    /// There is no room, and no thread that makes some.
     Unattended,
 }
 
 #[derive(Default)]
 struct Troubles {
-    /// The background thread runs.
+    /// True while the background thread runs.
     has_thread: bool,
-    /// Reason for refusing all further writes.
+    /// The reason why all further writes are refused.
     failure: Option<Error>,
-    /// Reason for putting jobs off for a while.
+    /// The reason why jobs are put off for a while.
     shortage: Option<Error>,
-    /// What is put off is a flush: writers that wait for one are told.
+    /// True if a flush is put off: writers that wait for it then get the error.
     is_flush_put_off: bool,
 }
 
 /// The signals of a ledger.
 ///
 /// A `wake` method is called after each change that a thread may wait for. It takes the lock under
-/// which waiters look, so no wake-up is lost.
+/// which waiting threads check their condition, so no wake-up is lost.
 pub(super) struct Signals {
     troubles: Mutex<Troubles>,
     work: Condvar,
@@ -58,40 +58,40 @@ impl Signals {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether the background thread runs.
+    /// Notes whether the background thread runs.
     pub(super) fn set_thread(&self, has_thread: bool) {
         self.lock().has_thread = has_thread;
     }
 
-    /// True if no further write is taken.
+    /// True if all further writes are refused.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// True once the ledger is being closed.
+    /// True once the ledger is closing.
     #[inline]
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    /// An error once the ledger is being closed.
+    /// Returns an error once the ledger is closing.
     pub(super) fn check_open(&self) -> Result<()> {
         if self.is_closing() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// The failure, if there was one.
+    /// Returns the failure as an error, if there was one.
     pub(super) fn check(&self) -> Result<()> {
         self.lock().failure.clone().map_or(Ok(()), Err)
     }
 
-    /// The present failure or shortage, in words.
+    /// The message of the current failure or shortage.
     pub(super) fn trouble(&self) -> Option<String> {
         let troubles = self.lock();
         troubles.failure.as_ref().or(troubles.shortage.as_ref()).map(Error::to_string)
     }
 
-    /// Has jobs end as soon as they can, and wakes all who wait.
+    /// Asks jobs to end as soon as they can, and wakes all waiting threads.
     pub(super) fn close(&self) {
         let _lock = self.lock();
         self.is_closing.store(true, Ordering::Release);
@@ -99,8 +99,8 @@ impl Signals {
         self.room.notify_all();
     }
 
-    /// Refuses all further writes because of `error`. A full disk passes, as does a want of
-    /// descriptors, and closing is no failure; none of them comes here.
+    /// Refuses all further writes because of `error`. Not called for errors that pass, such as a
+    /// full disk or a lack of descriptors, nor for [`Error::Closed`].
     pub(super) fn fail(&self, error: &Error) {
         let mut troubles = self.lock();
         if troubles.failure.is_none() {
@@ -110,7 +110,7 @@ impl Signals {
         self.room.notify_all();
     }
 
-    /// Notes how a job ended, and whether a flush is due after it.
+    /// Notes the outcome of a job, and whether a flush is due after it.
     pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, is_flush_due: bool) {
         match outcome {
             Ok(_) => self.lock().shortage = None,
@@ -126,7 +126,7 @@ impl Signals {
         }
     }
 
-    /// Wakes the thread in the background.
+    /// Wakes the background thread.
     pub(super) fn wake_work(&self) {
         let _lock = self.lock();
         self.work.notify_one();
@@ -144,8 +144,8 @@ impl Signals {
         self.room.notify_all();
     }
 
-    /// Waits until `is_due`, or until the ledger is being closed: false then. Looks again at least
-    /// every `look_after`.
+    /// Waits until `is_due`, and returns true; returns false once the ledger is closing. Checks
+    /// again at least every `look_after`.
     pub(super) fn wait_for_work(&self, look_after: Duration, is_due: impl Fn() -> bool) -> bool {
         let mut lock = self.lock();
         loop {
@@ -167,8 +167,8 @@ impl Signals {
         drop(self.work.wait_timeout_while(self.lock(), duration, |_| is_waiting()));
     }
 
-    /// Waits until `is_free`, for `duration` at most. An error says that there will be no room, or
-    /// that there is a shortage now.
+    /// Waits until `is_free`, for `duration` at most. Returns an error if there will never be room,
+    /// or if jobs are put off by a shortage.
     pub(super) fn wait_for_room(
         &self,
         duration: Duration,
@@ -188,7 +188,7 @@ impl Signals {
         if troubles.is_flush_put_off
             && let Some(shortage) = troubles.shortage.take()
         {
-            // The next attempt sets it again. Meanwhile the caller may free some room.
+            // The next attempt sets it again. Until then the caller may free some room.
             return Err(shortage);
         }
         self.work.notify_one();

@@ -1,4 +1,4 @@
-//! The versions of a key that somebody may still read: the published ones, and the snapshots'.
+//! Versions of keys that may still be read: the newest published ones, and those of snapshots.
 
 use std::cmp::Ordering as Order;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Lets readers see everything up to `sequence`.
+    /// Makes everything up to `sequence` visible to readers.
     #[inline]
     pub(crate) fn publish(&self, sequence: u64) {
-        // Release: whoever loads the number sees the entries up to it.
+        // Release: a reader that loads the number sees the entries up to it.
         self.published.store(sequence, Ordering::Release);
     }
 
@@ -33,10 +33,10 @@ impl Snapshots {
     /// Registers a snapshot at the published sequence number.
     pub(crate) fn register(self: &Arc<Self>) -> SnapshotGuard {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that a retention made later knows of the snapshot and one made earlier
-        // drops nothing that it sees.
+        // Loaded under the lock, so that a retention made later knows of the snapshot, and one made
+        // earlier drops nothing that the snapshot sees.
         let sequence = self.published();
-        // What is published only rises.
+        // The published sequence number never decreases.
         match registered.last_mut().filter(|(last, _)| *last == sequence) {
             Some((_, count)) => *count += 1,
             None => registered.push((sequence, 1)),
@@ -44,19 +44,19 @@ impl Snapshots {
         SnapshotGuard { snapshots: Arc::clone(self), sequence }
     }
 
-    /// Number of registered snapshots.
+    /// The number of registered snapshots.
     pub(crate) fn registered(&self) -> usize {
         self.registered.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|one| one.1).sum()
     }
 
-    /// The versions that can still be asked for.
+    /// The sequence numbers at which readers may still read.
     pub(crate) fn view(&self) -> View {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshots = registered.iter().map(|(sequence, _)| *sequence).collect();
         View { published: self.published(), snapshots }
     }
 
-    /// The rule of what may be dropped, as of now; `now_ms` tells what has expired.
+    /// The retention rule as of now; `now_ms` decides which entries have expired.
     pub(crate) fn retention(&self, now_ms: u64) -> Retention {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         Retention {
@@ -69,16 +69,16 @@ impl Snapshots {
     }
 }
 
-/// The versions that can still be asked for: the newest, and those of snapshots.
+/// The sequence numbers at which readers may still read: the published one, and those of snapshots.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
-    /// Readers that come see everything up to it.
+    /// The published sequence number: new readers see everything up to it.
     pub(crate) published: u64,
-    /// The sequence numbers that snapshots read at, ascending.
+    /// The sequence numbers of the snapshots, ascending.
     pub(crate) snapshots: Vec<u64>,
 }
 
-/// Keeps the versions that a snapshot sees for as long as it lives.
+/// Keeps the versions that a snapshot sees until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SnapshotGuard {
     snapshots: Arc<Snapshots>,
@@ -86,7 +86,7 @@ pub(crate) struct SnapshotGuard {
 }
 
 impl SnapshotGuard {
-    /// The sequence number that the snapshot reads at.
+    /// The sequence number at which the snapshot reads.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -105,29 +105,29 @@ impl Drop for SnapshotGuard {
     }
 }
 
-/// Decides, entry by entry in order, what a flush or merge may drop.
+/// Decides which entries a flush or merge may drop; it is given all of them in order.
 ///
-/// An entry goes if the next newer version of its key is published, and no snapshot sees the one
-/// but not the other. A tombstone goes if nothing older can be left of its key: no deeper level
-/// holds the key, and no snapshot sees what was before the tombstone. A value that has expired goes
-/// as a tombstone does: no read shows it any more, not even a snapshot's, but it hides what is
-/// older.
+/// An entry is dropped if the next newer version of its key is published, and no snapshot sees the
+/// entry but not the newer version. A tombstone is dropped if no older version of its key can be
+/// left: no deeper level holds the key, and no snapshot sees an older version. An expired value is
+/// treated like a tombstone: no read shows it any more, not even one through a snapshot, but it
+/// hides older versions.
 #[derive(Debug)]
 pub(crate) struct Retention {
     published: u64,
-    /// Ascending.
+    /// The sequence numbers of the snapshots, ascending.
     snapshots: Vec<u64>,
-    /// Entries that expire up to then have expired, in milliseconds since the Unix epoch.
+    /// The time at which expiry is judged, in milliseconds since the Unix epoch.
     now_ms: u64,
-    /// The key of the entry before.
+    /// The key of the previous entry.
     key: Vec<u8>,
-    /// The sequence number of the entry before, if it has the same key.
+    /// The sequence number of the previous entry, if it has the same key.
     newer: Option<u64>,
 }
 
 impl Retention {
-    /// True if `entry` may be dropped. `is_deepest` tells whether no deeper level may hold its key;
-    /// it is asked for tombstones and expired values only.
+    /// Decides about the next entry. `is_deepest` tells whether no deeper level may hold its key;
+    /// it is called only for tombstones and expired values.
     pub(crate) fn judge(
         &mut self,
         entry: &Entry<'_>,
@@ -158,8 +158,8 @@ impl Retention {
         }
     }
 
-    /// True if `entry` comes after the one before in the order: key ascending, sequence number
-    /// descending.
+    /// True if `entry` may follow the previous one in the order of ascending keys and descending
+    /// sequence numbers.
     pub(crate) fn is_followed_by(&self, entry: &Entry<'_>) -> bool {
         self.newer.is_none_or(|newer| match self.key[..].cmp(entry.key) {
             Order::Less => true,
@@ -168,7 +168,7 @@ impl Retention {
         })
     }
 
-    /// True if a snapshot reads at a sequence number from `from` to below `to`.
+    /// True if a snapshot reads at a sequence number in `from..to`.
     fn snapshot_within(&self, from: u64, to: u64) -> bool {
         let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
         self.snapshots.get(at).is_some_and(|snapshot| *snapshot < to)
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_snapshots_and_coming_readers_see() {
+    fn versions_that_snapshots_and_new_readers_see_are_kept() {
         let snapshots = Arc::new(Snapshots::default());
         snapshots.publish(4);
         let guard = snapshots.register();
@@ -226,9 +226,9 @@ mod tests {
         assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
     }
 
-    /// A snapshot that was registered after a newer one stood behind it, and was taken for that.
+    /// Regression: a snapshot could be registered behind a newer one, and was then taken for newer.
     #[test]
-    fn snapshots_stay_in_order_whoever_registers_meanwhile() {
+    fn snapshots_registered_at_once_stay_in_order() {
         let snapshots = Arc::new(Snapshots::default());
         let register = || {
             for _ in 0..if cfg!(miri) { 30 } else { 20_000 } {
@@ -249,10 +249,10 @@ mod tests {
         assert_eq!(snapshots.registered(), 0);
     }
 
-    /// Found by the fuzz target `store`: a merge of a table that was out of order, with its
-    /// checksums right, ended the process.
+    /// Regression, found by the fuzz target `store`: a merge of a table with valid checksums, but
+    /// with keys out of order, ended the process.
     #[test]
-    fn what_is_out_of_order_is_noticed() {
+    fn entries_out_of_order_are_noticed() {
         let mut retention = Arc::new(Snapshots::default()).retention(0);
         assert!(retention.is_followed_by(&entry(b"a", 1, Kind::Put)), "nothing came before");
         retention.drops(&entry(b"b", 5, Kind::Put), || false);
@@ -262,7 +262,7 @@ mod tests {
         assert!(!retention.is_followed_by(&entry(b"a", 1, Kind::Put)));
     }
 
-    /// badger#2143: a tombstone that goes before what it hides lets a deleted key return.
+    /// badger#2143: a tombstone that is dropped before what it hides brings a deleted key back.
     #[test]
     fn a_tombstone_stays_while_something_older_may_be_left() {
         let snapshots = Arc::new(Snapshots::default());
@@ -278,9 +278,9 @@ mod tests {
         assert!(!snapshots.retention(0).drops(&coming, || true), "not published yet");
     }
 
-    /// An expired value hides what is older for as long as there is something older.
+    /// An expired value hides older versions as long as there are any.
     #[test]
-    fn an_expired_value_goes_as_a_tombstone_does() {
+    fn an_expired_value_is_dropped_like_a_tombstone() {
         let snapshots = Arc::new(Snapshots::default());
         snapshots.publish(4);
         let guard = snapshots.register();

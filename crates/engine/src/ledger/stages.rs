@@ -1,6 +1,6 @@
-//! The time of a flush or merge, entry by entry: one entry in [`SAMPLED_EVERY`] is
-//! timed, and stands for all. What happens once a block or a table (writes, syncs, filters) is
-//! timed always, and is no part of the samples.
+//! The time per entry of a flush or merge: one entry in [`SAMPLED_EVERY`] is timed, and
+//! extrapolated to all. Work done once per block or table (writes, syncs, filters) is always timed,
+//! and not part of the samples.
 
 use pellucid_clock::{Clock, Ticks};
 
@@ -8,7 +8,7 @@ use super::table::WriterTimes;
 use crate::stats::JobFigures;
 use crate::tally::SAMPLED_EVERY;
 
-/// Takes the samples of one job.
+/// The sampling of one job.
 pub(super) struct Stages {
     clock: Clock,
     turn: u64,
@@ -26,7 +26,7 @@ impl Stages {
         Stages { clock, turn: 0 }
     }
 
-    /// Begins a sample, if this entry is to be one. `writer_ns` is what its writers took so far.
+    /// Begins a sample, if it is this entry's turn. `writer_ns` is the writers' time so far.
     #[inline]
     pub(super) fn begin(&mut self, writer_ns: impl FnOnce() -> u64) -> Option<Sample> {
         self.turn += 1;
@@ -34,7 +34,7 @@ impl Stages {
         is_turn.then(|| Sample { writer_ns: writer_ns(), at: self.clock.now() })
     }
 
-    /// The entry is in its block now.
+    /// Adds the time up to now to the building of blocks: the entry is in its block.
     pub(super) fn built(&self, sample: Sample, writer_ns: u64, stats: &mut JobFigures) -> Sample {
         let now = self.clock.now();
         let all_ns = self.clock.nanoseconds(now.since(sample.at));
@@ -43,7 +43,7 @@ impl Stages {
         Sample { at: now, writer_ns }
     }
 
-    /// The next entry is there.
+    /// Adds the time since then to the merging of inputs: the next entry is there.
     pub(super) fn merged(&self, sample: Sample, stats: &mut JobFigures) {
         let ns = self.clock.nanoseconds(self.clock.now().since(sample.at));
         stats.merge_ns += ns * SAMPLED_EVERY;
@@ -51,7 +51,7 @@ impl Stages {
 }
 
 impl JobFigures {
-    /// Adds what the writer of a table took.
+    /// Adds the times of the writer of a table.
     pub(super) fn add_writer(&mut self, times: WriterTimes) {
         self.filter_ns += times.filter_ns;
         self.write_ns += times.write_ns;

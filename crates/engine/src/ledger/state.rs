@@ -1,4 +1,4 @@
-//! The parts of a ledger that its jobs, the thread in the background and the façade share.
+//! The parts of a ledger that its jobs, the background thread and the engine share.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::tally::Tally;
 
-/// Entries between two looks at whether a memtable waits for its flush, and whether somebody waits
-/// for the processor: some 100 µs of work.
+/// The number of entries between two checks whether a memtable waits for its flush, or another
+/// thread for the processor: some 100 µs of work.
 pub(super) const ENTRIES_A_SLICE: u64 = 256;
 
 /// Level 0 is crowded once it holds this many times the tables that make its merge due.
@@ -35,13 +35,14 @@ pub(super) struct State {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
     pub(super) tally: Tally,
-    /// One flush or merge at a time. Taken before the locks of `versions` and `signals`.
+    /// Locked while a flush or merge runs. Taken before the locks of `versions` and `signals`.
     jobs: Mutex<()>,
 }
 
 impl State {
-    /// True if level 0 has so many tables that a merge comes before any flush: writers wait for it
-    /// then. Each table more makes reads slower, and the manifest, which each flush writes, longer.
+    /// True if level 0 has so many tables that a merge comes before any flush; writers then wait
+    /// for it. Each further table makes reads slower, and the manifest longer, which each flush
+    /// writes.
     pub(super) fn is_crowded(&self) -> bool {
         let tables_max = LEVEL_0_CROWD * self.options.level_0_trigger.max(1);
         self.versions.load().levels.level(0).len() >= tables_max
@@ -72,32 +73,32 @@ impl State {
         }
     }
 
-    /// Keeps jobs from running until the guard is dropped.
+    /// Takes the job lock: no job runs until the guard is dropped.
     pub(super) fn lock_jobs(&self) -> MutexGuard<'_, ()> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `job` under the lock on jobs, and remembers its outcome.
+    /// Runs `job` under the job lock, and notes its outcome.
     pub(super) fn in_job<T>(&self, job: impl FnOnce(&State) -> Result<T>) -> Result<T> {
         let _jobs = self.lock_jobs();
         self.signals.check()?;
         let _whole = Indivisible::begin();
         let outcome = job(self);
-        // A merge for which there is no room is no reason to refuse a write.
+        // A merge that lacks room is no reason to refuse a write.
         self.signals.note_outcome(&outcome, self.versions.sealed() > 0);
         outcome
     }
 
-    /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
-    /// lock.
+    /// Seals the active memtable, whose entries are all at or below `last_sequence`. Called under
+    /// the writer lock.
     pub(super) fn seal(&self, last_sequence: u64) {
         let _whole = Indivisible::begin();
         self.versions.seal(last_sequence);
         self.signals.wake_work();
     }
 
-    /// Commits, and removes the files that no manifest names then: the old ones after a commit, the
-    /// new ones after a failure.
+    /// Commits an edit, and removes the files that no manifest names afterwards: the replaced ones
+    /// after success, the new ones after a failure.
     pub(super) fn commit(&self, edit: &Edit) -> Result<()> {
         let swapped = || self.signals.wake_room();
         match self.versions.commit(edit, &self.files, &*self.link, swapped) {
@@ -108,7 +109,8 @@ impl State {
                 Ok(())
             }
             Err(failure) if failure.may_be_in_place => {
-                // The manifest on the medium names either the old or the new files: all stay.
+                // The manifest on the medium names either the old or the new files: all of them
+                // stay.
                 self.signals.fail(&failure.error);
                 Err(Error::Poisoned { cause: failure.error.to_string() })
             }

@@ -1,4 +1,4 @@
-//! Figures of the tree's background work: what it has done and cost.
+//! Figures of the ledger's background work.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use crate::figures::Figure;
 use crate::job::Job;
 use crate::stats::{JobFigures, LedgerFigures};
 
-/// Memory of the tree beside the page cache.
+/// The memory of the ledger outside the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LedgerMemory {
-    /// Memtables with all that belongs to them.
+    /// Memtables with their hash tables and orders.
     pub(crate) memtables_bytes: u64,
     /// Facts, indexes and directories of tables.
     pub(crate) tables_bytes: u64,
-    /// The most that a job took for the table it wrote.
+    /// The most memory that a job took for the table that it wrote.
     pub(crate) jobs_peak_bytes: u64,
 }
 
-/// The counters of the tree's work.
+/// The counters of the background work.
 #[derive(Default)]
 pub(super) struct Counters {
     flush: Mutex<JobFigures>,
@@ -46,13 +46,13 @@ impl Counters {
         self.waited_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Notes that `job` runs from now on, and returns the one that it interrupts.
+    /// Notes that `job` runs from now on; returns the job that it interrupts.
     pub(super) fn begin(&self, job: Option<Job>) -> Option<Job> {
         let number = job.map_or(0, Job::number);
         Job::from_number(self.running.swap(number, Ordering::Relaxed))
     }
 
-    /// Puts what was counted into `figures`.
+    /// Copies the counters into `figures`.
     pub(super) fn read_into(&self, figures: &mut LedgerFigures) {
         let read = |sums: &Mutex<JobFigures>| *sums.lock().unwrap_or_else(PoisonError::into_inner);
         figures.flush = read(&self.flush);

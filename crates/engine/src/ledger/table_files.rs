@@ -1,4 +1,4 @@
-//! The files of the tree's tables: written, opened, removed.
+//! The table files of a ledger: creating, opening and removing them.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,20 +14,21 @@ use super::table::{
 use super::{DroppedList, LedgerOptions};
 use crate::error::{Error, Result};
 
-/// Tables that are written at once: by the two parts of a merge, and by the flush that interrupts
-/// it. Each closes its table at its share of a job's memory.
+/// The most tables that are written at once: by the two parts of a merge, and by the flush that
+/// interrupts it. Each writer closes its table at this share of the memory of jobs.
 const WRITERS_MAX: usize = 3;
-/// The share of a job's memory that its list of dropped entries may take.
+/// The list of dropped entries of a job may take one in this many of the bytes of the memory of
+/// jobs.
 const DROPPED_SHARE: u64 = 24;
 
-/// A table that was written, with the directories for which there was room.
+/// A table that was written, with the directories for which there was memory.
 pub(super) struct WrittenTable {
     facts: TableFacts,
     directories: Directories,
 }
 
 impl WrittenTable {
-    /// The number of its file.
+    /// The number of the table's file.
     pub(super) fn number(&self) -> u64 {
         self.facts.number
     }
@@ -41,13 +42,13 @@ pub(super) struct TableFiles {
     shape: TableShape,
     with_prefixes: bool,
     job_memory_bytes: u64,
-    /// The memory held of tables.
+    /// The memory of the parts of tables that are held.
     memory: Arc<TableMemory>,
-    /// Memory in which the keys of tables are collected while they are written: that of the flush
-    /// and those of the merge, kept because freed memory is not always reused.
+    /// Memory in which the keys of tables are collected while they are written. It is kept between
+    /// jobs, because freed memory is not always reused.
     builders: Mutex<Vec<PlacesBuilder>>,
     next_number: AtomicU64,
-    /// The most memory that a job took for a table.
+    /// The most memory that a job took for a table, in bytes.
     jobs_peak_bytes: AtomicU64,
 }
 
@@ -83,12 +84,12 @@ impl TableFiles {
         &*self.fs
     }
 
-    /// The folder of the store.
+    /// The directory of the store.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Bytes that are free on the disk; without end if it does not tell.
+    /// The free bytes of the disk; `u64::MAX` if the file system does not tell.
     pub(super) fn free_bytes(&self) -> u64 {
         self.fs.free_bytes(&self.directory).unwrap_or(u64::MAX)
     }
@@ -105,12 +106,12 @@ impl TableFiles {
         self.jobs_peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// The number that the next file gets.
+    /// The number of the next file.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number.load(Ordering::Relaxed)
     }
 
-    /// A number for a file.
+    /// Takes a number for a new file.
     pub(super) fn take_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -122,12 +123,12 @@ impl TableFiles {
         Ok(writer.with_memory(self.take_builder()))
     }
 
-    /// The memory at which a writer's table is full.
+    /// The memory at which a writer closes its table, in bytes.
     pub(super) fn writer_memory_max_bytes(&self) -> u64 {
         self.job_memory_bytes / WRITERS_MAX as u64
     }
 
-    /// Writes the rest of a table, syncs it, and makes its directories.
+    /// Writes the rest of a table, syncs it, and builds its directories.
     pub(super) fn finish(&self, writer: TableWriter) -> Result<(WrittenTable, WriterTimes)> {
         self.jobs_peak_bytes.fetch_max(writer.memory_bytes(), Ordering::Relaxed);
         let new = writer.finish()?;
@@ -136,7 +137,7 @@ impl TableFiles {
         Ok((WrittenTable { facts: new.facts, directories }, new.times))
     }
 
-    /// Opens tables that were just written, and makes their names durable.
+    /// Opens tables that were just written, after making their names durable.
     pub(super) fn open(&self, tables: Vec<WrittenTable>) -> Result<Vec<Arc<Table>>> {
         let folder = table_folder(&self.directory);
         self.fs.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
@@ -151,15 +152,15 @@ impl TableFiles {
         tables.into_iter().map(open).collect()
     }
 
-    /// Removes files of tables that no manifest names. The next opening of the store removes those
-    /// that cannot be removed now.
+    /// Removes table files that no manifest names. If that fails, the next opening of the store
+    /// removes them.
     pub(super) fn remove(&self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             let _ = self.fs.remove(&table_path(&self.directory, number));
         }
     }
 
-    /// An empty list of entries that a job drops.
+    /// An empty list for the entries that a job drops.
     pub(super) fn dropped_list(&self) -> DroppedList {
         let number = self.take_number();
         let path = table_folder(&self.directory).join(format!("{number:016x}.dropped.new"));
@@ -167,7 +168,7 @@ impl TableFiles {
         DroppedList::spilling(&self.fs, path, limit_bytes as usize)
     }
 
-    /// Makes the missing directories of an open table, unless `is_wanted` says no meanwhile.
+    /// Builds the missing directories of an open table, unless `is_wanted` returns false meanwhile.
     pub(super) fn make_directories(&self, table: &Table, is_wanted: impl Fn() -> bool) {
         let mut builder = self.take_builder();
         let rules = (&*self.shape.rules, self.with_prefixes);

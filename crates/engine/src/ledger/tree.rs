@@ -1,4 +1,4 @@
-//! The tree as a whole: what the façade calls.
+//! The tree as a whole: the interface of the ledger to the engine.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -35,24 +35,24 @@ use crate::read_mode::ReadMode;
 use crate::stats::{LedgerFigures, LevelFigures};
 use crate::tally::Tally;
 
-/// Tables that are opened together, so that not each of them waits for the disk alone.
+/// The number of tables that are opened together, so that their disk reads overlap.
 const OPENED_TOGETHER: usize = 64;
 
-/// The memtable that entries go to. It stays the active one for as long as the writer lock is held
-/// and [`Ledger::seal_active`] is not called.
+/// The active memtable, which receives new entries. It stays the active one as long as the writer
+/// lock is held and [`Ledger::seal_active`] is not called.
 pub(crate) struct Active<'a> {
     version: Guard<Arc<Version>>,
     options: &'a LedgerOptions,
 }
 
 impl Active<'_> {
-    /// Asks for the memory that an entry of `key` will need.
+    /// Prefetches the memory that inserting an entry of `key` will need.
     #[inline]
     pub(crate) fn expect(&self, key: &[u8]) {
         self.version.active.expect(key_hash(key));
     }
 
-    /// Puts an entry into it. Only under the writer lock.
+    /// Inserts an entry. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
         if let Some(prefix) = self.options.rules.prefix_of(entry.key) {
@@ -61,7 +61,7 @@ impl Active<'_> {
         self.version.active.insert(entry, key_hash(entry.key));
     }
 
-    /// True if it holds as much as a memtable may.
+    /// True if the memtable has reached its size limit.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.version.active.is_full(self.options.memtable_size_bytes)
@@ -75,8 +75,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Makes an empty ledger in the store's folder `directory`, whose parts are there, and its
-    /// first manifest.
+    /// Creates an empty ledger and its first manifest in the store's directory, whose folders must
+    /// exist.
     pub(crate) fn create(
         fs: Arc<dyn FileSystem>,
         directory: &Path,
@@ -90,9 +90,8 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens the ledger that `manifest` names. The records after its flushed sequence number are
-    /// then inserted by the façade from the journal, and published. Files that the manifest does
-    /// not name are removed.
+    /// Opens the ledger that `manifest` names, and removes files that it does not name. The engine
+    /// then inserts and publishes the records after its flushed sequence number from the journal.
     pub(crate) fn open(
         fs: Arc<dyn FileSystem>,
         directory: &Path,
@@ -116,15 +115,15 @@ impl Ledger {
         }
         let levels = Levels::new(tables)
             .map_err(|what| Error::corruption(&manifest_path(directory), 0, what))?;
-        // Only now: a manifest that does not fit its tables must not cost any other ones.
+        // Done last: if the manifest does not fit its tables, no file may be removed.
         remove_unnamed_tables(&*fs, directory, &manifest)?;
         let directory = directory.to_path_buf();
         let state = State::new(fs, directory, options, link, levels, table_memory, &manifest);
         Ok(Ledger { state: Arc::new(state), thread: Mutex::new(None) })
     }
 
-    /// Starts the thread that flushes and merges, unless the options say no. Called once replay is
-    /// done.
+    /// Starts the thread that flushes and merges, unless the options say no. Does nothing if it
+    /// runs.
     pub(crate) fn start_background(&self) -> Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if self.state.options.background && thread.is_none() {
@@ -133,20 +132,20 @@ impl Ledger {
         Ok(())
     }
 
-    /// The memtable that entries go to. Under the writer lock.
+    /// The active memtable. Called under the writer lock.
     #[inline]
     pub(crate) fn active(&self) -> Active<'_> {
         Active { version: self.state.versions.load(), options: &self.state.options }
     }
 
-    /// Puts an entry into the active memtable. Only under the writer lock.
+    /// Inserts an entry into the active memtable. Only under the writer lock.
     #[inline]
     pub(crate) fn insert(&self, entry: &Entry<'_>) {
         self.active().insert(entry);
     }
 
-    /// Lets readers see everything up to `sequence`. Under the writer lock, after a batch's
-    /// inserts.
+    /// Makes everything up to `sequence` visible to readers. Called under the writer lock, after
+    /// the inserts of a batch.
     #[inline]
     pub(crate) fn publish(&self, sequence: u64) {
         self.state.snapshots.publish(sequence);
@@ -164,8 +163,8 @@ impl Ledger {
         self.state.snapshots.published()
     }
 
-    /// Seals the active memtable if it is full; `last_sequence` is the last one inserted. Under the
-    /// writer lock, between batches.
+    /// Seals the active memtable if it is full; `last_sequence` is that of the last entry inserted.
+    /// Called under the writer lock, between batches.
     #[inline]
     pub(crate) fn rotate_if_full(&self, last_sequence: u64) {
         if self.active().is_full() {
@@ -173,16 +172,17 @@ impl Ledger {
         }
     }
 
-    /// Seals the active memtable if it has entries, the last of which is `last_sequence`. Under the
-    /// writer lock, between batches.
+    /// Seals the active memtable if it has entries; `last_sequence` is that of the last one. Called
+    /// under the writer lock, between batches.
     pub(crate) fn seal_active(&self, last_sequence: u64) {
         if self.state.versions.load().active.entries() > 0 {
             self.state.seal(last_sequence);
         }
     }
 
-    /// Seals the active memtable, as [`Ledger::seal_active`], unless so many wait for their flush
-    /// that writers would wait, too. Says whether none of its entries is left in it.
+    /// Seals the active memtable as [`Ledger::seal_active`] does, unless so many wait for their
+    /// flush that writers would have to wait, too. Returns true if the active memtable is empty
+    /// now.
     pub(crate) fn try_seal_active(&self, last_sequence: u64) -> bool {
         if self.state.versions.sealed() >= self.sealed_max() {
             return self.state.versions.load().active.entries() == 0;
@@ -191,14 +191,14 @@ impl Ledger {
         true
     }
 
-    /// Sealed memtables with which writers need not wait for a flush.
+    /// The most sealed memtables with which writers need not wait for a flush.
     #[inline]
     fn sealed_max(&self) -> usize {
         self.state.options.sealed_memtables_max.max(1) - 1
     }
 
-    /// The newest entry of `key` that is not above `at_sequence` ([`NEWEST`], or a registered
-    /// snapshot's); a tombstone is returned as such.
+    /// The newest entry of `key` at or below `at_sequence`, which is [`NEWEST`] or the sequence
+    /// number of a registered snapshot. A tombstone is returned as such.
     #[inline]
     pub(crate) fn get(
         &self,
@@ -215,12 +215,12 @@ impl Ledger {
         Ok(found?.map(Answer::into_entry))
     }
 
-    /// The tree as it is, and the sequence number up to which `at_sequence` (as in [`Ledger::get`])
-    /// lets its entries be seen.
+    /// The current version of the tree, and the sequence number up to which its entries are visible
+    /// for `at_sequence` (see [`Ledger::get`]).
     #[inline]
     pub(crate) fn version_at(&self, at_sequence: u64) -> (Guard<Arc<Version>>, u64) {
-        // The version first: what a later one has dropped was shadowed by something published
-        // before.
+        // The version is loaded first: an entry that a later version has dropped was shadowed by
+        // one that is published by now.
         let version = self.state.versions.load();
         (version, self.resolve(at_sequence))
     }
@@ -230,7 +230,7 @@ impl Ledger {
         if at_sequence == NEWEST { self.published_sequence() } else { at_sequence }
     }
 
-    /// The live keys of a range at `at_sequence` (as in [`Ledger::get`]).
+    /// Scans the live keys of a range at `at_sequence` (see [`Ledger::get`]).
     pub(crate) fn scan(
         &self,
         range: KeyRange<'_>,
@@ -243,8 +243,8 @@ impl Ledger {
         LedgerScan::new(version, &range, direction, at_sequence, mode)
     }
 
-    /// The live keys with the prefix `prefix`, which is not empty and ends with one of its table's
-    /// rule, at `at_sequence` (as in [`Ledger::get`]).
+    /// Scans the live keys with a prefix at `at_sequence` (see [`Ledger::get`]). `prefix` is an
+    /// internal key prefix: the table number and a complete, non-empty prefix by the table's rule.
     pub(crate) fn scan_prefix(
         &self,
         prefix: &[u8],
@@ -262,14 +262,14 @@ impl Ledger {
         self.state.snapshots.register()
     }
 
-    /// Every record up to it is in the tables of the committed manifest.
+    /// The sequence number up to which every record is in the tables of the committed manifest.
     pub(crate) fn flushed_sequence(&self) -> u64 {
         self.state.versions.flushed_sequence()
     }
 
-    /// Seals the active memtable and returns once all sealed ones are in tables. Under the writer
-    /// lock; `last_sequence` is the last one that was given away, and what comes before it and was
-    /// not inserted is nowhere.
+    /// Seals the active memtable and waits until all sealed ones are in tables. Called under the
+    /// writer lock. `last_sequence` is the last sequence number in use: a record up to it that was
+    /// not inserted does not exist.
     pub(crate) fn flush_now(&self, last_sequence: u64) -> Result<()> {
         self.state.signals.check()?;
         let version = self.state.versions.load();
@@ -281,13 +281,13 @@ impl Ledger {
         self.wait_for_flushes()
     }
 
-    /// Waits until the memtables that are sealed are in tables.
+    /// Waits until all sealed memtables are in tables.
     pub(crate) fn wait_for_flushes(&self) -> Result<()> {
         wait_for_flush(&self.state, 0).map(|_| ())
     }
 
-    /// Does one merge if one is due, and says whether it did.
-    #[allow(dead_code, reason = "for the façade, which does not show it yet")]
+    /// Does one merge if one is due; returns true if it did.
+    #[allow(dead_code, reason = "for the engine, which does not use it yet")]
     pub(crate) fn compact_step(&self) -> Result<bool> {
         self.state.in_job(compact_one)
     }
@@ -303,7 +303,7 @@ impl Ledger {
     }
 
     /// Flushes all sealed memtables and does one merge for which there is room on the disk, so that
-    /// more of what nobody needs is known. Says whether another may find more.
+    /// more records are known to be dead. Returns true if another call may find more.
     pub(crate) fn merge_for_room(&self) -> Result<bool> {
         self.state.in_job(|state| {
             state.signals.check_open()?;
@@ -312,14 +312,13 @@ impl Ledger {
         })
     }
 
-    /// Writes a manifest with the link's present facts on the segments.
+    /// Writes a manifest with the current facts of the journal's segments.
     pub(crate) fn write_manifest(&self) -> Result<()> {
         self.state.signals.check()?;
         self.state.commit(&Edit::default())
     }
 
-    /// The delay that each write should take now, in proportion to the debt of flushing and
-    /// merging.
+    /// The delay that each write has to take now, in proportion to the debt of flushes and merges.
     #[inline]
     pub(crate) fn write_delay_ns(&self) -> u64 {
         self.state.versions.write_delay_ns()
@@ -330,9 +329,9 @@ impl Ledger {
         self.state.versions.sealed() > 0 || is_merge_due(&self.state)
     }
 
-    /// Waits until there are few enough sealed memtables. Before a batch, under the writer lock.
-    /// Says how long it waited. An error says that no write can be taken: for good, or
-    /// ([`Error::DiskFull`], [`Error::Exhausted`]) until there is room.
+    /// Waits until there are few enough sealed memtables; returns the time that it waited. Called
+    /// before a batch, under the writer lock. After an error no write is possible: for good, or
+    /// until there is room ([`Error::DiskFull`], [`Error::Exhausted`]).
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {
         let sealed_max = self.sealed_max();
@@ -347,15 +346,15 @@ impl Ledger {
         Ok(waited)
     }
 
-    /// Checks every block of every table, whether it was checked before or not.
-    #[allow(dead_code, reason = "for the façade, which does not show it yet")]
+    /// Checks every block of every table, even those that were checked before.
+    #[allow(dead_code, reason = "for the engine, which does not use it yet")]
     pub(crate) fn verify(&self) -> Result<()> {
         let version = self.state.versions.load_full();
         version.levels.all().try_for_each(|(_, table)| table.verify())
     }
 
-    /// The present content of the store, with the segments that `segments` says. Nothing is
-    /// committed while it is asked.
+    /// Captures the current content of the store, with the segments that `segments` returns.
+    /// Nothing is committed meanwhile.
     pub(crate) fn capture<T>(
         &self,
         segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
@@ -366,17 +365,18 @@ impl Ledger {
         (manifest, PinnedVersion::new(version), rest)
     }
 
-    /// The tree as it is now. On return, all entries that it no longer holds were handed to
-    /// [`JournalLink::on_dropped`].
+    /// Pins the current version of the tree. All entries that it no longer holds have been handed
+    /// to [`JournalLink::on_dropped`] when this returns.
     pub(crate) fn pin(&self) -> Pinned {
-        // The view first: nobody in it needs what the version no longer holds.
+        // The view is taken first: none of its readers needs an entry that the version no longer
+        // holds.
         let view = self.state.snapshots.view();
         let version = self.state.versions.load_full();
         self.state.versions.settle();
         Pinned::new(view, version)
     }
 
-    /// Figures of the tree.
+    /// The figures of the tree.
     pub(crate) fn stats(&self) -> LedgerFigures {
         let state = &self.state;
         let version = state.versions.load_full();
@@ -396,7 +396,7 @@ impl Ledger {
         stats
     }
 
-    /// Memory of the tree beside the page cache.
+    /// The memory of the tree outside the page cache.
     pub(crate) fn memory(&self) -> LedgerMemory {
         let state = &self.state;
         let version = state.versions.load_full();
@@ -424,7 +424,7 @@ impl Ledger {
         }
     }
 
-    /// Ends the background thread; what is in memtables stays in the journal.
+    /// Ends the background thread. Entries that are only in memtables are still in the journal.
     pub(crate) fn close(&self) {
         self.state.signals.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -432,7 +432,7 @@ impl Ledger {
             // A panic of the thread was noted as the ledger's failure.
             let _ = thread.join();
         }
-        // A merge that somebody asked for runs on his thread; it gives up, and removes its tables.
+        // A merge that runs on a caller's thread gives up, and removes its tables.
         drop(self.state.lock_jobs());
     }
 }
@@ -443,7 +443,7 @@ impl Drop for Ledger {
     }
 }
 
-/// Removes the tables that a flush or merge left behind when the process ended.
+/// Removes the tables that a flush or merge left behind in a crash.
 fn remove_unnamed_tables(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
     let folder = table_folder(directory);
     let names = fs.list(&folder).map_err(|error| Error::io("list", &folder, error))?;
@@ -460,12 +460,12 @@ fn remove_unnamed_tables(fs: &dyn FileSystem, directory: &Path, manifest: &Manif
 
 #[cfg(test)]
 impl Ledger {
-    /// Does one job as the thread does, and says whether something was due.
+    /// Does one job as the thread does; returns true if one was due.
     pub(crate) fn job_step(&self) -> Result<bool> {
         do_one_job(&self.state)
     }
 
-    /// Seals the active memtable, however full it is, and leaves it sealed.
+    /// Seals the active memtable, however full it is, and does not flush it.
     pub(crate) fn seal_for_tests(&self, last_sequence: u64) {
         self.state.seal(last_sequence);
     }

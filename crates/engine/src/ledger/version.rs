@@ -15,37 +15,39 @@ use crate::error::Result;
 use crate::read_mode::ReadMode;
 use crate::tally::{Counting, Turn};
 
-/// Value of `EngineCounts::found_in` for a key that is nowhere.
+/// The value of `EngineCounts::found_in` for a key that was not found.
 const FOUND_NOWHERE: u8 = 0;
-/// Value of `EngineCounts::found_in` for a memtable.
+/// The value of `EngineCounts::found_in` for a memtable.
 const FOUND_IN_MEMTABLE: u8 = 1;
-/// Value of `EngineCounts::found_in` for level 0.
+/// The value of `EngineCounts::found_in` for level 0; deeper levels follow.
 const FOUND_IN_LEVEL_0: u8 = 2;
 
 /// A memtable that takes no more entries.
 #[derive(Clone)]
 pub(crate) struct SealedMemtable {
     pub(crate) memtable: Arc<Memtable>,
-    /// Every record up to it is in this memtable or in one before it.
+    /// The sequence number up to which every record is in this memtable or in an older one.
     pub(crate) last_sequence: u64,
 }
 
 /// The tables of each level.
 ///
-/// Those of level 0 overlap and stand newest first: every sequence number of one is above all of
-/// the next. Those of a deeper level stand by their keys, and no key lies in two of them.
+/// Tables of level 0 overlap, and are ordered from the newest: every sequence number of one is
+/// above all of the next. Tables of a deeper level are ordered by their keys, and no key is in two
+/// of them.
 #[derive(Clone)]
 pub(crate) struct Levels {
     tables: [Arc<[Arc<Table>]>; LEVELS],
-    /// The beginnings of the tables' largest keys, side by side: a look-up need not visit the
-    /// tables to learn which one may have its key.
+    /// The first bytes of the tables' largest keys, in one array: a look-up finds the table that
+    /// may hold its key without touching the others.
     fronts: [Arc<[u128]>; LEVELS],
-    /// Levels down to the deepest that has tables.
+    /// The number of levels down to the deepest that has tables.
     depth: usize,
 }
 
 impl Levels {
-    /// Puts tables of each level in order. An error says what cannot be.
+    /// Sorts the tables of each level. An error describes tables that overlap although they must
+    /// not.
     pub(crate) fn new(
         tables: impl IntoIterator<Item = (usize, Arc<Table>)>,
     ) -> std::result::Result<Levels, String> {
@@ -96,17 +98,17 @@ impl Levels {
             .flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
     }
 
-    /// Bytes of the tables of a level.
+    /// The size of the tables of a level, in bytes.
     pub(crate) fn size_bytes(&self, level: usize) -> u64 {
         self.tables[level].iter().map(|table| table.facts().size_bytes).sum()
     }
 
-    /// The deepest level that has tables.
+    /// The deepest level that has tables; `None` if there are no tables.
     pub(crate) fn deepest(&self) -> Option<usize> {
         self.depth.checked_sub(1)
     }
 
-    /// The tables of a level whose keys reach into the range.
+    /// The tables of a level whose keys overlap the range from `smallest` to `largest`.
     pub(crate) fn overlapping(
         &self,
         level: usize,
@@ -122,13 +124,13 @@ impl Levels {
         (level + 1..LEVELS).any(|deeper| self.table_for(deeper, key).is_some())
     }
 
-    /// The table of a level below 0 that may hold `key`.
+    /// The table of a level deeper than 0 that may hold `key`.
     fn table_for(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
         let table = self.first_up_to(level, key, front_of(key))?;
         (*table.facts().smallest <= *key).then_some(table)
     }
 
-    /// The first table of a level below 0 whose largest key is not below `key`.
+    /// The first table of a level deeper than 0 whose largest key is not below `key`.
     #[inline]
     fn first_up_to(&self, level: usize, key: &[u8], front: u128) -> Option<&Arc<Table>> {
         let (tables, fronts) = (&self.tables[level], &self.fronts[level]);
@@ -142,7 +144,7 @@ impl Levels {
     /// The levels without the tables numbered in `removed`, and with `added`.
     ///
     /// # Panics
-    /// If they do not fit: whoever merges answers for that.
+    /// If tables overlap although they must not, which is a bug of the merge.
     pub(crate) fn edited(&self, removed: &[u64], added: &[(usize, Arc<Table>)]) -> Levels {
         let kept = self.all().filter(|(_, table)| !removed.contains(&table.facts().number));
         let kept = kept.map(|(level, table)| (level, Arc::clone(table)));
@@ -158,11 +160,11 @@ impl Levels {
     }
 }
 
-/// The account of a look-up: counts what the tables are asked, and takes the time where it is this
-/// one's turn.
+/// The accounting of a look-up: counts the tables that are asked, and takes times if it is the turn
+/// of this look-up.
 #[derive(Default)]
 pub(crate) struct Asking<'a> {
-    /// None for look-ups that nobody outside asked for, which have no turn either.
+    /// `None` for look-ups by the engine itself, which are not counted.
     counted: Option<(Counting<'a>, Turn)>,
 }
 
@@ -172,7 +174,7 @@ impl<'a> Asking<'a> {
         Asking { counted: Some((counting, counting.turn(&counting.turns.reads))) }
     }
 
-    /// Counts the look-up, which is over, by where it has found the key.
+    /// Ends the look-up, and counts it by the place where the key was found.
     #[inline]
     pub(crate) fn end(&self, counts: &mut EngineCounts) {
         counts.look_ups = counts.look_ups.saturating_add(1);
@@ -196,9 +198,9 @@ impl<'a> Asking<'a> {
         let Some((counting, turn)) = &self.counted else {
             return table.get(sought, counts, records);
         };
-        // The steps within each table are timed instead of the whole.
+        // The steps within each table are timed instead of the whole look-up.
         let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), *turn == Turn::Stepped);
-        // Those of a request end at 255.
+        // The counts of a request saturate at 255, so each table is counted separately.
         let mut asked = EngineCounts::default();
         let of_level = &counting.levels[level];
         let begun = is_timed.then(|| counting.now());
@@ -209,7 +211,8 @@ impl<'a> Asking<'a> {
                 let found = get_by_steps(table, sought, &mut asked, &mut steps);
                 found.map(|found| found.map(Answer::Entry))
             }
-            // Those by which the ledger is told from the journal go by way of the entry.
+            // Timed look-ups read the entry, not the record, so that the time is the ledger's
+            // alone.
             (false, true) => {
                 let found = table.get(sought, &mut asked, &mut NoRecords);
                 found.map(|found| found.map(|found| Answer::Entry(found.into_entry())))
@@ -234,16 +237,16 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// The tree at a moment.
+/// A version of the tree.
 pub(crate) struct Version {
     pub(crate) active: Arc<Memtable>,
-    /// Newest first.
+    /// The sealed memtables, newest first.
     pub(crate) sealed: Vec<SealedMemtable>,
     pub(crate) levels: Levels,
 }
 
 impl Version {
-    /// As [`Version::find`], for the engine itself: it is not counted.
+    /// Finds an entry as [`Version::find`] does, for the engine itself: it is not counted.
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
         let asking = Asking::default();
         let mut counts = EngineCounts::default();
@@ -253,7 +256,7 @@ impl Version {
         Ok(found.map(Answer::into_entry))
     }
 
-    /// The newest entry of a key that is not above a sequence number. Sources are asked from the
+    /// The newest entry of a key at or below a sequence number. The sources are asked from the
     /// newest to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]
     pub(crate) fn find<R: Records>(
@@ -275,9 +278,10 @@ impl Version {
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];
         if levels.depth > 1 {
             let front = front_of(key);
-            // All are asked ahead, so that one wait serves for all.
+            // Prefetch for all levels first, so that their memory latencies overlap.
             for (level, candidate) in deeper.iter_mut().enumerate().take(levels.depth).skip(1) {
-                // That the key lies below the table's smallest one, its directory knows as well.
+                // The key may be below the smallest key of the table; its directory finds that out,
+                // too.
                 *candidate = levels.first_up_to(level, key, front).map(|table| &**table);
                 if let Some(table) = candidate {
                     table.directories().prefetch(hash, R::ARE_READ);

@@ -1,8 +1,8 @@
-//! The current version of the tree, and the manifest that makes the next one current.
+//! The current version of the tree, and the commit of a manifest that makes the next one current.
 //!
-//! Locks, in the order in which they are taken: `committed` (one commit at a time; held while the
-//! manifest is written), `swapping` (held for moments; neither writers nor readers wait for a disk
-//! behind it).
+//! Locks, in the order in which they are taken: `committed` (one commit at a time, held while the
+//! manifest is written), `swapping` (held only for moments, so that neither writers nor readers
+//! wait for a disk).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,25 +18,26 @@ use super::{DroppedList, JournalLink, LedgerOptions};
 use crate::locks::lock;
 use crate::manifest::{Manifest, SegmentFacts, WriteFailure};
 
-/// Level 0 may hold this many times the tables that make its merge due before writes are delayed:
-/// while they are merged, others come.
+/// Writes are delayed once level 0 has more than this many times the tables that make its merge
+/// due: while those are merged, others are added.
 const LEVEL_0_PATIENCE: usize = 3;
-/// Delay of a write for each table of level 0 above that, and for each sealed memtable but the
-/// first two.
+/// The delay of a write for each table of level 0 above that, and for each sealed memtable beyond
+/// the first two.
 const WRITE_DELAY_STEP_NS: u64 = 500;
-/// The longest delay: at 50,000 writes a second every merge catches up.
+/// The longest delay: at 50,000 writes per second, every merge catches up.
 const WRITE_DELAY_MAX_NS: u64 = 20_000;
 
 /// A change of the tree's tables.
 #[derive(Default)]
 pub(super) struct Edit {
-    /// Numbers of tables that go.
+    /// The numbers of tables to remove.
     pub(super) removed: Vec<u64>,
-    /// Tables that come, with their levels.
+    /// The tables to add, with their levels.
     pub(super) added: Vec<(usize, Arc<Table>)>,
-    /// The oldest sealed memtable is in tables now, and with it every record up to this.
+    /// For a flush, the sequence number up to which every record is now in tables: that of the
+    /// oldest sealed memtable, which is removed.
     pub(super) flushed_sequence: Option<u64>,
-    /// Entries that went.
+    /// The entries that the edit drops.
     pub(super) dropped: DroppedList,
 }
 
@@ -52,19 +53,19 @@ pub(super) struct VersionSet {
     committed: Mutex<Committed>,
     swapping: Mutex<()>,
     flushed_sequence: AtomicU64,
-    /// Sealed memtables; one that a large batch has made larger counts as several.
+    /// The number of sealed memtables; one of more than the usual size counts as several.
     sealed: AtomicUsize,
     write_delay_ns: AtomicU64,
-    /// The memory of memtables that were flushed.
+    /// The memory of flushed memtables, to be reused.
     pool: Arc<MemoryPool>,
     memtable_size_bytes: u64,
     with_prefixes: bool,
-    /// Tables of level 0 from which on writes are delayed.
+    /// The number of tables of level 0 above which writes are delayed.
     level_0_max: usize,
 }
 
 impl VersionSet {
-    /// The tables of `manifest`, and an empty memtable.
+    /// The versions of a tree with the tables of `manifest` and an empty memtable.
     pub(super) fn new(options: &LedgerOptions, levels: Levels, manifest: &Manifest) -> VersionSet {
         let memtable_size_bytes = options.memtable_size_bytes;
         let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(memtable_size_bytes)));
@@ -86,42 +87,43 @@ impl VersionSet {
         versions
     }
 
-    /// The current version, for a moment.
+    /// The current version, for a short time.
     #[inline]
     pub(super) fn load(&self) -> Guard<Arc<Version>> {
         self.current.load()
     }
 
-    /// The current version, for as long as the caller likes.
+    /// The current version, for as long as the caller needs it.
     pub(super) fn load_full(&self) -> Arc<Version> {
         self.current.load_full()
     }
 
-    /// Every record up to it is in the tables of the committed manifest.
+    /// The sequence number up to which every record is in the tables of the committed manifest.
     #[inline]
     pub(super) fn flushed_sequence(&self) -> u64 {
         self.flushed_sequence.load(Ordering::Acquire)
     }
 
-    /// The delay that each write should take now.
+    /// The delay that each write has to take now.
     #[inline]
     pub(super) fn write_delay_ns(&self) -> u64 {
         self.write_delay_ns.load(Ordering::Relaxed)
     }
 
-    /// Sealed memtables that wait for their flush; one above the usual size counts as several.
+    /// The number of sealed memtables that wait for their flush; one above the usual size counts as
+    /// several.
     #[inline]
     pub(super) fn sealed(&self) -> usize {
         self.sealed.load(Ordering::Acquire)
     }
 
-    /// Bytes that are kept for memtables to come.
+    /// Bytes of memory that are kept for future memtables.
     pub(super) fn pooled_bytes(&self) -> u64 {
         self.pool.kept_bytes()
     }
 
-    /// The manifest that a commit would write now, with the segments that `segments` says, and the
-    /// version that it describes.
+    /// The manifest that a commit would write now, with the segments that `segments` returns, and
+    /// the version that it describes.
     pub(super) fn capture<T>(
         &self,
         files: &TableFiles,
@@ -143,14 +145,14 @@ impl VersionSet {
         (manifest, version, rest)
     }
 
-    /// Returns once no commit is under way: all entries that the version lacks were handed to the
-    /// link.
+    /// Waits until no commit is under way: all entries that the current version lacks have then
+    /// been handed to the link.
     pub(super) fn settle(&self) {
         drop(lock(&self.committed));
     }
 
-    /// Seals the active memtable, in which all entries are up to `last_sequence`. Under the writer
-    /// lock.
+    /// Seals the active memtable, whose entries are all at or below `last_sequence`. Called under
+    /// the writer lock.
     pub(super) fn seal(&self, last_sequence: u64) {
         let size_bytes = self.memtable_size_bytes;
         let active = Arc::new(Memtable::new(size_bytes, self.with_prefixes, &self.pool));
@@ -164,7 +166,7 @@ impl VersionSet {
         self.swap(Version { active, sealed, levels: current.levels.clone() });
     }
 
-    /// Makes `version` the current one. Under the lock `swapping`.
+    /// Makes `version` the current one. Called under the lock `swapping`.
     fn swap(&self, version: Version) {
         self.note_debt(&version);
         let usual_bytes = self.memtable_size_bytes.max(1);
@@ -182,8 +184,8 @@ impl VersionSet {
         self.write_delay_ns.store(delay, Ordering::Relaxed);
     }
 
-    /// Writes a manifest with the edit in it, makes it the current version, and calls `swapped`. If
-    /// the manifest could not be written, nothing has changed here.
+    /// Writes a manifest with the edit, makes the edited version the current one, and calls
+    /// `swapped`. If the manifest could not be written, the current version stays.
     pub(super) fn commit(
         &self,
         edit: &Edit,
@@ -222,7 +224,8 @@ impl VersionSet {
             self.swap(Version { active: Arc::clone(&current.active), sealed, levels });
         }
         swapped();
-        // Still under the lock on commits: the next one's segment facts hold these bytes already.
+        // Still under the lock `committed`: the segment facts of the next commit must include these
+        // bytes.
         link.on_dropped(&edit.dropped);
         link.after_manifest(manifest.flushed_sequence, manifest.tables_bytes());
         Ok(())

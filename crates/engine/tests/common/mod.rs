@@ -1,4 +1,4 @@
-//! What the tests of the engine share: a small engine on simulated files, and the oracle.
+//! Shared parts of the engine's tests: a small engine on simulated files, and an oracle.
 
 pub(crate) mod records;
 pub(crate) mod tables;
@@ -18,10 +18,10 @@ use pellucid_engine::{
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
 
-/// Where the store of a test lies.
+/// The directory of the store in a test.
 pub(crate) const STORE: &str = "/store";
 
-/// Options that make everything small and every run repeat itself.
+/// Options that make everything small and every run deterministic.
 pub(crate) fn small(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions {
         segment_size_bytes: 8 << 10,
@@ -39,19 +39,19 @@ pub(crate) fn open(files: &SimulatedFileSystem) -> Result<Engine> {
     Engine::open(STORE, small(files))
 }
 
-/// Small segments, so that a hundred records are many of them.
+/// Options with small segments, so that a hundred records fill many of them.
 pub(crate) fn tiny(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions { segment_size_bytes: 4 << 10, ..small(files) }
 }
 
-/// Opens the store of a test, and its table "t".
+/// Opens the store of a test and its table "t".
 pub(crate) fn open_table(options: EngineOptions) -> (Engine, TableId) {
     let engine = Engine::open(STORE, options).unwrap();
     let table = engine.table("t").unwrap();
     (engine, table)
 }
 
-/// As [`open_table`], for a new store.
+/// Opens a new store as [`open_table`] does.
 pub(crate) fn open_new(
     options: impl Fn(&SimulatedFileSystem) -> EngineOptions,
 ) -> (SimulatedFileSystem, Engine, TableId) {
@@ -60,7 +60,7 @@ pub(crate) fn open_new(
     (files, engine, table)
 }
 
-/// The table "t", whose values are in the journal alone, however short they are.
+/// The table "t", whose values are only in the journal, however short they are.
 pub(crate) fn journal_only(engine: &Engine) -> TableId {
     let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
     engine.table_with("t", &options).unwrap()
@@ -73,12 +73,12 @@ pub(crate) fn put(engine: &Engine, table: TableId, key: &[u8], value: &[u8]) -> 
     Ok(written.sequence)
 }
 
-/// The key of a number; keys are in the order of their numbers.
+/// The key with a number; keys sort by their numbers.
 pub(crate) fn key(number: impl Display) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
-/// Puts the keys of these numbers, all with one value.
+/// Puts the keys with these numbers, all with the same value.
 pub(crate) fn fill<N: Display>(
     engine: &Engine,
     table: TableId,
@@ -90,13 +90,13 @@ pub(crate) fn fill<N: Display>(
     }
 }
 
-/// Moves all that is in memory to tables, and merges them.
+/// Flushes everything in memory, and merges all tables.
 pub(crate) fn settle(engine: &Engine) {
     engine.flush().unwrap();
     engine.compact().unwrap();
 }
 
-/// All rows in the order of their keys.
+/// All rows in key order.
 pub(crate) fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
     collect(scan_all(engine, table)).unwrap()
 }
@@ -128,7 +128,7 @@ pub(crate) fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
     files.list(&Path::new(STORE).join(folder)).unwrap_or_default()
 }
 
-/// What a key holds.
+/// The object of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) sequence: u64,
@@ -137,7 +137,7 @@ pub(crate) struct Held {
     pub(crate) value: Vec<u8>,
 }
 
-/// One change, as the oracle remembers it.
+/// A change, as the oracle remembers it.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
@@ -147,14 +147,15 @@ pub(crate) struct Change {
 
 pub(crate) type Map = BTreeMap<Vec<u8>, Held>;
 
-/// What the store must hold, and what it may fall back to after a loss of power.
+/// The state that the store must have, and the states that it may fall back to after a loss of
+/// power.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) map: Map,
     /// The state at `durable_sequence`.
     durable_map: Map,
     pub(crate) durable_sequence: u64,
-    /// The batches after it, with the sequence number of their last entry.
+    /// The batches after it, each with the sequence number of its last entry.
     pending: Vec<(u64, Vec<Change>)>,
     pub(crate) last_sequence: u64,
 }
@@ -176,13 +177,13 @@ fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
     }
 }
 
-/// Takes out of `map` what has expired.
+/// Removes expired entries from `map`.
 pub(crate) fn purge(map: &mut Map, now_ms: u64) {
     map.retain(|_, held| held.expires_at_ms == 0 || held.expires_at_ms > now_ms);
 }
 
 impl Oracle {
-    /// The state after the catalogue was written up to `sequence`.
+    /// The state of a store whose catalogue was written up to `sequence`.
     pub(crate) fn after(sequence: u64) -> Oracle {
         Oracle { durable_sequence: 0, last_sequence: sequence, ..Oracle::default() }
     }
@@ -194,7 +195,7 @@ impl Oracle {
         self.pending.push((last_sequence, changes));
     }
 
-    /// Everything up to `sequence` is on the medium.
+    /// Notes that everything up to `sequence` is on the medium.
     pub(crate) fn durable(&mut self, sequence: u64) {
         let covered = self.pending.partition_point(|(last, _)| *last <= sequence);
         for (last, changes) in self.pending.drain(..covered) {
@@ -203,7 +204,7 @@ impl Oracle {
         }
     }
 
-    /// Power was lost, and the store came back with everything up to `sequence`.
+    /// Notes that power was lost, and that the store came back with everything up to `sequence`.
     pub(crate) fn fall_back(&mut self, sequence: u64) {
         assert!(sequence >= self.durable_sequence, "{sequence} < {}", self.durable_sequence);
         assert!(sequence <= self.last_sequence, "{sequence} > {}", self.last_sequence);
@@ -259,7 +260,7 @@ pub(crate) fn check_all(engine: &Engine, table: TableId, map: &Map) {
     }
 }
 
-/// The seeds that the environment names, one or a range of them; if it does not, as many as that.
+/// The seeds that the environment variable names, one or a range; otherwise `usual` seeds.
 pub(crate) fn seeds(usual: u64) -> Range<u64> {
     let Ok(text) = std::env::var("PELLUCID_SEEDS") else { return 0..usual };
     let number = |text: &str| text.parse::<u64>().expect("PELLUCID_SEEDS is a number or a range");
@@ -269,7 +270,7 @@ pub(crate) fn seeds(usual: u64) -> Range<u64> {
     }
 }
 
-/// Keys, values and choices for a test, from a seed.
+/// A source of keys, values and choices for a test, from a seed.
 pub(crate) struct Chooser {
     pub(crate) random: SeededRandom,
     keys: u64,
@@ -317,7 +318,7 @@ impl Chooser {
             if self.below(100) == 0 { 20_000 } else { self.below(self.value_length_max + 1) };
         let (head, mut value) = (self.bytes(head_length), self.bytes(length as usize));
         if self.below(2) == 0 {
-            // Worth compressing.
+            // A value that is worth compressing.
             value.iter_mut().for_each(|byte| *byte &= 1);
         }
         Change { key, put: Some((head, value)), expires_at_ms: 0 }
@@ -351,7 +352,7 @@ pub(crate) fn operation(table: TableId, change: &Change) -> Operation<'_> {
     }
 }
 
-/// Compares a snapshot with the state when it was taken.
+/// Compares a snapshot with the state at the time when it was taken.
 pub(crate) fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
     let scan =
         snapshot.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Backward).unwrap();
@@ -360,7 +361,7 @@ pub(crate) fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
     assert_eq!(rows, expected(map, (Bound::Unbounded, Bound::Unbounded)));
 }
 
-/// Takes the steps of a run; says in which one of which seed it failed.
+/// Runs the steps of a test; if one fails, prints the seed and the number of the step.
 #[allow(clippy::print_stdout, reason = "the seed is the whole report")]
 pub(crate) fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
     for number in 0..steps {
@@ -371,7 +372,7 @@ pub(crate) fn take_steps(seed: u64, steps: u64, mut step: impl FnMut()) {
     }
 }
 
-/// Removes a backup: its names would slow every later crash down.
+/// Removes a backup, because its files would slow down every later crash.
 pub(crate) fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
     for folder in ["", "journal", "ledger"] {
         let folder = Path::new(backup).join(folder);
@@ -381,7 +382,7 @@ pub(crate) fn remove_backup(files: &SimulatedFileSystem, backup: &str) {
     }
 }
 
-/// Whether an error is a full disk.
+/// True if an error means a full disk.
 pub(crate) fn is_full(error: &Error) -> bool {
     matches!(error, Error::DiskFull { .. })
 }

@@ -1,6 +1,7 @@
-//! What the files of a journal hold, by `docs/format.md` and not by the engine's own code.
+//! The contents of a journal's files, decoded by `docs/format.md` and without the engine's code.
 
-/// Bytes of the records of sealed segments, by their footers; sync marks are not counted.
+/// Length of the records of sealed segments according to their footers, without sync marks, in
+/// bytes.
 pub(crate) fn record_bytes(segments: impl Iterator<Item = Vec<u8>>) -> u64 {
     segments.map(|bytes| record_bytes_of(&bytes)).sum()
 }

@@ -1,4 +1,4 @@
-//! A store with tables of all kinds and indexes, and what it must hold.
+//! A store with tables of all kinds and indexes, and the state that it must have.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,18 +11,18 @@ use pellucid_engine::{
 
 use super::{Chooser, Held, Map, purge};
 
-/// The longest step of the wall clock, in milliseconds; an entry lives up to twice as long.
+/// The longest step of the wall clock, in milliseconds; an entry lives at most twice as long.
 pub(crate) const STEP_MAX_MS: u64 = 10_000;
 
-/// The tables of objects: a plain one, one with heads by rule, one of heads only.
+/// The tables of objects: a plain one, one with derived heads, one with heads only.
 pub(crate) const TABLES: usize = 3;
 pub(crate) const PLAIN: usize = 0;
 pub(crate) const RULED: usize = 1;
 pub(crate) const HEAD_ONLY: usize = 2;
-/// The indexes: two of the plain table, one of the table of heads only.
+/// The indexes: two of the plain table, one of the table with heads only.
 pub(crate) const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
 
-/// The head of an object: its length, and the first bytes of key and value.
+/// Derives the head of an object: the length of its value, and the first bytes of key and value.
 pub(crate) struct Brief;
 
 impl MetadataExtractor for Brief {
@@ -48,10 +48,10 @@ pub(crate) fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
     head
 }
 
-/// The entries of an index: term and key, and when they expire.
+/// The entries of an index: by term and key, the time of expiry.
 pub(crate) type Entries = BTreeMap<(Vec<u8>, Vec<u8>), u64>;
 
-/// All that the store holds.
+/// The state of the whole store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) tables: [Map; TABLES],
@@ -101,16 +101,16 @@ pub(crate) struct Change {
     /// The head and the value; `None` deletes.
     pub(crate) put: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) expires_at_ms: u64,
-    /// Index, term, and whether the entry is added.
+    /// Index, term, and true if the entry is added.
     pub(crate) terms: Vec<(usize, Vec<u8>, bool)>,
 }
 
-/// The sequence numbers that a batch takes.
+/// The number of sequence numbers that a batch takes.
 pub(crate) fn length(changes: &[Change]) -> u64 {
     changes.iter().map(|change| 1 + change.terms.len() as u64).sum()
 }
 
-/// Draws a term: short ones that lie close together, and the longest.
+/// Draws a term: short ones that sort close together, and the longest ones.
 pub(crate) fn draw_term(choose: &mut Chooser) -> Vec<u8> {
     let terms: [&[u8]; 9] = [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\xff", b"ab", b"b", b"\xff"];
     match choose.below(12) {
@@ -204,7 +204,7 @@ pub(crate) fn names(engine: &Engine) -> Names {
     try_names(engine).unwrap()
 }
 
-/// Makes the tables and indexes that are not there yet.
+/// Creates the tables and indexes that do not exist yet.
 pub(crate) fn try_names(engine: &Engine) -> Result<Names> {
     let tables = [
         engine.table("plain")?,
@@ -225,7 +225,7 @@ pub(crate) fn held(object: &Object) -> Held {
     }
 }
 
-/// What a selection takes of `rows`, which are in order.
+/// The part of `rows`, which are in order, that a selection returns.
 pub(crate) fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     match direction {
@@ -234,7 +234,7 @@ pub(crate) fn select<T>(rows: Vec<T>, direction: Direction, limit: u64) -> Vec<T
     }
 }
 
-/// The entries of an index, terms and keys, in their order.
+/// The entries of an index, as terms and keys, in order.
 pub(crate) fn entries(snapshot: &Snapshot, index: IndexId) -> Vec<(Vec<u8>, Vec<u8>)> {
     let all = Selection::default();
     let found = snapshot.fold_index(index, &all, Vec::new(), |mut found, entry| {

@@ -1,6 +1,6 @@
-//! Files with moments at which a test does something of its own: a write in the middle of a sync, a
-//! merge in the middle of a collection. Threads meet there, too, but by chance, and no seed brings
-//! it back.
+//! Files that run code of a test at certain moments: a write in the middle of a sync, or a merge in
+//! the middle of a collection. Threads may meet at such moments by chance, but no seed reproduces
+//! that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,30 +17,30 @@ pub(crate) enum Moment {
     Created,
     /// A file is about to be synced.
     Syncing,
-    /// The end of a file's sync, before its caller has the result.
+    /// A file was synced; its caller does not have the result yet.
     Synced,
-    /// The end of a folder's sync, likewise.
+    /// A directory was synced; its caller does not have the result yet.
     FolderSynced,
-    /// A segment that is full is about to be sealed.
+    /// A full segment is about to be sealed.
     Sealing,
 }
 
-/// Something to be done, once.
+/// An action that runs once, at a certain moment.
 struct Plan {
     moment: Moment,
     wants: Box<dyn Fn(&Path) -> bool + Send>,
     act: Box<dyn FnOnce() -> io::Result<()> + Send>,
 }
 
-/// Simulated files with at most one plan. Clones are the same. A file keeps the path that it was
-/// created under.
+/// Simulated files with at most one plan. Clones share it. A file keeps the path under which it was
+/// created.
 #[derive(Clone)]
 pub(crate) struct WatchedFiles {
     files: SimulatedFileSystem,
     plan: Arc<Mutex<Option<Plan>>>,
 }
 
-/// True for the file of a segment, which is given its name later.
+/// True for the file of a segment, which gets its final name later.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".journal.new")
 }
@@ -50,8 +50,8 @@ impl WatchedFiles {
         WatchedFiles { files: files.clone(), plan: Arc::default() }
     }
 
-    /// Has `act` done at the next such moment of a path that is wanted, on the thread whose call it
-    /// is. The call fails with its error.
+    /// Runs `act` at the next such moment of a path for which `wants` holds, on the thread of that
+    /// call. If `act` fails, the call fails with its error.
     pub(crate) fn at_next(
         &self,
         moment: Moment,
@@ -65,7 +65,7 @@ impl WatchedFiles {
     fn notice(&self, moment: Moment, path: &Path) -> io::Result<()> {
         let is_due = |plan: &mut Plan| plan.moment == moment && (plan.wants)(path);
         let due = self.plan.lock().unwrap().take_if(is_due);
-        // Not under the lock: what is done makes calls itself.
+        // Not under the lock, because the action makes calls of its own.
         due.map_or(Ok(()), |plan| (plan.act)())
     }
 

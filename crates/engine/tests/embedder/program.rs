@@ -1,4 +1,4 @@
-//! Fills a store from two threads and counts what is in it: `embedder FOLDER KEYS`.
+//! Fills a store from two threads and counts its keys: `embedder FOLDER KEYS`.
 
 use std::ops::Bound;
 

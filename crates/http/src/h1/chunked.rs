@@ -1,10 +1,10 @@
-//! Takes a body out of its chunks as they come in, up to the length that it may have.
+//! Decodes a chunked body as it comes in, up to a limit of its length.
 
 use pellucid_client::http::{BadChunk, Chunked};
 
 use crate::refusal::Refusal;
 
-/// A decoder that may be fed a body in any pieces.
+/// An incremental decoder of a chunked body, which may be fed in pieces of any size.
 #[derive(Debug)]
 pub struct ChunkedDecoder {
     framing: Chunked,
@@ -31,7 +31,7 @@ impl ChunkedDecoder {
         &self.body
     }
 
-    /// The buffer that the body is decoded to, for room to be made in it.
+    /// The buffer that the body is decoded into, so that the caller can reserve room.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.body
     }
@@ -40,7 +40,8 @@ impl ChunkedDecoder {
     /// them, unless the body ends within them.
     ///
     /// # Errors
-    /// The refusal to answer with; the decoder is of no more use then.
+    /// The refusal to answer with, if the framing is malformed or the body too large. The decoder
+    /// must not be used after that.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, Refusal> {
         let mut at = 0;
         while at < bytes.len() && !self.is_complete() {

@@ -1,5 +1,5 @@
-//! The state of one connection in HTTP/1.1: input that is not parsed yet, the request that is
-//! coming in, and the one that is answered.
+//! The state of one HTTP/1.1 connection: input that is not parsed yet, the request that is coming
+//! in, and the request that is being answered.
 
 use pellucid_account::Flight;
 use pellucid_budget::Share;
@@ -19,27 +19,28 @@ use crate::response::Streamed;
 
 /// The stage of the connection.
 pub(crate) enum Stage {
-    /// Reading and answering requests.
+    /// Requests are read and answered.
     Serving,
-    /// A request is judged by its head; nothing is read until it may go on.
+    /// Another thread decides, by the head, whether a body may come; nothing is read until then.
     Judging,
     /// A request was handed over; nothing is read until it is back.
     Waiting(ParkingPlace),
     /// A response is streamed; nothing is read until it is out.
     Streaming(Box<Streaming>),
-    /// The client goes on in HTTP/2: with its request as a frame, if that asked for it.
+    /// The client switches to HTTP/2. If a request asked for that, this is the request as a frame.
     Http2(Option<Vec<u8>>),
     /// The service takes the connection over once its last response is out.
     Leaving,
 }
 
-/// The end of a connection, once its output is out.
+/// The way to close a connection once its output is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
+    /// The connection stays open.
     No,
-    /// All that the client sent was read.
+    /// Close at once: all input of the client was read.
     Cleanly,
-    /// The client may still be sending what we will not read.
+    /// Throw input away for a while, then close: the client may still be sending.
     AfterLinger,
 }
 
@@ -65,35 +66,35 @@ pub(crate) struct Streaming {
 
 /// The next request of the input.
 pub(crate) enum Next<'h, 'b> {
-    /// It is not whole, and nothing can be done about it yet.
+    /// The head is incomplete.
     Incomplete,
-    /// It is whole, with a body of this length behind its head.
+    /// The request is complete, with a body of this length behind its head.
     Whole(Head<'h, 'b>, usize),
-    /// Its head is whole.
+    /// The head is complete, the body is not or is chunked.
     Head(Head<'h, 'b>),
-    /// It cannot be understood.
+    /// The head is malformed.
     Malformed(Refusal),
 }
 
-/// One connection in HTTP/1.1.
+/// One HTTP/1.1 connection.
 pub(crate) struct Conn {
     pub(crate) stage: Stage,
     pub(crate) closing: Closing,
-    /// It is known that the client does not begin with HTTP/2.
+    /// True once the first bytes have shown whether the client begins with HTTP/2.
     is_settled: bool,
-    /// A request of HTTP/1.1 was understood.
+    /// True once an HTTP/1.1 request was parsed.
     is_spoken: bool,
     /// Bytes that were read and not yet parsed.
     input: Vec<u8>,
-    /// Fewer bytes of input than this hold no whole request, so parsing them again is pointless.
+    /// Fewer bytes of input than this hold no complete request, so parsing them again is pointless.
     wanted_bytes: usize,
     /// The readings at the first byte of the incomplete request.
     begun: Option<Begun>,
     /// The request whose chunked body is coming in.
     chunked: Option<Box<ChunkedRequest>>,
-    /// The memory of the body that comes in, or of the one whose request is answered.
+    /// The memory of the body that comes in, or whose request is being answered.
     pub(crate) body: Option<Box<BodyHold>>,
-    /// The judgement of another thread about the request whose body is to come.
+    /// The decision of another thread about the body that is to come, not yet applied.
     admission: Option<Box<Admission>>,
 }
 
@@ -113,19 +114,19 @@ impl Conn {
         }
     }
 
-    /// True if the next request may be looked at.
+    /// True if the next request may be parsed.
     #[inline]
     pub(crate) fn may_serve(&self) -> bool {
         matches!(self.stage, Stage::Serving) && self.closing == Closing::No
     }
 
-    /// True if nothing is under way.
+    /// True if no request is under way, not even a part of one.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.may_serve() && self.begun.is_none() && self.input.is_empty() && self.chunked.is_none()
     }
 
-    /// True once a request of HTTP/1.1 was understood.
+    /// True once an HTTP/1.1 request was parsed.
     pub(crate) fn is_spoken(&self) -> bool {
         self.is_spoken
     }
@@ -135,12 +136,13 @@ impl Conn {
         self.is_settled
     }
 
-    /// Finds out, by the first bytes, whether the client begins with HTTP/2, or has agreed on it
-    /// before. False while it is not known that it does not.
+    /// Detects by the first bytes whether the client begins with HTTP/2; `is_http2` is true if it
+    /// has agreed on that before. Returns true if requests of HTTP/1.1 may be parsed now, and false
+    /// if the client speaks HTTP/2 or that is not known yet.
     pub(crate) fn settle(&mut self, bytes: &[u8], is_http2: bool, turn: &Turn) -> bool {
         if bytes.len() < PREFACE.len() && PREFACE.starts_with(bytes) {
             self.wanted_bytes = bytes.len() + 1;
-            // So that it has only the time for one request.
+            // Starts the time limit of one request.
             self.begun.get_or_insert_with(|| Begun::of(turn));
             return false;
         }
@@ -151,7 +153,7 @@ impl Conn {
         self.may_serve()
     }
 
-    /// True if there is input that may hold a whole request.
+    /// True if there is input that may hold a complete request.
     #[inline]
     pub(crate) fn has_requests(&self) -> bool {
         !self.input.is_empty() && self.input.len() >= self.wanted_bytes
@@ -167,18 +169,18 @@ impl Conn {
         std::mem::take(&mut self.input)
     }
 
-    /// Keeps the part of `input`, the connection's own buffer, that was not used.
+    /// Puts back `input`, the connection's own buffer, without its first `used` bytes.
     pub(crate) fn put_back(&mut self, input: Vec<u8>, used: usize) {
         assert!(self.input.is_empty(), "the input was taken out to be parsed");
         if used == 0 {
             self.input = input;
         } else if used < input.len() {
-            // A copy: the buffer of a large body is not held for what follows it.
+            // Copied, so that the buffer of a large body is not kept for the bytes behind it.
             self.input = input[used..].to_vec();
         }
     }
 
-    /// Adds to the input. Where it is a body, it takes memory for it.
+    /// Appends `bytes` to the input. If they belong to a body, takes memory for them.
     pub(crate) fn take_in(
         &mut self,
         bytes: &[u8],
@@ -195,7 +197,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Looks for a request at the beginning of `bytes`.
+    /// Parses the request at the beginning of `bytes`.
     #[inline]
     pub(crate) fn next<'h, 'b>(
         &mut self,
@@ -221,8 +223,8 @@ impl Conn {
         }
     }
 
-    /// Begins to take in the body behind a head at the beginning of `bytes`. Returns how many bytes
-    /// were used, unless all are to be looked at again.
+    /// Begins to take in the body behind the head at the beginning of `bytes`. Returns how many
+    /// bytes were used; none if all must be parsed again once the body is complete.
     pub(crate) fn expect_body(
         &mut self,
         head: &Head<'_, '_>,
@@ -250,8 +252,8 @@ impl Conn {
         self.chunked.is_some()
     }
 
-    /// Feeds the chunked body. Returns how many bytes belonged to it, and the request if it is
-    /// whole by them.
+    /// Feeds the chunked body. Returns how many bytes belonged to it, and the request if it is now
+    /// complete.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
@@ -265,7 +267,7 @@ impl Conn {
         }
         let used = request.decoder.feed(bytes)?;
         if let Some(body) = &mut self.body {
-            // The framing of the body earns it no time.
+            // Only data earns the body time, its framing does not.
             body.note_arrived(request.decoder.body().len() - before, 1, clock, woke);
         }
         request.wire_bytes += used;
@@ -283,29 +285,29 @@ impl Conn {
         self.begun.take().unwrap_or_else(|| Begun::of(turn))
     }
 
-    /// Forgets the request that is not whole and will not be.
+    /// Forgets a request that is incomplete and will stay so.
     pub(crate) fn forget_input(&mut self) {
         (self.input, self.chunked) = (Vec::new(), None);
     }
 
-    /// Ends the connection once its answers are out: with a linger where the client has sent, or
-    /// after a stop may be sending, what will not be read.
+    /// Closes the connection once its answers are out: with a linger if there is input that will
+    /// not be read, or if the server stops and the client may be sending some.
     pub(crate) fn close_after_response(&mut self, is_stopping: bool) {
         let is_followed = !self.input.is_empty() || is_stopping;
         self.closing = if is_followed { Closing::AfterLinger } else { Closing::Cleanly };
     }
 
-    /// The judgement of another thread, if it is here.
+    /// Takes the decision of another thread about the body, if there is one.
     pub(crate) fn take_admission(&mut self) -> Option<Box<Admission>> {
         self.admission.take()
     }
 
-    /// Waits for another thread to judge the request.
+    /// Waits until another thread has decided whether the body may come.
     pub(crate) fn wait_for_judgement(&mut self) {
         (self.stage, self.wanted_bytes) = (Stage::Judging, 0);
     }
 
-    /// Takes in the judgement of another thread.
+    /// Takes in the decision of another thread.
     pub(crate) fn judged(&mut self, admission: Admission) {
         if matches!(self.stage, Stage::Judging) {
             self.stage = Stage::Serving;
@@ -313,7 +315,7 @@ impl Conn {
         }
     }
 
-    /// Takes out the request that was handed over, if there is one.
+    /// Takes out the request that was handed over; none if the stage is another.
     pub(crate) fn take_parked(&mut self) -> Option<ParkingPlace> {
         match std::mem::replace(&mut self.stage, Stage::Serving) {
             Stage::Waiting(place) => Some(place),
@@ -324,7 +326,8 @@ impl Conn {
         }
     }
 
-    /// True if the request that comes in would have to be here, by `is_long_ago` of its beginning.
+    /// True if the request that comes in is overdue. A body has its own due time; for a head,
+    /// `is_long_ago` decides by its beginning.
     pub(crate) fn is_late(&self, now: Ticks, is_long_ago: impl FnOnce(Ticks) -> bool) -> bool {
         match (&self.body, self.begun) {
             (Some(body), _) => body.is_late(now),

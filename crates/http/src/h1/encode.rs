@@ -2,12 +2,12 @@
 
 use crate::body_source::Filled;
 
-/// Has a client send the body that waits for it.
+/// The interim response on which a client sends the body that it holds back.
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Room for a chunk's size: eight hexadecimal digits and the line end.
 const CHUNK_HEAD: &[u8; 10] = b"00000000\r\n";
 
-/// The status line, for the codes that Pellucid answers with.
+/// The status line of one of the codes that Pellucid answers with.
 pub(crate) fn status_line(status: u16) -> &'static [u8] {
     match status {
         101 => b"HTTP/1.1 101 Switching Protocols\r\n",
@@ -52,8 +52,8 @@ pub(crate) fn write_header(out: &mut Vec<u8>, name: &str, write: impl FnOnce(&mu
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of the headers, which tells whether the connection stays open; HTTP/1.0 has to
-/// be told if it does.
+/// Appends the end of the headers, with a `Connection` header if the connection closes, or if it
+/// stays open and the client speaks HTTP/1.0.
 #[inline]
 pub(crate) fn end_headers(out: &mut Vec<u8>, keep_alive: bool, is_old: bool) {
     if !keep_alive {
@@ -64,7 +64,7 @@ pub(crate) fn end_headers(out: &mut Vec<u8>, keep_alive: bool, is_old: bool) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the bytes that `fill` appends, as a chunk; and behind the last one, the last chunk.
+/// Appends the bytes that `fill` produces as one chunk, and behind the last piece the last chunk.
 pub(crate) fn write_chunk(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Filled) -> Filled {
     let begin = out.len();
     out.extend_from_slice(CHUNK_HEAD);
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals() {
+    fn decimals_equal_those_of_the_standard_library() {
         for value in [0, 9, 10, 12_345, u64::MAX] {
             let mut out = Vec::new();
             write_decimal(&mut out, value);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_of_a_body_and_its_end() {
+    fn pieces_become_chunks_and_empty_ones_are_left_out() {
         let mut out = Vec::new();
         let mut piece = |bytes: &[u8], filled| {
             write_chunk(&mut out, |out| {

@@ -1,9 +1,10 @@
-//! Hosts as the header `Host` has them (RFC 9110, section 7.2; RFC 3986, section 3.2.2).
+//! Validates values of the header `Host` (RFC 9110, section 7.2; RFC 3986, section 3.2.2).
 
-/// The text for a client whose `Host` is none.
-pub(crate) const BAD_HOST: &str = "the header Host is no host with or without a port";
+/// The text for a client whose `Host` is invalid.
+pub(crate) const BAD_HOST: &str = "the header Host is not a host with an optional port";
 
-/// The characters of a registered name: unreserved ones, `%` of an encoded one, and delimiters.
+/// The characters of a registered name: unreserved ones, the `%` of percent-encoding, and
+/// sub-delimiters.
 const NAME: [bool; 256] = {
     let mut set = [false; 256];
     let plain = b"-._~%!$&'()*+,;=";
@@ -20,7 +21,8 @@ const NAME: [bool; 256] = {
     set
 };
 
-/// True if the value is a host, with or without a port. It may be empty, for targets without one.
+/// True if the value is a host, with or without a port. An empty value is valid: it is for targets
+/// without a host.
 #[inline]
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let end = value.iter().position(|byte| !NAME[usize::from(*byte)]);
@@ -31,7 +33,7 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
     }
 }
 
-/// An address in brackets, with or without a port.
+/// True if the value is an address in brackets, with or without a port.
 fn is_literal(value: &[u8]) -> bool {
     let Some(end) = value.iter().position(|byte| *byte == b']') else { return false };
     let is_of_address = |byte: &u8| NAME[usize::from(*byte)] || *byte == b':';
@@ -39,7 +41,7 @@ fn is_literal(value: &[u8]) -> bool {
     end > 1 && value[1..end].iter().all(is_of_address) && (port.is_empty() || is_port(port))
 }
 
-/// A colon and digits, or none (RFC 3986, section 3.2.3).
+/// True for a colon and digits; there may be no digits (RFC 3986, section 3.2.3).
 fn is_port(text: &[u8]) -> bool {
     text[0] == b':' && text[1..].iter().all(u8::is_ascii_digit)
 }

@@ -1,4 +1,4 @@
-//! Parses the head of a request, and tells how its body is framed (RFC 9112).
+//! Parses the head of a request, and finds the framing of its body (RFC 9112).
 
 use std::mem::MaybeUninit;
 
@@ -7,17 +7,17 @@ use crate::compression::Coding;
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
-/// The end of a request's body.
+/// The rule that tells where a request's body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// After this many bytes; requests without a body have zero.
+    /// The body has this many bytes; zero for requests without a body.
     Length(usize),
-    /// After the last chunk and its trailers.
+    /// The body is chunked, and ends after the last chunk and its trailers.
     Chunked,
 }
 
 impl Framing {
-    /// The length of the body, if the head says it.
+    /// The length of the body; none if it is chunked.
     pub(crate) fn length(self) -> Option<usize> {
         match self {
             Framing::Length(length) => Some(length),
@@ -26,8 +26,8 @@ impl Framing {
     }
 }
 
-/// Storage for the headers of one request, left uninitialised where unused. It is as long as a
-/// request may have lines of headers.
+/// Storage for the headers of one request, uninitialised where unused. Its length is the limit of
+/// header lines.
 pub type HeaderSpace<'a> = [MaybeUninit<Header<'a>>];
 
 /// The head of a request.
@@ -51,16 +51,17 @@ pub struct Head<'h, 'b> {
     pub is_old: bool,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// True if the client would rather go on in HTTP/2 on this connection.
+    /// True if the client asks to upgrade this connection to HTTP/2.
     pub wants_http2: bool,
     /// The coding that the client prefers for the body of its response.
     pub(crate) coding: Option<Coding>,
 }
 
-/// Parses a head from the beginning of `bytes`; nothing if it is not complete yet.
+/// Parses a head from the beginning of `bytes`. Returns none if it is incomplete.
 ///
 /// # Errors
-/// The refusal to answer with, after which the stream cannot be trusted.
+/// The refusal to answer with, if the head is malformed or exceeds a limit. Then the bytes behind
+/// it must not be parsed, because the beginning of the next request is unknown.
 pub fn parse<'h, 'b>(
     bytes: &'b [u8],
     space: &'h mut HeaderSpace<'b>,
@@ -92,7 +93,7 @@ pub fn parse<'h, 'b>(
     of_lines(method, target, version, parsed.headers, head_bytes).map(Some)
 }
 
-/// The head that has these lines.
+/// Makes the head from its parsed lines.
 #[inline(always)]
 fn of_lines<'h, 'b>(
     method: &'b str,
@@ -127,12 +128,12 @@ fn refusal_of(error: httparse::Error) -> Refusal {
     match error {
         httparse::Error::HeaderName => Refusal::Malformed("a header's name is malformed"),
         httparse::Error::HeaderValue => Refusal::Malformed("a header's value is malformed"),
-        httparse::Error::NewLine => Refusal::Malformed("a line does not end as it must"),
+        httparse::Error::NewLine => Refusal::Malformed("a line end is malformed"),
         _ => Refusal::Malformed("the request line is malformed"),
     }
 }
 
-/// The refusal of a request line that does not end with a version that is known.
+/// The refusal of a request line that does not end with a known version.
 #[cold]
 fn refusal_of_version(bytes: &[u8]) -> Refusal {
     let (_, line) = request_line(bytes);
@@ -154,8 +155,8 @@ fn refusal_of_version(bytes: &[u8]) -> Refusal {
     }
 }
 
-/// The place of the digit in which a version differs from HTTP/1.1, if that is a later minor one: a
-/// request of it is to be taken for one of HTTP/1.1 (RFC 9110, section 2.5).
+/// The position of the minor digit of a version HTTP/1.2 to HTTP/1.9; none for other versions. Such
+/// a request is treated as one of HTTP/1.1 (RFC 9110, section 2.5).
 #[cold]
 pub(crate) fn later_minor_version(bytes: &[u8]) -> Option<usize> {
     let (at, line) = request_line(bytes);
@@ -168,7 +169,7 @@ pub(crate) fn later_minor_version(bytes: &[u8]) -> Option<usize> {
     is_later.then(|| at + line.len() - 1)
 }
 
-/// The request line, as far as it is here, and its place behind the line ends before it.
+/// The request line, possibly incomplete, and its position behind line ends before it.
 fn request_line(bytes: &[u8]) -> (usize, &[u8]) {
     let is_end = |byte: &u8| matches!(*byte, b'\r' | b'\n');
     let begin = bytes.iter().position(|byte| !is_end(byte)).unwrap_or(bytes.len());
@@ -180,7 +181,7 @@ fn too_large(bytes: &[u8]) -> Refusal {
     if bytes.contains(&b'\n') { Refusal::HeadTooLarge } else { Refusal::TargetTooLong }
 }
 
-/// Path and query of a request target, in origin, absolute or asterisk form.
+/// Splits a request target, in origin, absolute or asterisk form, into path and query.
 fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
     let malformed = Refusal::Malformed("the request target is neither a path nor a URL");
     let local = if target.starts_with('/') || target == "*" {
@@ -191,8 +192,8 @@ fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
         let local = &after_scheme[path_at..];
         if local.is_empty() { "/" } else { local }
     };
-    // Byte by byte: targets are short, and a search that is made for long texts takes as long to
-    // begin as this to end.
+    // A byte-wise search: targets are short, and the start of a vectorised search costs as much as
+    // this whole loop.
     Ok(match local.bytes().position(|byte| byte == b'?') {
         Some(0) => ("/", Some(&local[1..])),
         Some(at) => (&local[..at], Some(&local[at + 1..])),
@@ -200,7 +201,7 @@ fn split_target(target: &str) -> Result<(&str, Option<&str>), Refusal> {
     })
 }
 
-/// The fields of the headers about the connection and the body.
+/// The values of the headers about the connection and the body.
 #[derive(Default)]
 struct Fields {
     content_length: Option<usize>,
@@ -208,7 +209,7 @@ struct Fields {
     close: bool,
     keep_alive: bool,
     expects_continue: bool,
-    /// The header `Connection` says that `Upgrade` is meant for us, which says that it is HTTP/2.
+    /// The header `Connection` lists `upgrade`.
     upgrades: bool,
     names_http2: bool,
     has_settings: bool,
@@ -221,7 +222,7 @@ impl Fields {
     fn of(headers: &[Header<'_>]) -> Result<Fields, Refusal> {
         let mut fields = Fields::default();
         for header in headers {
-            // The length tells most names apart before a byte is compared.
+            // Most names differ in length, so that few need a comparison of bytes.
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             match header.name.len() {
                 4 if is("host") => {
@@ -255,8 +256,8 @@ impl Fields {
         Ok(())
     }
 
-    /// A list of equal lengths is one length (RFC 9112, section 6.3); anything else is an attack or
-    /// a bug, and the next request's beginning unknown.
+    /// Parses `Content-Length`. A list of equal lengths is valid (RFC 9112, section 6.3). Anything
+    /// else is an attack or a bug, and the beginning of the next request is unknown.
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.content_length.is_none()
             && let Some(length) = parse_decimal(value)
@@ -289,7 +290,7 @@ impl Fields {
             return Err(Refusal::Malformed(what));
         }
         if self.chunked && version == 0 {
-            return Err(Refusal::Malformed("HTTP/1.0 knows no Transfer-Encoding"));
+            return Err(Refusal::Malformed("HTTP/1.0 does not support Transfer-Encoding"));
         }
         if self.hosts > 1 || version == 1 && self.hosts == 0 {
             return Err(Refusal::Malformed("there must be exactly one Host header"));
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_request() {
+    fn a_plain_request_is_parsed() {
         with_head("GET /v0/entity?id=7&x HTTP/1.1\r\nHost: a\r\n\r\nnext", |head| {
             let head = head.unwrap().unwrap();
             assert_eq!((head.method, head.path, head.query), ("GET", "/v0/entity", Some("id=7&x")));
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_come_in_three_forms() {
+    fn absolute_and_asterisk_targets_are_split() {
         assert_eq!(split_target("http://h:1/a?b=c").unwrap(), ("/a", Some("b=c")));
         assert_eq!(split_target("http://h").unwrap(), ("/", None));
         assert_eq!(split_target("http://h?b").unwrap(), ("/", Some("b")));
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_stay_open_by_version_and_wish() {
+    fn version_and_connection_header_decide_keep_alive() {
         let kept = |text: &str| with_head(text, |head| head.unwrap().unwrap().keep_alive);
         assert!(kept("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
         assert!(!kept("GET / HTTP/1.1\r\nHost: a\r\nConnection: TE, Close\r\n\r\n"));

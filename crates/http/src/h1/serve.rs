@@ -1,5 +1,4 @@
-//! Requests of one connection in HTTP/1.1 on their way to the service, and replies on their way to
-//! its output.
+//! Passes the requests of one HTTP/1.1 connection to the service, and the replies to its output.
 
 use std::mem::MaybeUninit;
 
@@ -26,7 +25,7 @@ use crate::service::Service;
 pub(crate) struct Serving<'a, S: Service> {
     conn: &'a mut Conn,
     caller: &'a mut Caller,
-    /// Holds the responses until they are written; their bytes go to `out`.
+    /// The queue of responses that are not written yet; their bytes go to `out`.
     output: &'a mut Output,
     dispatcher: &'a mut Dispatcher<S>,
     out: &'a mut Vec<u8>,
@@ -47,8 +46,8 @@ impl<'a, S: Service> Serving<'a, S> {
         Serving { conn, caller, output, dispatcher, out, begin }
     }
 
-    /// Answers the whole requests at the beginning of `bytes`, as far as their answers may wait
-    /// together. Returns how many bytes were used.
+    /// Answers the complete requests at the beginning of `bytes`, until the limit of unsent bytes
+    /// is reached. Returns how many bytes were used.
     #[inline]
     pub(crate) fn answer_whole(&mut self, bytes: &[u8], turn: &Turn) -> usize {
         let (mut used, mut turn) = (0, *turn);
@@ -79,8 +78,8 @@ impl<'a, S: Service> Serving<'a, S> {
         used
     }
 
-    /// Answers the request at the beginning of `bytes`. Returns how many bytes it took, unless it
-    /// is not whole.
+    /// Answers the request at the beginning of `bytes`. Returns how many bytes it took; none if it
+    /// is incomplete.
     fn answer_next(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
         let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let Limits { head_bytes, headers, .. } = self.dispatcher.limits();
@@ -114,7 +113,7 @@ impl<'a, S: Service> Serving<'a, S> {
         Some(end)
     }
 
-    /// Refuses a request that cannot be understood, unless it is one of a later minor version.
+    /// Refuses a malformed request. One of a later minor version is answered as HTTP/1.1.
     #[cold]
     fn refuse_malformed(&mut self, refusal: &Refusal, bytes: &[u8], turn: &Turn) -> Option<usize> {
         if *refusal == Refusal::UnknownVersion
@@ -128,8 +127,8 @@ impl<'a, S: Service> Serving<'a, S> {
         Some(bytes.len())
     }
 
-    /// Lets in the body behind this head, unless it is let in already. False if another thread has
-    /// to judge it first.
+    /// Asks whether the body behind this head may come, unless it was admitted before. False if
+    /// another thread has to decide first; the error is the refusal.
     fn let_body_in(&mut self, head: &Head<'_, '_>, turn: &Turn) -> Result<bool, Refusal> {
         if self.conn.body.is_some() {
             return Ok(true);
@@ -154,7 +153,7 @@ impl<'a, S: Service> Serving<'a, S> {
         }
     }
 
-    /// Feeds the chunked body that comes in, and answers its request once that is whole.
+    /// Feeds the chunked body that comes in, and answers its request once that is complete.
     fn feed_chunked(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
         match self.conn.feed(bytes, turn.woke, self.dispatcher.accounts.clock()) {
             Ok((used, None)) => Some(used),
@@ -172,7 +171,7 @@ impl<'a, S: Service> Serving<'a, S> {
         }
     }
 
-    /// Answers a request that took so many bytes.
+    /// Answers a complete request; head and body took `bytes` bytes on the wire.
     fn answer(&mut self, head: &Head<'_, '_>, body: &[u8], bytes: usize, turn: &Turn) {
         let begun = self.conn.begin_answer(turn);
         if self.go_on_in_http2(head, body) {
@@ -202,7 +201,8 @@ impl<'a, S: Service> Serving<'a, S> {
         self.conclude(served, &mut trace, manner, begin);
     }
 
-    /// Goes on in HTTP/2, where this request is answered, if the client asks for it.
+    /// Switches to HTTP/2 if the request asks for it; the request is answered there. Returns true
+    /// if it switched.
     fn go_on_in_http2(&mut self, head: &Head<'_, '_>, body: &[u8]) -> bool {
         if !head.wants_http2 || !body.is_empty() || self.caller.is_encrypted {
             return false;
@@ -213,8 +213,8 @@ impl<'a, S: Service> Serving<'a, S> {
         true
     }
 
-    /// Goes on with the request that was handed over: with what that brought back, or with nothing
-    /// if its code panicked.
+    /// Continues the request that was handed over, with the value that the hand-over brought back;
+    /// `later` is none if the code panicked.
     pub(crate) fn resume(&mut self, later: Option<S::Later>) {
         let Some(place) = self.conn.take_parked() else { return };
         let Some((mut trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
@@ -226,7 +226,8 @@ impl<'a, S: Service> Serving<'a, S> {
         self.conclude(served, &mut trace, manner, begin);
     }
 
-    /// Ends a request whose response is in `out` from `begin` on, or keeps it where more will come.
+    /// Ends a request whose response is in `out` from `begin` on, or keeps it if it was handed over
+    /// or its response is streamed.
     #[inline]
     fn conclude(&mut self, served: Served, trace: &mut Trace, manner: Manner, begin: usize) {
         let (handled, outcome) = match served {
@@ -273,21 +274,21 @@ impl<'a, S: Service> Serving<'a, S> {
         accounts.finish(self.output, record, self.out.len() - self.begin);
     }
 
-    /// Refuses a request that came whole, behind which others may follow.
+    /// Refuses a complete request; others may follow behind it.
     #[cold]
     fn refuse_whole(&mut self, refusal: &Refusal, manner: Manner, trace: &mut Trace) {
         let begin = self.out.len();
         let target = Target { out: self.out, fields: None };
         let outcome = self.dispatcher.refuse(refusal, manner, trace, target);
         if *refusal == Refusal::UnknownProtocol && !self.conn.is_spoken() {
-            // It is for a client that meant to begin with HTTP/2 (RFC 9113, section 3.4).
+            // A client that meant to begin with HTTP/2 gets GOAWAY (RFC 9113, section 3.4).
             self.out.truncate(begin);
             write_farewell(self.out, &refusal.to_string());
         }
         self.conclude(Served::Answered(Handled::Done, outcome), trace, manner, begin);
     }
 
-    /// Refuses the request that comes in, behind which nothing can be trusted.
+    /// Refuses the request that comes in. The bytes behind it are not parsed.
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &Turn) {
         let arrival = Arrival::of(self.conn.begin_answer(turn), turn, 0);

@@ -1,4 +1,4 @@
-//! The state of one connection in HTTP/2: the protocol's, and the streams that are under way.
+//! The state of one HTTP/2 connection: that of the `h2` crate, and the streams that are under way.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,22 +23,23 @@ use crate::dispatch::ParkingPlace;
 use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::mailbox::Admission;
 
-/// Bytes that a stream's client may send before we have taken them in.
+/// The receive window of one stream.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// The same for all streams of a connection.
+/// The receive window of one connection, for all its streams.
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-/// Bytes of DATA that the protocol may hold for one stream.
+/// Bytes of DATA that the `h2` crate may buffer for one stream.
 const SEND_BUFFER_BYTES_MAX: usize = 128 * 1024;
-/// Streams that were reset before we looked at them, beyond which the connection is ended: a client
-/// that does this again and again wants to keep us busy (CVE-2023-44487).
+/// Streams reset by the client before they were accepted, beyond which the connection is ended: a
+/// client that resets many wants to keep the server busy (rapid reset, CVE-2023-44487).
 const RESETS_PENDING_MAX: usize = 20;
-/// Streams that we had to reset for errors of the client, beyond which the connection is ended.
+/// Streams that the server had to reset for errors of the client, beyond which the connection is
+/// ended.
 const ERROR_RESETS_MAX: usize = 256;
-/// Bytes that a client may send without asking for anything, taking or giving any data: PING,
-/// SETTINGS, PRIORITY and the like.
+/// Bytes that a client may send without a request, a body, or taking part of a response: PING,
+/// SETTINGS, PRIORITY and other control frames.
 const QUIET_BYTES_MAX: usize = 128 * 1024;
 
-/// HTTP/2 on one connection.
+/// One HTTP/2 connection.
 pub(crate) struct Conn {
     pipe: Rc<RefCell<Pipe>>,
     state: State,
@@ -46,16 +47,16 @@ pub(crate) struct Conn {
     pub(super) receiving: Vec<Receiving>,
     /// Requests that were handed over.
     pub(super) parked: Vec<Parked>,
-    /// Responses that are not out of our hands yet.
+    /// Responses of which the `h2` crate does not have all bytes yet.
     pub(super) sending: VecDeque<Sending>,
-    /// Responses that the protocol has: their accounts end when its frames are written.
+    /// Responses that the `h2` crate has in full: their accounts end when its frames are written.
     pub(super) answered: Vec<Option<Record>>,
-    /// The number that the next stream is known by within the server.
+    /// The last key that was given to a stream; keys identify streams within the server.
     next_key: u32,
-    /// Bytes that came since the client last asked for, gave or took anything.
+    /// Bytes received since the client last sent a request or a body, or took part of a response.
     pub(super) quiet_bytes: usize,
-    /// Bytes that may still come of bodies that nobody takes in, as they are refused or judged:
-    /// their clients do not know.
+    /// Bytes that may still arrive of bodies that are refused, or wait for a decision: the client
+    /// may have sent them before it knew.
     late_bytes: usize,
     /// The part of the server's memory that pieces of responses hold.
     memory: Share,
@@ -64,7 +65,7 @@ pub(crate) struct Conn {
 }
 
 enum State {
-    /// The preface is not complete yet.
+    /// The client's preface is not complete yet.
     Greeting(Pin<Box<Handshake<PipeEnd, Bytes>>>),
     Open(Box<Protocol<PipeEnd, Bytes>>),
 }
@@ -74,36 +75,38 @@ pub(super) struct Receiving {
     pub(super) stream: Stream,
     pub(super) source: RecvStream,
     pub(super) body: Vec<u8>,
-    /// The length that the client declared.
+    /// The length that the client declared, if it did.
     pub(super) length: Option<usize>,
     pub(super) body_bytes_max: usize,
-    /// The number by which another thread knows the request that it judges.
+    /// The key under which another thread knows the request while it decides about the body.
     pub(super) key: u32,
     pub(super) state: BodyState,
 }
 
 /// The state of a body that comes in.
 pub(super) enum BodyState {
-    /// It may be here whole with its head, and then nobody is asked.
+    /// The service was not asked yet. It is not asked at all if the whole body came with its head.
     Unasked,
-    /// Another thread judges its head; nothing is taken in.
+    /// Another thread decides, by the head, whether the body may come; nothing is taken in.
     Judging,
+    /// The decision is here and not yet applied.
     Judged(Box<Admission>),
+    /// The body is taken in.
     Admitted(Box<BodyHold>),
 }
 
 impl Receiving {
-    /// True if more of the body would have to be here.
+    /// True if the body is overdue.
     pub(super) fn is_late(&self, now: Ticks) -> bool {
         matches!(&self.state, BodyState::Admitted(hold) if hold.is_late(now))
     }
 
-    /// True if another thread judges its head.
+    /// True while another thread decides whether the body may come.
     pub(super) fn is_judged(&self) -> bool {
         matches!(self.state, BodyState::Judging)
     }
 
-    /// The request without its body, and the body.
+    /// Splits the request into the part without its body, and the body.
     pub(super) fn into_parts(self) -> (Stream, Vec<u8>) {
         let hold = match self.state {
             BodyState::Admitted(hold) => Some(hold),
@@ -113,12 +116,12 @@ impl Receiving {
     }
 }
 
-/// A stream's request, as far as it is known, and its way back.
+/// A stream: the request without its body, and the handle to respond with.
 pub(super) struct Stream {
     pub(super) parts: Parts,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) begun: Begun,
-    /// The memory of its body.
+    /// The memory of the request's body.
     pub(super) hold: Option<Box<BodyHold>>,
 }
 
@@ -127,21 +130,21 @@ pub(super) struct Parked {
     pub(super) key: u32,
     pub(super) respond: SendResponse<Bytes>,
     pub(super) place: ParkingPlace,
-    /// The memory of its body.
+    /// The memory of the request's body.
     pub(super) hold: Option<Box<BodyHold>>,
 }
 
-/// The next thing that the protocol has for us.
+/// The result of polling the `h2` crate.
 pub(super) enum Polled {
     Request(Box<(http::Request<RecvStream>, SendResponse<Bytes>)>),
     Nothing,
-    /// The connection is done, in whatever way.
+    /// The connection has ended, with or without an error.
     Over,
 }
 
 impl Conn {
-    /// The connection of a client that has sent nothing in HTTP/2 yet. `asked_before` is its
-    /// request in HTTP/1.1, as a frame, if that led here.
+    /// A new connection, before any HTTP/2 input. `asked_before` is the HTTP/1.1 request that asked
+    /// for the upgrade, as a frame; none without an upgrade.
     pub(crate) fn new(limits: &Limits, asked_before: Option<Vec<u8>>) -> Conn {
         let pipe = Rc::new(RefCell::new(Pipe::new(asked_before)));
         let streams = u32::try_from(limits.streams).unwrap_or(u32::MAX);
@@ -170,18 +173,18 @@ impl Conn {
         }
     }
 
-    /// Takes in what was read.
+    /// Appends bytes that were read to the input of the protocol.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.quiet_bytes += bytes.len();
         self.pipe.borrow_mut().feed(bytes);
     }
 
-    /// Takes in that the client sends no more.
+    /// Notes that the client sends no more.
     pub(crate) fn end_input(&self) {
         self.pipe.borrow_mut().ended = true;
     }
 
-    /// True if the protocol has not looked at everything yet.
+    /// True if the protocol has not consumed all of its input.
     pub(crate) fn has_input(&self) -> bool {
         self.pipe.borrow().has_input()
     }
@@ -191,7 +194,7 @@ impl Conn {
         std::mem::swap(&mut self.pipe.borrow_mut().output, out);
     }
 
-    /// Ends a turn: gives back memory that an idle connection has no use for. Says whether the
+    /// Ends a turn: gives back memory that an idle connection does not need. Returns whether the
     /// protocol wanted to write more than the output may hold, and whether the client has ended.
     pub(crate) fn end_turn(&self) -> (bool, bool) {
         let pipe = &mut *self.pipe.borrow_mut();
@@ -199,24 +202,24 @@ impl Conn {
         (std::mem::take(&mut pipe.was_full), pipe.ended)
     }
 
-    /// The responses whose last frames were written since the last look.
+    /// Takes out the responses whose last frames were given to the output since the last call.
     pub(crate) fn take_answered(&mut self) -> impl Iterator<Item = Option<Record>> + '_ {
         self.answered.drain(..)
     }
 
-    /// The number of the next stream within the server.
+    /// Makes the key of the next stream.
     pub(super) fn take_key(&mut self) -> u32 {
         self.next_key = self.next_key.wrapping_add(1);
         self.next_key
     }
 
-    /// Notes that nobody takes in what is under way of a body.
+    /// Notes that a body is not taken in, although parts of it may still arrive.
     pub(super) fn note_untaken_body(&mut self) {
         let late_bytes = self.late_bytes + STREAM_WINDOW_BYTES as usize;
         self.late_bytes = late_bytes.min(CONNECTION_WINDOW_BYTES as usize);
     }
 
-    /// Takes in the judgement of another thread about the request that it knows by `key`.
+    /// Takes in the decision of another thread about the request with `key`.
     pub(crate) fn judged(&mut self, key: u32, admission: Admission) {
         let mut judged = self.receiving.iter_mut().filter(|receiving| receiving.key == key);
         if let Some(receiving) = judged.next()
@@ -236,13 +239,13 @@ impl Conn {
         self.receiving.is_empty() && self.parked.is_empty() && self.sending.is_empty()
     }
 
-    /// Takes out the request that is known by `key` and waits for the end of its hand-over.
+    /// Takes out the request with `key` that was handed over; none if there is none.
     pub(super) fn take_parked(&mut self, key: u32) -> Option<Parked> {
         let at = self.parked.iter().position(|parked| parked.key == key)?;
         Some(self.parked.swap_remove(at))
     }
 
-    /// Has the protocol look at its input and write its output; says what came of it.
+    /// Polls the protocol: it consumes input, writes output, and may have a new request.
     pub(super) fn poll(&mut self) -> Polled {
         let mut context = Context::from_waker(Waker::noop());
         if let State::Greeting(handshake) = &mut self.state {
@@ -260,15 +263,17 @@ impl Conn {
         }
     }
 
-    /// As [`Conn::poll`], leaving new requests where they are. True if the connection is done.
+    /// Polls the protocol like [`Conn::poll`], but accepts no new requests. True if the connection
+    /// is done.
     pub(super) fn poll_output(&mut self) -> bool {
         let State::Open(protocol) = &mut self.state else { return false };
         protocol.poll_closed(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    /// Ends a connection that keeps us busy and asks for nothing.
+    /// Ends a connection that sends more than [`QUIET_BYTES_MAX`] without a request or progress.
     pub(super) fn check_quiet(&mut self) {
-        // What it asks for is not looked at while it leaves too much of our answers lying.
+        // While too many response bytes wait for the client, its requests are not accepted, so that
+        // they cannot reset the count.
         if self.held_bytes() >= OUTPUT_BYTES_MAX {
             self.quiet_bytes = 0;
         }
@@ -283,8 +288,8 @@ impl Conn {
         }
     }
 
-    /// Tells the client to open no more streams; the connection ends after those that are open.
-    /// False if there is nobody to tell.
+    /// Sends GOAWAY, so that the client opens no more streams; the connection ends after those that
+    /// are open. False if the handshake is not complete, so that nothing can be sent.
     pub(crate) fn leave(&mut self, now: Ticks) -> bool {
         self.leaving_since.get_or_insert(now);
         match &mut self.state {
@@ -296,8 +301,8 @@ impl Conn {
         }
     }
 
-    /// Takes memory for pieces of responses that wait for the client's windows. False if there is
-    /// none.
+    /// Takes memory from the budget for pieces of responses that wait for the client's windows.
+    /// False if the budget is exhausted.
     pub(crate) fn hold_pieces(&mut self) -> bool {
         let pieces = self.sending.iter().filter(|sending| sending.memory.is_none());
         let bytes = pieces.map(|sending| sending.pending.len()).sum::<usize>();
@@ -314,7 +319,7 @@ impl Conn {
         self.sending.iter().map(|sending| sending.pending.len()).sum()
     }
 
-    /// True if one of the responses takes long to make the next piece of.
+    /// True if the next piece of one of the responses takes long to make.
     pub(crate) fn is_costly(&self) -> bool {
         let mut sources = self.sending.iter().filter_map(|sending| sending.source.as_ref());
         sources.any(|source| source.is_costly())

@@ -1,4 +1,4 @@
-//! The heads of streams, in the terms that HTTP/1.1 has for them: services know no other.
+//! Converts the heads of HTTP/2 streams to the form of HTTP/1.1, the only one that services know.
 
 use http::request::Parts;
 
@@ -8,7 +8,7 @@ use crate::h1::parse::{Framing, Head};
 use crate::refusal::Refusal;
 use crate::request::Header;
 
-/// Headers that a usual request has at most: room for more is allocated.
+/// Headers for which there is room without an allocation.
 const HEADERS_USUAL: usize = 32;
 
 /// Room for the headers of one request.
@@ -31,7 +31,7 @@ impl<'b> HeadSpace<'b> {
     }
 }
 
-/// The length that the client announced; a request need not have one.
+/// The `Content-Length` that the client declared; a request need not have one.
 pub(super) fn body_length(parts: &Parts) -> Option<usize> {
     let value = parts.headers.get(http::header::CONTENT_LENGTH)?;
     value.to_str().ok()?.parse().ok()
@@ -43,7 +43,7 @@ fn coding_of(parts: &Parts) -> Option<Coding> {
     values.find_map(|value| Coding::preferred(value.as_bytes()))
 }
 
-/// The head in the terms that HTTP/1.1 has for it.
+/// The head in the form of HTTP/1.1, with `length` as the length of its body.
 pub(super) fn head_of<'h, 'b>(
     parts: &'b Parts,
     space: &'h mut HeadSpace<'b>,
@@ -51,7 +51,7 @@ pub(super) fn head_of<'h, 'b>(
     headers_max: usize,
 ) -> Result<Head<'h, 'b>, Refusal> {
     let path = parts.uri.path();
-    // `CONNECT` has no path at all, and services know no other targets than HTTP/1.1 has.
+    // `CONNECT` has no path at all; services know only paths and the asterisk.
     if !path.starts_with('/') && path != "*" {
         return Err(Refusal::Malformed("the request target is neither a path nor a URL"));
     }

@@ -1,13 +1,14 @@
 //! HTTP/2 (RFC 9113): bytes in, requests out, replies in, bytes out.
 //!
-//! The `h2` crate knows the protocol and owns no thread, task or socket here: a [`conn::Conn`]
-//! feeds it what was read and takes from it what is to be written, by way of a [`pipe`], and polls
-//! it with a waker that does nothing, because the event loop knows when there is something to do.
-//! Each stream is a request with an account of its own.
+//! The `h2` crate implements the protocol, and owns no thread, task or socket here. A
+//! [`conn::Conn`] feeds it the bytes that were read and takes the bytes to write, both through a
+//! [`pipe`]. It is polled with a waker that does nothing, because the event loop knows when there
+//! is something to do. Each stream is a request with an account of its own.
 //!
-//! Against abuse stand, beside the crate's own limits on resets, frames and headers: streams and
-//! unsent bytes of a connection are bounded, nothing is read from one that does not take its
-//! answers, and one that keeps us busy without asking for anything is told to calm down.
+//! The protection against abuse is, beside the crate's own limits on resets, frames and headers:
+//! streams and unsent bytes of a connection are bounded; nothing is read from a connection that
+//! does not take its answers; a connection that sends much without a request is ended with
+//! ENHANCE_YOUR_CALM.
 
 pub(crate) mod conn;
 mod heads;

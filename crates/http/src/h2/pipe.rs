@@ -1,4 +1,4 @@
-//! Two buffers between the protocol and the socket.
+//! The input and output buffers between the `h2` crate and the socket.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,22 +11,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::upgrade::{FRAME_BYTES_MAX, PREFACE};
 use crate::limits::OUTPUT_BYTES_MAX;
 
-/// Bytes of a frame's head.
+/// Bytes of a frame's header.
 const FRAME_HEAD_BYTES: usize = 9;
 
 /// The buffers of one connection.
 #[derive(Default)]
 pub(crate) struct Pipe {
     input: Vec<u8>,
-    /// Bytes of `input` that the protocol has.
+    /// Bytes of `input` that the protocol has consumed.
     used: usize,
-    /// The client sends no more.
+    /// True if the client sends no more.
     pub(crate) ended: bool,
     /// Frames for the client.
     pub(crate) output: Vec<u8>,
     /// True if the protocol wanted to write more than `output` may hold.
     pub(crate) was_full: bool,
-    /// The client's request from before it spoke HTTP/2, as a frame that belongs behind its first.
+    /// The HTTP/1.1 request that asked for the upgrade, as a frame; it is inserted behind the
+    /// client's first frame.
     asked_before: Option<Vec<u8>>,
 }
 
@@ -35,7 +36,7 @@ impl Pipe {
         Pipe { asked_before, ..Pipe::default() }
     }
 
-    /// Takes in what was read.
+    /// Appends bytes that were read to the input.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.input.drain(..std::mem::take(&mut self.used));
         self.input.extend_from_slice(bytes);
@@ -48,17 +49,17 @@ impl Pipe {
                 let frame = self.asked_before.take().unwrap_or_default();
                 self.input.splice(at..at, frame);
             }
-            // The protocol says what is wrong.
+            // The protocol will refuse it.
             FirstFrame::Wrong => self.asked_before = None,
         }
     }
 
-    /// True if the protocol has not looked at everything yet.
+    /// True if there is input that the protocol may consume.
     pub(crate) fn has_input(&self) -> bool {
         self.used < self.input.len() && self.asked_before.is_none()
     }
 
-    /// Gives back memory that an idle connection has no use for.
+    /// Gives back memory that an idle connection does not need.
     pub(crate) fn shrink(&mut self) {
         if self.used == self.input.len() {
             (self.input, self.used) = (Vec::new(), 0);
@@ -66,12 +67,12 @@ impl Pipe {
     }
 }
 
-/// The first frame behind the preface, as far as it is here.
+/// The state of the first frame behind the preface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstFrame {
     Incomplete,
     EndsAt(usize),
-    /// It is not there, or longer than one may be.
+    /// The preface is wrong, or the frame is longer than one may be.
     Wrong,
 }
 
@@ -142,9 +143,9 @@ impl AsyncWrite for PipeEnd {
 mod tests {
     use super::*;
 
-    /// A first frame of 16 MiB was waited for, and held, before anybody looked at it.
+    /// Regression: a first frame of up to 16 MiB was buffered before its length was checked.
     #[test]
-    fn a_request_from_before_stands_behind_the_first_frame() {
+    fn the_request_that_asked_for_the_upgrade_follows_the_first_frame() {
         let mut pipe = Pipe::new(Some(b"<request>".to_vec()));
         let settings = [0, 0, 2, 4, 0, 0, 0, 0, 0, 7, 7];
         for piece in [&PREFACE[..10], &PREFACE[10..], &settings[..4]] {

@@ -1,4 +1,4 @@
-//! Responses whose bodies wait for their clients' windows.
+//! Responses whose bodies wait for the flow-control windows of their clients.
 
 use std::task::{Context, Waker};
 
@@ -16,16 +16,17 @@ use crate::pace::Pace;
 /// A response whose body waits for the client's window.
 pub(super) struct Sending {
     pub(super) stream: SendStream<Bytes>,
-    /// Bytes that are there and not given to the protocol.
+    /// Bytes that are ready and not yet given to the protocol.
     pub(super) pending: Bytes,
-    /// The source of more; none if `pending` is the end.
+    /// The source of further pieces; none if `pending` is the last one.
     pub(super) source: Option<Box<dyn BodySource>>,
     pub(super) trace: Trace,
     pub(super) progress_at: Ticks,
-    /// The pace at which the client takes it. Streams of one connection share its rate, so the
-    /// bytes of a stream count as often as there are streams.
+    /// The pace at which the client takes the response. Streams of one connection share its rate,
+    /// so the bytes of a stream are multiplied by the number of streams.
     pub(super) pace: Pace,
-    /// The part of the server's memory that it holds, beyond a piece.
+    /// The part of the server's memory that a large response holds; none for one that is sent in
+    /// pieces.
     pub(super) memory: Option<Share>,
     /// True if it counts as a request in flight.
     pub(super) is_counted: bool,
@@ -33,21 +34,22 @@ pub(super) struct Sending {
     pub(super) _flight: Flight,
 }
 
-/// The part of a response that the protocol took.
+/// The result of giving the protocol a part of a response.
 pub(super) enum Sent {
     /// The client's window is closed.
     Nothing,
+    /// The protocol took this many bytes, and more follow.
     Bytes(usize),
-    /// These, and it was all.
+    /// The protocol took this many bytes, the last ones.
     Last(usize),
-    /// The client has given the stream up.
+    /// The client has reset the stream.
     Gone,
-    /// Its source broke off.
+    /// The source could not complete the body.
     Broken,
 }
 
 impl Sending {
-    /// Gives the protocol the next piece, as far as the client's window takes it.
+    /// Gives the protocol as much of the next piece as the client's window allows.
     pub(super) fn step(&mut self) -> Sent {
         if self.pending.is_empty()
             && let Some(source) = &mut self.source
@@ -87,13 +89,13 @@ impl Sending {
         }
     }
 
-    /// Nothing can be given now, unless the stream is gone.
+    /// The result if nothing can be given now: the stream waits, or it is gone.
     fn nothing(&mut self) -> Sent {
         let closed = self.stream.poll_reset(&mut Context::from_waker(Waker::noop()));
         if closed.is_ready() { Sent::Gone } else { Sent::Nothing }
     }
 
-    /// Notes the bytes that the client took of this one among `streams` that are sent.
+    /// Notes that the client took `count` bytes of this response, one of `streams` that are sent.
     pub(super) fn note_taken(&mut self, count: usize, streams: usize, now: Ticks) {
         let shared = (count as u64).saturating_mul(streams as u64);
         self.pace.note(shared, !self.pending.is_empty(), now);

@@ -1,5 +1,4 @@
-//! Requests of the streams of one connection on their way to the service, and replies on their way
-//! to the protocol.
+//! Passes the requests of one HTTP/2 connection to the service, and the replies to the protocol.
 
 use std::task::{Context, Poll, Waker};
 
@@ -33,7 +32,7 @@ use crate::response::{Manner, Outcome, Streamed, Target};
 use crate::service::Service;
 use crate::transport::is_longer;
 
-/// Room for the headers of a usual response, so that they are laid out once.
+/// Headers of a usual response, for which room is allocated at once.
 const FIELDS_USUAL: usize = 8;
 
 /// The streams of one connection, and the service that answers their requests.
@@ -41,13 +40,13 @@ pub(crate) struct Serving<'a, S: Service> {
     pub(crate) conn: &'a mut Conn,
     pub(crate) caller: &'a mut Caller,
     pub(crate) dispatcher: &'a mut Dispatcher<S>,
-    /// A buffer for the bodies of responses, before the protocol frames them.
+    /// A buffer for the body of a response, before the protocol frames it.
     pub(crate) body: &'a mut Vec<u8>,
 }
 
 impl<S: Service> Serving<'_, S> {
-    /// Takes in the requests of the client, and gives the protocol the responses for it. Says
-    /// whether the connection is done, and whether anything moved.
+    /// Takes in the requests of the client, and gives the protocol the responses. Returns whether
+    /// the connection is done, and whether there was progress.
     pub(crate) fn run(&mut self, turn: &Turn) -> (bool, bool) {
         let had_input = self.conn.has_input();
         let mut is_over = self.take_requests(turn);
@@ -55,18 +54,18 @@ impl<S: Service> Serving<'_, S> {
         if had_input {
             self.end_given_up();
         }
-        // The rest is for all streams together.
+        // From here on, the work belongs to no single stream.
         begin_request(Phase::Encode.label());
         let moved = self.pump(turn);
         self.conn.check_quiet();
-        // Frames that are looked at only now may open windows, which is for the next step.
+        // Frames that are consumed only now may open windows, which the next step will use.
         let is_unread = self.conn.has_input();
         is_over |= self.conn.poll_output();
         (is_over, moved || is_unread)
     }
 
-    /// Answers the requests that are whole, and notes the others, unless the client leaves too much
-    /// of our answers lying. True if the connection is done.
+    /// Accepts requests while the client takes its responses: answers those without a body, and
+    /// notes the others. True if the connection is done.
     fn take_requests(&mut self, turn: &Turn) -> bool {
         let begun = Begun::of(turn);
         let mut turn = *turn;
@@ -114,7 +113,7 @@ impl<S: Service> Serving<'_, S> {
         }
     }
 
-    /// Takes in the bytes of bodies, and answers the requests that are whole by them.
+    /// Takes in the bytes of bodies, and answers the requests that are now complete.
     fn take_bodies(&mut self, turn: &Turn) {
         let turn = Turn { waited_until: None, ..*turn };
         let mut at = 0;
@@ -173,15 +172,15 @@ impl<S: Service> Serving<'_, S> {
         self.call(key, (respond, hold), trace, manner, None, matter);
     }
 
-    /// Goes on with a request that was handed over: with what that brought back, or with nothing if
-    /// its code panicked.
+    /// Continues a request that was handed over, with the value that the hand-over brought back;
+    /// `later` is none if the code panicked.
     pub(crate) fn resume(&mut self, key: u32, later: Option<S::Later>) {
         let Some(Parked { respond, place, hold, .. }) = self.conn.take_parked(key) else { return };
         let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
         self.call(key, (respond, hold), trace, manner, watch, later.map(Matter::Later));
     }
 
-    /// Has the service answer a request.
+    /// Calls the service for a request, and processes its result.
     fn call(
         &mut self,
         key: u32,
@@ -207,7 +206,7 @@ impl<S: Service> Serving<'_, S> {
         }
     }
 
-    /// Gives the protocol a response whose body is in `self.body`, or the beginning of one.
+    /// Gives the protocol a response. Its body, or the beginning of that, is in `self.body`.
     fn conclude(
         &mut self,
         mut respond: SendResponse<Bytes>,
@@ -233,7 +232,7 @@ impl<S: Service> Serving<'_, S> {
             .expect("a status that has a status line is one that the protocol knows");
         let is_whole = source.is_none() && self.body.is_empty();
         let bytes = Bytes::copy_from_slice(self.body);
-        // Either fails only for a stream that the client has given up.
+        // Sending the head or the data fails only for a stream that the client has reset.
         let sent = respond.send_response(response, is_whole);
         let mut is_gone = sent.is_err();
         if let Ok(mut stream) = sent
@@ -266,7 +265,7 @@ impl<S: Service> Serving<'_, S> {
         self.conn.answered.push(record);
     }
 
-    /// Takes memory for a response that may have to wait for its client's window.
+    /// Takes memory from the budget for a response that may have to wait for its client's window.
     fn hold(&self, bytes: usize, handled: &Handled) -> Result<Option<Share>, OverBudget> {
         let memory = self.dispatcher.accounts.memory();
         if bytes <= RESPONSE_BYTES_FREE {
@@ -277,8 +276,8 @@ impl<S: Service> Serving<'_, S> {
         Ok(Some(share))
     }
 
-    /// Gives the protocol of each response as much as the client's window takes. True if anything
-    /// moved.
+    /// Gives the protocol as much of each response as the client's windows allow. True if there was
+    /// progress.
     fn pump(&mut self, turn: &Turn) -> bool {
         let (mut given_bytes, mut moved) = (0, false);
         let streams = self.conn.sending.len();
@@ -311,7 +310,7 @@ impl<S: Service> Serving<'_, S> {
         moved
     }
 
-    /// Ends the account of a response that the protocol has in full, but for its last stamp.
+    /// Ends the account of a response that the protocol has in full, except for its last stamp.
     fn end_sending(&mut self, sending: Sending) {
         let Sending { trace: Trace { mut timeline, facts }, is_counted, .. } = sending;
         let accounts = &self.dispatcher.accounts;
@@ -322,8 +321,8 @@ impl<S: Service> Serving<'_, S> {
         self.conn.answered.push(accounts.recorder().seal(&timeline, facts));
     }
 
-    /// Ends the requests that the client has given up while they were handed over, where their work
-    /// can end with them. They keep their places among those under way until it has.
+    /// Ends the requests whose streams the client has reset while they were handed over, if their
+    /// work can be stopped. Each keeps its entry in `parked` until that work has ended.
     fn end_given_up(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
         for Parked { place, respond, .. } in &mut self.conn.parked {
@@ -357,8 +356,8 @@ impl<S: Service> Serving<'_, S> {
         self.conclude(respond, Handled::Done, outcome, fields, manner, trace);
     }
 
-    /// Refuses the requests whose bodies take too long, and gives up the responses that the client
-    /// does not take, or takes too slowly. True if there were any.
+    /// Refuses the requests whose bodies are overdue, and gives up the responses that the client
+    /// does not take, or takes too slowly. True if there was any.
     pub(crate) fn sweep(&mut self, now: Ticks) -> bool {
         let is_late = |receiving: &Receiving| receiving.is_late(now);
         let mut is_any = false;
@@ -396,7 +395,7 @@ pub(crate) fn end_streams<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S
     }
 }
 
-/// Ends the account of a response that does not get out.
+/// Ends the account of a response that cannot be sent.
 fn give_up<S: Service>(sending: Sending, dispatcher: &Dispatcher<S>, ending: Ending) {
     let Sending { mut trace, is_counted, .. } = sending;
     dispatcher.accounts.end(&mut trace, dispatcher.outcome_of(ending));
@@ -405,8 +404,8 @@ fn give_up<S: Service>(sending: Sending, dispatcher: &Dispatcher<S>, ending: End
     }
 }
 
-/// Takes in the bytes that are there of one body among `bodies`. Ready once it ended: true if it is
-/// whole.
+/// Takes in the available bytes of one body; `bodies` of them share the connection. Ready once the
+/// body has ended: with true if it is complete.
 fn take_body<S: Service>(
     dispatcher: &mut Dispatcher<S>,
     caller: &mut Caller,
@@ -441,14 +440,14 @@ fn take_body<S: Service>(
                     hold.grow(&mut receiving.body, data.len(), receiving.length)?;
                 }
                 receiving.body.extend_from_slice(&data);
-                // It fails only for streams that are gone, which the next poll tells.
+                // This fails only for streams that are gone; the next poll returns that error.
                 let _ = receiving.source.flow_control().release_capacity(data.len());
             }
         }
     }
 }
 
-/// Has a body let in whose head was not judged yet, or is judged by now.
+/// Asks whether a body may come, or applies the decision that is here, unless it is admitted.
 fn admit<S: Service>(
     dispatcher: &mut Dispatcher<S>,
     caller: &mut Caller,

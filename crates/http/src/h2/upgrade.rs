@@ -1,29 +1,30 @@
-//! `Upgrade: h2c`: the way to HTTP/2 that begins with a request in HTTP/1.1 (RFC 7540, section
-//! 3.2). Newer clients know beforehand, but some still ask.
+//! `Upgrade: h2c`: the upgrade to HTTP/2 that begins with a request in HTTP/1.1 (RFC 7540, section
+//! 3.2). Newer clients begin with HTTP/2 at once, but some still use the upgrade.
 //!
-//! The request becomes the first stream: it is put, as the frame that it would have been, behind
-//! the client's SETTINGS, which are its first frame after the answer `101`. Those are the ones that
-//! count, so the copy of them in the request is not looked at.
+//! The request becomes the first stream: it is encoded as a HEADERS frame and inserted behind the
+//! client's SETTINGS frame, the first after the answer `101`. That frame is the one that counts, so
+//! the copy of the settings in the request is ignored.
 
 use crate::h1::parse::Head;
 
-/// The beginning of a client that knows of HTTP/2 (RFC 9113, section 3.4).
+/// The client's connection preface (RFC 9113, section 3.4).
 pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The answer after which both sides speak HTTP/2.
 pub(crate) const SWITCHING: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
 
-/// Bytes that a frame may have which the client was not asked to take larger ones of.
+/// The most bytes of a frame's payload, without a setting that allows more.
 pub(super) const FRAME_BYTES_MAX: usize = 16 * 1024;
-/// The type of the frame of a farewell, and its error.
+/// The frame type GOAWAY, and the error code that it carries.
 const GOAWAY: u8 = 7;
 const PROTOCOL_ERROR: u32 = 1;
-/// The type of the frame, and its flags: it ends the headers and the stream.
+/// The frame type HEADERS, and the flags END_STREAM and END_HEADERS.
 const HEADERS: u8 = 1;
 const END_STREAM_AND_HEADERS: u8 = 0x5;
 
-/// The headers that belong to the connection that is left, or that HTTP/2 says otherwise.
+/// Headers that are not copied: they concern the HTTP/1.1 connection, or HTTP/2 expresses them in
+/// another way.
 const LEFT_BEHIND: [&str; 8] = [
     "connection",
     "host",
@@ -35,7 +36,7 @@ const LEFT_BEHIND: [&str; 8] = [
     "upgrade",
 ];
 
-/// The request's frame, for stream 1; nothing if it does not fit into one.
+/// The request as a HEADERS frame of stream 1; none if it does not fit into one frame.
 pub(crate) fn synthetic_headers(head: &Head<'_, '_>) -> Option<Vec<u8>> {
     let mut block = Vec::new();
     let target = match head.query {
@@ -66,8 +67,8 @@ pub(crate) fn synthetic_headers(head: &Head<'_, '_>) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Appends the frame that ends a connection which did not begin as HTTP/2 does: GOAWAY, before any
-/// stream, with the text as its data for people to read (RFC 9113, section 6.8).
+/// Appends a GOAWAY frame for a connection without a valid preface: before any stream, with `text`
+/// as debug data for people to read (RFC 9113, section 6.8).
 pub(crate) fn write_farewell(out: &mut Vec<u8>, text: &str) {
     let length = (8 + text.len() as u32).to_be_bytes();
     out.extend_from_slice(&length[1..]);
@@ -76,7 +77,7 @@ pub(crate) fn write_farewell(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// A header that is not to be remembered, uncompressed (RFC 7541, section 6.2.2).
+/// Appends a literal header field without indexing, uncompressed (RFC 7541, section 6.2.2).
 fn literal(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     block.push(0);
     for text in [name.as_bytes(), value] {
@@ -85,7 +86,7 @@ fn literal(block: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// A number with a prefix of seven bits (RFC 7541, section 5.1).
+/// Appends an integer with a prefix of seven bits (RFC 7541, section 5.1).
 fn length(block: &mut Vec<u8>, value: usize) {
     const PREFIX_MAX: usize = 127;
     if value < PREFIX_MAX {
@@ -106,7 +107,7 @@ mod tests {
     use super::length;
 
     #[test]
-    fn lengths_as_the_specification_writes_them() {
+    fn lengths_are_encoded_as_in_the_specification() {
         let encoded = |value| {
             let mut block = Vec::new();
             length(&mut block, value);

@@ -12,11 +12,11 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ProducesTickets;
 
-/// The name of HTTP/2 in the handshake.
+/// The ALPN name of HTTP/2.
 pub(super) const HTTP2: &[u8] = b"h2";
-/// Protocols offered in the handshake, the preferred one first.
+/// The protocols offered by ALPN, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
-/// Tickets sent after a handshake of TLS 1.3: clients keep few, and each costs an encryption.
+/// Session tickets sent after a TLS 1.3 handshake: clients keep few, and each costs an encryption.
 const TICKETS: usize = 1;
 
 /// The reason for which a certificate cannot be used.
@@ -40,7 +40,7 @@ impl fmt::Display for CertificateError {
                 write!(f, "{} holds no private key in PEM", path.display())
             }
             CertificateError::File(path, error) => {
-                write!(f, "{} is no intact PEM file: {error}", path.display())
+                write!(f, "{} is not a valid PEM file: {error}", path.display())
             }
             CertificateError::NoCertificate(path) => {
                 write!(f, "{} holds no certificate in PEM", path.display())
@@ -54,14 +54,14 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// The state of the two files, which tells one version from the next.
+/// The modification time and length of the two files, which tell whether they were changed.
 type FilesState = [Option<(SystemTime, u64)>; 2];
 
-/// A certificate chain with its key, as it is used for new connections.
+/// The certificate chain and key for new connections, which can be reloaded from their files.
 pub struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
-    /// Outlives reloads, so that clients can resume their sessions across them.
+    /// The key of session tickets; it outlives reloads, so that clients can resume their sessions.
     ticketer: Arc<dyn ProducesTickets>,
     current: Mutex<Current>,
 }
@@ -75,7 +75,7 @@ impl Certificates {
     /// Reads a chain (the server's certificate first) and its key, both in PEM.
     ///
     /// # Errors
-    /// See [`CertificateError`].
+    /// A [`CertificateError`] if a file cannot be read or used, or the two do not match.
     pub fn load(certificate: &Path, key: &Path) -> Result<Certificates, CertificateError> {
         let ticketer = ring::Ticketer::new().map_err(CertificateError::Pair)?;
         let files = state_of(certificate, key);
@@ -88,11 +88,10 @@ impl Certificates {
         })
     }
 
-    /// Reads the files again: new connections get the new pair, and those that are open keep
-    /// theirs.
+    /// Reads the files again. New connections get the new pair, and open ones keep theirs.
     ///
     /// # Errors
-    /// See [`CertificateError`]; the old pair stays then.
+    /// As [`Certificates::load`]; the old pair stays in use then.
     pub fn reload(&self) -> Result<(), CertificateError> {
         let files = state_of(&self.certificate, &self.key);
         let config = read(&self.certificate, &self.key, &self.ticketer)?;
@@ -100,8 +99,9 @@ impl Certificates {
         Ok(())
     }
 
-    /// As [`Certificates::reload`], if the files were written since they were last read. A failure
-    /// comes back with each call until they are read: the process may have had no descriptor.
+    /// Reloads like [`Certificates::reload`] if the files were changed since they were last read;
+    /// none if they were not. After a failure, each call tries again, because the cause may have
+    /// been temporary, such as a lack of descriptors.
     pub fn reload_if_changed(&self) -> Option<Result<(), CertificateError>> {
         let is_changed = state_of(&self.certificate, &self.key) != self.lock().files;
         is_changed.then(|| self.reload())

@@ -1,4 +1,4 @@
-//! The cost of TLS: the share of cryptography in `receive` and `write`.
+//! The cost of TLS: counts, and the time of cryptography within the phases `receive` and `write`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ pub struct TlsFigures {
     pub handshakes: u64,
     /// Connections that ended before their handshake was complete.
     pub handshakes_failed: u64,
-    /// The server's time in handshakes, the waits for the client not included.
+    /// The server's time in handshakes, without the waits for the client.
     pub handshake_ns: u64,
     /// Time spent decrypting, part of the phase `receive`.
     pub decrypt_ns: u64,
@@ -23,7 +23,7 @@ pub struct TlsFigures {
     pub encrypted_bytes: u64,
 }
 
-/// The figures of one event loop, which alone adds to them: durations are in ticks.
+/// The counters of one event loop, in ticks and bytes; only that loop adds to them.
 #[derive(Debug, Default)]
 pub(crate) struct TlsMeter {
     pub(crate) handshakes: AtomicU64,
@@ -49,7 +49,8 @@ impl TlsMeter {
     }
 }
 
-/// Adds to a counter that one thread writes and others read: no locked instruction is needed.
+/// Adds to a counter that only one thread writes and others read, so that no atomic
+/// read-modify-write is needed.
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }

@@ -1,10 +1,9 @@
 //! TLS: certificates that are reloaded while the server runs, and the sessions of connections.
 //!
-//! A session sits between a connection's socket and its buffers and owns no thread: it decrypts
-//! right after the read and encrypts right before the write, so that the phases `receive` and
-//! `write` hold what it costs. [`TlsFigures`] say how much of them it is in all, and each request
-//! what lies within its own phases: what its connection had spent when they began is subtracted
-//! from what it has when they end.
+//! A session sits between a connection's socket and its buffers and owns no thread. It decrypts
+//! right after the read and encrypts right before the write, so that its cost is part of the phases
+//! `receive` and `write`. [`TlsFigures`] have the sum of that cost. Each request has the cost
+//! within its own phases: the connection's total at their end, minus that at their beginning.
 
 mod certificates;
 mod figures;

@@ -1,4 +1,4 @@
-//! One connection's TLS: between its socket and its buffers.
+//! The TLS session of one connection, between its socket and its buffers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -12,45 +12,50 @@ use super::figures::{TlsMeter, add};
 use crate::limits::READ_BYTES_MAX;
 use crate::socket::{Received, receive};
 
-/// Bytes of ciphertext that are read at a time: what they and the rest of a record from before
-/// (16 KiB and its frame, at most) hold fits in a buffer of [`READ_BYTES_MAX`].
+/// Bytes of ciphertext that are read at a time. Their plaintext, together with that of an
+/// incomplete record from before (at most 16 KiB and its frame), fits into a buffer of
+/// [`READ_BYTES_MAX`].
 pub(crate) const WIRE_BYTES_MAX: usize = READ_BYTES_MAX - 20 * 1024;
-/// Bytes that are encrypted before the kernel is given them: four records.
+/// Bytes that are encrypted before they are given to the kernel: four records.
 const ENCRYPT_BYTES_MAX: usize = 64 * 1024;
 /// The first byte of every handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// The TLS of one connection.
+/// The TLS session of one connection.
 pub(crate) struct Session {
     connection: ServerConnection,
-    /// True once anything came from the client.
+    /// True once any byte came from the client.
     is_begun: bool,
-    /// The client has said that nothing follows.
+    /// True if the client has sent `close_notify`.
     is_ended: bool,
-    /// Leading bytes of the connection's output that are encrypted already, and not all out.
+    /// Leading bytes of the connection's output that are encrypted, and not completely sent.
     encrypted_bytes: usize,
-    /// Ticks spent decrypting and encrypting since the handshake.
+    /// Ticks spent decrypting since the handshake.
     decrypted_ticks: u64,
+    /// Ticks spent encrypting since the handshake.
     encrypted_ticks: u64,
-    /// The wake-up of the event loop that the connection is at, and what was spent before it.
+    /// The wake-up in which the connection last had a turn.
     woke: Ticks,
+    /// The value of `decrypted_ticks` at that wake-up.
     decrypted_before_ticks: u64,
 }
 
-/// The bytes that the kernel took.
+/// The result of writing output to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
-    /// Bytes of the output that are out.
+    /// Bytes of the output that the kernel took completely.
     pub(crate) bytes: usize,
-    /// True if anything went out at all.
+    /// True if the kernel took any bytes at all.
     pub(crate) progressed: bool,
-    /// The socket is of no more use.
+    /// True if the socket has failed.
     pub(crate) failed: bool,
 }
 
 impl Session {
+    /// A session that waits for the client's handshake.
+    ///
     /// # Errors
-    /// If the configuration can serve no connection.
+    /// If the configuration cannot be used for a server.
     pub(crate) fn new(config: Arc<ServerConfig>) -> Result<Session, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(ENCRYPT_BYTES_MAX));
@@ -75,25 +80,24 @@ impl Session {
         self.connection.alpn_protocol() == Some(HTTP2)
     }
 
-    /// Notes that the event loop turns to the connection in the wake-up at `woke`, for the first
-    /// time or again.
+    /// Notes that the connection has a turn in the wake-up at `woke`; there may be several.
     pub(crate) fn wake(&mut self, woke: Ticks) {
         if self.woke != woke {
             (self.woke, self.decrypted_before_ticks) = (woke, self.decrypted_ticks);
         }
     }
 
-    /// Ticks spent decrypting before the wake-up that the connection is at.
+    /// Ticks spent decrypting before the current wake-up.
     pub(crate) fn decrypted_before_ticks(&self) -> u64 {
         self.decrypted_before_ticks
     }
 
-    /// Ticks spent decrypting until now, handshakes not included.
+    /// Ticks spent decrypting until now, without the handshake.
     pub(crate) fn decrypted_ticks(&self) -> u64 {
         self.decrypted_ticks
     }
 
-    /// Ticks spent encrypting until now, handshakes not included.
+    /// Ticks spent encrypting until now, without the handshake.
     pub(crate) fn encrypted_ticks(&self) -> u64 {
         self.encrypted_ticks
     }
@@ -103,8 +107,8 @@ impl Session {
         self.connection.wants_write()
     }
 
-    /// Reads and decrypts what is there. Where nothing came of it for the reader, the error is
-    /// [`ErrorKind::WouldBlock`], or [`ErrorKind::Interrupted`] if there may be more.
+    /// Reads and decrypts available bytes. If they hold no plaintext, the error is
+    /// [`ErrorKind::WouldBlock`], or [`ErrorKind::Interrupted`] if more may be available.
     pub(crate) fn receive(
         &mut self,
         socket: &TcpStream,
@@ -135,7 +139,7 @@ impl Session {
             add(&meter.decrypt_ticks, ticks);
             self.decrypted_ticks += ticks;
         }
-        // Answers of the handshake, new keys, or the alert that says what is wrong.
+        // Sends handshake messages, key updates, or the alert that names the error.
         let pushed = self.push(socket);
         let count = decrypted?;
         pushed?;
@@ -148,7 +152,7 @@ impl Session {
         }
     }
 
-    /// Decrypts `wire` into `plain`. Returns how many bytes came of it.
+    /// Decrypts `wire` into `plain`. Returns the number of plaintext bytes.
     fn decrypt(&mut self, mut wire: &[u8], plain: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while !wire.is_empty() && !self.is_ended {
@@ -158,7 +162,7 @@ impl Session {
             let state = self.connection.process_new_packets();
             let state = state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             let end = count + state.plaintext_bytes_to_read();
-            // A read's ciphertext decrypts into a read's plaintext; else the connection ends.
+            // The plaintext of one read fits by the choice of `WIRE_BYTES_MAX`.
             let room = plain.get_mut(count..end).ok_or(ErrorKind::InvalidData)?;
             self.connection.reader().read_exact(room)?;
             (count, self.is_ended) = (end, state.peer_has_closed());
@@ -166,7 +170,7 @@ impl Session {
         Ok(count)
     }
 
-    /// Gives the kernel the ciphertext that there is, as far as it takes it.
+    /// Gives the kernel as much pending ciphertext as it takes. True if it took any.
     fn push(&mut self, socket: &TcpStream) -> io::Result<bool> {
         let (mut progressed, mut socket) = (false, socket);
         while self.connection.wants_write() {
@@ -181,7 +185,8 @@ impl Session {
         Ok(progressed)
     }
 
-    /// Encrypts and writes `out`, the connection's output from where the last call left it.
+    /// Encrypts and writes `out`, which begins behind the bytes that earlier calls reported as
+    /// sent.
     pub(crate) fn send(
         &mut self,
         socket: &TcpStream,
@@ -216,10 +221,10 @@ impl Session {
         }
     }
 
-    /// Tells the client that nothing follows, so that it can tell an end from a cut.
+    /// Sends `close_notify`, so that the client can tell a regular end from a truncation.
     pub(crate) fn close(&mut self, socket: &TcpStream) {
         self.connection.send_close_notify();
-        // Whoever is gone need not be told.
+        // If the client is gone, a failure does not matter.
         let _ = self.push(socket);
     }
 }

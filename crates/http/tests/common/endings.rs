@@ -1,5 +1,5 @@
-//! Connections that end amid a handshake, a request, a body or a response, and connections beside
-//! them whose waits are measured.
+//! Connections that end amid a handshake, a request, a body or a response; and connections beside
+//! them, whose response times are measured.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -23,13 +23,13 @@ const WATCH_PAUSE: Duration = Duration::from_millis(2);
 pub(crate) enum Ending {
     Reset,
     Closed,
-    /// It sends no more, and takes what comes.
+    /// The client closes its sending side, and reads until the end.
     HalfClosed,
 }
 
 pub(crate) const ENDINGS: [Ending; 3] = [Ending::Reset, Ending::Closed, Ending::HalfClosed];
 
-/// A connection that ends once so many bytes were sent, or received.
+/// A connection whose reads or writes fail once a number of bytes was received or sent.
 struct Cut {
     socket: TcpStream,
     left_to_send: usize,
@@ -43,7 +43,7 @@ impl Cut {
             Ending::Reset => SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap(),
             Ending::Closed => {}
             Ending::HalfClosed => {
-                // Both fail where the server has ended the connection before.
+                // Both fail if the server has ended the connection before.
                 let _ = socket.shutdown(Shutdown::Write);
                 let taken = io::copy(&mut socket, &mut io::sink());
                 let is_late = taken.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
@@ -86,19 +86,19 @@ pub(crate) struct Script {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) text: Vec<u8>,
-    /// Time that it waits for more.
+    /// The timeout of its reads.
     pub(crate) patience: Duration,
 }
 
 impl Script {
-    /// Sends so many bytes at most, receives so many, and ends. Returns how many were left of
-    /// either.
+    /// Sends at most `send` bytes, receives at most `receive` bytes, and ends the connection.
+    /// Returns how many of each were left.
     pub(crate) fn play(&self, send: usize, receive: usize, ending: Ending) -> (usize, usize) {
         let socket = TcpStream::connect(self.address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(self.patience)).unwrap();
         let mut cut = Cut { socket, left_to_send: send, left_to_receive: receive };
-        // It fails where it is cut.
+        // An error is the planned cut.
         let _ = match &self.tls {
             None => talk(&mut cut, &self.text),
             Some(config) => {
@@ -126,7 +126,7 @@ fn talk(stream: &mut (impl Read + Write), text: &[u8]) -> io::Result<()> {
     io::copy(stream, &mut io::sink()).map(|_| ())
 }
 
-/// A client's side of TLS for a protocol.
+/// A function that makes the client's TLS configuration for an ALPN protocol.
 pub(crate) type TlsConfig = fn(&str) -> Arc<ClientConfig>;
 
 /// A request of a watched connection, and the body of its response.
@@ -138,11 +138,11 @@ pub(crate) struct Question {
     pub(crate) answer: &'static str,
 }
 
-/// Service that a watched connection got.
+/// Counts of the responses to one watched connection.
 #[derive(Default)]
 struct Served {
     count: AtomicUsize,
-    /// Its longest wait for a response since this was last asked for.
+    /// The longest response time since [`Watched::take_longest`] was last called.
     longest_us: AtomicU64,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Watches a server, in TLS where there is a configuration for a protocol.
+    /// Watches a server, with TLS if `tls` is given.
     pub(crate) fn start(
         address: SocketAddr,
         tls: Option<TlsConfig>,
@@ -206,13 +206,14 @@ impl Watched {
         self.served.iter().map(|served| served.count.load(Ordering::Relaxed))
     }
 
-    /// The longest wait of either since the last call.
+    /// The longest response time of both connections since the last call.
     pub(crate) fn take_longest(&self) -> Duration {
         let longest = self.served.iter().map(|served| served.longest_us.swap(0, Ordering::Relaxed));
         Duration::from_micros(longest.max().unwrap_or(0))
     }
 
-    /// Returns once each was served some more; one that is not within a minute fails the test.
+    /// Returns once both connections were served some more. Fails the test if that takes more than
+    /// a minute.
     pub(crate) fn await_served(&self) {
         let before: Vec<_> = self.counts().collect();
         let begun = Instant::now();
@@ -261,7 +262,7 @@ fn ask_http1(
     }
 }
 
-/// Whether it has a head, and as many bytes of a body as that says.
+/// True if the response has a complete head, and as many bytes of a body as the head announces.
 fn is_whole(response: &[u8]) -> bool {
     let text = String::from_utf8_lossy(response);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };

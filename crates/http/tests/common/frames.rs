@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 by hand, for what a client would not send.
+//! Hand-made HTTP/2 frames, for input that a correct client would not send.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
-/// Flags of HEADERS, the first one of DATA as well.
+/// Flags of HEADERS; `END_STREAM` is one of DATA as well.
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
@@ -23,12 +23,12 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// `GET` of a path, all from the static table but the path.
+/// The header block of a `GET` of a path; all but the path is from the static table.
 pub(crate) fn headers(path: &str) -> Vec<u8> {
     block(0x82, path)
 }
 
-/// `POST` of a path.
+/// The header block of a `POST` of a path.
 pub(crate) fn post(path: &str) -> Vec<u8> {
     block(0x83, path)
 }
@@ -39,7 +39,7 @@ fn block(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
-/// A header as text, uncompressed, of more than 127 bytes (RFC 7541, sections 5.1 and 6.2.2).
+/// A literal header with a value of at least 127 bytes (RFC 7541, sections 5.1 and 6.2.2).
 pub(crate) fn long_header(name: &str, value_bytes: usize) -> Vec<u8> {
     let mut header = vec![0, name.len() as u8];
     header.extend(name.as_bytes());
@@ -58,7 +58,7 @@ pub(crate) fn greeting() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// The next frame: kind, stream, payload; nothing at the end.
+/// The next frame: kind, stream, payload; none at the end of the connection.
 pub(crate) fn read_frame(socket: &mut impl Read) -> Option<(u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     socket.read_exact(&mut head).ok()?;

@@ -1,4 +1,4 @@
-//! An HTTP/2 client: the `h2` crate's, driven by the test's own thread over a plain socket or TLS.
+//! The HTTP/2 client of the `h2` crate, driven by the test's own thread over a plain socket or TLS.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A socket that does not block, as the client wants it.
+/// A nonblocking socket with the asynchronous interface that the client needs.
 pub(crate) struct Socket<T>(pub(crate) T);
 
 fn polled<V>(result: io::Result<V>) -> Poll<io::Result<V>> {
@@ -49,7 +49,7 @@ impl<T: Write + Unpin> AsyncWrite for Socket<T> {
     }
 }
 
-/// Polls until there is a result; one that does not come within a minute fails the test.
+/// Polls until there is a result. Fails the test if that takes more than a minute.
 pub(crate) fn wait<V>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<V>) -> V {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(60) {
@@ -72,8 +72,8 @@ pub(crate) type Answer = (http::response::Parts, Vec<u8>);
 
 impl<T: Read + Write + Unpin> Client<T> {
     pub(crate) fn new(socket: T) -> Client<T> {
-        // Answers are taken one after another, so one that waits must not hold up the others; each
-        // stream has its usual window.
+        // Answers are taken one after another. With a large window of the connection, a waiting one
+        // does not block the others; each stream has its usual window.
         let mut builder = h2::client::Builder::new();
         builder.initial_connection_window_size(16 << 20);
         let mut handshake = pin!(builder.handshake(Socket(socket)));
@@ -81,7 +81,7 @@ impl<T: Read + Write + Unpin> Client<T> {
         Client { send, connection }
     }
 
-    /// Has `poll` polled beside the connection.
+    /// Polls `poll` and the connection until `poll` is ready.
     pub(crate) fn run<V>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<V>) -> V {
         wait(|context| {
             let _ = Pin::new(&mut self.connection).poll(context);
@@ -93,11 +93,11 @@ impl<T: Read + Write + Unpin> Client<T> {
     pub(crate) fn until_closed(self) {
         let Client { send, mut connection } = self;
         drop(send);
-        // That the server closes the socket first is an error to this client.
+        // For this client it is an error if the server closes the socket first.
         let _ = wait(|context| Pin::new(&mut connection).poll(context));
     }
 
-    /// Sends all of `requests` before it takes an answer.
+    /// Sends all of `requests` as POST, and then takes the answers.
     pub(crate) fn exchange(
         &mut self,
         requests: &[(&str, &[u8])],
@@ -105,7 +105,7 @@ impl<T: Read + Write + Unpin> Client<T> {
         self.exchange_with(&[], requests)
     }
 
-    /// As [`Client::exchange`], with these headers on each.
+    /// Exchanges like [`Client::exchange`], with these headers on each request.
     pub(crate) fn exchange_with(
         &mut self,
         headers: &[(&str, &str)],
@@ -115,7 +115,7 @@ impl<T: Read + Write + Unpin> Client<T> {
         self.call_all(headers, &posts)
     }
 
-    /// As [`Client::exchange_with`], for requests that name their methods.
+    /// Exchanges like [`Client::exchange_with`], for requests of method, path and body.
     pub(crate) fn call_all(
         &mut self,
         headers: &[(&str, &str)],

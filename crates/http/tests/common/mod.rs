@@ -31,24 +31,25 @@ const NAMES: Names = Names {
     other_parts: &[],
 };
 
-/// Gates at which `/held` holds up its event loop, by the number that is its body: nobody there,
-/// somebody waits, open. No two tests of a binary have the same one.
+/// Gates at which `/held` holds its event loop, by the number in its body. The states are: nobody
+/// there (0), a loop waits, and open. No two tests of a binary may use the same gate.
 static GATES: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;
 
-/// Bytes of the response of `/large`, and of what `/held-pieces` holds.
+/// Bytes of the response of `/large`, and of the memory that the source of `/held-pieces` holds.
 pub(crate) const LARGE_BYTES: usize = 1_000_000;
-/// What bodies of the account may take.
+/// The limit of the bodies of the test's account.
 pub(crate) const ACCOUNT_BYTES: usize = 300_000;
 static ACCOUNT: LazyLock<Budget> = LazyLock::new(|| Budget::new(ACCOUNT_BYTES));
 
-/// Returns once somebody waits at the gate.
+/// Returns once a loop waits at the gate.
 pub(crate) fn await_held(gate: usize) {
     await_gate(gate, WAITS);
 }
 
-/// Returns once it is so; what takes longer than most time limits of connections fails the test.
+/// Returns once `is_so` is true. Fails the test after a minute, which is longer than most time
+/// limits of connections; `what` describes the failure.
 pub(crate) fn await_that(is_so: impl Fn() -> bool, what: impl Fn() -> String) {
     for _ in 0..6_000 {
         if is_so() {
@@ -70,17 +71,17 @@ fn await_gate(gate: usize, state: u8) {
     }
 }
 
-/// Holds up its caller until the gate is open.
+/// Blocks its caller until the gate is open.
 fn hold(gate: &[u8]) {
     let gate = number_in(gate);
     GATES[gate].store(WAITS, Ordering::Release);
     await_gate(gate, OPEN);
 }
 
-/// How many clients of `/watched` are gone, by the number that is the body.
+/// The counts of clients of `/watched` that are gone, by the number in the body.
 static GONE: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
 
-/// How many clients are gone that `/watched` was told this number by.
+/// The count of clients that are gone and sent this number to `/watched`.
 pub(crate) fn gone(number: usize) -> usize {
     GONE[number].load(Ordering::Acquire)
 }
@@ -89,11 +90,13 @@ fn number_in(body: &[u8]) -> usize {
     std::str::from_utf8(body).unwrap().parse().unwrap()
 }
 
-/// Answers with what it was sent: at once, after having held up its event loop (`/slow` for a
-/// while, `/held` until it is released), from another thread (`/later`), when its client is gone
-/// (`/watched`), or in pieces (`/pieces`, `/endless`, and `/waiting` with none that ever comes);
-/// or, when links are settled, with how many were put by for that (`/put-by`, and `/held-put-by`,
-/// which is held before).
+/// A service that echoes the body of each request. The path selects the way:
+///
+/// - `/slow` blocks its event loop for a while, `/held` until its gate is opened.
+/// - `/later` answers from another thread, `/watched` when its client is gone.
+/// - `/pieces` and `/endless` stream a body; `/waiting` streams one that never has a piece.
+/// - `/put-by` answers when links are settled, with the number of requests that waited for that;
+///   `/held-put-by` does so too, after it was held at its gate.
 #[derive(Default)]
 struct Echo {
     put_by: Vec<Ticket>,
@@ -121,9 +124,9 @@ impl BodySource for Pieces {
     }
 }
 
-/// What a hand-over brings back that makes its resumption panic.
+/// The value of a hand-over that makes its resumption panic.
 const PANIC: &[u8] = b"panic";
-/// Panics that services were told of.
+/// The number of panics that services were told of.
 pub(crate) static PANICKED: AtomicUsize = AtomicUsize::new(0);
 
 struct Panicking;
@@ -134,7 +137,7 @@ impl BodySource for Panicking {
     }
 }
 
-/// A body that is never there.
+/// A body that never has a piece.
 struct Waiting;
 
 impl BodySource for Waiting {
@@ -150,8 +153,8 @@ impl Service for Echo {
         1_000_000
     }
 
-    /// As the header `x-admit` says: not at all, as an account's, or, once a gate is open, as
-    /// another thread says.
+    /// Decides by the header `x-admit`: `no` refuses; `account` grants with the budget of an
+    /// account; `later` and `not-later` let another thread grant or refuse once a gate is open.
     fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Vec<u8>>) -> Admission {
         let header = head.headers.iter().find(|header| header.name == "x-admit");
         let value = header.map_or("", |header| std::str::from_utf8(header.value).unwrap());
@@ -332,12 +335,12 @@ impl Running {
         self.server.as_ref().unwrap().gauge().stats()
     }
 
-    /// What was refused or cut until now.
+    /// The counts of refused and cut connections until now.
     pub(crate) fn cuts(&self) -> CutFigures {
         self.stats().cuts
     }
 
-    /// The records of so many requests, in their order.
+    /// The records of the first `count` requests, in order; fails if there are more.
     pub(crate) fn records(&self, count: usize) -> Vec<Record> {
         let recent = || self.account.recent(600, 1_000).records;
         await_that(|| recent().len() >= count, || format!("{} of {count}", recent().len()));
@@ -347,14 +350,14 @@ impl Running {
         records
     }
 
-    /// Returns once no connection is open, and nothing of any is left.
+    /// Returns once no connection, no request in flight and no body is left.
     pub(crate) fn until_nothing_is_left(&self) {
         self.until("nothing is left", |stats| {
             stats.connections_open == 0 && stats.requests_in_flight == 0 && stats.body_bytes == 0
         });
     }
 
-    /// Returns once the figures are like that.
+    /// Returns once `is_so` is true for the figures; `what` describes a failure.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&ServerStats) -> bool) {
         await_that(|| is_so(&self.stats()), || format!("{what}: {:?}", self.stats()));
     }
@@ -372,7 +375,7 @@ pub(crate) fn start(limits: Limits) -> Running {
     start_with(limits, None)
 }
 
-/// As [`start`], with a connection.
+/// Starts a server like [`start`], and connects to it.
 pub(crate) fn start_connected(limits: Limits) -> (Running, TcpStream) {
     let running = start(limits);
     let socket = connect(&running);
@@ -383,7 +386,7 @@ pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>
     start_at(listener(), limits, certificates)
 }
 
-/// A socket to serve at.
+/// A listening socket on a free port.
 pub(crate) fn listener() -> TcpListener {
     listen("127.0.0.1:0".parse().unwrap()).unwrap()
 }
@@ -396,7 +399,7 @@ pub(crate) fn start_at(
     start_endpoint(Endpoint { listeners: over_tcp(listener), limits, certificates }, 2)
 }
 
-/// One event loop for all connections.
+/// Starts a server with one event loop.
 pub(crate) fn start_single() -> Running {
     start_single_with(Limits::default(), None)
 }
@@ -428,7 +431,7 @@ fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
     try_start_endpoint(endpoint, loops).unwrap()
 }
 
-/// Serves at `listener` with two event loops, if the system has what they need.
+/// Serves at `listener` with two event loops; an error if the system lacks resources.
 pub(crate) fn try_start_at(listener: TcpListener) -> io::Result<Running> {
     let endpoint =
         Endpoint { listeners: over_tcp(listener), limits: Limits::default(), certificates: None };
@@ -442,26 +445,26 @@ fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<Running> {
     Ok(Running { server: Some(server), account, address })
 }
 
-/// A request in HTTP/1.1, with further lines of headers.
+/// A POST request in HTTP/1.1, with additional header lines.
 pub(crate) fn request(path: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n{body}")
 }
 
-/// All that comes back for these bytes until the connection ends, whatever carries it.
+/// Sends bytes, and returns all that comes until the connection ends.
 pub(crate) fn answers(mut socket: impl Read + Write, sent: impl AsRef<[u8]>) -> String {
     socket.write_all(sent.as_ref()).unwrap();
     rest(socket)
 }
 
-/// All that comes until the connection ends.
+/// Reads all that comes until the connection ends.
 pub(crate) fn rest(mut socket: impl Read) -> String {
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).unwrap();
     String::from_utf8_lossy(&rest).into_owned()
 }
 
-/// A client of HTTP/2.
+/// An HTTP/2 client, connected to the server.
 pub(crate) fn client_of_http2(running: &Running) -> h2_client::Client<TcpStream> {
     let socket = connect(running);
     socket.set_nonblocking(true).unwrap();

@@ -17,11 +17,11 @@ use super::{Running, connect};
 
 pub(crate) type Client = StreamOwned<ClientConnection, TcpStream>;
 
-/// The names of the pairs.
+/// The names of the certificate and key pairs.
 const PAIRS: [&str; 2] = ["first", "second"];
 
-/// A folder with pairs for `localhost`, each signed by an authority of its own. They are made when
-/// they are first asked for, and gone with the folder: a key in a repository is no secret.
+/// A folder with pairs for `localhost`, each signed by an authority of its own. They are made on
+/// first use and removed with the folder: a key in a repository is no secret.
 static FILES: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     for pair in PAIRS {

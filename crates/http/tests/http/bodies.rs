@@ -1,4 +1,4 @@
-//! Bodies that come in: who may send them, what they take meanwhile, and for how long.
+//! Incoming bodies: their admission, their memory, and their time limits.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,14 +11,14 @@ use crate::common::{
 use pellucid_budget::Budget;
 use pellucid_http::{Cut, Limits};
 
-/// How long a test waits for an answer that has to come.
+/// The time for which a test waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn head(length: usize, headers: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n")
 }
 
-/// A connection on which this was sent.
+/// Sends `text` on a new connection.
 fn sent(running: &Running, text: &str) -> TcpStream {
     let mut socket = connect(running);
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -26,7 +26,7 @@ fn sent(running: &Running, text: &str) -> TcpStream {
     socket
 }
 
-/// The status of the next answer, whose beginning it reads.
+/// Reads the beginning of the next answer, and returns its status.
 fn status(socket: &mut TcpStream) -> String {
     let mut begin = [0; 12];
     socket.read_exact(&mut begin).unwrap();
@@ -37,7 +37,8 @@ fn await_body_bytes(running: &Running, bytes: usize) {
     running.until("they are there", |stats| stats.body_bytes >= bytes);
 }
 
-/// What was declared was taken, so that two silent connections kept everybody else out.
+/// Regression: the memory of the declared length was taken at once, so that two silent connections
+/// blocked all others.
 #[test]
 fn a_body_takes_memory_as_it_arrives() {
     let running = start(Limits { body_bytes_in_flight: 1_000_000, ..Limits::default() });
@@ -46,7 +47,7 @@ fn a_body_takes_memory_as_it_arrives() {
     assert_eq!(status(&mut other), "200");
 }
 
-/// A body of a declared gigabyte had eighteen hours, whatever came of it.
+/// Regression: a body with a declared length of 1 GiB had eighteen hours, even if nothing arrived.
 #[test]
 fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
     let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
@@ -68,7 +69,7 @@ fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
 }
 
 #[test]
-fn a_body_that_arrives_steadily_has_its_time() {
+fn a_body_that_arrives_steadily_is_not_cut() {
     let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
     let running = start(limits);
     loop {
@@ -81,7 +82,7 @@ fn a_body_that_arrives_steadily_has_its_time() {
             last = Instant::now();
             is_written
         });
-        // The client itself was held up on a busy machine.
+        // A result counts only if the client itself was not delayed on a busy machine.
         if largest_gap < Duration::from_millis(500) {
             assert!(is_taken);
             assert_eq!(status(&mut socket), "200");
@@ -120,7 +121,7 @@ fn one_account_does_not_take_the_memory_of_all() {
     assert_eq!(status(&mut other), "200");
 }
 
-/// Streams of one connection counted for nothing but the sum of all.
+/// Regression: the bodies of the streams of one connection had no limit of their own.
 #[test]
 fn one_connection_does_not_take_the_memory_of_all() {
     let limits = Limits { body_bytes_per_connection: 300_000, ..Limits::default() };
@@ -161,9 +162,9 @@ fn the_memory_of_the_server_bounds_bodies_too() {
     assert_eq!(status(&mut second), "503");
 }
 
-/// Whoever sent any `Authorization` could have his body read.
+/// Regression: with any header `Authorization`, valid or not, the body was read.
 #[test]
-fn a_request_is_refused_by_its_head_before_anything_of_its_body() {
+fn a_request_is_refused_by_its_head_before_its_body_is_read() {
     let running = start(Limits::default());
     for headers in ["x-admit: no\r\n", "x-admit: no\r\nExpect: 100-continue\r\n"] {
         let mut socket = sent(&running, &head(900_000, headers));
@@ -183,7 +184,7 @@ fn a_request_is_refused_by_its_head_before_anything_of_its_body() {
 }
 
 #[test]
-fn a_request_that_is_judged_elsewhere_is_not_read_meanwhile() {
+fn a_body_is_not_read_while_another_thread_decides_about_it() {
     let running = start(Limits::default());
     for (how, gate, expected) in [("later", 11, "200"), ("not-later", 12, "401")] {
         let headers = format!("x-admit: {how} {gate}\r\n");
@@ -191,7 +192,7 @@ fn a_request_that_is_judged_elsewhere_is_not_read_meanwhile() {
         let mut writer = socket.try_clone().unwrap();
         await_held(gate);
         let sending = std::thread::spawn(move || {
-            // A refused body need not be taken whole.
+            // This fails if the server closes the connection before it has read all of the body.
             let _ = writer.write_all(&vec![b'x'; 900_000]);
         });
         std::thread::sleep(Duration::from_millis(50));
@@ -203,7 +204,7 @@ fn a_request_that_is_judged_elsewhere_is_not_read_meanwhile() {
 }
 
 #[test]
-fn streams_are_judged_by_their_heads_too() {
+fn bodies_of_streams_are_admitted_by_their_heads_too() {
     let running = start(Limits::default());
     let socket = connect(&running);
     socket.set_nonblocking(true).unwrap();
@@ -225,12 +226,12 @@ fn streams_are_judged_by_their_heads_too() {
     }
 }
 
-/// A value of many bytes was held once for each client that did not take it.
+/// Regression: a large value was held once for each client that did not take it, without a limit.
 #[test]
-fn responses_that_wait_for_their_clients_have_a_bound_together() {
+fn responses_that_wait_for_their_clients_share_one_limit() {
     let memory = Budget::new(3_500_000);
     let listener = listener();
-    // The kernel has to take little of it.
+    // With a small buffer, the kernel takes only a little of each response.
     socket2::SockRef::from(&listener).set_send_buffer_size(4 * 1024).unwrap();
     let limits = Limits { memory: memory.clone(), ..Limits::default() };
     let running = start_at(listener, limits, None);

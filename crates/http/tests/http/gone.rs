@@ -1,5 +1,4 @@
-//! Clients that are gone while their requests are handed over, and what is still on its way to
-//! those that are not.
+//! Clients that go away before their response is complete, and the accounts of their requests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -29,10 +28,10 @@ fn reset(socket: &TcpStream) {
     SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// Time that a client lets its response wait before it goes.
+/// The time for which a client lets its response wait before it goes.
 const STALL: Duration = Duration::from_millis(300);
 
-/// The only request so far ended like that, in a phase that lasted at least as long as the stall.
+/// Checks that the only request so far has this ending, and that `phase` lasted at least [`STALL`].
 fn assert_ended(running: &Running, ending: Ending, phase: Phase) {
     let record = running.records(1).remove(0);
     assert_eq!(record.facts.outcome, 1 + ending as u8, "{ending:?}: {record:?}");
@@ -48,9 +47,10 @@ fn stall(socket: &mut TcpStream) {
     std::thread::sleep(STALL + Duration::from_millis(50));
 }
 
-/// It ended where its head was made: after some microseconds, and well.
+/// Regression: the account of such a response ended when its head was made: after some
+/// microseconds, and as a success.
 #[test]
-fn a_response_that_its_client_leaves_ends_in_the_account_when_that_goes() {
+fn the_account_of_an_abandoned_response_ends_when_its_client_goes() {
     for (path, phase, is_reset) in [
         ("/endless", Phase::Encode, true),
         ("/endless", Phase::Encode, false),
@@ -73,7 +73,7 @@ fn a_response_that_its_client_leaves_ends_in_the_account_when_that_goes() {
 }
 
 #[test]
-fn a_stream_that_its_client_leaves_ends_in_the_account_when_that_goes() {
+fn the_account_of_an_abandoned_stream_ends_when_its_client_goes() {
     for goes in [Shutdown::Both, Shutdown::Read] {
         let (running, mut socket) = start_connected(Limits::default());
         let ask = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/endless"));
@@ -90,7 +90,7 @@ fn a_stream_that_its_client_leaves_ends_in_the_account_when_that_goes() {
 }
 
 #[test]
-fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
+fn the_account_of_a_handed_over_request_ends_when_its_client_goes() {
     let (running, mut socket) = start_connected(Limits::default());
     let mut bytes = greeting();
     bytes.extend(frame(HEADERS, END_HEADERS, 1, &post("/watched")));
@@ -111,7 +111,7 @@ fn a_request_that_was_handed_over_ends_in_the_account_when_its_client_goes() {
 }
 
 #[test]
-fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
+fn the_account_of_a_response_ends_when_the_server_cuts_it() {
     let limits = Limits { exchange: STALL, ..Limits::default() };
     for protocol in ["http/1.1", "h2"] {
         let (running, mut socket) = start_connected(limits.clone());
@@ -125,17 +125,17 @@ fn a_response_that_the_server_cuts_ends_in_the_account_when_it_does() {
 }
 
 #[test]
-fn a_response_that_breaks_off_ends_in_the_account_as_failed() {
+fn the_account_of_a_broken_response_is_failed() {
     let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/broken", "", "").as_bytes()).unwrap();
     socket.read_to_end(&mut Vec::new()).unwrap();
     assert_eq!(running.records(1)[0].facts.outcome, 1 + Ending::Failed as u8);
 }
 
-/// Only the end of the connection says to a client of HTTP/1.0 that a body is whole: one that broke
-/// off looked so.
+/// Regression: to an HTTP/1.0 client, for which the end of the connection ends the body, a broken
+/// body looked complete.
 #[test]
-fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
+fn a_broken_response_is_a_reset_to_a_client_of_http_1_0() {
     let (_running, mut socket) = start_connected(Limits::default());
     socket.write_all(b"GET /broken HTTP/1.0\r\n\r\n").unwrap();
     let ended = socket.read_to_end(&mut Vec::new());
@@ -143,7 +143,7 @@ fn a_response_that_breaks_off_is_no_whole_one_to_an_old_client() {
 }
 
 #[test]
-fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
+fn the_account_of_a_response_that_a_stop_ends_is_cut() {
     let (mut running, mut socket) = start_connected(Limits { stop: STALL, ..Limits::default() });
     socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
@@ -151,7 +151,7 @@ fn a_response_that_a_stop_does_not_wait_for_ends_in_the_account_as_cut() {
     assert_ended(&running, Ending::Cut, Phase::Encode);
 }
 
-/// Nobody looked at its connection until there was an answer.
+/// Regression: the reset was not noticed until there was an answer to send.
 #[test]
 fn a_client_that_resets_its_connection_is_gone_at_once() {
     let (running, mut socket) = start_connected(Limits::default());
@@ -177,9 +177,9 @@ fn a_client_that_resets_its_connection_in_tls_is_gone() {
     await_gone(1);
 }
 
-/// What it looks like when a client exits, or when it waits for its answer.
+/// A FIN comes when a client exits, and also when it only closes its sending side.
 #[test]
-fn a_client_that_sends_no_more_is_gone_after_a_while_and_answered_nevertheless() {
+fn a_client_that_sends_no_more_is_gone_after_a_while_and_still_answered() {
     let (_running, mut socket) = start_connected(Limits::default());
     let begun = Instant::now();
     socket.write_all(request("/watched", "", "2").as_bytes()).unwrap();
@@ -209,9 +209,9 @@ fn a_stream_that_is_reset_and_a_connection_that_ends_are_gone() {
     running.until_nothing_is_left();
 }
 
-/// A stream that had nothing to send kept its connection for ever.
+/// Regression: a streamed response without a ready piece kept its connection for ever.
 #[test]
-fn a_stream_that_waits_ends_with_its_connection() {
+fn a_waiting_streamed_response_ends_with_its_connection() {
     let (running, mut socket) = start_connected(Limits::default());
     socket.write_all(request("/waiting", "", "").as_bytes()).unwrap();
     await_in_flight(&running, 1);
@@ -220,20 +220,22 @@ fn a_stream_that_waits_ends_with_its_connection() {
     running.until_nothing_is_left();
 }
 
-/// It overtook what the client had not taken yet, which was lost; in TLS the process ended.
+/// Regression: an answer from a hand-over overtook unsent bytes, which were lost; in TLS the
+/// process ended.
 #[test]
-fn an_answer_from_elsewhere_waits_for_those_before_it() {
+fn an_answer_from_a_hand_over_waits_for_those_before_it() {
     for tls in [false, true] {
         let listener = listener();
         SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
         let running = start_at(listener, Limits::default(), tls.then(|| certificates("first")));
-        // More than the kernel takes, and less than the limit at which the second is not begun.
+        // The body is larger than the kernel's buffer, and smaller than the limit of unsent bytes
+        // beyond which the second request waits.
         let body = "x".repeat(240_000);
         let text = request("/", "", &body) + &request("/later", "", "behind it");
         let mut answer = Vec::new();
         let is_whole = |answer: &[u8]| answer.ends_with(b"\r\n\r\nbehind it");
         let mut take = |stream: &mut dyn Read| {
-            // The second answer is there by then, and the first is not out.
+            // After this, the second answer is ready, and the first is not completely sent.
             std::thread::sleep(Duration::from_millis(200));
             let mut piece = [0; 16 * 1024];
             while !is_whole(&answer) {

@@ -1,4 +1,4 @@
-//! Crowds of new TLS clients: those who are connected are served between their handshakes.
+//! Crowds of new TLS clients: connected clients are served between their handshakes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,14 +10,14 @@ use pellucid_http::HANDSHAKES_PER_TURN_MAX;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
-/// New clients that come at once.
+/// The number of new clients that come at once.
 const CROWD: usize = 500;
-/// Gates at which the loop is held: before it hears of the crowd, and within the request that it is
-/// asked meanwhile.
+/// The gate at which the loop is held before it sees the crowd.
 const BEFORE: usize = 8;
+/// The gate at which the loop is held within a request that comes after the crowd.
 const WITHIN: usize = 9;
 
-/// Has a client that is connected ask the loop to wait at a gate.
+/// Sends a request of a connected client that holds the loop at a gate.
 fn ask_to_hold(client: &mut Client, gate: usize) {
     client.write_all(request("/held", "", &gate.to_string()).as_bytes()).unwrap();
 }
@@ -26,11 +26,11 @@ fn await_answer(client: &mut Client) {
     let mut begin = [0; 12];
     client.read_exact(&mut begin).unwrap();
     assert_eq!(&begin, b"HTTP/1.1 200");
-    // What is left of it comes in the same record.
+    // The rest of the answer comes in the same TLS record.
     let _ = client.read(&mut [0; 1024]).unwrap();
 }
 
-/// A client whose first flight is out.
+/// A client that has sent its ClientHello.
 fn greet(running: &Running) -> TcpStream {
     let config = client_config("first", rustls::ALL_VERSIONS);
     let name = ServerName::try_from("localhost").unwrap();
@@ -51,9 +51,9 @@ fn is_answered(socket: &TcpStream) -> bool {
     }
 }
 
-/// All handshakes went before whoever asked after them.
+/// Regression: a request waited for all handshakes that had come before it.
 #[test]
-fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
+fn a_connected_client_does_not_wait_for_a_crowd_of_handshakes() {
     let running = start_single_with(pellucid_http::Limits::default(), Some(certificates("first")));
     let connected = || client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
     let (mut holder, mut other) = (connected(), connected());
@@ -67,7 +67,7 @@ fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
     running.until("they are gone", |stats| stats.connections_open <= 2);
     ask_to_hold(&mut holder, BEFORE);
     await_held(BEFORE);
-    // While the loop stands still, the crowd comes, and then one who is connected asks.
+    // While the loop is held, the crowd comes, and then a connected client sends a request.
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| greet(&running)).collect();
     ask_to_hold(&mut other, WITHIN);
     release(BEFORE);
@@ -77,7 +77,7 @@ fn who_is_connected_does_not_wait_for_a_crowd_of_handshakes() {
     await_answer(&mut holder);
     await_answer(&mut other);
     assert!(answered <= 8 * HANDSHAKES_PER_TURN_MAX, "{answered} handshakes went before");
-    // And the crowd is served, too.
+    // The crowd is served as well.
     for socket in &crowd {
         while !is_answered(socket) {
             std::thread::sleep(Duration::from_millis(1));

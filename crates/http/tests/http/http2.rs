@@ -1,5 +1,5 @@
-//! HTTP/2 as clients meet it: the `h2` crate's client, and frames by hand where a client would not
-//! misbehave.
+//! Tests of HTTP/2: with the client of the `h2` crate, and with hand-made frames where that client
+//! would not misbehave.
 
 use std::future::Future;
 use std::io::{Read, Write};
@@ -16,11 +16,11 @@ use crate::common::{
 };
 use pellucid_http::Limits;
 
-/// Codes of errors (RFC 9113, section 7).
+/// Error codes (RFC 9113, section 7).
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// The code of the GOAWAY that ends the connection.
+/// Reads up to GOAWAY and returns its error code; none if the connection ends without one.
 fn goaway(socket: &mut TcpStream) -> Option<u32> {
     while let Some((kind, _, payload)) = read_frame(socket) {
         if kind == GOAWAY {
@@ -30,9 +30,10 @@ fn goaway(socket: &mut TcpStream) -> Option<u32> {
     None
 }
 
-/// It was told in HTTP/1.1, which is a frame of four megabytes to a client of HTTP/2.
+/// Regression: an invalid preface was answered in HTTP/1.1, whose text is the header of a frame of
+/// four megabytes to an HTTP/2 client.
 #[test]
-fn a_beginning_that_is_none_is_told_in_frames_and_later_lines_in_text() {
+fn an_invalid_preface_gets_goaway_and_a_later_invalid_line_gets_400() {
     let running = start(Limits::default());
     let line = b"INVALID CONNECTION PREFACE\r\n\r\n";
     let mut socket = connect(&running);
@@ -49,7 +50,7 @@ fn a_beginning_that_is_none_is_told_in_frames_and_later_lines_in_text() {
 }
 
 #[test]
-fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
+fn streams_of_all_kinds_are_answered_concurrently() {
     let running = start(Limits::default());
     let mut client = client(&running);
     let large = vec![b'x'; 900_000];
@@ -80,7 +81,7 @@ fn streams_of_all_kinds_are_answered_whole_beside_each_other() {
 }
 
 #[test]
-fn a_broken_body_is_an_error_and_the_connection_goes_on() {
+fn a_broken_body_is_an_error_and_the_connection_stays() {
     let running = start(Limits::default());
     let mut client = client(&running);
     assert!(client.exchange(&[("/broken", b"")])[0].is_err());
@@ -108,7 +109,7 @@ fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
 }
 
 #[test]
-fn a_request_in_http_1_may_ask_to_go_on_in_http_2() {
+fn a_request_in_http_1_may_ask_for_an_upgrade_to_http_2() {
     let (_running, mut socket) = start_connected(Limits::default());
     let ask = "GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
                Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n";
@@ -152,7 +153,7 @@ fn streams_beyond_the_limit_are_refused() {
     let (_running, mut socket) = start_connected(Limits { streams: 4, ..Limits::default() });
     let mut bytes = greeting();
     for number in 0..6 {
-        // Without an end, so that all stay open.
+        // The requests have no END_STREAM, so that all streams stay open.
         bytes.extend(frame(HEADERS, END_HEADERS, 2 * number + 1, &headers("/")));
     }
     socket.write_all(&bytes).unwrap();
@@ -181,13 +182,13 @@ fn a_client_that_opens_streams_to_reset_them_is_told_to_calm_down() {
 }
 
 #[test]
-fn a_client_that_only_keeps_us_busy_is_told_to_calm_down() {
+fn a_client_that_sends_only_pings_is_told_to_calm_down() {
     let (_running, mut socket) = start_connected(Limits::default());
     let mut writer = socket.try_clone().unwrap();
     let thread = std::thread::spawn(move || {
         let pings = frame(PING, 0, 0, &[0; 8]).repeat(1_000);
         let greeted = writer.write_all(&greeting());
-        // It is cut off in between.
+        // The server ends the connection before all are written.
         let _ = greeted.and_then(|()| (0..40).try_for_each(|_| writer.write_all(&pings)));
     });
     assert_eq!(goaway(&mut socket), Some(ENHANCE_YOUR_CALM));
@@ -196,7 +197,7 @@ fn a_client_that_only_keeps_us_busy_is_told_to_calm_down() {
 }
 
 #[test]
-fn what_is_no_frame_ends_the_connection() {
+fn invalid_frames_end_the_connection() {
     let running = start(Limits::default());
     for bytes in [
         [PREFACE, &[0xff; 100]].concat(),
@@ -210,7 +211,7 @@ fn what_is_no_frame_ends_the_connection() {
 }
 
 #[test]
-fn bodies_are_compressed_for_those_who_ask() {
+fn bodies_are_compressed_for_clients_that_ask() {
     let running = start(Limits::default());
     let mut client = client(&running);
     let (short, long, longer) = (vec![b'a'; 100], vec![b'b'; 10_000], vec![b'c'; 300_000]);
@@ -249,11 +250,11 @@ fn a_response_that_nobody_takes_is_given_up() {
     assert_eq!(running.stats().requests_in_flight, 0);
 }
 
-/// Where more waited for windows than a connection may hold, a window that opened was noticed last
-/// and nothing was sent for it: if no other frame followed, the response stalled until it was cut.
+/// Regression: if more bytes waited for windows than a connection may hold, an opened window was
+/// noticed only after the sending. Without a further frame the response stalled until it was cut.
 #[test]
 fn a_window_that_opens_is_used_at_once_however_much_waits() {
-    // Far longer than the reads wait below: a response that stalls fails there.
+    // The limit is far longer than the timeout of the reads below, where a stalled response fails.
     let (_running, mut socket) =
         start_connected(Limits { exchange: Duration::from_secs(600), ..Limits::default() });
     let request = frame(HEADERS, END_STREAM | END_HEADERS, 1, &headers("/large"));
@@ -274,13 +275,13 @@ fn a_window_that_opens_is_used_at_once_however_much_waits() {
 }
 
 #[test]
-fn a_request_that_does_not_come_to_its_end_is_refused() {
+fn a_request_that_stays_incomplete_is_refused() {
     let (running, mut socket) =
         start_connected(Limits { exchange: Duration::from_millis(300), ..Limits::default() });
     let request = frame(HEADERS, END_HEADERS, 1, &headers("/"));
     socket.write_all(&[greeting(), request].concat()).unwrap();
     while read_frame(&mut socket).unwrap().0 != HEADERS {}
-    // The account is closed when the answer is written, a moment after it is there.
+    // The account is closed when the answer is written, a moment after the client has it.
     let refused = || {
         let operations = running.account.snapshot(None).operations;
         operations.first().map(|first| first.operation.clone())
@@ -310,8 +311,8 @@ fn a_stop_lets_streams_in_flight_finish() {
     stop.join().unwrap();
 }
 
-/// A connection whose loop is busy until the returned one is dropped: what others send meanwhile is
-/// found together.
+/// Holds the event loop with a request at `gate`, and returns its connection. Bytes that others
+/// send meanwhile are found in one wake-up.
 fn busy(running: &Running, gate: usize) -> TcpStream {
     let mut socket = connect(running);
     let length = gate.to_string().len();
@@ -321,7 +322,8 @@ fn busy(running: &Running, gate: usize) -> TcpStream {
     socket
 }
 
-/// The end was not looked for behind what began the connection, which stayed for five minutes.
+/// Regression: an end that came together with the first bytes was not noticed, and the connection
+/// stayed open for five minutes.
 #[test]
 fn an_end_that_comes_with_the_first_bytes_is_noticed() {
     let running = start_single();
@@ -330,7 +332,7 @@ fn an_end_that_comes_with_the_first_bytes_is_noticed() {
         let mut socket = connect(&running);
         socket.write_all(&bytes).unwrap();
         socket.shutdown(std::net::Shutdown::Write).unwrap();
-        // The client stays, so that nothing but the end is there to be noticed.
+        // The socket stays open, so that there is only the FIN to be noticed.
         clients.push(socket);
     }
     release(7);
@@ -340,7 +342,7 @@ fn an_end_that_comes_with_the_first_bytes_is_noticed() {
     drop(holder);
 }
 
-/// What did not fit into the first read waited until the client sent more.
+/// Regression: bytes that did not fit into the first read waited until the client sent more.
 #[test]
 fn more_than_one_read_may_come_at_once() {
     let running = start_single();
@@ -360,7 +362,8 @@ fn more_than_one_read_may_come_at_once() {
     }
 }
 
-/// Each left its place among the requests in flight taken: after 4,096 of them, all were refused.
+/// Regression: each such stream stayed counted as in flight; after 4,096 of them, all requests were
+/// refused.
 #[test]
 fn a_connection_that_ends_amid_its_streams_leaves_no_request_in_flight() {
     let running = start(Limits::default());
@@ -379,7 +382,7 @@ fn a_connection_that_ends_amid_its_streams_leaves_no_request_in_flight() {
     }
 }
 
-/// It has no path, which services rely upon.
+/// A CONNECT request has no path, on which services rely.
 #[test]
 fn connect_is_refused() {
     let running = start(Limits::default());

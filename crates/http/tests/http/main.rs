@@ -1,4 +1,4 @@
-//! The transport as clients see it, with a service that is made for the tests.
+//! Tests of the transport over real sockets, with a service that is made for them.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,5 @@
-//! Panics in the code of requests: each is the end of its request, and was that of the process with
-//! every request in flight.
+//! Panics in the code of requests: each ends only its own request. (Formerly one ended the process,
+//! with all requests in flight.)
 
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
@@ -10,26 +10,26 @@ use crate::common::{
 };
 use pellucid_http::Limits;
 
-/// Paths at which a request's code panics: on its event loop, on another thread, coming back.
+/// Paths at which a request's code panics: on its event loop, on another thread, or on resumption.
 const ANSWERED: [&str; 5] =
     ["/panic", "/panic-taken", "/panic-dropped", "/panic-later", "/panic-resumed"];
 
-/// All that comes on a connection until the server closes it, after one request.
+/// Sends one request on a new connection, and returns all that comes until the server closes it.
 fn answer(running: &Running, path: &str) -> String {
     answers(connect(running), request(path, "", ""))
 }
 
-/// Waits until no request is in flight: letters of those that are over may still be on the way.
+/// Waits until no request is in flight: messages about ended requests may still be under way.
 fn expect_none_in_flight(running: &Running) {
     running.until("none is in flight", |stats| stats.requests_in_flight == 0);
-    // One that came late would count below zero.
+    // A late message would make the count wrap below zero.
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(running.stats().requests_in_flight, 0);
 }
 
 #[test]
 fn a_panic_ends_its_request_with_500_and_nobody_elses() {
-    // With room for one, a count that is wrong shows at once.
+    // With a limit of one request, a wrong count shows at once.
     let running = start(Limits { requests_in_flight: 1, ..Limits::default() });
     let before = PANICKED.load(Ordering::Acquire);
     let mut other = connect(&running);

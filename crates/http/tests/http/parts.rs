@@ -1,4 +1,4 @@
-//! What of a request's phases is cryptography and compression, as its record has it.
+//! The parts of a request's phases that are cryptography and compression, in its record.
 
 use std::io::{Read, Write};
 
@@ -10,7 +10,7 @@ use pellucid_http::Limits;
 
 use TransportPart::{Compress, Decrypt, Encrypt};
 
-/// Bodies from this length on are compressed.
+/// The body length from which on bodies are compressed.
 const FROM: usize = 1_000;
 
 fn limits() -> Limits {
@@ -24,7 +24,7 @@ fn post(path: &str, body: &[u8], headers: &str) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Reads as many responses as are expected, each of which ends with `end`.
+/// Reads until `times` responses have come, each of which ends with `end`.
 fn read_until(client: &mut impl Read, end: &[u8], times: usize) {
     let (mut all, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     while all.windows(end.len()).filter(|window| *window == end).count() < times {
@@ -34,7 +34,7 @@ fn read_until(client: &mut impl Read, end: &[u8], times: usize) {
     }
 }
 
-/// The records of so many requests, in their order; each part within its phase.
+/// The records of `count` requests, in order. Checks that no part is longer than its phase.
 fn records(running: &Running, count: usize) -> Vec<Record> {
     let records = running.records(count);
     for (record, part) in records.iter().flat_map(|record| TRANSPORT_PARTS.map(|of| (record, of))) {
@@ -43,12 +43,12 @@ fn records(running: &Running, count: usize) -> Vec<Record> {
     records
 }
 
-/// Which parts a request had, in the order of [`TRANSPORT_PARTS`].
+/// For each of [`TRANSPORT_PARTS`], true if the request had that part.
 fn occurred(record: &Record) -> [bool; 3] {
     TRANSPORT_PARTS.map(|part| record.transport_ticks(part) > 0)
 }
 
-/// What the short form of parts in records may take from such a sum, or add to it.
+/// The largest rounding error of a sum of parts, which records hold in a compact form.
 fn rounding_ns(sum_ns: u64) -> u64 {
     sum_ns / 1_000 + 200
 }
@@ -80,17 +80,17 @@ fn each_request_over_tls_has_its_own_cryptography() {
         let least = records.iter().map(|record| record.transport_ticks(part)).min();
         assert!(Some(records[3].transport_ticks(part)) > least, "the large one");
     }
-    // One after the other, they share nothing, and nothing is counted twice.
+    // Requests one after the other share nothing, and nothing is counted twice.
     let tls = running.stats().tls;
     assert!(sum_ns(&running, &records, Decrypt) <= tls.decrypt_ns + rounding_ns(tls.decrypt_ns));
     let encrypted_ns = sum_ns(&running, &records, Encrypt);
     assert!(encrypted_ns.abs_diff(tls.encrypt_ns) <= rounding_ns(tls.encrypt_ns));
 }
 
-/// Requests that are read together are decrypted by one call and encrypted by one, which lies in
-/// the phases of both.
+/// Requests that are read together are decrypted by one call and encrypted by one, whose time is
+/// part of the phases of both.
 #[test]
-fn requests_of_one_read_share_what_it_took() {
+fn requests_of_one_read_share_its_cryptography() {
     let running = start_with(limits(), Some(certificates("first")));
     let config = client_config_for("first", rustls::ALL_VERSIONS, &["http/1.1"]);
     let mut client = client_of(&running, &config);
@@ -132,11 +132,12 @@ fn each_stream_over_tls_has_its_own_cryptography() {
 }
 
 #[test]
-fn what_is_compressed_says_how_long_it_took() {
+fn a_compressed_response_has_the_time_of_its_compression() {
     let (running, mut client) = start_connected(limits());
     let body = b"the same words again and again, ".repeat(1_000);
     let (accepts, end) = ("Accept-Encoding: gzip\r\n", b"0\r\n\r\n");
-    // In one piece: its end is known by its length alone, so the next answer tells that it came.
+    // The first body is sent in one piece. Its end is known only by its length, so the next answer
+    // shows that it came.
     client.write_all(&post("/", &body, accepts)).unwrap();
     client.write_all(&post("/", &body.repeat(20), accepts)).unwrap();
     read_until(&mut client, end, 1);

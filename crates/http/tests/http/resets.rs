@@ -1,5 +1,5 @@
-//! Connections that end at every byte: reset, closed, or closed by half, amid a handshake, a
-//! request, a body and a response, over HTTP/1.1, HTTP/2 and TLS, while others are served.
+//! Connections that end at every byte: reset, closed, or half closed, amid a handshake, a request,
+//! a body and a response, over HTTP/1.1, HTTP/2 and TLS, while others are served.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn watch(running: &Running, tls: bool) -> Watched {
     Watched::start(running.address, tls.then_some(tls_config), QUESTIONS)
 }
 
-/// A body by its length, one in chunks, a request that is handed over, and a stream.
+/// A body with a length, one in chunks, a request that is handed over, and a streamed response.
 fn text_of_http1() -> Vec<u8> {
     b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello\
       POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\
@@ -33,7 +33,7 @@ fn text_of_http1() -> Vec<u8> {
         .to_vec()
 }
 
-/// The same as streams, the last of which is reset.
+/// The same requests as HTTP/2 streams, and one more stream, which is reset.
 fn text_of_http2() -> Vec<u8> {
     let end = END_STREAM | END_HEADERS;
     [
@@ -62,7 +62,7 @@ fn end_everywhere(tls: bool, protocol: &str) {
     for ending in ENDINGS {
         let (mut send, mut is_whole) = (0, false);
         while !is_whole {
-            // What is received decides how much a client of TLS sends, so that is not limited here.
+            // A TLS client sends only after it has received, so its input is hardly limited here.
             let receive = if tls { 4_096 } else { 0 };
             is_whole = script.play(send, receive, ending).0 > 0;
             send += 1;
@@ -70,7 +70,7 @@ fn end_everywhere(tls: bool, protocol: &str) {
         assert!(send > script.text.len(), "{send}");
         watched.await_served();
         let first = if tls { 4_000..4_010 } else { 0..200 };
-        // Streams of HTTP/2 have only the window that they begin with.
+        // The client never opens the windows of its HTTP/2 streams beyond their initial size.
         let most = if protocol == "h2" { 50_000 } else { 1_000_000 };
         for receive in first.chain([20_000, most / 2, most]) {
             assert_eq!(script.play(usize::MAX, receive, ending).1, 0, "there is more to receive");
@@ -101,10 +101,10 @@ fn resets_at_every_byte_of_http_2_in_tls_hold_nobody_up() {
     end_everywhere(true, "h2");
 }
 
-/// The loop's buffer went with the connection, and nobody else was served from then on; in TLS the
-/// process ended.
+/// Regression: the loop's buffer was lost with the connection, and no other connection was served
+/// from then on; in TLS the process ended.
 #[test]
-fn a_reset_behind_the_preface_takes_nothing_with_it() {
+fn a_reset_behind_the_preface_does_not_affect_others() {
     for tls in [false, true] {
         let running = start_with(Limits::default(), tls.then(|| certificates("first")));
         let script = Script {
@@ -114,7 +114,8 @@ fn a_reset_behind_the_preface_takes_nothing_with_it() {
             patience: Duration::from_millis(20),
         };
         for _ in 0..50 {
-            // Once all is there that the server has to say, so that the connection speaks HTTP/2.
+            // The reset comes after all of the server's output, so that the connection speaks
+            // HTTP/2.
             script.play(usize::MAX, usize::MAX, Ending::Reset);
         }
         let watched = watch(&running, tls);

@@ -1,5 +1,5 @@
-//! Clients that take their responses, but hardly: each takes something all the time, so that no
-//! limit for standing still ever cuts it.
+//! Clients that take their responses too slowly: each takes something all the time, so that the
+//! limit of the time without progress never cuts it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,12 +15,12 @@ use crate::common::{Running, listener, start_at, start_connected};
 use pellucid_http::{Cut, CutFigures, Limits};
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// Buffers of the kernel's on both sides: what they hold nobody waits for.
+/// The kernel's buffers on both sides: bytes in them do not count as waiting for the client.
 const KERNEL_BYTES: usize = 4 * 1024;
-/// How long a client goes on that is not cut, as it was before there was a least rate.
+/// The time after which a test fails if the client was not cut.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nobody can take this much, so whoever lets a response wait is too slow after a second.
+/// Limits with an impossible rate: a client that lets a response wait is too slow after a second.
 fn strict() -> Limits {
     Limits {
         exchange: Duration::from_secs(1),
@@ -29,7 +29,7 @@ fn strict() -> Limits {
     }
 }
 
-/// A connection between small buffers.
+/// A connection with small buffers.
 fn connect_narrow(running: &Running) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(KERNEL_BYTES).unwrap();
@@ -39,13 +39,14 @@ fn connect_narrow(running: &Running) -> TcpStream {
     socket
 }
 
-/// Those that took too little. A machine that stands still for a second makes them take nothing.
+/// The connections that were cut because the client took too little. On a machine that stalls for a
+/// second, the client takes nothing.
 fn connections_cut(cuts: &CutFigures) -> u64 {
     cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled)
 }
 
 #[test]
-fn a_client_that_takes_a_response_in_morsels_is_cut_and_counted() {
+fn a_client_that_takes_small_pieces_is_cut_and_counted() {
     let listener = listener();
     SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
     let running = start_at(listener, strict(), None);
@@ -63,7 +64,7 @@ fn a_client_that_takes_a_response_in_morsels_is_cut_and_counted() {
 }
 
 #[test]
-fn the_same_client_has_its_response_where_that_is_enough() {
+fn the_same_client_gets_its_response_if_the_limit_allows_its_rate() {
     let listener = listener();
     SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
     let limits = Limits { response_bytes_per_second: 1, ..Limits::default() };
@@ -79,14 +80,14 @@ fn the_same_client_has_its_response_where_that_is_enough() {
     assert_eq!(connections_cut(&running.cuts()), 0);
 }
 
-/// The code of an error: CANCEL.
+/// The error code CANCEL (RFC 9113, section 7).
 const CANCEL: u32 = 8;
 
 fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &headers(path))
 }
 
-/// Reads until there is a frame of this kind and stream; gives back its payload.
+/// Reads until a frame of this kind and stream comes; returns its payload.
 fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
     let begun = Instant::now();
     loop {
@@ -99,7 +100,7 @@ fn await_frame(socket: &mut TcpStream, kind: u8, stream: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_goes_on() {
+fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_stays() {
     let (running, mut socket) = start_connected(strict());
     socket.write_all(&[greeting(), get(1, "/endless")].concat()).unwrap();
     let is_cut = Arc::new(AtomicBool::new(false));

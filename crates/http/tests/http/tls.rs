@@ -1,4 +1,4 @@
-//! TLS as clients meet it: a rustls client against the transport, over real sockets.
+//! Tests of TLS: a rustls client against the transport, over real sockets.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ fn post(path: &str, body: &str) -> String {
 }
 
 #[test]
-fn both_versions_serve_large_bodies_and_streams_whole() {
+fn both_versions_serve_large_bodies_and_streams() {
     let running = start_tls(Limits::default());
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         let config = client_config("first", &[version]);
@@ -88,7 +88,7 @@ fn plain_http_is_told_to_use_tls() {
 }
 
 #[test]
-fn who_never_ends_the_handshake_is_cut() {
+fn a_client_that_never_ends_the_handshake_is_cut() {
     let limits = Limits { handshake: Duration::from_millis(300), ..Limits::default() };
     let running = start_tls(limits);
     let mut socket = connect(&running);
@@ -100,7 +100,7 @@ fn who_never_ends_the_handshake_is_cut() {
 }
 
 #[test]
-fn what_is_no_handshake_ends_the_connection() {
+fn an_invalid_handshake_ends_the_connection() {
     let running = start_tls(Limits::default());
     let mut socket = connect(&running);
     socket.write_all(&[[22_u8, 3, 1, 0, 200].as_slice(), &[0xff; 200]].concat()).unwrap();
@@ -111,7 +111,7 @@ fn what_is_no_handshake_ends_the_connection() {
 }
 
 #[test]
-fn a_new_pair_is_taken_while_connections_are_open_and_a_broken_one_is_not() {
+fn a_new_pair_is_loaded_while_connections_are_open_and_a_broken_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
     let install = |pair: &str| {
@@ -144,7 +144,7 @@ fn a_new_pair_is_taken_while_connections_are_open_and_a_broken_one_is_not() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn errors_name_the_unusable_file() {
     let load = |certificate: PathBuf, key: PathBuf| {
         let Err(error) = Certificates::load(&certificate, &key) else { panic!("it was taken") };
         error.to_string()

@@ -9,11 +9,11 @@ use crate::common::{
 };
 use pellucid_http::Limits;
 
-/// More than are read before the first of them is answered.
+/// More connections than are read before the first of them is answered.
 const CONNECTIONS: usize = 3 * pellucid_http::AHEAD_CONNECTIONS_MAX + 1;
 
-/// Has the only event loop held up at `gate`, and `send` called meanwhile: all that it sends is
-/// then found in one wake-up. Connections are known to the loop by then, and to speak HTTP/1.1.
+/// Holds the only event loop at `gate` and calls `send` meanwhile, so that the loop finds all that
+/// it sends in one wake-up. Each of `sockets` has had a request answered before.
 fn while_held_up(
     running: &Running,
     gate: usize,
@@ -60,10 +60,10 @@ fn all_are_answered_each_with_its_own() {
     }
 }
 
-/// Halves of requests, several of them, more than there is room for, streams, and ends of
-/// connections, side by side.
+/// Half requests, several requests, more than the buffer holds, streamed responses, and ends of
+/// connections, all in one wake-up.
 #[test]
-fn whatever_they_send_is_dealt_with_as_if_they_were_alone() {
+fn connections_read_together_do_not_affect_each_other() {
     let running = start_single();
     let mut sockets: Vec<_> = (0..CONNECTIONS).map(|_| connect(&running)).collect();
     let long = "l".repeat(30_000) + "end";
@@ -103,10 +103,10 @@ fn whatever_they_send_is_dealt_with_as_if_they_were_alone() {
     }
 }
 
-/// A refusal overtook the response that waited for those of other connections: the client took it
-/// for the answer to its first request.
+/// Regression: a refusal overtook a response that waited in the batch, and the client took it for
+/// the answer to its first request.
 #[test]
-fn a_refusal_goes_behind_the_responses_that_wait() {
+fn a_refusal_is_sent_behind_the_responses_that_wait() {
     let running = start_single_with(Limits { body_bytes_in_flight: 1, ..Limits::default() }, None);
     let mut sockets: Vec<_> = (0..2).map(|_| connect(&running)).collect();
     let body = "b".repeat(40_000);
@@ -124,9 +124,10 @@ fn a_refusal_goes_behind_the_responses_that_wait() {
     assert_eq!((status_at(0), status_at(1), statuses.len()), ("200", "503", 2), "{answers}");
 }
 
-/// What waits for what was read beside it has that in its account, and the phases still add up.
+/// The wait for other connections of the same wake-up is part of `queue`, and the phases still add
+/// up.
 #[test]
-fn waiting_for_others_of_the_wake_up_is_queue() {
+fn the_wait_for_others_of_the_wake_up_is_queue() {
     let running = start_single();
     let mut sockets: Vec<_> = (0..4).map(|_| connect(&running)).collect();
     while_held_up(&running, 2, &mut sockets, |sockets| {
@@ -143,14 +144,14 @@ fn waiting_for_others_of_the_wake_up_is_queue() {
         let named = operation.phases.iter().find(|phase| phase.name == name).unwrap();
         &named.distribution
     };
-    // Whichever was read first, the last waited for at least two that took 100 ms each.
+    // In any order, the last one waited for at least two that took 100 ms each.
     assert!(phase("queue").max_ns >= 200_000_000, "{:?}", phase("queue"));
     assert!(phase("unaccounted").max_ns < 1_000_000, "{:?}", phase("unaccounted"));
     assert!(phase("parse").max_ns < phase("queue").max_ns / 2, "{:?}", phase("parse"));
 }
 
-/// How many requests links were settled for together: of those that were ready in one wake-up, and
-/// of the two that came while these were answered.
+/// Runs requests for links: `ready` of them in one wake-up, and two more while these are answered.
+/// Returns the answers of the first of each group, which say how many were settled together.
 fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
     let running = start_single();
     let mut sockets: Vec<_> = (0..ready + 2).map(|_| connect(&running)).collect();
@@ -178,10 +179,10 @@ fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
     })
 }
 
-/// A frame for a peer costs both sides the same whether it is sent for one request or for twenty:
-/// a loop that has much to do looks for more before it sends one. One with little does not wait.
+/// A frame to a peer costs both sides the same for one request as for twenty. So a busy loop looks
+/// for more requests before it sends one, and an idle loop does not wait.
 #[test]
-fn links_of_a_busy_loop_send_what_came_meanwhile_as_well() {
+fn links_of_a_busy_loop_also_send_requests_that_came_meanwhile() {
     let enough = pellucid_http::LINK_LOOK_READY_MIN;
     let all = format!("{} together", enough + 2);
     assert_eq!(settled_together(enough, [3, 4]), [all.clone(), all]);

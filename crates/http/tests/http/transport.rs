@@ -1,4 +1,4 @@
-//! The transport as its clients meet it, over real sockets, with a service made for the purpose.
+//! Tests of HTTP/1.1 over real sockets.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use crate::common::{Running, answers, connect, request, rest, start, start_conne
 use pellucid_http::{Cut, Limits};
 use socket2::{Domain, Socket, Type};
 
-/// Sends all of `text`, and gives back all that comes until the server closes.
+/// Sends all of `text`, and returns all that comes until the server closes the connection.
 fn exchange(running: &Running, text: impl AsRef<[u8]>) -> String {
     answers(connect(running), text)
 }
@@ -36,9 +36,9 @@ fn pipelined_requests_are_answered_in_order_also_across_hand_overs() {
     assert_eq!(snapshot.operations[0].count, 5);
 }
 
-/// Their events come while nothing is read from the connection, and no further ones follow.
+/// The events of the later requests come while nothing is read, and no further ones follow.
 #[test]
-fn what_comes_while_a_request_is_handed_over_is_read_afterwards() {
+fn requests_that_come_during_a_hand_over_are_read_afterwards() {
     let (_running, mut socket) = start_connected(Limits::default());
     socket.set_nodelay(true).unwrap();
     socket.write_all(request("/later", "", "one").as_bytes()).unwrap();
@@ -63,7 +63,7 @@ fn a_request_may_come_byte_by_byte() {
 }
 
 #[test]
-fn large_bodies_and_chunked_ones_arrive_whole() {
+fn large_and_chunked_bodies_arrive_completely() {
     let running = start(Limits::default());
     let body = "x".repeat(900_000);
     let answer = exchange(&running, request("/", "Connection: close\r\n", &body));
@@ -116,7 +116,7 @@ fn a_stream_waits_for_its_reader_without_holding_memory() {
 }
 
 #[test]
-fn what_cannot_be_trusted_is_refused_and_the_connection_closed() {
+fn invalid_requests_are_refused_and_the_connection_closed() {
     let running = start(Limits::default());
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nLong: {}\r\n\r\n", "a".repeat(20_000));
     let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(20_000));
@@ -143,7 +143,7 @@ fn what_cannot_be_trusted_is_refused_and_the_connection_closed() {
 }
 
 #[test]
-fn a_client_that_expects_to_be_asked_is_asked() {
+fn a_client_that_expects_100_continue_gets_it() {
     let (_running, mut socket) = start_connected(Limits::default());
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\
                 Connection: close\r\n\r\n";
@@ -210,12 +210,12 @@ fn connections_beyond_the_limit_are_closed() {
     assert_eq!(running.cuts().refused(Cut::Full), 1);
 }
 
-/// One address could have all connections.
+/// Regression: one address could take all connections.
 #[test]
 fn connections_of_one_address_beyond_its_limit_are_closed() {
     let running = start(Limits { connections_of_loopback: 2, ..Limits::default() });
     let is_served = |socket: &mut TcpStream| {
-        // One that is closed may be reset while it is written to.
+        // A refused connection may be reset while it is written to.
         let _ = socket.write_all(request("/", "", "x").as_bytes());
         socket.read(&mut [0; 12]).is_ok_and(|count| count > 0)
     };

@@ -1,4 +1,4 @@
-//! Unix sockets as clients meet them, beside TCP.
+//! Tests of Unix sockets, beside TCP.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -62,7 +62,7 @@ fn http2_is_spoken_too() {
 }
 
 #[test]
-fn a_listener_with_tls_speaks_it_over_tcp_alone() {
+fn a_server_with_tls_uses_it_only_over_tcp() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("socket");
     let running = start_at_both(&path, Limits::default(), Some(certificates("first")));
@@ -74,7 +74,7 @@ fn a_listener_with_tls_speaks_it_over_tcp_alone() {
 }
 
 #[test]
-fn connections_are_bounded_apart_from_those_of_tcp() {
+fn connections_are_limited_separately_from_those_of_tcp() {
     let folder = TempDir::new().unwrap();
     let running = start(&folder, Limits { connections_of_loopback: 1, ..Limits::default() });
     let path = folder.path().join("socket");
@@ -82,7 +82,7 @@ fn connections_are_bounded_apart_from_those_of_tcp() {
     let mut held = dial(&path);
     held.write_all(request("/", "", "x").as_bytes()).unwrap();
     held.read_exact(&mut [0; 12]).unwrap();
-    // One that is closed may be reset before it is written to.
+    // A refused connection may be reset before it is written to.
     let mut refused = dial(&path);
     let _ = refused.write_all(sent.as_bytes());
     let mut rest = Vec::new();
@@ -107,7 +107,7 @@ fn a_client_that_is_gone_is_forgotten() {
 }
 
 #[test]
-fn the_file_goes_as_soon_as_the_server_stops() {
+fn the_file_is_removed_when_the_server_stops() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("socket");
     let running = start(&folder, Limits::default());

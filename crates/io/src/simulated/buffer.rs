@@ -1,12 +1,12 @@
-//! The memory of a file's live image, as a map sees it.
+//! The memory of a file's live image, which maps share.
 
-/// Memory that stays where it is, aligned to 8 bytes, and is written by pointer.
+/// Memory with a fixed address, aligned to 8 bytes, which is written by pointer.
 pub(super) struct Buffer {
     words: *mut [u64],
 }
 
-// SAFETY: the buffer is plain memory that belongs to this value; who writes where is the business
-// of its users, as for a mapped file.
+// SAFETY: the buffer is plain memory that this value owns; its users synchronise writes, as for a
+// mapped file.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
@@ -25,7 +25,7 @@ impl Buffer {
         self.words.len() * 8
     }
 
-    /// Copies bytes out; they must be within the capacity.
+    /// Copies bytes to `target`; they must be within the capacity.
     pub(super) fn copy_out(&self, offset: usize, target: &mut [u8]) {
         assert!(offset + target.len() <= self.capacity());
         // SAFETY: the range was just checked, and the target is other memory.
@@ -35,14 +35,14 @@ impl Buffer {
         }
     }
 
-    /// True if it begins with these bytes, of which it has as many at least.
+    /// True if the buffer begins with these bytes, which must be within the capacity.
     pub(super) fn begins_with(&self, bytes: &[u8]) -> bool {
         assert!(bytes.len() <= self.capacity());
-        // SAFETY: the range was just checked, and nothing else holds on to the slice.
+        // SAFETY: the range was just checked, and the slice is dropped at once.
         unsafe { std::slice::from_raw_parts(self.pointer(), bytes.len()) == bytes }
     }
 
-    /// Copies bytes in; they must be within the capacity.
+    /// Copies bytes from `source`; they must be within the capacity.
     pub(super) fn copy_in(&self, offset: usize, source: &[u8]) {
         assert!(offset + source.len() <= self.capacity());
         // SAFETY: the range was just checked, and the source is other memory.
@@ -55,7 +55,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box and is dropped once.
+        // SAFETY: the pointer came from a box, and is dropped once.
         drop(unsafe { Box::from_raw(self.words) });
     }
 }

@@ -1,4 +1,4 @@
-//! One file: its live image, which can be mapped, and its durable one.
+//! The content of one file: its live image, which can be mapped, and its durable image.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::buffer::Buffer;
 use crate::unreadable::Noted;
 
-/// The unit that a medium writes as a whole, in bytes.
+/// The bytes of a sector, which a medium writes atomically.
 pub(super) const SECTOR_LENGTH: usize = 512;
-/// The unit in which bytes are dirty or clean, in bytes.
+/// The bytes of a page, the unit in which bytes are dirty or clean.
 const PAGE_LENGTH: usize = 4096;
 
-/// The content of a file, whatever its names are.
+/// The content of a file, independent of its names.
 pub(super) struct Content {
     images: Mutex<Images>,
 }
@@ -22,8 +22,8 @@ struct Images {
     live: Arc<Buffer>,
     length: usize,
     durable: Vec<u8>,
-    /// The pages that a failed sync marked as clean: the medium never gets them, even if they are
-    /// written to again.
+    /// The pages that a failed sync marked as clean: they never reach the medium, even if they are
+    /// written again.
     lost: BTreeSet<usize>,
     /// The pages that cannot be read.
     bad: BTreeSet<usize>,
@@ -31,7 +31,7 @@ struct Images {
 }
 
 impl Images {
-    /// Marks all pages as clean that the medium does not have.
+    /// Marks all pages that the medium does not have as clean, so that they are lost.
     fn lose_dirty_pages(&mut self) {
         for (index, page) in self.live_bytes().chunks(PAGE_LENGTH).enumerate() {
             let durable = self.durable.get(index * PAGE_LENGTH..).unwrap_or_default();
@@ -41,7 +41,7 @@ impl Images {
         }
     }
 
-    /// The live bytes, with those of the medium on lost pages.
+    /// The live bytes; on lost pages, the bytes of the medium.
     fn reachable_bytes(&self) -> Vec<u8> {
         let mut bytes = self.live_bytes();
         for (index, page) in bytes.chunks_mut(PAGE_LENGTH).enumerate() {
@@ -55,7 +55,7 @@ impl Images {
         bytes
     }
 
-    /// Makes pages unreadable; what was there is gone.
+    /// Makes pages unreadable, and erases their bytes.
     fn lose_for_readers(&mut self, pages: impl IntoIterator<Item = usize>) {
         for page in pages {
             let start = (page * PAGE_LENGTH).min(self.length);
@@ -72,15 +72,15 @@ impl Images {
         Some(range.start.max(page * PAGE_LENGTH)).filter(|_| !range.is_empty())
     }
 
-    /// True if the medium has all.
+    /// True if the medium has all live bytes.
     fn is_durable(&self) -> bool {
         self.length == self.durable.len() && self.live.begins_with(&self.durable)
     }
 
-    /// The bytes of the medium, with some of the sectors that are on their way.
+    /// The bytes of the medium, with some of the sectors that are not written back yet.
     fn partly_carried_over(&self, survives: &mut impl FnMut() -> bool) -> Vec<u8> {
         let (live, mut bytes) = (self.reachable_bytes(), self.durable.clone());
-        // The length is metadata: the new one is there, or the old one.
+        // The length is metadata: the medium has either the new one or the old one.
         if live.len() != bytes.len() && survives() {
             bytes.resize(live.len(), 0);
         }
@@ -101,7 +101,8 @@ impl Images {
         bytes
     }
 
-    /// Makes the live image at least `length` bytes long. It cannot move while it is mapped.
+    /// Extends the live image to at least `length` bytes. A mapped image cannot move, so that
+    /// growing beyond its capacity is an error.
     fn grow(&mut self, length: usize) -> io::Result<()> {
         if length > self.live.capacity() {
             if Arc::strong_count(&self.live) > 1 {
@@ -117,7 +118,7 @@ impl Images {
 }
 
 impl Content {
-    /// A file that is on the medium as it is.
+    /// A file whose bytes are all on the medium.
     pub(super) fn new(bytes: &[u8]) -> Content {
         Content::with(bytes, bytes.to_vec(), BTreeSet::new())
     }
@@ -131,7 +132,7 @@ impl Content {
         Content { images: Mutex::new(images) }
     }
 
-    /// The file as the next process finds it: its pages are on their way, or lost, as they were.
+    /// The file as the next process finds it. Its pages stay dirty, lost or bad as they were.
     pub(super) fn after_kill(&self) -> Content {
         let images = self.images();
         let (durable, lost) = (images.durable.clone(), images.lost.clone());
@@ -153,7 +154,7 @@ impl Content {
         self.images().length
     }
 
-    /// Writes bytes that end there.
+    /// Writes `bytes` so that they end at offset `end`.
     pub(super) fn write(&self, bytes: &[u8], end: usize) -> io::Result<()> {
         let mut images = self.images();
         images.grow(end)?;
@@ -190,7 +191,7 @@ impl Content {
         self.images().grow(length)
     }
 
-    /// Carries the live image over to the medium, or fails and loses its dirty pages.
+    /// Copies the live image to the medium; if `loses`, fails and loses the dirty pages.
     pub(super) fn sync(&self, loses: bool) -> io::Result<()> {
         let mut images = self.images();
         if loses {
@@ -201,7 +202,7 @@ impl Content {
         Ok(())
     }
 
-    /// The live image, to be mapped up to `length`; it stays where it is as long as it is held.
+    /// The live image, to be mapped up to `length`. It does not move while it is held.
     pub(super) fn mapped(&self, length: usize) -> io::Result<Arc<Buffer>> {
         let images = self.images();
         if length > images.length {
@@ -210,7 +211,7 @@ impl Content {
         Ok(Arc::clone(&images.live))
     }
 
-    /// Empties the file, as opening it for writing anew does.
+    /// Empties the file, as its creation anew does.
     pub(super) fn truncate(&self) {
         let mut images = self.images();
         images.live = Arc::new(Buffer::zeroed(0));
@@ -234,20 +235,20 @@ impl Content {
         Ok(())
     }
 
-    /// Loses the pages of these bytes, as those of bad sectors: reads of them by call fail, and
-    /// maps have zeros there, of which they know.
+    /// Makes the pages of these bytes unreadable, like bad sectors: read calls of them fail, and
+    /// maps have known zeros there.
     pub(super) fn fail_reads(&self, range: Range<u64>) {
         let mut images = self.images();
         let end = range.end.min(images.length as u64) as usize;
         images.lose_for_readers(range.start as usize / PAGE_LENGTH..end.div_ceil(PAGE_LENGTH));
     }
 
-    /// The first of these bytes on a page that cannot be read.
+    /// The offset of the first of these bytes on an unreadable page.
     pub(super) fn unreadable_in(&self, range: Range<usize>) -> Option<usize> {
         self.images().first_bad(range)
     }
 
-    /// Makes the same pages unreadable as those of `other`.
+    /// Makes the pages unreadable that are unreadable in `other`.
     pub(super) fn fail_reads_as(&self, other: &Content) {
         let bad = other.images().bad.clone();
         self.images().lose_for_readers(bad);
@@ -258,7 +259,7 @@ impl Content {
         self.images().partly_carried_over(survives)
     }
 
-    /// Carries some sectors over to the medium, as a system does at any time.
+    /// Writes some sectors back to the medium, as a system may do at any time.
     pub(super) fn write_back(&self, survives: &mut impl FnMut() -> bool) {
         let mut images = self.images();
         if !images.is_durable() {

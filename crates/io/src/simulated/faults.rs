@@ -1,35 +1,37 @@
-//! The faults of the simulated file system, on demand.
+//! The faults that the simulated file system injects on demand.
 
 use std::io;
 
-/// Bytes that are free where no limit is set.
+/// The free bytes without a limit of the space.
 const FREE_BYTES: u64 = 1 << 40;
 
-/// The faults to come. The default is none.
+/// The faults to inject. The default is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// The call with this number, counted from 1 from now on, fails once.
+    /// The number of the call that fails, counted from 1 from now on.
     pub fail_call: Option<u64>,
-    /// All calls from the failing one on fail, as if the device were gone.
+    /// True if all calls after that one fail as well, as if the device were gone.
     pub keep_failing: bool,
-    /// The next sync of a file fails and marks its pages as clean: they stay in memory until the
-    /// power is lost, and later syncs succeed without them. As on ext4, it is of no help to write
-    /// to them again: the space behind them counts as never written.
+    /// True if the next sync of a file fails and marks its pages as clean: they stay in memory
+    /// until the power is lost, and later syncs succeed without them. As on ext4, writing them
+    /// again does not help: the space behind them counts as never written.
     pub fail_next_sync: bool,
-    /// So many syncs of files succeed before the one that fails.
+    /// The number of syncs of files that succeed before the one that fails.
     pub spared_syncs: u64,
-    /// So many creations and openings of files fail for want of a descriptor; later ones succeed.
+    /// The number of creations and openings of files that fail for lack of a descriptor; later ones
+    /// succeed.
     pub exhausted_opens: u32,
-    /// The files together may take this many bytes.
+    /// The most bytes of all files together.
     pub space_bytes: Option<u64>,
-    /// Files get no second names, as if each folder were a file system of its own.
+    /// True if hard links fail, as if each folder were a file system of its own.
     pub refuses_links: bool,
 }
 
+/// The faults to inject, and the counts of calls.
 #[derive(Default)]
 pub(crate) struct FaultState {
     faults: Faults,
-    /// Calls since the faults were set.
+    /// The number of calls since the faults were set.
     calls_since: u64,
     pub(crate) calls: u64,
     pub(crate) syncs: u64,
@@ -41,7 +43,7 @@ impl FaultState {
         self.calls_since = 0;
     }
 
-    /// Counts a call, and fails it if it is its turn.
+    /// Counts a call. An error if a fault is due.
     pub(crate) fn call(&mut self) -> io::Result<()> {
         self.calls += 1;
         self.calls_since += 1;
@@ -53,7 +55,7 @@ impl FaultState {
         if fails { Err(io::Error::other("injected failure")) } else { Ok(()) }
     }
 
-    /// As [`FaultState::call`], for a call that opens a file.
+    /// Counts a call that opens a file. An error if a fault is due.
     pub(crate) fn open(&mut self) -> io::Result<()> {
         self.call()?;
         match self.faults.exhausted_opens.checked_sub(1) {
@@ -65,7 +67,7 @@ impl FaultState {
         }
     }
 
-    /// As [`FaultState::call`], for a call that gives a file a second name.
+    /// Counts a call that makes a hard link. An error if a fault is due.
     pub(crate) fn link(&mut self) -> io::Result<()> {
         self.call()?;
         match self.faults.refuses_links {
@@ -74,7 +76,7 @@ impl FaultState {
         }
     }
 
-    /// Counts a sync, and says whether it loses what it should keep.
+    /// Counts a sync. True if it must fail and lose the dirty pages.
     pub(crate) fn sync(&mut self) -> bool {
         self.syncs += 1;
         match self.faults.spared_syncs.checked_sub(1) {
@@ -86,7 +88,7 @@ impl FaultState {
         }
     }
 
-    /// Refuses if `more` bytes do not fit beside those that are `used`.
+    /// Checks that `more` bytes fit beside the `used` ones. An error if they do not.
     pub(crate) fn take_space(&self, used: u64, more: u64) -> io::Result<()> {
         if more > self.free_bytes(used) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));

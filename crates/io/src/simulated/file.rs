@@ -1,4 +1,4 @@
-//! A file that somebody has open, and its maps.
+//! An open file of the simulation, and its maps.
 
 use std::io;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use super::content::Content;
 use super::state::Shared;
 use crate::{File, Map, MapMode};
 
-/// A file that somebody has open.
+/// An open file.
 pub(super) struct SimulatedFile {
     pub(super) shared: Arc<Shared>,
     pub(super) content: Arc<Content>,
 }
 
 impl SimulatedFile {
-    /// Counts a call that may make the file `length` bytes long, and fails it if it is its turn or
-    /// if there is no room.
+    /// Counts a call that may extend the file to `length` bytes. An error if a fault is due, or if
+    /// there is no space.
     fn call(&self, length: u64) -> io::Result<usize> {
         let state = self.shared.fallible_call()?;
         let more = length.saturating_sub(self.content.length() as u64);

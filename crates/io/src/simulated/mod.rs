@@ -1,14 +1,15 @@
 //! Files in memory that can lose power, run out of space, and fail.
 //!
-//! Each file has two images: what a process sees (*live*), and what is known to be on the medium
-//! (*durable*). So have the names in a directory. A sync carries live over to durable.
-//! [`SimulatedFileSystem::kill`] is the death of the process: a new boot of the process finds all
-//! that is live. [`SimulatedFileSystem::crash`] is the loss of power: it finds what is durable and,
-//! drawn at random from a seed, some of the 512-byte sectors and some of the names that were on
-//! their way. [`SimulatedFileSystem::write_back`] brings some of them to the medium at any time.
+//! Each file has two images: the one that a process sees (*live*), and the one that is on the
+//! medium (*durable*). The names in a directory have two versions as well. A sync copies live to
+//! durable. [`SimulatedFileSystem::kill`] simulates the death of the process: the next process
+//! finds everything live. [`SimulatedFileSystem::crash`] simulates the loss of power: the next
+//! process finds everything durable, and some of the 512-byte sectors and names that were not
+//! synced, drawn from a seed. [`SimulatedFileSystem::write_back`] writes some of them to the medium
+//! at any time.
 #![allow(
     clippy::disallowed_types,
-    reason = "simulated files depend on nothing, and hold no request up"
+    reason = "simulated files need no profiles of waits, and delay no request"
 )]
 
 mod buffer;
@@ -30,7 +31,7 @@ use file::SimulatedFile;
 use state::{Shared, survival};
 use tree::Tree;
 
-/// A file system in memory. Clones are the same file system.
+/// A file system in memory. Clones share the same files.
 #[derive(Clone)]
 pub struct SimulatedFileSystem {
     shared: Arc<Shared>,
@@ -59,16 +60,16 @@ impl SimulatedFileSystem {
         SimulatedFileSystem { shared: Arc::new(Shared::new(tree, boot)) }
     }
 
-    /// The state after the death of the process: everything that it wrote. This file system
-    /// stays as it is, for whoever still uses it.
+    /// The state after the death of the process: everything that it has written. This file system
+    /// is not changed.
     #[must_use]
     pub fn kill(&self) -> SimulatedFileSystem {
         let tree = self.shared.state().tree.after_kill();
         SimulatedFileSystem::with(tree, self.shared.boot)
     }
 
-    /// The state after a loss of power: synced data, and of the rest some sectors and some
-    /// names, drawn with `seed`.
+    /// The state after a loss of power: all synced data, and some of the other sectors and names,
+    /// drawn with `seed`.
     #[must_use]
     pub fn crash(&self, seed: u64) -> SimulatedFileSystem {
         let mut random = SeededRandom::new(seed);
@@ -76,26 +77,29 @@ impl SimulatedFileSystem {
         SimulatedFileSystem::with(tree, self.shared.boot + 1)
     }
 
-    /// Sets what is to fail from now on.
+    /// Sets the faults to inject from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.shared.state().faults.set(faults);
     }
 
-    /// Has some sectors and some names reach the medium now, drawn with `seed`, as a system writes
-    /// back what it likes at any time.
+    /// Writes some sectors and names back to the medium now, drawn with `seed`, as a system may do
+    /// at any time.
     pub fn write_back(&self, seed: u64) {
         let mut random = SeededRandom::new(seed);
         self.shared.state().tree.write_back(&mut survival(&mut random));
     }
 
-    /// As [`SimulatedFileSystem::write_back`], before some of the calls from now on: what a loss of
-    /// power leaves of a page may then be any of its states since the last sync.
+    /// Writes back like [`SimulatedFileSystem::write_back`] before some of the calls from now on.
+    /// Then a loss of power may leave any state of a page since its last sync.
     pub fn keep_writing_back(&self, seed: u64) {
         self.shared.state().write_back = Some(SeededRandom::new(seed));
     }
 
-    /// Has `observer` called before each call, on its thread: to let other threads go on there, or
-    /// to look at the files. It must not call them itself. Once for a file system.
+    /// Registers `observer`, which runs before each call on the thread of the call, to let other
+    /// threads run or to inspect the files. It must not make calls of the file system itself.
+    ///
+    /// # Panics
+    /// If there is an observer already.
     pub fn observe(&self, observer: impl Fn() + Send + Sync + 'static) {
         self.shared.observe(Box::new(observer));
     }
@@ -112,13 +116,13 @@ impl SimulatedFileSystem {
         self.shared.state().faults.syncs
     }
 
-    /// Bytes of which somebody said so far that they would be read soon ([`File::will_need`]).
+    /// The number of bytes so far for which [`File::will_need`] was called.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         self.shared.state().expected_bytes
     }
 
-    /// Bytes that files take together.
+    /// The bytes that all files take together.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.shared.state().tree.used_bytes()
@@ -132,9 +136,9 @@ impl SimulatedFileSystem {
         self.shared.state().tree.find(path)?.flip_bits(offset, bits)
     }
 
-    /// Has reads of the pages of these bytes of a file fail from now on, as on bad sectors: by call
-    /// they fail, and maps have zeros there and know of it ([`Map::unreadable_in`]). A loss of
-    /// power changes nothing about it; emptying the file does.
+    /// Makes the pages of these bytes of a file unreadable, like bad sectors: read calls of them
+    /// fail, and maps have known zeros there ([`Map::unreadable_in`]). They stay so after a loss of
+    /// power, until the file is emptied.
     ///
     /// [`Map::unreadable_in`]: crate::Map::unreadable_in
     ///
@@ -261,9 +265,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_synced_survives_every_crash() {
+    fn synced_data_survives_every_crash() {
         let (files, file) = with_file(&[7; 2000]);
-        // In the other order: the content before the name.
+        // Here the content is synced before the name.
         file.sync().unwrap();
         files.sync_directory(Path::new("/d")).unwrap();
         for seed in 0..100 {
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_synced_survives_in_sectors() {
+    fn unsynced_data_survives_in_sectors() {
         let (files, file) = with_durable_file(&[7; 2048]);
         file.write_all_at(&[9; 2048], 0).unwrap();
         let mut outcomes = HashSet::new();
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_back_is_a_past_state_that_a_crash_may_find() {
+    fn a_crash_may_find_any_state_that_was_written_back() {
         let path = Path::new("/d/a");
         let mut found = HashSet::new();
         for seed in 0..200 {
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_written_back_may_be_found_after_they_are_gone() {
+    fn a_crash_may_find_removed_names_that_were_written_back() {
         let mut found = HashSet::new();
         for seed in 0..200 {
             let (files, _) = with_file(b"x");
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_cannot_be_read_are_zeros_in_maps_that_know_of_them() {
+    fn unreadable_pages_are_known_zeros_in_maps() {
         let path = Path::new("/d/a");
         let (files, file) = with_durable_file(&[7; 10_000]);
         let map = file.map(10_000, MapMode::Read).unwrap();
@@ -354,7 +358,7 @@ mod tests {
         files.open(path, false).unwrap().read_exact_at(&mut [0; 10_000], 0).unwrap();
     }
 
-    /// The pages that a failed sync lost do not come back by themselves.
+    /// Pages that a failed sync has lost are not written back later.
     #[test]
     fn lost_pages_are_not_written_back() {
         let path = Path::new("/d/a");
@@ -399,7 +403,7 @@ mod tests {
         assert!(file.allocate(1 << 20).is_err(), "a mapped file does not move");
     }
 
-    /// It was said to, and did not: later syncs brought everything to the medium after all.
+    /// Regression: contrary to the documentation, a later sync wrote the lost pages to the medium.
     #[test]
     fn a_failed_sync_loses_its_pages_for_good() {
         let path = Path::new("/d/a");
@@ -410,7 +414,7 @@ mod tests {
         file.sync().unwrap();
         assert_eq!(files.read(path).unwrap(), [8; 10_000]);
         assert_eq!(files.crash(1).read(path).unwrap(), [7; 10_000]);
-        // Writing to them again does not help, and a new file does.
+        // Writing the pages again does not help, but emptying the file does.
         let killed = files.kill();
         assert_eq!(killed.read(path).unwrap(), [8; 10_000]);
         let file = killed.open(path, true).unwrap();
@@ -424,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_when_they_are_due() {
+    fn faults_are_injected_when_they_are_due() {
         let (files, file) = with_file(b"x");
         files.set_faults(Faults { fail_call: Some(2), ..Faults::default() });
         file.sync().unwrap();

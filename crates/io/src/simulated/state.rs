@@ -1,4 +1,4 @@
-//! What all clones of a file system share, and its open files and locks with them.
+//! The state that all clones of a file system share with its open files and locks.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,12 +9,13 @@ use super::faults::FaultState;
 use super::tree::Tree;
 use crate::SeededRandom;
 
-/// Of so many calls, one finds that the system has written something back meanwhile.
+/// The mean number of calls between two write-backs.
 const CALLS_A_WRITE_BACK: u64 = 16;
 
-/// An action before each call.
+/// An action that runs before each call.
 pub(super) type Observer = Box<dyn Fn() + Send + Sync>;
 
+/// The shared state, and the observer.
 pub(super) struct Shared {
     state: Mutex<State>,
     observer: OnceLock<Observer>,
@@ -25,15 +26,15 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) tree: Tree,
     pub(super) faults: FaultState,
-    /// Bytes that were to be read soon.
+    /// The number of bytes for which `will_need` was called.
     pub(super) expected_bytes: u64,
     pub(super) locks: HashSet<PathBuf>,
-    /// Decides what is written back without a sync, and when; nothing is if there is none.
+    /// The generator that decides the write-backs without a sync; none if there are no such.
     pub(super) write_back: Option<SeededRandom>,
 }
 
 impl State {
-    /// Writes back what the draw says, if it is time.
+    /// Writes back some sectors and names, if the generator decides so.
     fn write_back(&mut self) {
         let Some(random) = &mut self.write_back else { return };
         if random.below(CALLS_A_WRITE_BACK) == 0 {
@@ -42,7 +43,8 @@ impl State {
     }
 }
 
-/// The decisions on each sector and each name that is on its way. Some say yes to nearly all.
+/// A random decision for each unsynced sector and name. The share of survivors is drawn first, so
+/// that sometimes none, nearly all or all of them survive.
 pub(super) fn survival(random: &mut SeededRandom) -> impl FnMut() -> bool {
     let survival_of_256 = [0, 64, 128, 240, 256][random.below(5) as usize];
     move || random.below(256) < survival_of_256
@@ -55,12 +57,12 @@ impl Shared {
         Shared { state: Mutex::new(state), observer: OnceLock::new(), boot }
     }
 
-    /// Sets the action before each call, once.
+    /// Sets the action before each call. May be called once.
     pub(super) fn observe(&self, observer: Observer) {
         assert!(self.observer.set(observer).is_ok(), "one observer");
     }
 
-    /// The state for a call, which the observer has seen.
+    /// Begins a call: runs the observer and a possible write-back, and returns the state.
     pub(super) fn call(&self) -> MutexGuard<'_, State> {
         if let Some(observer) = self.observer.get() {
             observer();
@@ -70,14 +72,14 @@ impl Shared {
         state
     }
 
-    /// As [`Shared::call`], for one that fails if it is its turn.
+    /// Begins a call like [`Shared::call`]. An error if a fault is due.
     pub(super) fn fallible_call(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.call();
         state.faults.call()?;
         Ok(state)
     }
 
-    /// The state; a panic elsewhere is no reason to panic again.
+    /// The state, even if another thread panicked while it held the lock.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The names: which there are for the process, and which are on the medium.
+//! The names of files and directories: the live ones, and those on the medium.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,11 +11,11 @@ use super::content::Content;
 #[derive(Default)]
 pub(crate) struct Tree {
     directories: BTreeSet<PathBuf>,
-    /// The directories whose names are on the medium.
+    /// The directories that are on the medium.
     durable_directories: BTreeSet<PathBuf>,
     live: BTreeMap<PathBuf, Arc<Content>>,
     durable: BTreeMap<PathBuf, Arc<Content>>,
-    /// The names that may not be the same in both.
+    /// The names that may differ between `live` and `durable`.
     changed: BTreeSet<PathBuf>,
 }
 
@@ -23,7 +23,7 @@ fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{} does not exist", path.display()))
 }
 
-/// The root of absolute paths or of relative ones, which is always there.
+/// True for the root of absolute or relative paths, which always exists.
 fn is_root(path: &Path) -> bool {
     path.parent().is_none()
 }
@@ -108,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// Carries some sectors and some names over to the medium, as a system does at any time.
+    /// Writes some sectors and names back to the medium, as a system may do at any time.
     pub(crate) fn write_back(&mut self, survives: &mut impl FnMut() -> bool) {
         self.live.values().for_each(|content| content.write_back(survives));
         let unsynced = self.directories.difference(&self.durable_directories);
@@ -130,7 +130,7 @@ impl Tree {
         self.live.values().map(|content| content.length() as u64).sum()
     }
 
-    /// The tree that the next process finds: what is live, and still on its way to the medium.
+    /// The tree that the next process finds: everything live, with the same unsynced state.
     pub(crate) fn after_kill(&self) -> Tree {
         let mut copies: Vec<(*const Content, Arc<Content>)> = Vec::new();
         let mut copy = |content: &Arc<Content>| {
@@ -150,11 +150,11 @@ impl Tree {
         Tree { directories, durable_directories, live, durable, changed }
     }
 
-    /// The tree found after a loss of power. Each name is the old one or the new one; a directory
-    /// that is not found takes what was in it with it.
+    /// The tree found after a loss of power. Each name has its old or its new state. A directory
+    /// that does not survive takes its contents with it.
     pub(crate) fn after_crash(&self, survives: &mut impl FnMut() -> bool) -> Tree {
         let mut directories = BTreeSet::new();
-        // A directory stands before those within it.
+        // A directory comes before those within it, by the order of paths.
         for directory in &self.directories {
             let is_durable = self.durable_directories.contains(directory) || is_root(directory);
             if is_within(directory, &directories) && (is_durable || survives()) {

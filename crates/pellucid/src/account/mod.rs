@@ -1,7 +1,8 @@
-//! `pellucid account`: who may do what on a server.
+//! `pellucid account`: manages the accounts of a server and their rights.
 //!
-//! It changes the file of the accounts beside the store. A server that runs on that folder follows
-//! within a second, so there is no endpoint to keep from strangers, and no first password to ship.
+//! It edits the file of accounts in the store's folder. A server that runs on that folder picks the
+//! change up within a second. So no HTTP endpoint for accounts has to be protected, and no initial
+//! password has to be shipped.
 
 mod password;
 mod show;
@@ -110,7 +111,7 @@ enum TokenAction {
     },
 }
 
-/// A scope, and the right to it or none to remove the grant.
+/// One argument `SCOPE=RIGHT`; `right` is `None` for `SCOPE=unset`, which removes the grant.
 #[derive(Clone)]
 struct Grant {
     scope: String,
@@ -128,7 +129,7 @@ impl std::str::FromStr for Grant {
     }
 }
 
-/// Does what was asked for.
+/// Runs the action of the command line.
 pub(crate) fn run(arguments: &AccountArguments) -> Result<(), Failure> {
     let data = arguments.data.as_deref().ok_or_else(|| {
         Failure::usage("say where the store is: --data DIR (see pellucid account --help)")
@@ -173,7 +174,7 @@ fn add(
     if !no_password {
         account.set_password(&password::ask(name)?).map_err(Failure::usage)?;
     }
-    // The first account may come before the store.
+    // The first account may be added before a server has made the folder of the store.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)

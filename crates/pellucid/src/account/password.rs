@@ -1,4 +1,5 @@
-//! Asks for a password: never as an argument, which everybody on the machine could see.
+//! Reads a password from the terminal or from standard input. It is never an argument of the
+//! command line, because every user of the machine can see those.
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
@@ -6,8 +7,11 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::Failure;
 
-/// The password for `name`: from the terminal, twice and unseen, or from the first line of standard
-/// input.
+/// Returns the password for `name`. A terminal is asked for it twice, without echo; otherwise it is
+/// the first line of standard input.
+///
+/// # Errors
+/// If the two passwords differ, standard input is empty, or reading fails.
 pub(crate) fn ask(name: &str) -> Result<String, Failure> {
     if !stdin().is_terminal() {
         return line();
@@ -19,6 +23,7 @@ pub(crate) fn ask(name: &str) -> Result<String, Failure> {
     Ok(first)
 }
 
+/// Prompts for a line on the terminal with echo off.
 fn unseen(prompt: &str) -> Result<String, Failure> {
     eprint!("{prompt}");
     stderr().flush()?;
@@ -27,7 +32,7 @@ fn unseen(prompt: &str) -> Result<String, Failure> {
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(stdin(), OptionalActions::Flush, &silent)?;
     let password = line();
-    // Also where reading failed: the terminal has to be left as it was found.
+    // Before the result of `line` is looked at: echo has to come back even if reading failed.
     tcsetattr(stdin(), OptionalActions::Flush, &before)?;
     eprintln!();
     password

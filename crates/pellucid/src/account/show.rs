@@ -1,4 +1,4 @@
-//! Shows accounts and tokens, without what would let anybody in.
+//! Prints accounts and tokens, without their secrets.
 
 use pellucid_clock::WallTime;
 use pellucid_server::access::{AccountList, AccountRecord};

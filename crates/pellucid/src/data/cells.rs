@@ -1,9 +1,9 @@
-//! Values of JSON as cells of a table, from which the same values can be read again.
+//! Converts JSON values to cells of a table and back without loss.
 //!
-//! A cell that is a value of JSON is that value, and any other is a text. So a text that would be
-//! taken for a value, as `5` or `true`, stands in quotes, as JSON has them; and so does the empty
-//! text, since an empty cell is no value at all. Attributes that are always texts, as `_key`, stand
-//! as they are.
+//! A cell that is valid JSON holds that value; any other cell holds a string. So a string that
+//! looks like JSON, such as `5` or `true`, is written with its JSON quotes. So is the empty string,
+//! because an empty cell means that the attribute is missing. Attributes that are always strings,
+//! such as `_key`, are written without quotes.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::json::is_json;
 
-/// Attributes that are always texts.
+/// Attributes that are always strings.
 const TEXTS: [&str; 5] = ["_key", "_id", "_rev", "_from", "_to"];
 
-/// The cell of an attribute's value; nothing if it is no JSON.
+/// Converts the value of the attribute `name` to a cell; `None` if `value` is not valid JSON.
 pub(super) fn cell_of<'a>(name: &str, value: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     if !value.starts_with(b"\"") {
         return Some(Cow::Borrowed(value));
@@ -24,8 +24,8 @@ pub(super) fn cell_of<'a>(name: &str, value: &'a [u8]) -> Option<Cow<'a, [u8]>> 
     Some(if is_plain { Cow::Owned(text.into_bytes()) } else { Cow::Borrowed(value) })
 }
 
-/// Appends the value of an attribute's cell, which is not empty. If it `infers`, a cell that is a
-/// value of JSON is that value; else all are texts.
+/// Appends the JSON value of the attribute `name` to `out`. `cell` must not be empty. If `infers`,
+/// a cell that is valid JSON is that value; otherwise every cell is a string.
 pub(super) fn write_value(
     name: &str,
     cell: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn write_value(
         out.extend_from_slice(Value::from(text).to_string().as_bytes());
         return Ok(());
     }
-    // Between the parts of a value there may be line ends, and a document is one line.
+    // A value may contain line ends between its tokens, but a document has to be one line.
     let is_line_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     out.extend(cell.iter().map(|byte| if is_line_end(byte) { b' ' } else { *byte }));
     Ok(())
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_from_their_cells() {
+    fn values_round_trip_through_cells() {
         for (value, cell) in [
             ("1.50", "1.50"),
             ("null", "null"),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_texts_unless_asked_otherwise() {
+    fn cells_are_strings_unless_inference_is_on() {
         let read = |name: &str, cell: &[u8], infers| {
             let mut out = b",".to_vec();
             write_value(name, cell, infers, &mut out).map(|()| String::from_utf8(out).unwrap())

@@ -1,4 +1,4 @@
-//! The writes of a table in their order, a line each.
+//! `pellucid changes`: prints the writes of a table in their order, one per line.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::out::Out;
 use crate::remote::{ServerAddress, encoded};
 
-/// The time that a server may be silent which is followed: it says how far it is every 15 s.
+/// The longest silence of a server with `--follow`. It sends its position every 15 s.
 const FOLLOWED_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Write the writes of a table or a collection in their order, as JSON, one a line.
@@ -86,7 +86,7 @@ impl ChangesArguments {
     }
 }
 
-/// Writes the changes.
+/// Requests the changes and prints them.
 pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let path = arguments.path();
@@ -100,7 +100,8 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     lost.map_or(Ok(()), |text| Err(Failure::work(text)))
 }
 
-/// The lines as they are shown. A line that ends the stream with an error is left in `lost`.
+/// Converts lines of the server to lines of output. The message of an error line, which ends the
+/// stream, goes to `lost`.
 fn text_of(lines: &[u8], lost: &mut Option<String>) -> Result<Vec<u8>, String> {
     let malformed =
         |error: &dyn std::fmt::Display| format!("the server's line is no change: {error}");
@@ -119,7 +120,8 @@ fn text_of(lines: &[u8], lost: &mut Option<String>) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The line with its bytes as text, where they are text. The keys of documents are text already.
+/// Decodes the base64 fields of a line to text where they are UTF-8; otherwise they are renamed and
+/// stay in base64. The keys of documents are text already.
 fn shown(line: Map<String, Value>) -> Result<Map<String, Value>, base64::DecodeError> {
     let is_document = line.contains_key("document");
     let mut shown = Map::new();

@@ -1,12 +1,13 @@
-//! Rows of cells as RFC 4180 has them: commas between cells, quotes around those that need them.
+//! Reads and writes CSV rows as in RFC 4180: commas between cells, quotes around those that need
+//! them.
 
 use csv_core::{ReadRecordResult, Reader};
 
-/// Bytes that a row may have: values up to 384 MiB in base64.
+/// The longest row in bytes: enough for a value of 384 MiB in base64.
 const ROW_BYTES_MAX: usize = 512 << 20;
-/// Room for bytes of cells at first.
+/// The initial capacity for the bytes of a row.
 const FIRST_BYTES: usize = 4 << 10;
-/// Room for cells at first.
+/// The initial capacity for the cells of a row.
 const FIRST_CELLS: usize = 16;
 
 /// Appends a row.
@@ -16,7 +17,7 @@ pub(super) fn write_row(cells: &[impl AsRef<[u8]>], out: &mut Vec<u8>) {
             out.push(b',');
         }
         let is_special = |byte: &u8| matches!(byte, b'"' | b',' | b'\n' | b'\r');
-        // A row of one empty cell would be an empty line, which is no row.
+        // Without quotes, a row of one empty cell would be an empty line, which readers skip.
         if cell.iter().any(is_special) || cell.is_empty() && cells.len() == 1 {
             out.push(b'"');
             for byte in cell {
@@ -39,7 +40,7 @@ pub(super) struct Cells {
     bytes: Vec<u8>,
     /// The end of each cell in `bytes`.
     ends: Vec<usize>,
-    /// Bytes and cells that are in use.
+    /// The used length of `bytes`, and below it that of `ends`.
     bytes_used: usize,
     cells_used: usize,
 }
@@ -56,11 +57,12 @@ impl Cells {
     }
 }
 
-/// Makes rows of lines. A row may have several, where there are line ends between quotes.
+/// A parser that assembles rows from lines. A row spans several lines if a quoted cell contains
+/// line ends.
 pub(super) struct RowReader {
     reader: Reader,
     cells: Cells,
-    /// A row has begun.
+    /// True while a row has begun and is not complete.
     is_within: bool,
 }
 
@@ -69,26 +71,29 @@ impl RowReader {
         RowReader { reader: Reader::new(), cells: Cells::default(), is_within: false }
     }
 
-    /// A row has begun and is not complete.
+    /// Returns true if a row has begun and is not complete.
     pub(super) fn is_within(&self) -> bool {
         self.is_within
     }
 
-    /// The cells of the row that is complete.
+    /// The cells of the last complete row.
     pub(super) fn cells(&self) -> &Cells {
         &self.cells
     }
 
-    /// Takes a line with its end, or the rest of one; says how much of it was taken, and whether a
-    /// row is complete with it.
+    /// Parses a line with its line end, or the rest of such a line. Returns the number of bytes
+    /// consumed, and true if they complete a row.
+    ///
+    /// # Errors
+    /// If the row is too long.
     pub(super) fn take(&mut self, line: &[u8]) -> Result<(usize, bool), String> {
         let mut taken = 0;
         if !self.is_within {
-            // Empty lines are no rows, and the end of a row may be two bytes.
+            // Skip empty lines, and the `\n` of a `\r\n`: the parser ends a row at the `\r`.
             taken = line.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
             (self.cells.bytes_used, self.cells.cells_used) = (0, 0);
         }
-        // Nothing at all would be the end of the input to the reader.
+        // The parser must not get empty input: it would take that for the end of the file.
         while taken < line.len() {
             self.is_within = true;
             let Cells { bytes, ends, bytes_used, cells_used } = &mut self.cells;
@@ -142,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_written_are_read() {
+    fn rows_round_trip() {
         let long = vec![b'x'; 3 * FIRST_BYTES];
         let many = vec![&b"\""[..]; 5 * FIRST_CELLS];
         let rows: [&[&[u8]]; 8] = [
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_in_any_way_and_empty_ones_are_no_rows() {
+    fn all_line_ends_are_read_and_empty_lines_are_skipped() {
         let row = |cells: &[&str]| cells.iter().map(|cell| cell.as_bytes().to_vec()).collect();
         let rows: [Vec<Vec<u8>>; 3] = [row(&["a", "b"]), row(&["1", "2 \"x\""]), row(&["", "3"])];
         for text in [
@@ -178,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_its_end_is_not_complete() {
+    fn a_row_without_a_line_end_is_not_complete() {
         for (text, is_row_with_end) in [("a,b", true), ("a,\"b", false), ("a,\"b\"", true)] {
             let mut reader = RowReader::new();
             assert_eq!(reader.take(text.as_bytes()), Ok((text.len(), false)));

@@ -1,4 +1,4 @@
-//! Reads and writes of single entities.
+//! `pellucid get`, `put` and `delete`: reads and writes single entities.
 
 use std::fs::File;
 use std::io::{self, Read, stdin};
@@ -108,7 +108,7 @@ impl Survives {
 }
 
 impl Condition {
-    /// Its header line, with its end.
+    /// The `If-Match` header with its line end; empty without a condition.
     fn line(&self) -> Result<String, Failure> {
         let Some(etag) = &self.if_match else { return Ok(String::new()) };
         let bare = etag.trim_matches('"');
@@ -143,7 +143,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     })?;
     match answer.status {
         200 => out.end(),
-        // Where the table is missing, the answer says so.
+        // If the table is missing, the answer has a body that says so.
         404 if answer.body.is_empty() => {
             Err(Failure::missing(format!("there is no entity `{}`", arguments.key)))
         }

@@ -1,4 +1,4 @@
-//! Entities of a server, and the forms that scripts see of them.
+//! Entities read from a server, and their forms for scripts: JSON, CSV and Parquet.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use pellucid_parquet::{Cell, Column, Kind, Moment};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// The name of the moment at which an entity is gone, in milliseconds since 1970.
+/// The name of the field with an entity's expiry time, in milliseconds since 1970.
 pub(super) const EXPIRY_NAME: &str = "expires_at_ms";
 
-/// An entity as a server has it.
+/// An entity that was read from a server.
 pub(super) struct Entity {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Entity {
     expires_at_ms: Option<u64>,
 }
 
-/// A line of the server's.
+/// A line of the server's answer; key and value are in base64.
 #[derive(Deserialize)]
 struct Line<'a> {
     key: &'a str,
@@ -29,7 +29,7 @@ struct Line<'a> {
     expires_at_ms: Option<u64>,
 }
 
-/// The bytes that an entity is made of; they are named by whether they stand as text or in base64.
+/// The two byte strings of an entity. The name of the field tells whether it is text or base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bytes {
     Key,
@@ -48,7 +48,7 @@ impl Bytes {
 }
 
 impl Entity {
-    /// Reads a line of the server's.
+    /// Parses a line of the server's answer.
     pub(super) fn of_line(line: &[u8]) -> Result<Entity, String> {
         let malformed = |error: &dyn std::fmt::Display| {
             format!("the server's line is no entity: {error}; is it Pellucid?")
@@ -63,12 +63,13 @@ impl Entity {
         &self.key
     }
 
-    /// Bytes of its key and value.
+    /// The number of bytes of its key and value.
     pub(super) fn bytes(&self) -> usize {
         self.key.len() + self.value.len()
     }
 
-    /// Appends it as a line of JSON. Bytes stand in base64 if all are to, or they are no text.
+    /// Appends the entity as a line of JSON. Key and value are in base64 if `all_base64`, or if
+    /// they are not UTF-8.
     pub(super) fn write_json(self, all_base64: bool, out: &mut Vec<u8>) {
         let mut shown = Map::new();
         let mut show = |bytes: Bytes, content: Vec<u8>| {
@@ -94,7 +95,10 @@ impl Entity {
         [Bytes::Key.name(all_base64), Bytes::Value.name(all_base64), EXPIRY_NAME]
     }
 
-    /// The cells of its row. Bytes that are no text are an error where not all are in base64.
+    /// The cells of its CSV row.
+    ///
+    /// # Errors
+    /// If key or value are not UTF-8, unless `all_base64`.
     pub(super) fn cells(&self, all_base64: bool) -> Result<[Cow<'_, [u8]>; 3], String> {
         let expiry = self.expires_at_ms.map(|expiry| expiry.to_string()).unwrap_or_default();
         Ok([
@@ -104,7 +108,7 @@ impl Entity {
         ])
     }
 
-    /// The columns of a table of Parquet, whose keys and values are texts if all are to be.
+    /// The columns of a Parquet table. Keys and values are text if `are_text`, else bytes.
     #[cfg(feature = "parquet")]
     pub(super) fn typed_columns(are_text: bool) -> Vec<Column> {
         let kind = if are_text { Kind::Text } else { Kind::Bytes };
@@ -119,7 +123,10 @@ impl Entity {
         ]
     }
 
-    /// The cells of its row in a table of Parquet.
+    /// The cells of its row in a Parquet table.
+    ///
+    /// # Errors
+    /// If `are_text` and key or value are not UTF-8, or the expiry time is too late for Parquet.
     #[cfg(feature = "parquet")]
     pub(super) fn typed_cells(&self, are_text: bool) -> Result<[Cell<'_>; 3], String> {
         let cell = |bytes: Bytes, content| match std::str::from_utf8(content) {
@@ -162,7 +169,7 @@ impl Entity {
     }
 }
 
-/// The bytes as text, or themselves.
+/// Converts bytes to text, or returns them as the error if they are not UTF-8.
 fn text_of(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     String::from_utf8(bytes).map_err(std::string::FromUtf8Error::into_bytes)
 }
@@ -183,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_in_base64() {
+    fn bytes_that_are_not_utf8_are_written_in_base64() {
         let rest = r#""etag":"\"7\"","expires_at_ms":9,"#;
         let some = r#""key":"a","value_base64":"/w==""#;
         assert_eq!(json(false), format!("{{{rest}{some}}}\n"));

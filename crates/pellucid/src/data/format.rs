@@ -1,4 +1,4 @@
-//! Forms of files with data.
+//! File formats of exports and imports.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,10 +7,10 @@ use clap::ValueEnum;
 
 use crate::Failure;
 
-/// The program was built with Parquet.
+/// True if the program was built with Parquet.
 const HAS_PARQUET: bool = cfg!(feature = "parquet");
 
-/// A form of a file.
+/// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// A JSON object a line.
@@ -22,7 +22,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The form that is asked for, else the one that the file's name ends with, else lines of JSON.
+    /// The format `asked`, else the one that the extension of `file` names, else lines of JSON.
     pub(super) fn of(asked: Option<Format>, file: Option<&Path>) -> Format {
         let ending = file.and_then(Path::extension).and_then(OsStr::to_str).unwrap_or_default();
         let named = match ending.to_ascii_lowercase().as_str() {
@@ -33,7 +33,7 @@ impl Format {
         asked.unwrap_or(named)
     }
 
-    /// Refuses a form that the program was built without.
+    /// Refuses a format that the program was built without.
     pub(super) fn check(self) -> Result<(), Failure> {
         self.check_with(HAS_PARQUET)
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_may_name_its_form() {
+    fn the_extension_of_a_file_names_its_format() {
         let of = |asked, file: &str| Format::of(asked, Some(Path::new(file)));
         assert_eq!(of(None, "a/b.CSV"), Format::Csv);
         assert_eq!(of(Some(Format::Ndjson), "b.csv"), Format::Ndjson);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_is_not_built_in_is_refused_with_its_cure() {
+    fn a_format_that_is_not_built_in_is_refused_with_its_cure() {
         let refused = Format::Parquet.check_with(false).unwrap_err();
         assert!(refused.text.contains("--features parquet"), "{}", refused.text);
         assert!(Format::Parquet.check_with(true).is_ok() && Format::Csv.check_with(false).is_ok());

@@ -1,9 +1,10 @@
-//! Parts of a document of JSON as they are written: numbers keep their digits and objects the order
-//! of their attributes.
+//! Splits JSON text into its parts without changing them: numbers keep their digits, and objects
+//! keep the order of their attributes. The text must come from a server: separators are not fully
+//! checked.
 
 use serde::de::IgnoredAny;
 
-/// The elements of an array, in order.
+/// The elements of an array, in order; `None` if the text is no array.
 pub(crate) fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     let mut rest = array.trim_ascii().strip_prefix(b"[")?.trim_ascii_start();
     let mut elements = Vec::new();
@@ -18,14 +19,14 @@ pub(crate) fn elements(array: &[u8]) -> Option<Vec<&[u8]>> {
     Some(elements)
 }
 
-/// An attribute of an object as it is written, its name with the quotes.
+/// An attribute of an object as it is written; the name includes its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
 }
 
-/// The attributes of an object, in order.
+/// The attributes of an object, in order; `None` if the text is no object.
 pub(crate) fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
     let mut rest = object.trim_ascii().strip_prefix(b"{")?.trim_ascii_start();
     let mut members = Vec::new();
@@ -39,18 +40,18 @@ pub(crate) fn members(object: &[u8]) -> Option<Vec<Member<'_>>> {
     Some(members)
 }
 
-/// The value of the attribute with this name, as JSON has it.
+/// The value of the attribute with this name. `name` includes its quotes.
 pub(crate) fn attribute<'a>(members: &[Member<'a>], name: &str) -> Option<&'a [u8]> {
     let found = members.iter().find(|member| member.name == name.as_bytes());
     found.map(|member| member.value)
 }
 
-/// The text is a value of JSON, and nothing is around it.
+/// Returns true if the text is exactly one JSON value, without white space around it.
 pub(crate) fn is_json(text: &[u8]) -> bool {
     text.trim_ascii().len() == text.len() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// The value that the text begins with, and what is behind it.
+/// Splits the text into the JSON value that it begins with, and the rest.
 fn first_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
     values.next()?.ok()?;
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_as_they_were_written() {
+    fn parts_are_returned_unchanged() {
         let text =
             br#" {"id" : "7", "result": [1.50, {"b":1,"a":[]}, "x,]" ,null],"hasMore":true}"#;
         let of_text = members(text).unwrap();
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_json_are_told_from_text() {
+    fn json_values_are_told_from_plain_text() {
         for json in ["0", "-1.5e3", "true", "null", "\"\"", "[1, {}]", "{\"a\":[[]]}"] {
             assert!(is_json(json.as_bytes()), "{json}");
         }

@@ -1,7 +1,7 @@
-//! `pellucid get`, `put`, `delete`, `scan`, `changes`, `query`, `export` and `import`: a server's
-//! data for scripts.
+//! `pellucid get`, `put`, `delete`, `scan`, `changes`, `query`, `export` and `import`: access to a
+//! server's data for scripts.
 //!
-//! Data goes to standard output and comes from standard input, and nothing else does.
+//! Standard output and standard input carry data only; messages go to standard error.
 
 mod cells;
 mod changes;
@@ -27,9 +27,9 @@ pub(crate) use import::{ImportArguments, import};
 pub(crate) use query::{QueryArguments, query};
 pub(crate) use scan::{ScanArguments, scan};
 
-/// The time that a server may be silent, unless said otherwise.
+/// The default of the longest silence of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time for which a query may run before its first result, unless said otherwise.
+/// The default of the longest wait for results of a query.
 const RUNTIME_SECONDS: u64 = 3_600;
-/// The database that is asked unless said otherwise.
+/// The default database.
 const DATABASE: &str = "_system";

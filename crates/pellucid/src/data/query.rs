@@ -1,4 +1,4 @@
-//! Queries, a result a line.
+//! `pellucid query`: runs a query and prints one result per line.
 
 use std::io::{Read, stdin};
 use std::time::Duration;

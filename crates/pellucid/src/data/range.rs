@@ -1,4 +1,4 @@
-//! Lines that a server streams: ranges of entities, and changes.
+//! Reads lines that a server streams: ranges of entities, and changes.
 
 use pellucid_client::http::Question;
 
@@ -7,15 +7,16 @@ use super::table::TableArgument;
 use crate::Failure;
 use crate::remote::Remote;
 
-/// Takes lines as they come, one or more at a time; false if it wants no more.
+/// A function that takes one or more complete lines at a time, without the last line end. It
+/// returns false if it wants no more.
 type TakeLines<'a> = dyn FnMut(&[u8]) -> Result<bool, String> + 'a;
 
-/// The least key, where a range has no start.
+/// The smallest key: the start of a range that has none.
 pub(super) const LEAST_KEY: &[u8] = &[0];
-/// Bytes that a line of the server's may have: values up to 384 MiB.
+/// The longest line of a server in bytes: enough for a value of 384 MiB in base64.
 const LINE_BYTES_MAX: usize = 512 << 20;
 
-/// Asks for the range that the path names, and gives its lines to `take`.
+/// Requests the range at `path` and passes its lines to `take`.
 pub(super) fn lines_of_range(
     remote: &Remote,
     (path, table): (&str, &TableArgument),
@@ -29,8 +30,8 @@ pub(super) fn lines_of_range(
     Err(Failure::work("the range ended within an entity: ask again"))
 }
 
-/// Asks for a stream of lines, each of which is `what`, with the right that it takes, and gives
-/// them to `take`. False if it ended within a line.
+/// Requests a stream of lines and passes them to `take`. Returns false if the stream ended within a
+/// line. For messages, `what` names the content of a line, and `grant` the right that is needed.
 pub(super) fn streamed_lines(
     remote: &Remote,
     asked: &Question<'_>,

@@ -1,4 +1,4 @@
-//! Results of queries, as a server gives them: batch after batch.
+//! Reads the results of a query from a server, batch after batch.
 
 use std::time::Duration;
 
@@ -8,25 +8,26 @@ use super::json::{attribute, elements, members};
 use crate::Failure;
 use crate::remote::{Answer, Remote, encoded, question};
 
-/// Takes the documents of a piece of the result, each as JSON; false if it wants no more.
+/// A function that takes the results of one batch, each as JSON. It returns false if it wants no
+/// more.
 pub(super) type Take<'a> = dyn FnMut(&[&[u8]]) -> Result<bool, Failure> + 'a;
 
-/// Results that one answer brings.
+/// The most results in one answer.
 pub(super) const BATCH_RESULTS: u32 = 1_000;
-/// Bytes that one answer may have; a server ends a batch at 16 MiB, or behind one larger result.
+/// The longest answer in bytes. A server ends a batch at 16 MiB, or after one larger result.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// A database that is asked.
 pub(super) struct Asked<'a> {
     pub(super) remote: &'a Remote,
     pub(super) database: &'a str,
-    /// The time that an answer may take.
+    /// The longest wait for an answer.
     pub(super) patience: Duration,
 }
 
 impl Asked<'_> {
-    /// Runs a query, which is given as the body of its request. `take` gets the results as they
-    /// come, some at a time and each as the server wrote it, and says whether it wants more.
+    /// Runs a query and passes its results to `take`, batch by batch and unchanged. `query` is the
+    /// body of the request.
     pub(super) fn results(&self, query: &Value, take: &mut Take<'_>) -> Result<(), Failure> {
         let path = format!("/_db/{}/_api/cursor", encoded(self.database));
         let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
@@ -41,7 +42,7 @@ impl Asked<'_> {
             let id = id.and_then(|id| serde_json::from_slice::<String>(id).ok());
             let path = format!("{path}/{}", encoded(id.ok_or_else(malformed)?));
             if !is_read {
-                // The cursor would hold its memory until it is too old.
+                // Delete the cursor, which would otherwise hold memory until it expires.
                 self.ask("DELETE", &path, b"")?;
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Ranges of entities, a line each.
+//! `pellucid scan`: prints a range of entities, one per line.
 
 use clap::Args;
 
@@ -68,7 +68,7 @@ impl ScanArguments {
     }
 }
 
-/// The least key after all that begin with `prefix`; none if nothing is after them.
+/// The smallest key after all keys that begin with `prefix`; `None` if there is no such key.
 fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut end = prefix[..=last].to_vec();

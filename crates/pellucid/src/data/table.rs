@@ -1,10 +1,10 @@
-//! The table that a command is about.
+//! The argument `--table` of commands that access a table.
 
 use clap::Args;
 
 use crate::remote::encoded;
 
-/// See the module.
+/// The argument `--table`.
 #[derive(Args, Default)]
 pub(crate) struct TableArgument {
     /// The table of entities [default: entities]. `PUT /v0/tables/NAME` makes one.
@@ -13,12 +13,12 @@ pub(crate) struct TableArgument {
 }
 
 impl TableArgument {
-    /// The parameter behind others, or nothing.
+    /// The query parameter for the table, to append after others; empty for the default table.
     pub(super) fn parameter(&self) -> String {
         self.table.as_deref().map_or(String::new(), |name| format!("&table={}", encoded(name)))
     }
 
-    /// The grant that a command with this right takes.
+    /// The grant for the table that a command with this right needs.
     pub(super) fn grant(&self, right: &str) -> String {
         format!("table/{}={right}", self.table.as_deref().unwrap_or("entities"))
     }

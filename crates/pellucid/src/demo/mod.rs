@@ -1,5 +1,5 @@
-//! `pellucid demo`: the main job in one go. A server of its own takes a real load, and both sides
-//! say where the time went.
+//! `pellucid demo`: starts a server, puts it under a real load, and shows where the time went, as
+//! measured by the load generator and by the server.
 
 mod present;
 mod requests;
@@ -18,9 +18,9 @@ use crate::load::report_of;
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
 
-/// The size of the study that the demo repeats.
+/// The number of keys with `--full`: that of the study that the demo repeats.
 const FULL_KEYS: u64 = 5_000_000;
-/// As many keys as fill the store in seconds.
+/// The default number of keys, few enough to fill the store in seconds.
 const DEFAULT_KEYS: u64 = 500_000;
 const DEFAULT_SECONDS: u64 = 15;
 const FULL_SECONDS: u64 = 30;
@@ -160,7 +160,7 @@ fn restart_sentence(took: Duration) -> String {
     format!("Killed and started anew, the server answered its first GET after {seconds:.2} s.")
 }
 
-/// A note for the reader if the offered rate was beyond the server.
+/// A note for the report if the server could not answer the offered rate; otherwise empty.
 fn not_held(loads: &[&Steady]) -> String {
     let held = |load: &&Steady| {
         let offered = load.result.load.rate_per_second.unwrap_or(0) as f64;
@@ -180,6 +180,6 @@ fn finish(arguments: &DemoArguments, server: ServerProcess) -> Result<(), Failur
     print_line!("The account is at {}; ^C ends it.", server.url("/_admin/account"));
     let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT])?;
     let _ = signals.forever().next();
-    // The interrupt reached the server as well, which is of the same group; it ends by itself.
+    // The interrupt also reached the server, which is in the same process group and ends by itself.
     server.stop()
 }

@@ -1,4 +1,4 @@
-//! The output of the demo: text while it runs, and the report.
+//! The output of the demo: text on the terminal, and the report.
 
 use pellucid_load::{Figures, judge, wrk2};
 use pellucid_report::{Section, text};
@@ -26,11 +26,11 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
     }
 }
 
-/// The text about one load: wrk2's percentiles, the server's account, and what they say.
+/// The text about one load: percentiles in the format of wrk2, the server's account, and a summary.
 pub(crate) fn describe(section: &Section, steady: &Steady) -> String {
     let table = wrk2::table(&steady.result, wrk2::Distributions::Corrected)
         + &wrk2::accounts(&steady.result);
-    // The detailed spectrum has its place in the report's curve.
+    // The detailed spectrum is left out: the report shows it as a curve.
     let percentiles = table.split("\n  Detailed Percentile spectrum:").next().unwrap_or(&table);
     let rate = wrk2_tail(&table);
     let mut description = format!("{percentiles}\n{rate}\n");

@@ -1,24 +1,25 @@
-//! The requests of the demo, made in Rust: PUT and GET of uniform random keys out of 1…N.
+//! Generates the requests of the demo: PUT and GET of uniformly random keys from 1 to N.
 
 use std::io::Write;
 
 use pellucid_io::SeededRandom;
 use pellucid_load::{RequestSource, RequestSources, ThreadShare};
 
-/// The length of a value: with key and record, 5,000,000 of them are about 1.5 GB, the size of the
-/// store in the study that the demo repeats.
+/// The length of a value in bytes. With keys and record headers, 5,000,000 values are about 1.5 GB,
+/// the size of the store in the study that the demo repeats.
 pub(crate) const VALUE_BYTES: usize = 250;
 
-/// A prime above any number of keys: stepping by it visits every key once, in scattered order.
+/// The step between two keys of a fill. It is a prime above the largest number of keys, so the
+/// steps visit every key once, in scattered order.
 const STRIDE: u64 = 2_654_435_761;
 
-/// The seed of the keys, so that every demo asks for the same ones.
+/// The seed of the random keys, so that every demo uses the same keys.
 const SEED: u64 = 1;
 
-/// The requests that a load consists of.
+/// The kind of requests of a load.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Every key once, in scattered order.
+    /// A PUT of every key once, in scattered order.
     Fill,
     /// A PUT of a random key.
     Put,
@@ -26,7 +27,7 @@ pub(crate) enum Kind {
     Get,
 }
 
-/// Makes the sources of a load's threads.
+/// A factory of request sources, one for each thread of a load.
 pub(crate) struct DemoRequests {
     pub(crate) kind: Kind,
     pub(crate) keys: u64,
@@ -102,9 +103,9 @@ mod tests {
         }
     }
 
-    /// Each thread drew the keys of the one before it, a request later.
+    /// Regression: each thread drew the keys of the previous thread, one request later.
     #[test]
-    fn threads_draw_keys_of_their_own() {
+    fn each_thread_draws_its_own_keys() {
         let drawn = |thread| {
             let share = ThreadShare { thread, threads: 2, first_request: 0, requests: None };
             let requests = DemoRequests { kind: Kind::Get, keys: 1 << 40, host: "h".to_owned() };
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_whole() {
+    fn requests_are_complete() {
         let share = ThreadShare { thread: 0, threads: 1, first_request: 0, requests: None };
         for (kind, body) in [(Kind::Put, VALUE_BYTES), (Kind::Get, 0), (Kind::Fill, VALUE_BYTES)] {
             let requests = DemoRequests { kind, keys: 10, host: "h:1".to_owned() };

@@ -1,4 +1,4 @@
-//! The stages of the demo: fill, find a rate below saturation, hold it.
+//! The stages of the demo: fill the store, find a rate below saturation, hold that rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +10,23 @@ use crate::Failure;
 use crate::demo::requests::{DemoRequests, Kind};
 use crate::server_process::ServerProcess;
 
-/// Connections and depth of their pipelines while the store is filled.
+/// Connections while the store is filled.
 const FILL_CONNECTIONS: usize = 8;
+/// Requests in flight on each connection while the store is filled.
 const FILL_DEPTH: usize = 32;
-/// The time for which full speed is held to learn what saturation is.
+/// The duration of the load at full speed that measures the saturation rate.
 const PROBE: Duration = Duration::from_secs(2);
-/// The share of full speed that counts as below saturation.
+/// The chosen rate as a share of the saturation rate.
 const RATE_SHARE: f64 = 0.5;
-/// A rate is held if this share of it is answered.
+/// The share of a rate that has to be answered for the rate to count as held.
 const HELD_SHARE: f64 = 0.99;
-/// The number of times that a rate is halved that is not held.
+/// The most attempts to hold a rate, which is halved after each that failed.
 const RATE_TRIES: usize = 4;
-/// Time without requests between two loads: a window of the account counts whole seconds, so that
-/// without it a window would hold the last requests of the load before.
+/// The pause between two loads. A window of the account counts whole seconds, so without a pause it
+/// would contain the last requests of the load before.
 const PAUSE: Duration = Duration::from_millis(1_100);
 
-/// The parts that all stages have in common.
+/// The parameters that all stages share.
 pub(crate) struct Plan {
     pub(crate) keys: u64,
     pub(crate) seconds: u64,
@@ -34,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
 }
 
-/// A load at a constant rate, with both sides' figures.
+/// The result of a load at a constant rate, with the account of the server.
 pub(crate) struct Steady {
     pub(crate) result: LoadResult,
     pub(crate) account: Option<OperationAccount>,
@@ -68,7 +69,8 @@ impl Plan {
         Ok(result)
     }
 
-    /// The rate to hold: what was asked for, or half of full speed, to two digits.
+    /// The rate to hold: the requested one, or half of the saturation rate, rounded down to two
+    /// digits.
     pub(crate) fn find_rate(&self, server: &ServerProcess, kind: Kind) -> Result<u64, Failure> {
         if let Some(rate) = self.rate {
             return Ok(rate);
@@ -79,7 +81,7 @@ impl Plan {
         Ok(round_down((result.requests_per_second() * RATE_SHARE) as u64).max(1))
     }
 
-    /// Holds a rate for the plan's seconds, and a lower one if the rate cannot be held.
+    /// Runs a load at `rate` for the plan's duration; halves the rate while it cannot be held.
     pub(crate) fn hold(
         &self,
         server: &ServerProcess,
@@ -114,14 +116,14 @@ impl Plan {
     }
 }
 
-/// The account of the requests that succeeded; of the most frequent outcome if others occurred.
+/// The account of the operation's most frequent outcome.
 fn account_of(snapshot: &Snapshot, kind: &Kind) -> Option<OperationAccount> {
     let name = if matches!(kind, Kind::Get) { "entity_get" } else { "entity_put" };
     let accounts = snapshot.operations.iter().filter(|account| account.operation == name);
     accounts.max_by_key(|account| account.count).cloned()
 }
 
-/// Runs a load. A demo that shows errors as if they were answers would be a lie.
+/// Runs a load, and fails if any request failed: figures must not count errors as answers.
 fn run_whole(options: &LoadOptions) -> Result<LoadResult, Failure> {
     let result = run(options, &mut |_| {}).and_then(LoadResult::whole)?;
     let errors = &result.errors;
@@ -135,7 +137,7 @@ fn run_whole(options: &LoadOptions) -> Result<LoadResult, Failure> {
     Ok(result)
 }
 
-/// The number with all but its first two digits zero.
+/// Rounds down to two significant digits.
 fn round_down(number: u64) -> u64 {
     let mut unit = 1;
     while number / unit >= 100 {

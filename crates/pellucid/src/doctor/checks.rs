@@ -1,4 +1,4 @@
-//! Checks of a machine: the value that was read, what it costs, and the cure.
+//! Checks of a machine. Each has the value that was read, its cost, and the cure.
 
 use std::path::Path;
 
@@ -7,34 +7,35 @@ use rustix::fs::{Access, access, statvfs};
 
 use super::machine::Machine;
 
-/// Descriptors that a server with the default limit of connections may need: 16,384 connections,
-/// and 512 for all else.
+/// Descriptors that a server with the default limit of connections may need: 16,384 for
+/// connections, and 512 for everything else.
 const DESCRIPTORS: u64 = 16_384 + 512;
-/// Threads of a user that leave a server room beside other programs.
+/// A limit of threads of one user that is enough for a server beside other programs.
 const THREADS: u64 = 1_024;
-/// Threads below which a server does not start.
+/// The limit of threads below which a server does not start.
 const THREADS_LEAST: u64 = 64;
-/// Bytes of addresses, and of one file, below which a server does not start.
+/// The size of the address space in bytes below which a server does not start.
 const ADDRESS_SPACE_LEAST: u64 = 1 << 30;
+/// The largest size of a file in bytes below which a server does not start.
 const FILE_SIZE_LEAST: u64 = 64 << 20;
-/// Maps that Linux gives a process unless it is told otherwise.
+/// The default limit of memory maps of a process on Linux.
 const MAPS: u64 = 65_530;
-/// Bytes of a large store for each map, about: 65,530 of them are enough for 4 TB.
+/// Bytes of a large store per memory map, about: 65,530 maps are enough for 4 TB.
 const BYTES_A_MAP: f64 = 6.1e7;
-/// Free bytes of the file system that a new store takes soon.
+/// Free bytes that a file system should have for a new store.
 const ROOM: u64 = 1 << 30;
-/// Descriptors below which a server has too few for the store's files.
+/// The limit of descriptors below which a server has too few for the store's files.
 const DESCRIPTORS_LEAST: u64 = 256;
-/// The swappiness from which the kernel rather swaps than drops files it can read again.
+/// The highest swappiness at which the kernel prefers to drop cached files over swapping memory.
 const SWAPPINESS: u64 = 10;
-/// Connections that wait to be accepted, as the server asks for them.
+/// The backlog of connections to accept that the server asks the kernel for.
 const BACKLOG: u64 = 4_096;
-/// The kernel's `vm.overcommit_memory` under which memory that is reserved counts as used.
+/// The value of `vm.overcommit_memory` with which reserved memory counts as used.
 const OVERCOMMIT_NEVER: u64 = 2;
-/// Clock sources that are read without a system call.
+/// Clock sources that can be read without a system call.
 const FAST_CLOCKS: [&str; 4] =
     ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
-/// File systems over a network, whose locks and syncs are another machine's promise.
+/// Network file systems: another machine implements their locks and syncs.
 const REMOTE: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph"];
 
 /// The outcome of a check.
@@ -42,22 +43,22 @@ const REMOTE: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph"];
 pub(crate) enum State {
     /// Nothing to do.
     Fine,
-    /// It works, and costs time, memory or safety.
+    /// A server works, but loses time, memory or safety.
     Costly,
-    /// A server cannot work so.
+    /// A server cannot work.
     Broken,
-    /// The machine does not say.
+    /// The value cannot be read.
     Unknown,
 }
 
-/// See the module.
+/// The result of one check.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,
     pub(crate) state: State,
     /// The value that was read.
     pub(crate) value: String,
-    /// The cost of it and its cure, where there is one.
+    /// The cost of this value and its cure; `None` if there is nothing to do.
     pub(crate) advice: Option<String>,
 }
 
@@ -72,11 +73,12 @@ impl State {
     }
 }
 
-/// A check whose value was read, or not.
+/// The name of a check and its value, or `None` if the value could not be read.
 struct Examined<T>(&'static str, Option<T>);
 
 impl<T: std::fmt::Display> Examined<T> {
-    /// The check, with the state and the advice that `judge` gives for a value that is not fine.
+    /// Completes the check. `judge` returns the state and the advice for a value that is not fine,
+    /// and `None` for one that is.
     fn judge(self, judge: impl FnOnce(&T) -> Option<(State, String)>) -> Check {
         let Examined(name, value) = self;
         let Some(value) = value else {
@@ -104,7 +106,7 @@ pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
 }
 
 fn descriptors(machine: &Machine) -> Check {
-    // The process raises it itself as far as it may.
+    // The server raises its soft limit to the hard limit.
     let most = machine.limit("Max open files").map(|(_, hard)| hard);
     Examined("descriptors", most).judge(|most| {
         let cure = "raise it with ulimit -n, or LimitNOFILE= of the unit";
@@ -117,7 +119,8 @@ fn descriptors(machine: &Machine) -> Check {
     })
 }
 
-/// A limit of the process that should be none, and is broken below `least`.
+/// Checks that the process has no limit of this kind; a limit below `least` is broken. `kernel` is
+/// the name of the limit in `/proc/self/limits`.
 fn unlimited(
     machine: &Machine,
     (name, kernel): (&'static str, &str),
@@ -171,7 +174,7 @@ fn maps(machine: &Machine) -> Check {
     })
 }
 
-/// The free room of the folder's file system.
+/// Checks the free space of the folder's file system.
 fn room(folder: &Path) -> Check {
     let facts = statvfs(folder).ok();
     let free_bytes = facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize));
@@ -183,7 +186,7 @@ fn room(folder: &Path) -> Check {
     })
 }
 
-/// The folder of the store, or the nearest above it that is there.
+/// Checks that the folder can be written to: that of the store, or its nearest existing ancestor.
 fn writable(folder: &Path) -> Check {
     Examined("folder", Some(folder.display().to_string())).judge(|_| {
         if !folder.is_dir() {
@@ -280,7 +283,7 @@ fn backlog(machine: &Machine) -> Check {
 
 fn governor(machine: &Machine) -> Check {
     let path = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
-    // Virtual machines have none: their host decides.
+    // Virtual machines have no governor: the host decides.
     let name = machine.text(path).unwrap_or_else(|| "none".to_owned());
     Examined("processor governor", Some(name)).judge(|name| {
         let advice = "a processor that was idle begins slowly, tens of µs for a request: \

@@ -1,8 +1,9 @@
-//! A machine as its kernel shows it, below a folder: `/`, or one that a test has filled.
+//! Reads facts about a machine from the kernel's files below a root folder: `/`, or a folder that a
+//! test has filled.
 
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// A machine, as the files below `root` describe it.
 pub(crate) struct Machine {
     root: PathBuf,
 }
@@ -19,26 +20,26 @@ impl Machine {
         Machine { root: root.to_owned() }
     }
 
-    /// A file's text without blanks around it; nothing if it is not there.
+    /// The text of a file without surrounding white space; `None` if it cannot be read.
     pub(super) fn text(&self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.root.join(path)).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// A file with a number.
+    /// The number that a file contains.
     pub(super) fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
-    /// The choice of a file such as `always [madvise] never`.
+    /// The choice in brackets of a file such as `always [madvise] never`.
     pub(super) fn choice(&self, path: &str) -> Option<String> {
         let text = self.text(path)?;
         let (_, rest) = text.split_once('[')?;
         Some(rest.split_once(']')?.0.to_owned())
     }
 
-    /// A limit of the process: the soft one, which counts, and the hard one, up to which the
-    /// process may raise it. Without a limit it is the largest number.
+    /// A limit of the process: the soft limit, which is in force, and the hard limit, up to which
+    /// the process may raise it. `u64::MAX` means no limit.
     pub(super) fn limit(&self, name: &str) -> Option<(u64, u64)> {
         let limits = self.text("proc/self/limits")?;
         let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
@@ -49,7 +50,7 @@ impl Machine {
         Some((numbers.next()??, numbers.next()??))
     }
 
-    /// The file system of a folder: the last mount whose point the folder is below.
+    /// The file system of a folder: the mount with the longest mount point above the folder.
     pub(super) fn mount_of(&self, folder: &Path) -> Option<Mount> {
         let table = self.text("proc/self/mountinfo")?;
         let mounts = table.lines().filter_map(parse_mount);
@@ -57,7 +58,8 @@ impl Machine {
         above.max_by_key(|mount| mount.point.len())
     }
 
-    /// The processor time of the process's control group: so many microseconds of a period.
+    /// The processor quota of the process's control group: the quota and its period, both in
+    /// microseconds. `None` without a quota.
     pub(super) fn processor_quota(&self) -> Option<(u64, u64)> {
         let groups = self.text("proc/self/cgroup")?;
         let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -66,14 +68,14 @@ impl Machine {
         Some((quota.parse().ok()?, period.parse().ok()?))
     }
 
-    /// The machine has memory to swap to.
+    /// Returns true if the machine has swap space.
     pub(super) fn has_swap(&self) -> Option<bool> {
         Some(self.text("proc/swaps")?.lines().count() > 1)
     }
 }
 
-/// A line of `mountinfo`: number, parent, device, root, point, options, …, `-`, kind, source, and
-/// options of the file system.
+/// Parses a line of `mountinfo`. Its fields are: number, parent, device, root, mount point,
+/// options, …, `-`, kind, source, and options of the file system.
 fn parse_mount(line: &str) -> Option<Mount> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut fields = mount.split(' ').skip(4);

@@ -1,4 +1,5 @@
-//! `pellucid doctor`: what of a machine costs a server time, memory or safety, and the cure.
+//! `pellucid doctor`: checks a machine for settings that cost a server time, memory or safety, and
+//! names the cures.
 
 mod checks;
 mod machine;
@@ -34,7 +35,10 @@ pub(crate) struct DoctorArguments {
     root: PathBuf,
 }
 
-/// Prints all checks.
+/// Prints the results of all checks.
+///
+/// # Errors
+/// If a server could not work on this machine.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     let folder = arguments.data.clone().or_else(default_folder);
     let folder = folder.unwrap_or_else(|| PathBuf::from("."));
@@ -53,7 +57,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     Err(Failure::work(format!("a server cannot work here: see {}", names.join(", "))))
 }
 
-/// The folder, or the nearest above it that exists, without symbolic links.
+/// The folder, or its nearest existing ancestor, with symbolic links resolved.
 fn existing(folder: &Path) -> PathBuf {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let there = absolute.ancestors().find_map(|folder| folder.canonicalize().ok());

@@ -1,14 +1,14 @@
-//! The server's own account of a load, if it is one that keeps an account.
+//! Asks a server for its own account of a load, if it keeps one.
 
 use pellucid_account::{OperationAccount, Snapshot};
 use pellucid_load::{LoadOptions, LoadResult, Target};
 
-/// The server's account of the last seconds: of the operation that occurred most.
+/// The server's account of the time of the run, for the operation that occurred most.
 pub(super) fn of_run(options: &LoadOptions, result: &LoadResult) -> Option<OperationAccount> {
     window(options, result.duration.as_secs() + 1)
 }
 
-/// The same of every node that requests went to, in their order.
+/// The accounts of all nodes that requests went to, in the order of the nodes. See [`of_run`].
 pub(super) fn of_nodes(
     options: &LoadOptions,
     result: &LoadResult,
@@ -21,7 +21,7 @@ pub(super) fn of_nodes(
     accounts.collect()
 }
 
-/// The server's account of the last `seconds`.
+/// The server's account of the last `seconds`; `None` if it gives none.
 fn window(options: &LoadOptions, seconds: u64) -> Option<OperationAccount> {
     let path = format!("/_admin/account?window={}", seconds.clamp(1, 590));
     let (status, answer) = options.ask(&path, "").ok()?;

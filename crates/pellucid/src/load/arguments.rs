@@ -1,4 +1,4 @@
-//! The flags of `pellucid load` and what they ask for.
+//! The flags of `pellucid load`, and the [`Task`] that they describe.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::measured::Run;
 use super::outputs::Outputs;
 use crate::Failure;
 
-/// Requests in flight on a connection of HTTP/2, unless asked otherwise.
+/// The default number of requests in flight on an HTTP/2 connection.
 const DEFAULT_STREAMS: usize = 32;
 
 /// Load an HTTP service, measure its latency, and say what the figures are worth.
@@ -189,22 +189,22 @@ fn percent(text: &str) -> Result<f64, String> {
     known.ok_or_else(|| format!("'{text}' is no percentile such as 99.9"))
 }
 
-/// The task that the flags set.
+/// The task that the flags describe.
 pub(crate) struct Task {
     pub(crate) options: LoadOptions,
-    /// The numbers of connections to compare; one is no comparison.
+    /// The numbers of connections to compare; with one number or none, there is no comparison.
     pub(crate) connections: Vec<usize>,
-    /// Cores of the server, if they were given.
+    /// The number of the server's cores, if given.
     pub(crate) server_cores: Option<usize>,
     pub(crate) distributions: wrk2::Distributions,
-    /// The duration, if it was given.
+    /// The duration, if given.
     pub(super) duration: Option<Duration>,
     pub(super) search: SearchArguments,
     pub(super) output: OutputArguments,
 }
 
 impl Task {
-    /// Reads the flags; they go before what the description of work says.
+    /// Reads the flags. They take precedence over the description of work.
     pub(super) fn of(arguments: LoadArguments) -> Result<Task, Failure> {
         let mut options = LoadOptions::new(Target::parse(&arguments.url).map_err(usage_of)?);
         let workload = arguments.requests.work.as_deref().map(Workload::read).transpose();
@@ -251,7 +251,7 @@ impl Task {
         Ok(task)
     }
 
-    /// Runs a load, and asks the server what it did, if anybody will see it.
+    /// Runs a load. The server is asked for its account only if the output will show it.
     pub(super) fn measure(&self, options: &LoadOptions, header: &str) -> Result<Run, Failure> {
         let is_shown = self.output.json || self.output.files.html.is_some();
         Run::measure(options, header, is_shown, self.output.around)
@@ -301,8 +301,8 @@ fn set_flags(arguments: &LoadArguments, options: &mut LoadOptions) -> Result<(),
     Ok(())
 }
 
-/// A file that is not there is wrong usage, as it is for `--work`; what is wrong within one is told
-/// by whoever reads it.
+/// Checks that a file can be opened. If not, it is a usage error, as for `--work`; errors in its
+/// content are reported when it is read.
 fn can_be_read(path: &Path) -> Result<(), Failure> {
     let opened = File::open(path).map(drop);
     opened.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))

@@ -1,5 +1,5 @@
-//! The work that the server did beside answering, second by second: asked of a Pellucid server by a
-//! thread of its own, so that neither the load nor its clock notices.
+//! Records the background work of a Pellucid server during a load, second by second. A separate
+//! thread asks the server, so that the load and its timing are not disturbed.
 
 use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 
 /// The interval at which the server is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Answers that are kept; of a longer run the rest is not shown.
+/// The most answers that are kept; the rest of a longer run is not shown.
 const SAMPLES_MAX: usize = 7_200;
 const PATH: &str = "/_admin/engine";
 
-/// The figures that are shown: names, and where they stand in the server's document. Sums over
-/// levels are written with a `*`. The first are times, and the others bytes.
+/// The figures that are shown: names, and paths in the server's document. A `*` in a path stands
+/// for a sum over all elements of an array. The first [`TIMES`] figures are times, the others
+/// bytes.
 const FIGURES: [(&str, &str); 7] = [
     ("flushes", "/background/flush/duration_ns"),
     ("merges", "/background/compactions/*/duration_ns"),
@@ -29,26 +30,27 @@ const FIGURES: [(&str, &str); 7] = [
 ];
 const TIMES: usize = 4;
 
-/// The server's counters at a moment of the run.
+/// The server's counters at one moment of the run.
 struct Sample {
     seconds: f64,
     figures: [f64; FIGURES.len()],
 }
 
-/// The thread that asks.
+/// The running thread that asks the server.
 pub(super) struct Watching {
     stop: Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
-/// The work of the server in the background of a run.
+/// The server's background work during a run.
 #[derive(Default)]
 pub(super) struct Background {
     samples: Vec<Sample>,
 }
 
 impl Watching {
-    /// Begins to ask the server that is loaded; one that keeps no such account is asked once.
+    /// Starts to ask the loaded server every second. If it does not report its background work, the
+    /// thread gives up at once.
     pub(super) fn start(options: &LoadOptions) -> Watching {
         let (stop, stopped) = channel::<()>();
         let options = options.clone();
@@ -64,16 +66,16 @@ impl Watching {
                     _ => break,
                 }
             }
-            // The last stretch, however short, ends with the run.
+            // A last sample at the end of the run, so that its last interval is complete.
             samples.extend(question(&options, begin.elapsed().as_secs_f64()));
             samples
         });
         Watching { stop, thread }
     }
 
-    /// Ends the asking with the run.
+    /// Stops the thread and returns its samples.
     pub(super) fn finish(self) -> Background {
-        // If the thread has ended already, nobody has to be told.
+        // Sending fails if the thread has ended already, which is fine.
         let _ = self.stop.send(());
         Background { samples: self.thread.join().unwrap_or_default() }
     }
@@ -86,7 +88,7 @@ fn question(options: &LoadOptions, seconds: f64) -> Option<Sample> {
     Some(Sample { seconds, figures: FIGURES.map(|(_, path)| sum(&document, path)) })
 }
 
-/// The number at a path, or the sum of those at all places of a `*`.
+/// The number at a path; with a `*`, the sum over all elements of the array.
 fn sum(document: &Value, path: &str) -> f64 {
     let Some((before, after)) = path.split_once("/*") else {
         return document.pointer(path).and_then(Value::as_f64).unwrap_or(0.0);
@@ -96,8 +98,8 @@ fn sum(document: &Value, path: &str) -> f64 {
 }
 
 impl Background {
-    /// Charts over time: what share of each second the background worked and writes waited, and how
-    /// much was written. None if the server says nothing.
+    /// Charts over time: the share of each second that background work and waits of writes took,
+    /// and the bytes written. Empty if the server reports nothing.
     pub(super) fn charts(&self) -> Vec<Chart> {
         if self.samples.len() < 2 {
             return Vec::new();
@@ -144,7 +146,7 @@ impl Background {
         ]
     }
 
-    /// For programs: the counters at each moment.
+    /// The counters at each moment, as JSON.
     pub(super) fn json(&self) -> Value {
         let samples = self.samples.iter().map(|sample| {
             let named = (0..).zip(FIGURES).zip(sample.figures);

@@ -1,4 +1,4 @@
-//! The result as JSON, schema `pellucid.load.v1`; docs/load.md has its members.
+//! The result of a load as JSON, schema `pellucid.load.v1`; docs/load.md describes its members.
 
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
@@ -14,7 +14,7 @@ use super::ways::Ways;
 /// The name of the schema.
 pub(crate) const SCHEMA: &str = "pellucid.load.v1";
 
-/// The result for programs.
+/// Converts a result to JSON.
 pub(super) fn of(
     result: &LoadResult,
     judgement: &Judgement,
@@ -100,7 +100,7 @@ fn figures(result: &LoadResult) -> Value {
     })
 }
 
-/// The nodes that requests went to, each with its own account of the operation that occurred most.
+/// The nodes that requests went to, each with its account of the operation that occurred most.
 pub(super) fn direct(direct: &DirectResult, accounts: &[Option<OperationAccount>]) -> Value {
     let nodes = direct.nodes.iter().zip(accounts).map(|((url, requests), account)| {
         json!({ "url": url, "requests": requests, "account": account })

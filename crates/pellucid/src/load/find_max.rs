@@ -1,5 +1,7 @@
-//! `pellucid load --find-max --slo p99=5ms`: the highest rate that is held, how sure that is, and
-//! what grew on the way there.
+//! `pellucid load --find-max --slo p99=5ms`: finds the highest rate that keeps the objectives, the
+//! spread of that figure, and the steps of a request that grew up to there.
+//!
+//! The highest rate is also called the knee: above it, latency rises steeply.
 
 use std::time::Duration;
 
@@ -17,48 +19,51 @@ use super::show::time;
 use crate::Failure;
 use crate::printed::{print_document, print_text};
 
-/// The time for which a rate that was held is confirmed, if none is given.
+/// The default length of a run that confirms a rate.
 const CONFIRMATION: Duration = Duration::from_secs(30);
+/// The default length of a run that confirms a rate, with `--quick`.
 const QUICK_CONFIRMATION: Duration = Duration::from_secs(5);
-/// A rate is tried for this part of that time, and not longer than this.
+/// The length of a confirming run divided by that of a trial, which is at most [`TRIAL_MAX`].
 const TRIALS_PER_CONFIRMATION: u32 = 5;
 const TRIAL_MAX: Duration = Duration::from_secs(4);
+/// The number of searches without `--quick`.
 const REPEATS: usize = 3;
-/// The closed loop that finds where to begin takes this long, and the search begins at this share
-/// of what it reaches.
+/// The length of the closed-loop run that determines the start of the search.
 const PROBE: Duration = Duration::from_secs(1);
+/// The first rate of the search, as a share of the rate of the closed-loop run.
 const START_SHARE: f64 = 0.25;
-/// Time without requests between two trials, in which a backlog drains. A window of the server's
-/// account counts whole seconds, so it also keeps one trial out of the other's.
+/// The pause between two trials, in which a backlog drains. A window of the server's account counts
+/// whole seconds, so the pause also keeps each trial out of the window of the next.
 const PAUSE: Duration = Duration::from_millis(1_100);
-/// The number of times that a rate is tried whose trial failed because of the generator.
+/// The most attempts at a rate while trials fail because of the generator or the machine.
 const TRIES: usize = 3;
-/// A rate that is missed tells of what was found if it is at most so many times that.
+/// A missed rate limits the result if it is at most this many times the rate that was found.
 const NEAR: f64 = 1.1;
-/// The message where the generator was what missed it.
+/// The message if the generator was the limit.
 const GENERATORS: &str = "The generator could not keep up above that, so the service may hold \
                           more: give the generator more threads or a machine of its own.";
-/// The message where others had the processors.
+/// The message if other programs used the processors.
 const MACHINES: &str = "Above that, others had the processors, so the service may hold more: end \
                         what runs beside.";
-/// The loads between which the server's phases are compared, in terms of the knee.
+/// The two rates between which the steps of a request are compared, as multiples of the knee.
 const BELOW: f64 = 0.5;
 const ABOVE: f64 = 1.05;
 
-/// The knee that the search has found, which is something even if it was ended.
+/// The outcome of the search; it contains the trials so far even if the search ended early.
 #[derive(Default)]
 struct Found {
     knee: Knee,
-    /// The growth of the steps of a request's way from half of the knee to just above it.
+    /// The growth of each step of a request from half of the knee to just above it.
     growth: Vec<Growth>,
     trials: Vec<Value>,
-    /// The confirming runs with their rates; before there is one, the last trial.
+    /// The confirming runs with their rates.
     confirmed: Vec<(f64, Run)>,
+    /// The last trial, which is shown if no run confirmed a rate.
     last: Option<Run>,
-    /// Rates that were missed because of the generator or the machine, in requests a second, and
-    /// because of which.
+    /// Rates that were missed because of the generator or the machine, in requests per second, with
+    /// the verdict that tells which.
     missed_by_others: Vec<(f64, Verdict)>,
-    /// The event that ended the search before its time.
+    /// The event that ended the search early.
     failure: Option<Failure>,
 }
 
@@ -103,7 +108,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
             Ok((run, _)) => {
                 let text = run.failure().unwrap_or_else(|| "it was interrupted".to_owned());
                 found.failure = Some(Failure::work(text));
-                // The shorter it was, the less it says beside a whole one.
+                // An interrupted run is kept only if there is no complete one.
                 found.last.get_or_insert(run);
             }
             Err(failure) => found.failure = Some(failure),
@@ -125,7 +130,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
     Ok(found)
 }
 
-/// The place where the search begins: well below what a closed loop reaches.
+/// The first rate of the search: well below the rate of a closed-loop run.
 fn start(task: &Task) -> Result<f64, Failure> {
     let limit = Limit::Duration(PROBE);
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
@@ -139,8 +144,8 @@ fn start(task: &Task) -> Result<f64, Failure> {
     Ok((result.requests_per_second() * START_SHARE).max(1.0))
 }
 
-/// Tries a rate. A trial that failed because of the generator, or because others had the
-/// processors, says nothing of the service, so it is made again before it counts.
+/// Tries a rate. A trial that failed because of the generator, or because other programs used the
+/// processors, tells nothing about the service, so it is repeated up to [`TRIES`] times.
 fn attempt(
     task: &Task,
     objectives: &Objectives,
@@ -156,7 +161,7 @@ fn attempt(
     attempt_once(task, objectives, rate, length)
 }
 
-/// True if it was not the service alone that the run was limited by.
+/// Returns true if the generator or the machine limited the run.
 fn is_limited(run: &Run) -> bool {
     matches!(run.judgement.verdict, Verdict::GeneratorLimited | Verdict::MachineLimited)
 }
@@ -173,7 +178,7 @@ fn attempt_once(
     Ok((run, kept))
 }
 
-/// A load of that rate and length, which warms up for a fourth of it at most.
+/// The options of a load of that rate and length, whose warm-up is at most a quarter of it.
 fn options_of(task: &Task, rate: f64, length: Duration) -> Result<LoadOptions, Failure> {
     let options = LoadOptions {
         rate_per_second: Some((rate.round() as u64).max(1)),
@@ -203,7 +208,8 @@ fn tell(
     })
 }
 
-/// The growth of the way of a request from half the knee to just above it.
+/// Measures the growth of the steps of a request from half the knee to just above it. `rate` is the
+/// knee.
 fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Failure> {
     let mut ways = Vec::new();
     for share in [BELOW, ABOVE] {
@@ -223,7 +229,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
 }
 
 impl Found {
-    /// Takes in a trial that went on to its end.
+    /// Adds a trial that ran to its end.
     fn take(&mut self, rate: f64, confirm: bool, run: Run, kept: &Result<(), String>) {
         let result = &run.result;
         if kept.is_err() && is_limited(&run) {
@@ -244,28 +250,28 @@ impl Found {
         }
     }
 
-    /// The run that is shown: the one that confirmed the median of what was found.
+    /// The run to show: the one that confirmed the median rate, else the last trial.
     fn run(self) -> Option<Run> {
         let median = self.knee.median_per_second();
         let is_median = |(rate, _): &(f64, Run)| Some(*rate) == median;
         self.confirmed.into_iter().find(is_median).map(|(_, run)| run).or(self.last)
     }
 
-    /// The verdict of a trial near what was found, if it was not the service alone that bore no
-    /// more.
+    /// The verdict of a missed trial near the found rate, if the generator or the machine limited
+    /// it.
     fn limited_by(&self) -> Option<Verdict> {
         let near = self.knee.median_per_second()? * NEAR;
         let missed = self.missed_by_others.iter().find(|(rate, _)| *rate <= near);
         missed.map(|(_, verdict)| *verdict)
     }
 
-    /// A sentence of that, if it is so.
+    /// A sentence about that limit, if there is one.
     fn limit_told(&self) -> Option<&'static str> {
         let verdict = self.limited_by()?;
         Some(if verdict == Verdict::MachineLimited { MACHINES } else { GENERATORS })
     }
 
-    /// The name of that run, for the report.
+    /// A sentence about the shown run, for the report.
     fn about(&self) -> String {
         match self.knee.median_per_second() {
             Some(rate) => format!(
@@ -279,7 +285,7 @@ impl Found {
         }
     }
 
-    /// The sign that stands before a rate that is only known to be held.
+    /// The words before a rate that is only a lower bound of the service's capacity.
     fn at_least(&self) -> &'static str {
         if self.limited_by().is_some() { "at least " } else { "" }
     }
@@ -356,7 +362,7 @@ mod tests {
         load: LoadArguments,
     }
 
-    /// Every 2 ms, an answer leaves the queue of a server that needs 1 ms for each beside that.
+    /// A server with a queue that releases an answer every 2 ms, and 1 ms of work for each answer.
     fn bucket() -> Arc<Simulation> {
         let (interval_ns, mut next_ns) = (2_000_000, 0);
         Simulation::new(HttpServer::new(move |request| {
@@ -380,9 +386,9 @@ mod tests {
         task
     }
 
-    /// The whole command but the reading of its flags, over runs in virtual time.
+    /// Runs the whole command, except for the parsing of flags, in virtual time.
     #[test]
-    fn a_known_capacity_is_found_within_five_percent_and_what_grew_is_named() {
+    fn a_known_capacity_is_found_within_five_percent_and_the_grown_step_is_named() {
         for (flags, times) in
             [(&["--slo", "p99=25ms"][..], 3), (&["--slo", "p99=25ms", "--quick"], 1)]
         {
@@ -396,14 +402,14 @@ mod tests {
             let text = found.text();
             assert!(text.contains("'server: queue'") && text.contains("found "), "{text}");
             assert_eq!(found.json()["trials"].as_array().unwrap().len(), found.knee.trials);
-            // Only JSON and the report said how well the server's part is placed.
+            // Regression: the text lacked the uncertainty of the server's part.
             let shown = found.run().unwrap().text();
             assert!(shown.contains("\n    server's part lies within ±"), "{shown}");
         }
     }
 
     #[test]
-    fn a_description_of_work_is_searched_as_a_path_is() {
+    fn a_search_works_with_a_description_of_work() {
         let folder = tempfile::TempDir::new().unwrap();
         let file = folder.path().join("mix.toml");
         let operations = ["a", "b"]
@@ -415,28 +421,29 @@ mod tests {
         assert!((0.95..=1.05).contains(&ratio), "{ratio} of the capacity");
     }
 
-    /// The time that was given was not used.
+    /// Regression: `--duration` was ignored.
     #[test]
-    fn a_rate_is_confirmed_for_the_time_that_is_given() {
+    fn a_rate_is_confirmed_for_the_given_duration() {
         let found = find(&task(&["--slo", "p99=25ms", "--quick", "-d", "7s"])).unwrap();
         let lengths =
             found.confirmed.iter().map(|(_, run)| run.result.duration.as_secs_f64().round());
         assert_eq!(lengths.collect::<Vec<_>>(), [7.0]);
     }
 
-    /// The load that looks for what grew kept the whole warm-up, and so told nothing after one that
+    /// Regression: the loads that measure growth kept the whole warm-up, and recorded nothing if it
     /// was as long as a trial.
     #[test]
-    fn what_grew_is_named_after_a_long_warm_up_too() {
+    fn growth_is_measured_with_a_long_warm_up() {
         let task = task(&["--slo", "p99=25ms", "--quick", "--warm-up", "3s"]);
         let found = find(&task).unwrap();
         let most = found.growth.iter().find(|growth| growth.is_servers()).unwrap();
         assert_eq!(most.step, "server: queue");
     }
 
-    /// The load that the generator could not send was taken for what the service could not bear.
+    /// Regression: a rate that the generator could not send counted as one that the service could
+    /// not answer.
     #[test]
-    fn a_limit_of_the_generators_own_is_no_knee() {
+    fn a_limit_of_the_generator_is_not_a_knee() {
         let mut task = task(&["--slo", "p99=25ms", "--quick"]);
         let burden = Burden { event_cost: Duration::from_millis(1), ..Burden::default() };
         let quick = HttpServer::new(|_| Reply::ok().after(Duration::from_micros(300)));
@@ -451,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rate_can_hold_is_an_error() {
+    fn an_objective_that_no_rate_keeps_is_an_error() {
         let found = find(&task(&["--slo", "p50=500us", "--quick"])).unwrap();
         let failure = found.failure.as_ref().unwrap();
         assert!(failure.text.contains("no rate is held"), "{failure:?}");
@@ -462,13 +469,13 @@ mod tests {
         assert!(found.run().is_some(), "the last trial is shown");
     }
 
-    /// The search said that the trials were above, and had printed none of them as JSON.
+    /// Regression: with `--json`, an interrupted search printed none of its trials.
     #[test]
-    fn a_search_that_is_interrupted_tells_its_trials() {
+    fn an_interrupted_search_reports_its_trials() {
         let (asked, stop) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
         let raised = Arc::clone(&stop);
         let server = HttpServer::new(move |_| {
-            // The closed loop at the beginning, and some trials.
+            // Enough requests for the closed-loop run and some trials.
             raised.fetch_or(asked.fetch_add(1, Ordering::SeqCst) > 60_000, Ordering::SeqCst);
             Reply::ok().after(Duration::from_millis(1))
         });

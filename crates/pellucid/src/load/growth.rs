@@ -1,14 +1,14 @@
-//! The steps that grows between two loads: the steps of the mean way of a request, client and
-//! server alike.
+//! Compares the steps of a request, those of the client and of the server, between two loads, and
+//! finds those that grew.
 
 use pellucid_load::Way;
 
 use super::show::time;
 
-/// The prefix of the names of the server's own steps.
+/// The prefix of the names of the server's steps.
 const SERVERS: &str = "server: ";
 
-/// A step and its mean at two loads.
+/// A step and its mean time at two loads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Growth {
     pub(super) step: String,
@@ -17,18 +17,18 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// The time that was added from one load to the other.
+    /// The increase from the first load to the second; negative if the step shrank.
     pub(super) fn added_ns(&self) -> f64 {
         self.after_ns - self.before_ns
     }
 
-    /// True if the server has told of it.
+    /// Returns true for a step that the server reported.
     pub(super) fn is_servers(&self) -> bool {
         self.step.starts_with(SERVERS)
     }
 }
 
-/// The steps of two ways, the one that grew most first.
+/// Compares the steps of two ways; the step that grew most comes first.
 pub(super) fn between(before: &Way, after: &Way) -> Vec<Growth> {
     let of = |way: &Way, name: &str| {
         way.steps.iter().find(|step| step.name == name).map_or(0.0, |step| step.ns)
@@ -46,7 +46,7 @@ pub(super) fn between(before: &Way, after: &Way) -> Vec<Growth> {
     all
 }
 
-/// The step that grew most of all, and that of the server's.
+/// Sentences about the step that grew most, and the server's step that grew most.
 pub(super) fn sentences(all: &[Growth]) -> String {
     let added: f64 = all.iter().map(|growth| growth.added_ns().max(0.0)).sum();
     let tell = |growth: &Growth| {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_most_comes_first_and_the_servers_part_is_told_beside_it() {
+    fn the_step_that_grew_most_comes_first_and_the_servers_is_named_too() {
         let before = way(&[("send", 5e3), ("server: parse", 1e3), ("server: queue", 2e3)]);
         let after = way(&[
             ("wait for a connection", 9e6),

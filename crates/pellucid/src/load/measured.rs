@@ -1,5 +1,5 @@
-//! A run with all that is told of it: what it may be taken for, the server's account, the ways of
-//! its requests, and what ran in the server's background.
+//! A measured run with everything that is reported about it: the verdict, the server's account, the
+//! steps of its requests, and the server's background work.
 
 use pellucid_account::OperationAccount;
 use pellucid_load::{
@@ -19,15 +19,15 @@ pub(super) struct Run {
     pub(super) result: LoadResult,
     pub(super) judgement: Judgement,
     pub(super) account: Option<OperationAccount>,
-    /// With `--direct`: each node's own account.
+    /// The account of each node, with `--direct`.
     nodes: Vec<Option<OperationAccount>>,
     ways: Ways,
     background: Background,
 }
 
 impl Run {
-    /// Runs a load, and asks the server meanwhile and afterwards what it did, if that is shown.
-    /// `around` is one more percentile whose ways are told.
+    /// Runs a load. If `is_shown`, the server is asked for its background work during the run, and
+    /// for its account afterwards. `around` is a further percentile whose requests are shown.
     pub(super) fn measure(
         options: &LoadOptions,
         header: &str,
@@ -48,7 +48,7 @@ impl Run {
         })
     }
 
-    /// For people: what the tables of wrk and wrk2 lack.
+    /// The text for people that follows the table of wrk or wrk2.
     pub(super) fn text(&self) -> String {
         [
             wrk2::accounts(&self.result),
@@ -60,7 +60,7 @@ impl Run {
         .concat()
     }
 
-    /// For programs.
+    /// The run as JSON.
     pub(super) fn document(&self) -> Value {
         let Run { result, judgement, account, ways, background, .. } = self;
         let mut document = document::of(result, judgement, account.as_ref(), ways, background);
@@ -70,26 +70,28 @@ impl Run {
         document
     }
 
-    /// For a report, which shows parts beside the figures that every run has.
+    /// The run as a section of a report.
     pub(super) fn section(&self) -> Section {
         let charts =
             [self.ways.charts(), section::nodes(&self.result), self.background.charts()].concat();
         section::of(&self.result, &self.judgement, self.account.as_ref(), charts)
     }
 
-    /// Calls the script's `done`, which prints, so it comes after everything else is out.
+    /// Calls the script's function `done`. It prints, so it must come after all other output.
     pub(super) fn call_done(&mut self) -> Result<(), Failure> {
         self.result.call_done().map_err(Failure::work)
     }
 
-    /// The event that ended the run before its time, in words.
+    /// A sentence about the event that ended the run early, if there was one.
     pub(super) fn failure(&self) -> Option<String> {
         let failure = self.result.failure.as_ref()?;
         Some(format!("the run ended early, and its figures are of the time before: {failure}"))
     }
 
-    /// A run that an error has ended has failed, and so have one that heard nothing and one that
-    /// kept nothing of what it was to keep.
+    /// Checks the outcome of the run.
+    ///
+    /// # Errors
+    /// If an error ended the run, no request was answered, or an objective was missed.
     pub(super) fn check(&self, objectives: Option<&Objectives>) -> Result<(), Failure> {
         let result = &self.result;
         if let Some(failure) = self.failure() {
@@ -106,11 +108,12 @@ impl Run {
     }
 }
 
-/// Runs a load and tells its progress: on a terminal in one line, elsewhere in a line now and then.
+/// Runs a load and shows its progress on standard error. `header` is printed when the load is
+/// ready.
 pub(super) fn measure(options: &LoadOptions, header: &str) -> Result<LoadResult, Failure> {
     let mut line = show::ProgressLine::new();
     let mut progress = |progress: Progress| match progress {
-        // Where nothing can be printed, the table says so at the end.
+        // An error of printing is ignored here: printing the table at the end reports it.
         Progress::Ready => drop(print_text(header)),
         Progress::Running { elapsed, requests, errors } => line.show(elapsed, requests, errors),
     };

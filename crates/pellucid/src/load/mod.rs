@@ -1,5 +1,5 @@
-//! `pellucid load`: the load generator with wrk's and wrk2's flags, and what they lack: a verdict,
-//! the search for the highest rate that is held, sweeps over connections, and reports.
+//! `pellucid load`: a load generator with the flags of wrk and wrk2. In addition it has a verdict,
+//! a search for the highest rate that is held, sweeps over connections, and reports.
 
 mod account;
 mod arguments;
@@ -27,7 +27,7 @@ pub(crate) use section::{of as section_of, report_of};
 pub(crate) use show::time;
 pub(crate) use waterfall::waterfall;
 
-/// Runs the load and prints what wrk2 would, and what it means.
+/// Runs the load and prints the table of wrk2, followed by our own results.
 pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
     let task = Task::of(arguments)?;
     let stop = Arc::clone(&task.options.stop);
@@ -43,13 +43,14 @@ pub(crate) fn execute(arguments: LoadArguments) -> Result<(), Failure> {
 }
 
 fn single(task: &Task) -> Result<(), Failure> {
-    // The script's own words, printed while it is set up, come before the header, as in wrk.
+    // The header is printed when the load is ready: after the output of the script's setup, as in
+    // wrk.
     let header = if task.output.json { String::new() } else { wrk2::header(&task.options) };
     let mut run = task.measure(&task.options, &header)?;
     let written = task.output.files.write(&[&run], Vec::new());
     let printed = match task.output.json {
         true => vec![print_document(&run.document()), run.call_done()],
-        // As wrk: a script's last words stand right behind the table.
+        // As in wrk, the output of the script's `done` follows the table directly.
         false => vec![
             print_text(&wrk2::table(&run.result, task.distributions)),
             run.call_done(),

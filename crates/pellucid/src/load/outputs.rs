@@ -1,4 +1,4 @@
-//! The files that a load writes: `.html`, `.hgrm`, `.hlog`.
+//! The output files of a load: `.html`, `.hgrm` and `.hlog`.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ impl Outputs {
         [&self.html, &self.hgrm, &self.hlog].into_iter().flatten()
     }
 
-    /// Makes sure that the files can be written before a long run ends in an error about them. What
-    /// is in them stays until there is something to put in its place.
+    /// Checks before a long run that the files can be written. Existing content stays until a
+    /// result replaces it.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for path in self.all() {
             let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -43,8 +43,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Writes the files and tells their names; one that cannot be written keeps no other from it.
-    /// `notes` stand in the report.
+    /// Writes all files and prints their names; a failure does not stop the others. `notes` appear
+    /// in the report.
     pub(super) fn write(&self, runs: &[&Run], notes: Vec<String>) -> Result<(), Failure> {
         let mut outcomes = Vec::new();
         if let Some(path) = &self.html {
@@ -66,7 +66,7 @@ impl Outputs {
     }
 }
 
-/// With several runs, the second one's file is `name-2.hgrm`.
+/// The path for the run with this index: with several runs, that of the second is `name-2.hgrm`.
 fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
     if runs < 2 || index == 0 {
         return path.to_owned();
@@ -79,7 +79,7 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
         let mut out = Out::file(path)?;
-        // A report is whole, or it failed.
+        // A report has to be complete, so a closed pipe is an error here.
         if !out.write(bytes)? {
             return Err(Failure::work("the reader has closed it"));
         }

@@ -1,4 +1,4 @@
-//! A run as a section of a report.
+//! Converts a run to a section of a report.
 
 use pellucid_account::{ClockFacts, OperationAccount};
 use pellucid_clock::{Clock, WallTime};
@@ -7,14 +7,14 @@ use pellucid_report::{
     Chart, Form, Machine, Report, Sample, Section, Series, Stretch, Unit, Verdict, command_line,
 };
 
-/// The clock that the generator reads.
+/// Facts about the clock that the generator reads.
 pub(super) fn clock() -> ClockFacts {
     let clock = Clock::system();
     let source = clock.source().name().to_owned();
     ClockFacts { source, ticks_per_second: clock.ticks_per_second() }
 }
 
-/// The run over time.
+/// The intervals of a run over time.
 pub(super) fn timeline(result: &LoadResult) -> Vec<Stretch> {
     let stretches = result.course.timeline.iter().map(|interval| Stretch {
         begin_ns: interval.begin_ns,
@@ -78,7 +78,7 @@ pub(crate) fn of(
     }
 }
 
-/// A report of these sections, made now on this machine, whose runs read this clock.
+/// Makes a report of these sections. `clock` is the clock that the runs were measured with.
 pub(crate) fn report_of(
     title: &str,
     clock: ClockFacts,
@@ -95,7 +95,7 @@ pub(crate) fn report_of(
     }
 }
 
-/// The nodes that the requests went to, if each went to the owner of its key.
+/// A table of the nodes that requests went to; empty without `--direct`.
 pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     let Some(direct) = &result.direct else { return Vec::new() };
     let rows = direct.nodes.iter().map(|(url, requests)| (url.as_str(), *requests));
@@ -115,7 +115,7 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     }]
 }
 
-/// A number of things with their name.
+/// A number with a noun in singular or plural.
 fn counted(number: usize, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,15 +1,15 @@
-//! The text of a run on a terminal beyond the tables of wrk and wrk2.
+//! Text output of a run beyond the tables of wrk and wrk2.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use pellucid_load::{Judgement, LoadResult};
 
-/// The interval of lines where they cannot be written over.
+/// The interval between progress lines if standard error is no terminal.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A line on stderr that is written over and over, if that is a terminal; otherwise a line every
-/// few seconds, so that whoever reads a log sees that it goes on.
+/// The progress on standard error. On a terminal one line is overwritten; otherwise a new line is
+/// printed every few seconds, so that a log shows the progress.
 pub(super) struct ProgressLine {
     is_terminal: bool,
     last_requests: u64,
@@ -26,7 +26,7 @@ impl ProgressLine {
 
     pub(super) fn show(&mut self, elapsed: Duration, requests: u64, errors: u64) {
         let plain_due = self.last_elapsed + PLAIN_INTERVAL;
-        // What is measured once a second is never quite a second old.
+        // Progress comes about once a second and may be slightly early, so allow a tenth.
         if !self.is_terminal && elapsed + PLAIN_INTERVAL / 10 < plain_due {
             return;
         }
@@ -51,7 +51,7 @@ impl ProgressLine {
     }
 }
 
-/// A time with three digits and its unit.
+/// Formats a time with its unit.
 pub(crate) fn time(ns: u64) -> String {
     let ns = ns as f64;
     match ns {
@@ -62,7 +62,7 @@ pub(crate) fn time(ns: u64) -> String {
     }
 }
 
-/// The verdict and its evidence.
+/// Formats the verdict and its evidence.
 pub(super) fn judgement(judgement: &Judgement) -> String {
     let verdict = judgement.verdict;
     let mut text = format!("  Verdict: {}: {}.\n", verdict.name(), verdict.meaning());
@@ -72,7 +72,7 @@ pub(super) fn judgement(judgement: &Judgement) -> String {
     text
 }
 
-/// The nodes that got the requests, if each went to the owner of its key.
+/// Formats the number of requests of each node; empty without `--direct`.
 pub(super) fn direct(result: &LoadResult) -> String {
     let Some(direct) = &result.direct else { return String::new() };
     let mut text = "  Direct: each request went to the owner of its key.\n".to_owned();
@@ -90,7 +90,7 @@ pub(super) fn direct(result: &LoadResult) -> String {
     text
 }
 
-/// The figures of single operations, if there are several.
+/// Formats the figures of each operation; empty if the load has no named operations.
 pub(super) fn operations(result: &LoadResult) -> String {
     if result.operations.is_empty() {
         return String::new();

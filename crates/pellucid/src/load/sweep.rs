@@ -1,5 +1,5 @@
-//! `pellucid load --connections 1,3,10,100`: the same load over several numbers of connections, and
-//! over the one that the usual rule gives, which is thereby checked.
+//! `pellucid load --connections 1,3,10,100`: runs the same load over several numbers of
+//! connections, and over the number from the rule of thumb, to check that rule.
 
 use pellucid_load::{
     LoadOptions, SweepPoint, Verdict, recommended, rule_holds, rule_of_thumb, wrk2,
@@ -12,10 +12,10 @@ use super::show::time;
 use crate::Failure;
 use crate::printed::{print_document, print_text};
 
-/// The rule of thumb for a server, which the sweep tries beside the numbers that were asked for.
+/// The rule of thumb for the number of connections, applied to a server.
 struct Rule {
     server_cores: usize,
-    /// True if the number of cores is this machine's, for want of the server's.
+    /// True if the server's cores were not given, and those of this machine are used.
     is_guessed: bool,
     connections: usize,
 }
@@ -28,7 +28,7 @@ impl Rule {
         Rule { server_cores, is_guessed: task.server_cores.is_none(), connections }
     }
 
-    /// The numbers that were asked for, and the rule's, in their order.
+    /// The requested numbers of connections, with the rule's inserted before the first larger one.
     fn among(&self, asked: &[usize]) -> Vec<usize> {
         let mut all = asked.to_vec();
         if !all.contains(&self.connections) {
@@ -53,8 +53,8 @@ impl Rule {
     }
 }
 
-/// Runs the sweep and prints a row for each number of connections. What was measured before a run
-/// fails is printed and written all the same.
+/// Runs the sweep and prints a row for each number of connections. If a run fails, the results of
+/// the earlier runs are still printed and written.
 pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     let rule = Rule::of(task);
     let all = rule.among(&task.connections).into_iter().map(|number| options_of(task, number));
@@ -100,7 +100,7 @@ fn options_of(task: &Task, connections: usize) -> Result<LoadOptions, Failure> {
     Ok(options)
 }
 
-/// The objectives are those of every run.
+/// Checks a run against the objectives, which apply to each run of the sweep.
 fn check(task: &Task, run: &Run) -> Result<(), Failure> {
     let place = || format!("with {} connections", run.result.load.connections);
     run.check(task.search.slo.as_ref()).map_err(|failure| failure.at(&place()))
@@ -110,7 +110,7 @@ fn points(runs: &[Run]) -> Vec<SweepPoint> {
     runs.iter().map(|run| SweepPoint::of(&run.result)).collect()
 }
 
-/// For programs; docs/load.md has the members.
+/// The sweep as JSON; docs/load.md describes its members.
 fn document(task: &Task, rule: &Rule, runs: &[Run], outcomes: &[Result<(), Failure>]) -> Value {
     let (points, is_paced) = (points(runs), task.options.is_paced());
     json!({
@@ -158,7 +158,7 @@ fn row(run: &Run) -> String {
     )
 }
 
-/// The text that a single run prints, of each, if distributions are asked for (`-L`).
+/// The text of each run as a single run prints it; empty unless distributions are requested (`-L`).
 fn distributions(task: &Task, runs: &[Run]) -> String {
     let one = |run: &Run| {
         let table = wrk2::table(&run.result, task.distributions);
@@ -169,7 +169,7 @@ fn distributions(task: &Task, runs: &[Run]) -> String {
     if all.is_empty() { all } else { all + "\n" }
 }
 
-/// The number that is recommended, and why; nothing without any run.
+/// The recommended number of connections with its reason; empty if there was no run.
 fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
     let (points, is_paced) = (points(runs), task.options.is_paced());
     let choice = recommended(&points, is_paced);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_number_is_tried_once() {
+    fn the_number_of_the_rule_is_tried_once() {
         assert_eq!(rule().among(&[1, 3, 10, 100]), [1, 3, 10, 32, 100]);
         assert_eq!(rule().among(&[1, 32]), [1, 32]);
         assert_eq!(rule().among(&[1, 3]), [1, 3, 32]);

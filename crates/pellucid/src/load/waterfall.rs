@@ -1,14 +1,15 @@
-//! The way of a request from its intended start to its answer, client and server in one bar.
+//! A waterfall chart: the steps of a request from its intended start to its answer, those of client
+//! and server in one bar.
 //!
-//! What is stacked are means, because they add up. The server's phases come from its account; what
-//! is left of the service time beside them was spent between the two: network, kernel, and waiting
-//! for a core.
+//! The bars stack means, because means add up. The server's phases come from its account. The rest
+//! of the service time was spent between the two: in the network, in the kernel, and waiting for a
+//! core.
 
 use pellucid_account::OperationAccount;
 use pellucid_load::LoadResult;
 use pellucid_report::{Chart, Form, Series, Unit};
 
-/// Phases of the server that have a part of the bar to themselves, with the names they go by.
+/// The server's phases with a part of their own in the bar, and the names of those parts.
 const PHASES: [(&str, &str); 4] = [
     ("receive", "server: receive"),
     ("queue", "server: queue"),
@@ -16,7 +17,7 @@ const PHASES: [(&str, &str); 4] = [
     ("write", "server: write"),
 ];
 
-/// A bar for each run.
+/// Makes the chart, with a bar for each run.
 pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Chart {
     let with_account = runs.iter().any(|(_, account)| account.is_some());
     let mut names = vec!["wait for a connection", "generator", "connect"];
@@ -59,7 +60,7 @@ fn parts(run: &LoadResult, account: Option<&OperationAccount>, with_account: boo
     let connect_ns = if load.keep_alive { 0.0 } else { times.connect.mean() };
     let mut parts = vec![times.connection_wait.mean(), times.generator_delay.mean(), connect_ns];
     let Some(account) = account else {
-        // Beside runs with an account, a run without one has no more to tell than this.
+        // Without an account, the service time cannot be divided further.
         parts.push(service_ns);
         return parts;
     };
@@ -69,7 +70,7 @@ fn parts(run: &LoadResult, account: Option<&OperationAccount>, with_account: boo
         phase.map_or(0.0, |phase| phase.distribution.mean_ns)
     };
     let own: Vec<f64> = PHASES.iter().map(|(phase, _)| mean_of(phase)).collect();
-    // The total begins when the request is received.
+    // The account's total starts after the receive phase.
     let server_ns = mean_of("receive") + account.total.mean_ns;
     let other_ns = server_ns - own.iter().sum::<f64>();
     parts.push((service_ns - server_ns).max(0.0));

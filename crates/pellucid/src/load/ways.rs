@@ -1,5 +1,5 @@
-//! The way of the time of requests, from the intended start to the answer: as text, as JSON, and as
-//! charts. What each server tells of itself comes with its answers.
+//! The ways of requests: the steps of their time from the intended start to the answer, as text, as
+//! JSON, and as charts. The server's steps come with its answers (`Server-Timing`).
 
 use pellucid_load::{LoadResult, Trace, Way};
 use pellucid_report::{Chart, Form, Series, Unit};
@@ -11,17 +11,17 @@ use super::show::time;
 const PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 /// The number of slowest requests that are shown.
 const SLOWEST: usize = 10;
-/// Watched requests below which nothing is said of a percentile, times what lies beyond it.
+/// The fewest watched requests above a percentile for which the percentile is shown.
 const REQUESTS_BEYOND_MIN: f64 = 2.0;
 
-/// The mean ways around percentiles, and the single ways of the slowest.
+/// The mean ways of the requests around percentiles, and the ways of the slowest requests.
 pub(super) struct Ways {
     around: Vec<(f64, Way)>,
     slowest: Vec<(Trace, Way)>,
 }
 
 impl Ways {
-    /// The ways of a run, around the usual percentiles and one that was asked for.
+    /// The ways of a run, around the usual percentiles and the one in `asked`.
     pub(super) fn of(result: &LoadResult, asked: Option<f64>) -> Ways {
         let traces = &result.traces;
         let mut percentiles = PERCENTILES.to_vec();
@@ -63,7 +63,8 @@ impl Ways {
         text += &row("all of it", &|way| way.response_ns);
         let is_placed = columns.iter().any(|(_, way)| way.placed > 0);
         if told > 0 && !is_placed {
-            // Without a clock in common, nobody knows where in between the server's part lies.
+            // Without a common clock, the position of the server's part between send and answer is
+            // uncertain.
             text += &row("server's part lies within ±", &|way| way.placement_ns);
         }
         let of_server = match (told, is_placed) {
@@ -75,7 +76,7 @@ impl Ways {
         text
     }
 
-    /// For programs; docs/load.md has the members.
+    /// The ways as JSON; docs/load.md describes its members.
     pub(super) fn json(&self, result: &LoadResult) -> Value {
         let steps = |way: &Way| -> Vec<Value> {
             way.steps.iter().map(|step| json!({ "name": step.name, "ns": step.ns })).collect()
@@ -136,7 +137,7 @@ impl Ways {
     }
 }
 
-/// The legend of the bars, and the place of the server's part in them.
+/// The legend of a chart of bars; it tells how exactly the position of the server's part is known.
 fn about(rows: &[(String, &Way)]) -> String {
     let placement_ns = rows.iter().map(|(_, way)| way.placement_ns).fold(0.0, f64::max);
     let place = match rows.iter().any(|(_, way)| way.placed > 0) && placement_ns == 0.0 {
@@ -171,7 +172,7 @@ fn chart(name: &str, title: &str, about: &str, rows: &[(String, &Way)]) -> Optio
     })
 }
 
-/// The names of all steps in the order of the way.
+/// The names of all steps, in the order in which they follow each other.
 fn names<'way>(ways: impl Iterator<Item = &'way Way>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for way in ways {

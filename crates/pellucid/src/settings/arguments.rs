@@ -1,4 +1,5 @@
-//! The flags of `pellucid serve`, and the task that they set together with the other sources.
+//! The flags of `pellucid serve`, and the task that results from them and the other sources of
+//! settings.
 
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ pub(crate) struct ServeArguments {
     settings: Settings,
 }
 
-/// What `--print-config` prints.
+/// The configuration that `--print-config` prints.
 #[derive(Clone, Copy, ValueEnum)]
 enum Printing {
     Effective,
@@ -45,7 +46,7 @@ pub(crate) enum Task {
 }
 
 impl ServeArguments {
-    /// The task that all sources together set. `matches` are those of the command `serve`.
+    /// The task that results from all sources. `matches` are those of the command `serve`.
     pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
         if let Some(Printing::Example) = self.print_config {
             return Ok(Task::Print(print::example()));
@@ -67,7 +68,8 @@ impl ServeArguments {
     }
 }
 
-/// Remarks on names in the environment that look like settings and are none: most likely misspelt.
+/// Warnings about environment variables that begin with `PELLUCID_` but are no settings: they are
+/// probably misspelt.
 fn unknown_variables() -> Vec<String> {
     let command = ServeArguments::augment_args(clap::Command::new("serve"));
     let known: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_env()).collect();

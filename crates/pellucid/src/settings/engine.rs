@@ -1,5 +1,6 @@
-//! The store that a server runs on. Builds without a kind know its settings all the same, so that a
-//! file of settings means the same everywhere, and say what they lack.
+//! Settings of the store that a server runs on. A build without a kind of store still accepts its
+//! settings, so that a configuration file is valid for every build; using them is an error that
+//! names the missing feature.
 
 #[cfg(feature = "cql")]
 use std::path::{Path, PathBuf};
@@ -18,17 +19,17 @@ use crate::settings::values::Size;
 #[cfg(feature = "cql")]
 use crate::settings::values::Span;
 
-/// The message of a build without the feature about rings.
+/// The message if a ring is used in a build without the feature `cql`.
 #[cfg(not(feature = "cql"))]
 pub(crate) const WITHOUT_RINGS: &str = "this pellucid was built without rings of Cassandra or \
     ScyllaDB: build it with its feature `cql`, which is on by default";
-/// The message of a build without the feature about RocksDB.
+/// The message if RocksDB is used in a build without the feature `rocksdb`.
 #[cfg(not(feature = "rocksdb"))]
 pub(crate) const WITHOUT_ROCKSDB: &str = "this pellucid was built without RocksDB: build it with \
     its feature `rocksdb`, and ROCKSDB_LIB_DIR set to the folder of the system's library";
 
 impl Settings {
-    /// The defaults of the settings about stores other than the embedded one.
+    /// The defaults of the settings of stores other than the embedded one.
     #[cfg(feature = "cql")]
     pub(crate) fn engine_defaults() -> Settings {
         let ring = CqlOptions::new(Vec::new());
@@ -41,13 +42,13 @@ impl Settings {
         }
     }
 
-    /// This build has no other store, and nothing has a default for one.
+    /// This build has no such store, so there are no defaults.
     #[cfg(not(feature = "cql"))]
     pub(crate) fn engine_defaults() -> Settings {
         Settings::default()
     }
 
-    /// The store that these settings ask for.
+    /// The kind of store in these settings, with its options.
     pub(crate) fn store(&self) -> Result<StoreKind, Failure> {
         match self.engine.unwrap_or(EngineKind::Embedded) {
             EngineKind::Cql => self.ring(),
@@ -117,7 +118,7 @@ impl Settings {
     }
 }
 
-/// The settings of a ring for all that use it: of servers and of copies alike.
+/// The settings for access to a ring, which `serve` and `inspect copy` share.
 #[cfg(feature = "cql")]
 #[derive(clap::Args)]
 pub(crate) struct RingAccess {
@@ -139,7 +140,7 @@ pub(crate) struct RingAccess {
 
 #[cfg(feature = "cql")]
 impl RingAccess {
-    /// Reads the files, and adds what is in them to the options.
+    /// Reads the files of the settings, and adds login and TLS to the options.
     pub(crate) fn add_to(&self, ring: &mut CqlOptions) -> Result<(), Failure> {
         let unreadable = |what: &str, file: &Path, error: std::io::Error| {
             Failure::usage(format!("cannot read the {what} in {}: {error}", file.display()))
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     #[cfg(not(feature = "rocksdb"))]
-    fn a_build_without_rocksdb_says_which_feature_it_lacks() {
+    fn a_build_without_rocksdb_names_the_missing_feature() {
         let settings = Settings { engine: Some(EngineKind::Rocksdb), ..Settings::default() };
         let refused = settings.store().err().unwrap();
         assert!(refused.text.contains("`rocksdb`"), "{refused:?}");
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     #[cfg(not(feature = "cql"))]
-    fn a_build_without_rings_says_which_feature_it_lacks() {
+    fn a_build_without_rings_names_the_missing_feature() {
         let settings = Settings { engine: Some(EngineKind::Cql), ..Settings::default() };
         let refused = settings.store().err().unwrap();
         assert!(refused.text.contains("`cql`"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The log of the process: where `tracing` events go, in which form, from which level on.
+//! Configures the log of the process: the output, format and least level of `tracing` events.
 
 use std::fmt;
 use std::io::stderr;
@@ -13,13 +13,13 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::settings::Settings;
 use crate::settings::values::{LogFormat, LogLevel};
 
-/// The log of the process.
+/// The configuration of the log.
 pub(crate) struct Logging {
     level: LogLevel,
     format: LogFormat,
-    /// The remarks that there is to say about the settings themselves.
+    /// Warnings about the settings themselves.
     pub(crate) remarks: Vec<String>,
-    /// Settings that nobody gave, which are worth a line.
+    /// Information about settings that have an important default.
     pub(crate) notes: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Logging {
         }
     }
 
-    /// Begins to log on standard error, for the whole process.
+    /// Starts the log of the whole process on standard error.
     pub(crate) fn begin(&self) {
         let level = match self.level {
             LogLevel::Error => Level::ERROR,
@@ -42,9 +42,9 @@ impl Logging {
             LogLevel::Debug => Level::DEBUG,
         };
         let log = tracing_subscriber::fmt().with_max_level(level).with_writer(stderr);
-        // A standard error that is closed must not end the server.
+        // If standard error is closed, the server continues.
         let log = log.log_internal_errors(false);
-        // It fails only where somebody logs already, who then goes on.
+        // This fails only if a log exists already, which then stays.
         let _ = match self.format {
             LogFormat::Text => log.map_event_format(Documents).try_init(),
             LogFormat::Json => {
@@ -60,7 +60,8 @@ impl Logging {
     }
 }
 
-/// Writes events that are JSON documents as they are, one a line, and others as `0` does.
+/// A formatter that writes the engine's events, which are JSON documents, unchanged, one per line.
+/// All other events go to the inner formatter.
 struct Documents<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for Documents<F>
@@ -84,7 +85,7 @@ where
     }
 }
 
-/// The message of an event.
+/// A visitor that keeps the message of an event.
 struct Document(String);
 
 impl Visit for Document {

@@ -1,7 +1,8 @@
-//! The settings of `pellucid serve`: flags, else environment, else a file, else defaults.
+//! The settings of `pellucid serve`. A flag takes precedence over the environment, the environment
+//! over a configuration file, and that over the default.
 //!
-//! A setting is a field of [`Settings`], its default in `options` comes from the server itself, and
-//! what it does stands in `options` too; names, help, sources and printing follow from the field.
+//! A setting is a field of [`Settings`]. The module `options` takes its default from the server and
+//! applies its value. Names, help, sources and printing are derived from the field.
 
 mod arguments;
 mod engine;
@@ -32,7 +33,7 @@ use crate::settings::values::{
     write_addresses,
 };
 
-/// Every setting may be absent, so that the next source is asked.
+/// The settings from one source. A setting that is `None` is taken from the next source.
 #[derive(Args, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {

@@ -1,4 +1,4 @@
-//! From settings to the server's options, and the server's defaults as settings.
+//! Converts settings to the server's options, and the server's defaults to settings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,15 +18,14 @@ use crate::settings::values::{
     SocketMode, Span, Sync,
 };
 
-/// Bytes that a web token's secret may have; fewer than the least are too easy to guess.
+/// The allowed lengths of a secret in bytes. A shorter secret is too easy to guess.
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
 
-/// The interval at which the engine's figures are logged where the log is collected, unless said
-/// otherwise.
+/// The default interval at which the engine's figures are logged if the log is JSON.
 const ENGINE_LOG_COLLECTED: Duration = Duration::from_secs(30);
 
 impl Settings {
-    /// The server's own defaults. A setting that is not here has none.
+    /// The server's defaults. A setting that is `None` here has no default.
     pub(crate) fn defaults() -> Settings {
         let options = ServerOptions::new(PathBuf::new());
         let limits = options.limits;
@@ -95,7 +94,7 @@ impl Settings {
         options.profile_hertz = self.profile_hertz.unwrap_or(options.profile_hertz);
         let sample_bytes = self.profile_bytes.map_or(pellucid_profile::SAMPLE_BYTES, |size| size.0);
         pellucid_profile::set_allocation_sampling(sample_bytes);
-        // Documents are for those who collect them, and of no use to who reads along.
+        // The figures are JSON documents: useful to a log collector, not to a person who reads.
         let engine_log = match self.log_format {
             Some(LogFormat::Json) => ENGINE_LOG_COLLECTED,
             Some(LogFormat::Text) | None => options.engine_log,
@@ -136,7 +135,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The cluster that the node is a part of.
+    /// The options of the cluster that this node belongs to; `None` without a cluster.
     fn cluster(&self) -> Result<Option<ClusterOptions>, Failure> {
         let (list, node) = match (&self.cluster, &self.advertise) {
             (None, None) if self.cluster_secret_file.is_some() => {
@@ -211,7 +210,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The settings of the document API.
+    /// Applies the settings of the document API.
     fn set_documents(&self, options: &mut ServerOptions) -> Result<(), Failure> {
         let documents = &mut options.documents;
         let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
@@ -256,7 +255,7 @@ impl Settings {
     }
 }
 
-/// The items that is between the commas.
+/// Splits a list at commas; empty items are dropped.
 fn list_in(text: Option<&str>) -> Vec<String> {
     let parts = text.unwrap_or_default().split(',').map(str::trim);
     parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
@@ -266,6 +265,10 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
     read_secret_bytes(path).map(Secret::new)
 }
 
+/// Reads a secret from a file, without surrounding white space.
+///
+/// # Errors
+/// If the file cannot be read, or the length of the secret is not one of [`SECRET_LENGTHS`].
 pub(crate) fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! Settings as text: what is in force, and a commented file to begin with.
+//! Prints settings: those in force, or a commented example of a configuration file.
 
 use std::fmt::Write;
 
@@ -8,12 +8,13 @@ use toml::{Table, Value};
 use crate::settings::Settings;
 use crate::settings::sources::Effective;
 
-/// Settings whose values are not shown. Other secrets are in files, of which the names are shown.
+/// Settings whose values are secret and not shown. Other secrets are in files, whose names are
+/// shown.
 const SECRETS: &[&str] = &["otlp-header"];
-/// The column of the comments that say where a value is from.
+/// The column of the comments that name the source of a value.
 const COMMENT_COLUMN: usize = 44;
 
-/// The settings in force, each with its origin; it can be used as a configuration file.
+/// Formats the settings in force as a valid configuration file, each with its origin.
 pub(crate) fn effective(effective: &Effective) -> String {
     let mut text = String::new();
     for name in names() {
@@ -34,7 +35,7 @@ pub(crate) fn effective(effective: &Effective) -> String {
     text
 }
 
-/// A file with every setting, what it means and its default, all commented out.
+/// Formats an example file with every setting, its help and its default, all commented out.
 pub(crate) fn example() -> String {
     let mut text = "# Settings of `pellucid serve --config FILE.toml`. Each is also a flag and a \
                     variable of the\n# environment: value-max, --value-max, PELLUCID_VALUE_MAX. \
@@ -44,7 +45,7 @@ pub(crate) fn example() -> String {
     let defaults = Table::try_from(Settings::defaults()).unwrap_or_default();
     for argument in Settings::augment_args(clap::Command::new("settings")).get_arguments() {
         let name = argument.get_long().unwrap_or_default();
-        // What this build cannot do has no value to show.
+        // A setting that this build does not support has no value to show.
         let Some(value) = defaults.get(name).cloned().or_else(|| instance(name)) else { continue };
         let help = argument.get_long_help().or(argument.get_help());
         let help = help.map(ToString::to_string).unwrap_or_default();
@@ -57,7 +58,7 @@ pub(crate) fn example() -> String {
     text
 }
 
-/// An example of a setting without a default.
+/// An example value of a setting without a default.
 fn instance(name: &str) -> Option<Value> {
     Some(Value::from(match name {
         "data" => "/var/lib/pellucid",
@@ -93,7 +94,7 @@ fn names() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Breaks a text into lines that fit a screen.
+/// Breaks a text into lines of at most 94 bytes.
 fn wrap(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -115,15 +116,15 @@ mod tests {
     use super::*;
     use crate::settings::sources::parse;
 
-    /// The file in the documentation is made by `pellucid serve --print-config=example`.
+    /// `pellucid serve --print-config=example` generates the file in the documentation.
     #[test]
-    fn the_documented_example_is_the_one_that_is_printed() {
+    fn the_documented_example_is_up_to_date() {
         let documented = include_str!("../../../../docs/pellucid.example.toml");
         assert!(documented == example(), "print it again: it is not what settings are now");
     }
 
     #[test]
-    fn every_line_of_the_example_means_what_it_says() {
+    fn every_line_of_the_example_is_a_valid_setting() {
         let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
         let example = example();
         let lines: Vec<&str> = example.lines().filter(is_setting).map(|line| &line[1..]).collect();

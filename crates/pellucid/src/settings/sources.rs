@@ -1,7 +1,8 @@
-//! The sources of settings: flags, else the environment, else a file, else defaults.
+//! Merges the sources of settings: flags, the environment, a file, and defaults, in this order of
+//! precedence.
 //!
-//! Each source is a table from name to value; the tables are laid over each other, so that a new
-//! setting needs no code here.
+//! Each source is a table from names to values. The tables are merged, so a new setting needs no
+//! code here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +15,10 @@ use toml::Table;
 use crate::Failure;
 use crate::settings::Settings;
 
-/// Bytes that a configuration file may have.
+/// The largest configuration file, in bytes.
 const FILE_LENGTH_MAX: u64 = 1 << 20;
 
-/// The source of the value of a setting.
+/// The source of a setting's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
@@ -37,14 +38,15 @@ impl fmt::Display for Origin {
     }
 }
 
-/// All settings that have a value.
+/// All settings that have a value, and the origin of each.
 pub(crate) struct Effective {
     pub(crate) values: Table,
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
 impl Effective {
-    /// Lays all sources over each other. `matches` tells flags from the environment.
+    /// Merges all sources. `given` has the settings from flags and the environment; `matches` tells
+    /// which of the two each comes from.
     pub(crate) fn gather(
         given: &Settings,
         config: Option<&Path>,
@@ -57,7 +59,7 @@ impl Effective {
             effective.lay(&read_file(path)?, |_| Origin::File(path.to_owned()))?;
         }
         effective.lay(given, |name| {
-            // Flags are named as settings are, with other dashes.
+            // clap names arguments with `_` in place of `-`.
             match matches.value_source(&name.replace('-', "_")) {
                 Some(ValueSource::EnvVariable) => Origin::Environment,
                 _ => Origin::Flag,
@@ -67,7 +69,7 @@ impl Effective {
     }
 
     fn lay(&mut self, settings: &Settings, origin: impl Fn(&str) -> Origin) -> Result<(), Failure> {
-        // A path that is not text has no form in a file, nor in this table.
+        // This fails for a path that is not UTF-8, which TOML cannot represent.
         let table = Table::try_from(settings).map_err(Failure::usage)?;
         for (name, value) in table {
             self.origins.insert(name.clone(), origin(&name));
@@ -76,13 +78,14 @@ impl Effective {
         Ok(())
     }
 
-    /// The settings as they are in force.
+    /// The settings in force.
     pub(crate) fn settings(&self) -> Result<Settings, Failure> {
         self.values.clone().try_into().map_err(Failure::usage)
     }
 }
 
-/// The folder of the store where nobody names one: `pellucid` in the user's folder of data.
+/// The default folder of the store: `pellucid` in the user's data folder; `None` if there is no
+/// such folder.
 pub(crate) fn default_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let absolute = |path: &PathBuf| path.is_absolute();
@@ -90,7 +93,7 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
     Some(folder("XDG_DATA_HOME").filter(absolute).or_else(home)?.join("pellucid"))
 }
 
-/// Reads a file of settings.
+/// Reads a configuration file.
 pub(crate) fn read_file(path: &Path) -> Result<Settings, Failure> {
     let name = path.display();
     let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
@@ -101,8 +104,8 @@ pub(crate) fn read_file(path: &Path) -> Result<Settings, Failure> {
     parse(&text).map_err(|(line, what)| Failure::usage(format!("{name}, line {line}: {what}")))
 }
 
-/// The settings of a text, or the line that is wrong and what is wrong there. The line itself is
-/// not shown: it may hold a secret.
+/// Parses settings. An error is the number of the wrong line and a message. The message does not
+/// contain the line, because it may hold a secret.
 pub(crate) fn parse(text: &str) -> Result<Settings, (usize, String)> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_an_error_with_its_line_and_the_names_there_are() {
+    fn an_unknown_name_is_an_error_with_its_line_and_the_known_names() {
         let (line, what) = problem("# comment\ndata = 'a'\nshine = true\n");
         assert_eq!(line, 3);
         for part in ["`shine`", "`data`", "`stop-timeout`"] {
@@ -164,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_wrong_is_not_shown() {
+    fn a_wrong_value_is_not_shown() {
         let (_, what) = problem("otlp-header = 7 # hunter2");
         assert!(!what.contains("hunter2"), "{what}");
     }
 
     #[test]
-    fn addresses_stand_in_a_file_as_a_text_or_a_list_and_in_a_flag_as_either() {
+    fn addresses_are_a_string_or_a_list_in_files_and_flags() {
         let listen = |text: &str| {
             let settings = parse(text).unwrap();
             let printed = Table::try_from(&settings).unwrap()["listen"].to_string();
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_source_goes_before_the_next() {
+    fn each_source_takes_precedence_over_the_next() {
         let command = Settings::augment_args(clap::Command::new("serve"));
         let line = ["serve", "--data", "by-flag", "--threads", "2"];
         let matches = command.try_get_matches_from(line).unwrap();

@@ -1,4 +1,4 @@
-//! The kinds of values that settings have, as flags, in the environment and in files.
+//! The types of settings' values, for flags, the environment and files.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,8 @@ use pellucid_server::ListenAddress;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Defines a setting that is one of some words, and what each is to the server.
+/// Defines an enum for a setting with a fixed set of words, and optionally its conversion to a type
+/// of the server.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($word:ident),* }) => {
         $(#[$about])*
@@ -30,7 +31,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The store below.
+    /// The kind of store below the server.
     EngineKind { Embedded, Rocksdb, Cql }
 }
 words! {
@@ -42,7 +43,7 @@ words! {
     HandOverKind { Auto, Always, Never } => pellucid_server::HandOver
 }
 words! {
-    /// True if requests need credentials.
+    /// The condition under which requests need credentials.
     AuthenticationKind { Auto, On, Off } => pellucid_server::access::Authentication
 }
 words! {
@@ -66,7 +67,7 @@ pub(crate) struct Size(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
-/// The mode of a socket's file, as `0660`. Its owner always has the use of it.
+/// The mode of a socket's file, as `0660`. The owner must be able to read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SocketMode(pub(crate) u32);
 
@@ -135,7 +136,7 @@ impl fmt::Display for SocketMode {
     }
 }
 
-/// Addresses in a file: one is a text there, and several are a list of texts.
+/// Addresses in a file: a string for one, or a list of strings.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected an address as \"127.0.0.1:8080\" or a list of them")]
 enum Addresses {
@@ -170,7 +171,7 @@ pub(crate) fn write_addresses<S: Serializer>(
     }
 }
 
-/// Takes a value from a file that may stand there as a number or as a text.
+/// A visitor for values that a file may contain as a number or as a string.
 struct NumberOrText<T>(&'static str, PhantomData<T>);
 
 impl<T: FromStr<Err = String>> Visitor<'_> for NumberOrText<T> {
@@ -208,7 +209,7 @@ impl<'de> Deserialize<'de> for Span {
 
 impl<'de> Deserialize<'de> for SocketMode {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SocketMode, D::Error> {
-        // A number would not say in which base it is.
+        // Only a string: the base of a number would be unclear.
         String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed() {
         assert_eq!("64M".parse(), Ok(Size(64 << 20)));
         assert_eq!("1kib".parse(), Ok(Size(1_024)));
         assert_eq!("7".parse(), Ok(Size(7)));
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn values_round_trip() {
         for size in [0, 1, 1_023, 1_024, 1_536, 64 << 20, 3 << 30] {
             assert_eq!(Size(size).to_string().parse(), Ok(Size(size)));
         }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_nobody_can_mean_are_refused() {
+    fn invalid_modes_are_refused() {
         assert_eq!("660".parse(), Ok(SocketMode(0o660)));
         for text in ["", "0o660", "rw", "888", "0066", "1777", "4600"] {
             assert!(text.parse::<SocketMode>().is_err(), "{text}");

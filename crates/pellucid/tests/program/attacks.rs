@@ -1,8 +1,8 @@
-//! The attack suite: bounded attacks on the built server, each with what has to happen. After each
-//! one, all servers live, serve, and hold no more memory than they may.
+//! The attack suite: bounded attacks on the built server, each with its expected outcome. After
+//! each attack, all servers must be alive, answer requests, and keep within their memory limit.
 //!
-//! With `PELLUCID_ATTACKS_STRICT=1` a watched client that waits for more than 50 ms fails the
-//! suite: for a machine that does nothing else.
+//! With `PELLUCID_ATTACKS_STRICT=1`, the suite fails if a watched client waits for more than 50 ms.
+//! Use it on a machine that runs nothing else.
 
 mod access;
 mod arena;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 use arena::{Arena, WAIT_MAX, Watch};
 use raw::Attack;
 
-/// Attacks there are at least.
+/// The least number of attacks.
 const ATTACKS_MIN: usize = 150;
-/// Bytes of memory that a server may hold at any time: its budgets, and the engine's.
+/// The most memory in bytes that a server may hold at any time: its budgets plus the engine's.
 const RESIDENT_BYTES_MAX: u64 = 3 << 30;
-/// Time that one attack may take, on a machine that is busy otherwise, too.
+/// The time limit of one attack, also on a busy machine.
 const ATTACK_MAX: Duration = Duration::from_secs(60);
 
 #[test]
@@ -72,7 +72,7 @@ fn no_attack_ends_a_server_or_fills_it_or_holds_others_up() {
     assert!(failed.is_empty(), "these did something else than they should: {failed:#?}");
 }
 
-/// Holds every server against what an attack must leave.
+/// Checks that every server is intact after an attack.
 fn after(arena: &Arena, name: &str) {
     for (kind, server) in arena.servers() {
         assert!(server.lives(), "{name}: the server `{kind}` has ended");

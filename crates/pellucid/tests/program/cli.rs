@@ -1,4 +1,4 @@
-//! The contract of the command line: what scripts rely on.
+//! The contract of the command line that scripts rely on: exit codes, outputs and settings.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::common::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The place of the format version in the header of a file of the store (docs/format.md).
+/// The offset of the format version in the header of a file of the store (docs/format.md).
 const VERSION_OFFSET: usize = 8;
 
 #[test]
@@ -33,11 +33,11 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
     fails(&["demo", "--keys", "0"], 2, "keys");
 }
 
-/// The store of a server without flags is its user's.
+/// A server without flags has its store in a folder of its user.
 #[test]
 fn a_server_without_flags_says_where_its_store_is() {
     let folder = TempDir::new().unwrap();
-    // All but the port, which another server of this machine may have.
+    // Only the port is set, because another server of this machine may have the default one.
     let mut command = pellucid(&["serve"]);
     command.env("HOME", folder.path()).env_remove("XDG_DATA_HOME");
     command.env("PELLUCID_LISTEN", "127.0.0.1:0").stderr(Stdio::piped());
@@ -58,14 +58,14 @@ fn a_server_without_flags_says_where_its_store_is() {
 }
 
 #[test]
-fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
+fn a_failed_start_names_its_cause_and_cure() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();
     let serve = |data| ["serve", "--listen", "127.0.0.1:0", "--data", data];
-    // The kernel lets nobody make a folder there, root neither.
+    // The kernel lets nobody create a folder there, not even root.
     fails(&serve("/sys/pellucid"), 1, "use another folder");
-    // A file in the folder's place, or above it.
+    // A file has the path of the folder, or of a parent of it.
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     let file = file.to_str().unwrap();
@@ -74,7 +74,7 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
         fails(&serve(path), 1, "a file is in the way; use another folder");
         fails(&["doctor", "--data", path], 1, "see folder");
     }
-    // A store of a later version, which has the number in its manifest's header.
+    // The header of the manifest has the number of a later version.
     Serving::start(Path::new(data), &[]).stop();
     let is_manifest = |path: &PathBuf| path.to_str().unwrap().to_lowercase().contains("manifest");
     let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
@@ -87,7 +87,7 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
     assert_eq!(std::fs::read(&manifest).unwrap(), bytes);
     bytes[VERSION_OFFSET] -= 1;
     std::fs::write(&manifest, &bytes).unwrap();
-    // A process that may have hardly any descriptors, or no large files.
+    // The limits of the process allow hardly any descriptors, or no large files.
     let new = folder.path().join("new");
     for (limit, data, cure) in
         [("-n 9", data, "LimitNOFILE"), ("-f 100", new.to_str().unwrap(), "LimitFSIZE")]
@@ -105,7 +105,7 @@ fn what_keeps_a_server_from_starting_is_named_with_its_cure() {
     Serving::start(Path::new(data), &[]).stop();
 }
 
-/// A machine as its kernel would show it.
+/// Creates a folder with the files in which the kernel of some machine would describe it.
 fn machine(files: &[(&str, &str)]) -> TempDir {
     let root = TempDir::new().unwrap();
     for (path, content) in files {
@@ -124,7 +124,7 @@ fn doctor(root: &TempDir, data: &str) -> (Option<i32>, Vec<Value>) {
     (output.status.code(), document["checks"].as_array().unwrap().clone())
 }
 
-/// The checks but for those of the folder, which is this machine's.
+/// Removes the checks of the folder, whose outcome depends on this machine.
 fn without_folder(checks: Vec<Value>) -> Vec<Value> {
     let is_machine = |check: &Value| !["folder", "room"].contains(&check["name"].as_str().unwrap());
     checks.into_iter().filter(is_machine).collect()
@@ -148,7 +148,7 @@ const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 const GOVERNOR: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 
 #[test]
-fn doctor_says_what_a_machine_costs() {
+fn doctor_reports_the_weaknesses_of_a_machine() {
     let good = machine(&[
         ("proc/self/limits", GOOD_LIMITS),
         ("proc/sys/vm/max_map_count", "65530\n"),
@@ -205,7 +205,7 @@ fn doctor_says_what_a_machine_costs() {
     let broken = ["descriptors", "threads", "address space", "file size", "file system"];
     assert_eq!(of(&checks, "broken"), broken);
     assert!(of(&checks, "unknown").contains(&"clock source".to_owned()));
-    // This machine, whichever it is, as text.
+    // The text output is checked on this machine, whatever its state is.
     let output = run(&["doctor", "--data", "/"]);
     assert!(text(&output.stdout).contains("file system: "), "{}", text(&output.stdout));
 }
@@ -224,7 +224,7 @@ fn help_has_an_example_and_ends_with_0() {
 }
 
 #[test]
-fn work_that_fails_ends_with_1_and_says_what_to_do() {
+fn failed_commands_exit_with_1_and_name_a_cure() {
     let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let server = Serving::start(folder.path(), &[]);
     let address = server.address.to_string();
@@ -291,7 +291,8 @@ fn flags_come_before_the_environment_before_the_file_before_defaults() {
     fails(&config, 2, "shine");
 }
 
-/// A limit on bodies below the largest value would answer 503 to it for ever.
+/// With a limit on all bodies below the largest value, such a value would always be answered with
+/// 503.
 #[test]
 fn a_value_that_is_allowed_fits_the_limit_on_bodies() {
     let folder = TempDir::new().unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::{example, finish, root, serve, text};
 use tempfile::TempDir;
 
-/// The only block of the page in this language.
+/// Returns the only block of the page in this language.
 fn block(language: &str) -> String {
     let page = std::fs::read_to_string(root().join("docs/examples.md")).unwrap();
     let mut blocks = page.split("```").skip(1).step_by(2);
@@ -14,7 +14,8 @@ fn block(language: &str) -> String {
     block.unwrap_or_else(|| panic!("docs/examples.md has no {language}")).to_owned()
 }
 
-/// Runs `command` on the block of a language, in a file of that name, against a new server.
+/// Writes the block of a language to `file`, runs `command` on it against a new server, and checks
+/// the output.
 fn prints_what_the_page_says(language: &str, file: &str, command: &[&str]) {
     let folder = TempDir::new().unwrap();
     let program = folder.path().join(file);
@@ -48,7 +49,7 @@ fn javascript() {
     prints_what_the_page_says("javascript", "steps.mjs", &["node"]);
 }
 
-/// Go is often installed beside the path.
+/// Go is often installed in a folder that is not in `PATH`.
 #[test]
 fn go() {
     let installed = "/usr/local/go/bin/go";

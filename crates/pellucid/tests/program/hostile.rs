@@ -1,4 +1,4 @@
-//! Clients that mean no good, or mean well and do nothing, by the hundred and the thousand.
+//! Hundreds of slow clients, and thousands of idle ones.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,9 +11,9 @@ fn connections_open(client: &mut Client) -> f64 {
     client.figure("pellucid_connections_open")
 }
 
-/// Slowloris: heads and bodies that come a byte at a time, and responses that nobody reads.
+/// Slowloris: clients send heads and bodies a byte at a time, or do not read the response.
 #[test]
-fn clients_that_dawdle_are_cut_while_others_are_served() {
+fn slow_clients_are_disconnected_while_others_are_served() {
     let (_folder, server) = serve(&["--exchange-timeout", "1s"]);
     let mut good = server.client();
     assert_eq!(good.put(&entity("big"), vec![7; 32 << 20]).status, 201);
@@ -31,7 +31,7 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
         (0..20).map(|_| connect(b"GET /v0/entity?id=big HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
     for _ in 0..10 {
         for socket in heads.iter_mut().chain(&mut bodies) {
-            // One that was cut cannot be written to.
+            // Writing fails once the server has closed the connection.
             let _ = socket.write_all(b"y");
         }
         assert_eq!(good.get("/v0/status").status, 200, "neighbours are served");
@@ -39,13 +39,14 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
     }
     for socket in heads.iter_mut().chain(&mut bodies) {
         let answer = until_closed(socket);
-        // Where the client's last byte came after the end, the system may have dropped the answer.
+        // If the client's last byte came after the server's close, the system may have dropped the
+        // answer.
         assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 "), "{answer:?}");
     }
     while connections_open(&mut good) > 1.0 + readers.len() as f64 {
         std::thread::yield_now();
     }
-    // A reader that takes nothing is cut although the response is not out.
+    // A client that reads nothing is disconnected, although the response is not sent completely.
     while connections_open(&mut good) > 1.0 {
         assert_eq!(good.get("/v0/status").status, 200, "neighbours are served");
         std::thread::sleep(Duration::from_millis(20));
@@ -57,13 +58,13 @@ fn clients_that_dawdle_are_cut_while_others_are_served() {
     server.stop();
 }
 
-/// Connections that do nothing: what each costs is a few KiB, and not a thread or a buffer.
+/// An idle connection costs a few KiB, but no thread and no buffer.
 #[test]
 fn ten_thousand_idle_connections_cost_little() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    // Where the system allows fewer files, as many as it does.
+    // If the system allows fewer open files, the test opens as many as it allows.
     let allowed = limit.maximum.unwrap_or(u64::MAX).saturating_sub(200);
     let count = usize::try_from(allowed).unwrap_or(usize::MAX).min(10_000);
     let (_folder, server) = serve(&[]);

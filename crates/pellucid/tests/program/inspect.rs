@@ -1,4 +1,4 @@
-//! `pellucid inspect`, as an operator uses it.
+//! Tests of `pellucid inspect`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const KEYS: u32 = 300;
 
-/// A store with a few hundred entries, closed.
+/// Creates a store with a few hundred entries, and closes it.
 fn store(folder: &TempDir) -> PathBuf {
     let directory = folder.path().join("store");
     let options = EngineOptions { segment_size_bytes: 16 << 10, ..EngineOptions::default() };
@@ -29,7 +29,7 @@ fn store(folder: &TempDir) -> PathBuf {
     directory
 }
 
-/// Runs `inspect`; its exit code, standard output and standard error.
+/// Runs `inspect`; returns its exit code, standard output and standard error.
 fn inspect(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     let directory = directory.to_str().unwrap();
     let output = run(&[&["inspect", directory], arguments].concat());
@@ -55,9 +55,10 @@ fn flip(path: &Path, offset: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// It ended with a signal and a stack, also where somebody had read enough.
+/// Regression: commands that could not write to standard output ended with a signal and a stack
+/// trace, also if the reader had closed its pipe, which is not an error.
 #[test]
-fn an_output_that_cannot_be_printed_is_work_that_failed() {
+fn a_failed_write_to_standard_output_exits_with_1() {
     let folder = TempDir::new().unwrap();
     let directory = store(&folder);
     let directory = directory.to_str().unwrap();
@@ -109,7 +110,7 @@ fn an_intact_store_is_described_checked_and_dumped() {
     assert!(errors.contains("`stars`"));
 }
 
-/// Whether they are in tables of the ledger or still in the journal only.
+/// Definitions are found in tables of the ledger, and in the journal before a flush.
 #[test]
 fn tables_and_indexes_are_named_with_their_kinds() {
     let folder = TempDir::new().unwrap();
@@ -120,7 +121,7 @@ fn tables_and_indexes_are_named_with_their_kinds() {
     let heads = TableOptions { head_only: true, ..TableOptions::default() };
     engine.table_with("seen", &heads).unwrap();
     engine.index(fruit, "colour").unwrap();
-    // Of a store that is open, which may be looked at.
+    // `stat` also works on a store that is open.
     let (code, output, _) = inspect(&directory, &["stat"]);
     assert_eq!(code, 0);
     drop(engine);
@@ -134,7 +135,7 @@ fn tables_and_indexes_are_named_with_their_kinds() {
     assert_eq!(report["definitions"][2]["index_of"], 1);
 }
 
-/// A dump left the entries of indexes out.
+/// Regression: a dump left the entries of indexes out.
 #[test]
 fn a_dump_has_the_entries_of_indexes() {
     let folder = TempDir::new().unwrap();
@@ -186,7 +187,7 @@ fn a_backup_is_made_and_restored() {
 }
 
 #[test]
-fn what_is_lost_is_named_and_the_rest_is_saved() {
+fn salvage_names_lost_records_and_saves_the_rest() {
     let folder = TempDir::new().unwrap();
     let directory = store(&folder);
     flip(&first_segment(&directory), 2_000);
@@ -206,7 +207,7 @@ fn wrong_usage_and_a_store_in_use_are_refused() {
     let (code, _, errors) = inspect(&folder.path().join("nowhere"), &["verify"]);
     assert_eq!(code, 2);
     assert!(errors.contains("nowhere"));
-    // A folder that is no store does not become one.
+    // A folder that is not a store does not become one.
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert_eq!(inspect(&empty, &["dump"]).0, 1);

@@ -1,5 +1,5 @@
-//! `pellucid inspect copy`, as an operator uses it: a copy, one that was cut short, one that
-//! differs, and sources that are not there.
+//! Tests of `pellucid inspect copy`: a complete copy, an interrupted one, one that differs, and
+//! sources that do not exist.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,14 +13,15 @@ use pellucid_store::{Acknowledgement, Condition, Operation, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Entries of a copy that is cut short.
+/// The number of entries of a copy that is interrupted by damage.
 const ENTRIES: usize = 20_000;
-/// Entries of a copy that is killed: enough for a line of progress, and for some time after it.
+/// The number of entries of a copy that is killed: enough for a line of progress and some time
+/// after it.
 const MANY_ENTRIES: usize = 150_000;
-/// How long a test may try to kill a copy before it is done.
+/// The time in which the test tries again to kill a copy before it ends.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs `inspect copy`; its exit code, standard output and standard error.
+/// Runs `inspect copy`; returns its exit code, standard output and standard error.
 fn copy(from: &str, to: &Path, flags: &[&str]) -> (i32, String, String) {
     let output = run(&[&["inspect", "copy", from, to.to_str().unwrap()], flags].concat());
     let errors = text(&output.stderr).to_owned();
@@ -28,7 +29,7 @@ fn copy(from: &str, to: &Path, flags: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout).to_owned(), errors)
 }
 
-/// What a copy that succeeds tells of its entities.
+/// Runs a copy that must succeed; returns its report about entities.
 fn copied(from: &Path, to: &Path, flags: &[&str]) -> Value {
     let (code, output, errors) = copy(from.to_str().unwrap(), to, &[flags, &["--json"]].concat());
     assert_eq!(code, 0, "{errors}");
@@ -38,7 +39,7 @@ fn copied(from: &Path, to: &Path, flags: &[&str]) -> Value {
     entities
 }
 
-/// The value of an entry, which is longer than what the ledger holds.
+/// Returns the value of an entry. It is too long for the ledger, so it is in the journal alone.
 fn value(index: usize) -> String {
     format!("the value of {index:06} {}", "v".repeat(100))
 }
@@ -64,20 +65,20 @@ fn fill(folder: &Path, numbers: std::ops::Range<usize>) {
     store.close().unwrap();
 }
 
-/// Folders for a source and a copy; neither is there yet.
+/// Returns the paths of a source and a copy, neither of which exists yet.
 fn two() -> (TempDir, PathBuf, PathBuf) {
     let folder = TempDir::new().unwrap();
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     (folder, from, to)
 }
 
-/// Turns one bit of the value of this entry around, in the journal.
+/// Flips one bit of the value of this entry in the journal; a second call restores it.
 fn flip(folder: &Path, index: usize) {
     let wanted = value(index);
     for file in std::fs::read_dir(folder.join("journal")).unwrap() {
         let path = file.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
-        // All but the first letter, which is the one that is turned around.
+        // The search leaves the first letter out, because it is the one that is flipped.
         let rest = &wanted.as_bytes()[1..];
         if let Some(at) = bytes.windows(rest.len()).position(|window| window == rest) {
             bytes[at - 1] ^= 4;
@@ -98,7 +99,7 @@ fn entities_and_documents_are_copied_and_compared() {
     assert_eq!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status, 200);
     let document = br#"{"_key":"k","n":7}"#;
     assert_eq!(client.call("POST", "/_api/document/c", &[], document).status, 202);
-    // A store that is open is not copied, and no store is made beside it.
+    // A store that is open is not copied, and no target is created.
     let (code, _, errors) = copy(from.to_str().unwrap(), &to, &[]);
     assert!(code == 1 && errors.contains("already open"), "{errors}");
     assert!(!to.exists());
@@ -118,7 +119,7 @@ fn entities_and_documents_are_copied_and_compared() {
     assert!(errors.contains("\"beside\" is in the copy alone"), "{errors}");
 }
 
-/// Cut short by damage in its source, which is mended.
+/// Damage in the source interrupts the copy, which continues once the source is repaired.
 #[test]
 fn a_copy_that_failed_goes_on_where_it_was_and_takes_no_other_source() {
     let (folder, from, to) = two();
@@ -131,7 +132,7 @@ fn a_copy_that_failed_goes_on_where_it_was_and_takes_no_other_source() {
     flip(&from, ENTRIES * 3 / 4);
     let (code, _, errors) = copy(other.to_str().unwrap(), &to, &[]);
     assert!(code == 1 && errors.contains("--anew") && errors.contains("entities"), "{errors}");
-    // It is the store that counts, and not where it lies.
+    // A copy belongs to the store itself, not to its path.
     let moved = folder.path().join("moved");
     std::fs::rename(&from, &moved).unwrap();
     let told = copied(&moved, &to, &[]);
@@ -174,7 +175,7 @@ fn a_copy_that_is_killed_goes_on_where_it_was() {
         if told["resumed"] == true {
             break told;
         }
-        // It was done before it could be killed, on a machine that was busy otherwise.
+        // On a busy machine, the copy may end before it is killed.
         assert!(begun.elapsed() < PATIENCE, "{tries}: {told}");
         tries += 1;
     };
@@ -195,7 +196,7 @@ fn a_source_that_is_not_there_is_told_and_not_made() {
     assert!(std::fs::read_dir(&folder).unwrap().next().is_none(), "nothing was made");
 }
 
-/// A mistyped scheme was a folder, into which all was copied.
+/// Regression: a target with a mistyped scheme was taken for the path of a folder.
 #[test]
 fn a_target_of_an_unknown_scheme_is_refused() {
     let (folder, from, _) = two();
@@ -208,7 +209,8 @@ fn a_target_of_an_unknown_scheme_is_refused() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "the source alone");
 }
 
-/// There and back, so that what RocksDB has is compared with what it was given.
+/// The copy goes to RocksDB and back, so that the entries that come back can be compared with the
+/// original ones.
 #[cfg(feature = "rocksdb")]
 #[test]
 fn a_folder_is_copied_to_rocksdb_and_back() {

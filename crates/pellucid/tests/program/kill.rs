@@ -1,4 +1,4 @@
-//! The server is killed, and told to stop, while it is written to: what it acknowledged is there.
+//! Tests that kill or stop the server during writes: all acknowledged writes must survive.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,17 @@ const WRITERS: usize = 4;
 const KEYS: usize = 60;
 const KILLS: u64 = 10;
 
-/// What a writer knows of one of its keys.
+/// The expected state of a key.
 #[derive(Clone, Default)]
 struct Known {
-    /// The last state that was acknowledged.
+    /// The last acknowledged value; none if the key was deleted.
     acknowledged: Option<String>,
-    /// The state that was asked for when the server died: it may be there or not.
+    /// The value of the write that was not acknowledged when the server died; it may be there or
+    /// not.
     in_doubt: Option<Option<String>>,
 }
 
-/// One thread's writes, each to keys that are its own.
+/// The writer of one thread, with keys of its own.
 struct Writer {
     name: usize,
     version: u64,
@@ -45,7 +46,7 @@ impl Writer {
         format!("{} {}", self.version, "v".repeat(length))
     }
 
-    /// One to six changes, the same key at most once.
+    /// Returns one to six changes of different keys.
     fn changes(&mut self) -> Vec<(String, Option<String>)> {
         let mut changes: Vec<(String, Option<String>)> = Vec::new();
         let count = if self.random.place(4) == 0 { 2 + self.random.place(5) } else { 1 };
@@ -59,7 +60,7 @@ impl Writer {
         changes
     }
 
-    /// Writes until the server is gone; counts what it acknowledged.
+    /// Writes until the server is gone, and counts the acknowledged writes.
     fn run(&mut self, server: &Serving, acknowledged: &AtomicU64) {
         let Ok(mut client) = Client::try_connect(server.address) else { return };
         loop {
@@ -77,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// Looks every key up, and takes what is found for the truth from now on.
+    /// Checks the value of every key, which from then on is the acknowledged one.
     fn verify(&mut self, client: &mut Client) {
         for (key, known) in &mut self.known {
             let answer = client.get(&entity(key));
@@ -105,7 +106,7 @@ fn send(client: &mut Client, text: &[u8]) -> std::io::Result<u16> {
     client.try_answer(false).map(|answer| answer.status)
 }
 
-/// The request that makes the changes, and the status that acknowledges it.
+/// Returns the request that makes the changes, and the status that acknowledges it.
 fn text_of(changes: &[(String, Option<String>)]) -> (Vec<u8>, u16) {
     use base64::Engine as _;
     let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -129,7 +130,7 @@ fn text_of(changes: &[(String, Option<String>)]) -> (Vec<u8>, u16) {
     }
 }
 
-/// A batch of which a part is there would be found as a doubt that is half true; this says so.
+/// Checks that each batch without an acknowledgement is there completely or not at all.
 fn verify_batches_are_whole(writers: &[Writer], before: &[HashMap<String, Known>]) {
     for (writer, before) in writers.iter().zip(before) {
         let doubts = before.iter().filter_map(|(key, known)| {
@@ -143,12 +144,12 @@ fn verify_batches_are_whole(writers: &[Writer], before: &[HashMap<String, Known>
     }
 }
 
-/// Acknowledged with `sync=os`, a write survives the death of the process, ten times in a row.
+/// Writes acknowledged with `sync=os` survive ten kills of the process in a row.
 #[test]
 fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
     let folder = tempfile::TempDir::new().unwrap();
     let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
-    // Little memory, so that flushes and merges are under way when the server dies.
+    // The memory is small, so that flushes and merges run when the server dies.
     let flags = ["--memory", "1M", "--threads", "2"];
     for round in 0..KILLS {
         let server = Serving::start(folder.path(), &flags);
@@ -176,8 +177,8 @@ fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
     }
 }
 
-/// Every client hears of its last request, or finds the connection closed; none is left waiting,
-/// and the server ends with 0.
+/// Each client gets an answer to its last request or finds the connection closed. None waits
+/// without end, and the server exits with 0.
 #[test]
 fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -208,7 +209,7 @@ fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     server.stop();
 }
 
-/// A range that is going out when the signal comes goes out whole.
+/// A range that is being sent when the signal arrives is sent completely.
 #[test]
 fn a_stop_lets_a_stream_end() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -232,7 +233,7 @@ fn a_stop_lets_a_stream_end() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// A stop with idle connections open waits for none of them.
+/// A stop does not wait for idle connections.
 #[test]
 fn idle_connections_do_not_hold_up_a_stop() {
     let folder = tempfile::TempDir::new().unwrap();

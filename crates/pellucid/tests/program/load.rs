@@ -1,5 +1,5 @@
-//! The command line of the load generator beyond wrk's: verdicts, bars, files, searches, sweeps and
-//! comparisons.
+//! Tests of the load generator's command line beyond that of wrk: verdicts, bars, files, searches,
+//! sweeps and comparisons.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -115,7 +115,7 @@ fn an_interrupt_keeps_the_results_so_far() {
     let files = ["--html", &html, "--hgrm", &hgrm];
     let mut command = pellucid(&[&["load", "-t", "1", "-d", "10m"], &files[..], &[&url]].concat());
     let child = spawn(&mut command);
-    // Ten connections have each had an answer when there are more than that.
+    // With so many answers, each of the ten connections is likely to have had one.
     wait_until(|| answered.load(Ordering::SeqCst), |answers| *answers >= 100);
     signal(&child, libc::SIGINT);
     let output = child.wait_with_output().unwrap();
@@ -124,7 +124,7 @@ fn an_interrupt_keeps_the_results_so_far() {
     for part in ["Requests/sec", "Stopped early", "Verdict"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // The files have what there is, too.
+    // The files have the results so far too.
     assert!(std::fs::read_to_string(&html).unwrap().contains("Verdict: "));
     assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
 }
@@ -144,14 +144,14 @@ fn a_sweep_compares_numbers_of_connections() {
     let sweep = json_of(&run(&[&arguments[..], &["--json", &url(&server)]].concat()));
     assert_eq!(sweep["schema"], "pellucid.sweep.v1");
     assert_eq!(sweep["runs"][1]["connections"], 3);
-    // The number that the rule gives is tried, too.
+    // The number of connections that the rule recommends is tried too.
     assert_eq!(sweep["runs"][2]["connections"], 40);
     assert_eq!(sweep["rule"]["connections"], 40);
     assert!(sweep["rule"]["holds"].is_boolean(), "{}", sweep["rule"]);
     server.stop();
 }
 
-/// A server that answers every request, each after `note`.
+/// Starts a server that calls `note` for every request, and then answers it.
 fn answering(note: impl Fn() + Send + Sync + 'static) -> String {
     stubborn(move |mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -170,8 +170,9 @@ fn answering(note: impl Fn() + Send + Sync + 'static) -> String {
     })
 }
 
-/// How near the search comes is tested in virtual time (`find_max.rs`); here, that the command ends
-/// with what it promises. A generous objective and a server with a limit leave it some to find.
+/// The precision of the search is tested in virtual time (`find_max.rs`). This test checks that the
+/// command ends with a rate and its files. The server has a limit and the objective is generous, so
+/// that there is a rate to find.
 #[test]
 fn the_search_finds_a_rate_and_says_so() {
     let next = Mutex::new(Instant::now());
@@ -188,11 +189,11 @@ fn the_search_finds_a_rate_and_says_so() {
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (html, hgrm, hlog) = (file("r.html"), file("r.hgrm"), file("r.hlog"));
     let files = ["--html", &html, "--hgrm", &hgrm, "--hlog", &hlog];
-    // It takes longer than other commands are given.
+    // The search exceeds the time limit of other commands, so this one has none.
     let command = [&arguments[..], &files[..], &["--json", &url]].concat();
     let output = pellucid(&command).output().unwrap();
     let knee = json_of(&output);
-    // The files are of the run that confirmed the rate; they were left empty.
+    // Regression: the files were left empty; they must be those of the run that confirmed the rate.
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(page.contains("Highest stable rate: ") && page.contains("Percentiles"));
     assert!(std::fs::read_to_string(&hgrm).unwrap().contains("#[Mean"));
@@ -235,7 +236,7 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert_eq!(compared["sections"][0]["phases_of"], "server");
     let curve = compared["sections"][0]["quantiles"].as_array().unwrap();
     assert!(curve.len() > 15 && curve.iter().all(|point| point["after_ns"]["high"].is_number()));
-    // A server that keeps no account is compared by what the client saw of the way.
+    // Without the server's account, the comparison uses the ways that the client recorded.
     let mut foreign: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     foreign["account"] = Value::Null;
     let other = folder.path().join("foreign.json");
@@ -244,7 +245,7 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert_eq!(json["sections"][0]["phases_of"], "way_around_p50");
     let steps = json["sections"][0]["phases"].as_array().unwrap();
     assert!(steps.iter().any(|step| step["name"] == "server: parse"), "{steps:?}");
-    // One that was interrupted, and one that lacks a section, can hold no bar.
+    // An interrupted result, and one that lacks a section, cannot meet a bar.
     let mut halved: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     halved["stopped_early"] = Value::Bool(true);
     std::fs::write(&other, halved.to_string()).unwrap();
@@ -260,9 +261,10 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     fails(&["compare", &before, nonsense.to_str().unwrap()], 2, "pellucid.load.v1");
 }
 
-/// A sweep of which one number is lacking was compared as if it had been there.
+/// Regression: a number of connections that only one of two sweeps had was ignored by the
+/// comparison.
 #[test]
-fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
+fn a_section_of_only_one_file_is_named_and_fails_the_bar() {
     let (folder, server) = serve(&[]);
     let result = result_of(&server, folder.path(), "a.json", "500");
     server.stop();
@@ -287,8 +289,8 @@ fn a_section_that_is_in_one_file_alone_is_told_and_holds_no_bar() {
     done(&run(&["compare", &whole, &whole, "--fail-if", "p99>+10%"]));
 }
 
-/// Client and server are joined request by request: the steps of each way add up to the response
-/// time, and the server's phases are among them.
+/// The client's and the server's phases are joined for each request: the steps of a request's way
+/// add up to its response time, and include the server's phases.
 #[test]
 fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
     let (_folder, server) = serve(&[]);
@@ -317,7 +319,7 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
         let names: Vec<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
         // A server may be done while the generator, which lost its processor, is still sending.
         told += usize::from(names.iter().any(|name| name.starts_with("server: ")));
-        // Both sides are on one machine, so that there and back are told apart and nothing is open.
+        // Both sides share one machine and its clock, so both directions of the network are known.
         if way["placed_by_clock"] == true || way["placed_by_clock"] == way["requests"] {
             assert_eq!(way["server_placement_uncertainty_ns"], 0.0, "{way}");
             assert!(names.contains(&"network and kernel, back"), "{names:?}");
@@ -336,7 +338,7 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
     let text = text(&shown.stdout);
     assert!(text.contains("around p95") && text.contains("server: execute"), "{text}");
     assert!(text.contains("the server told its part of"), "{text}");
-    // Who does not ask is told nothing, and knows its own half.
+    // With `--no-timing` the server sends no phases, and the client reports only its own.
     let silent = json_of(&load(&["--json", "--no-timing"]));
     assert_eq!(silent["ways"]["told_by_server"], 0);
     assert!(silent["ways"]["slowest"][0]["steps"][0]["name"].is_string());
@@ -384,7 +386,7 @@ fn a_long_run_tells_of_its_progress_in_plain_lines() {
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let lines: Vec<&str> = errors.lines().filter(|line| line.contains(" answers, ")).collect();
-    // One after five seconds; a machine that is busy otherwise tells it later.
+    // The first line comes after five seconds, on a busy machine later.
     assert_eq!(lines.len(), 1, "{errors}");
     let (seconds, _) = lines[0].trim_start().split_once(" s: ").unwrap();
     assert!((4..=8).contains(&seconds.parse::<u32>().unwrap()), "{errors}");
@@ -392,7 +394,7 @@ fn a_long_run_tells_of_its_progress_in_plain_lines() {
     server.stop();
 }
 
-/// A server that does one thing to every connection.
+/// Starts a server that calls `act` with every connection.
 fn stubborn(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -406,9 +408,9 @@ fn stubborn(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     format!("http://{address}/")
 }
 
-/// Whatever the server does, there is a clear message, an exit code, and no panic.
+/// For each misbehaviour of a server there is a clear message and an exit code, but no panic.
 #[test]
-fn servers_that_do_not_answer_as_they_should_are_told_of() {
+fn misbehaving_servers_are_reported() {
     let load_within = |timeout: &str, url: &str| {
         run(&["load", "-t", "1", "-c", "2", "-d", "2s", "--timeout", timeout, url])
     };

@@ -1,4 +1,4 @@
-//! `pellucid load --direct`: each request to the node that owns its key.
+//! Tests of `pellucid load --direct`, which sends each request to the node that owns its key.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -8,8 +8,8 @@ use crate::nodes::Nodes;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// PUTs and GETs of 300 keys, with bytes that have to be percent-encoded. Twice as many are put, as
-/// the generator tries the function once or more before it begins.
+/// A script of PUTs and GETs of 300 keys, with bytes that must be percent-encoded. It begins with
+/// 600 PUTs, because the generator calls the function some times before the load begins.
 const SCRIPT: &str = "
 local number = 0
 function request()
@@ -26,7 +26,7 @@ fn script(folder: &TempDir) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Requests that a node has asked others for.
+/// Returns the number of requests that the nodes have forwarded to others.
 fn forwarded(nodes: &Nodes) -> u64 {
     let of = |node: usize| -> u64 {
         let view = nodes.view(node);
@@ -54,7 +54,7 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
         let answered = document["requests"].as_u64().unwrap();
         assert!(answered > 0 && answered <= all, "{answered} of {all}");
         assert_eq!(document["errors"]["status"], 0, "{}", document["first_error"]);
-        // Each node tells its own part of the account.
+        // Each node sends its own part of the account.
         for node in sent {
             assert!(nodes.list.text().contains(node["url"].as_str().unwrap()));
             assert!(node["account"]["operation"].as_str().unwrap().starts_with("entity_"));
@@ -68,8 +68,8 @@ fn nothing_is_forwarded_and_the_report_says_where_requests_went() {
     assert!(shown.contains("each request went to the owner of its key"), "{shown}");
 }
 
-/// Client, entry node and owner in one line: of a request that is forwarded, the way has what lies
-/// between the nodes and the parts of the owner; of one that goes to the owner it has not.
+/// The way of a forwarded request includes the network between the nodes and the phases of the
+/// owner. The way of a request that goes directly to its owner does not.
 #[test]
 fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
     let nodes = Nodes::start(2, |_| {});
@@ -91,7 +91,7 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
                 steps.iter().filter(is_it).map(|step| step["ns"].as_f64().unwrap()).sum()
             };
             assert_eq!(ns_of("network") > 0.0, is_forwarded, "{way}");
-            // What an owner does within a microsecond is told as nothing.
+            // A phase of the owner below a microsecond is reported as 0.
             is_owner_named |= ns_of("owner_") > 0.0;
             let sum: f64 = steps.iter().map(|step| step["ns"].as_f64().unwrap()).sum();
             let whole = way["response_mean_ns"].as_f64().unwrap();
@@ -111,7 +111,8 @@ fn a_node_alone_is_the_owner_of_everything() {
     assert_eq!(document["direct"]["nodes"].as_array().unwrap().len(), 1, "{document}");
 }
 
-/// A node that dies costs the requests for its keys, which others answer with 504; the run goes on.
+/// When a node dies, the other nodes answer the requests for its keys with 504, and the run
+/// continues.
 #[test]
 fn a_node_that_dies_is_asked_by_way_of_the_others() {
     let mut nodes = Nodes::start(3, |_| {});
@@ -141,7 +142,7 @@ fn a_node_that_dies_is_asked_by_way_of_the_others() {
 
 #[test]
 fn without_a_list_of_nodes_there_is_an_error_that_says_why() {
-    // What is no Pellucid node.
+    // The server is not a Pellucid node.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -153,7 +154,7 @@ fn without_a_list_of_nodes_there_is_an_error_that_says_why() {
     });
     let output = run(&["load", "--direct", "-d1s", &other]);
     ["--direct", "/v0/cluster", "404"].into_iter().for_each(|word| failed(&output, 1, word));
-    // A list with a node that is away.
+    // The list has a node that is not running.
     let mut nodes = Nodes::start(2, |_| {});
     nodes.stop(1);
     let output = run(&["load", "--direct", "-d1s", &nodes.url(0)]);

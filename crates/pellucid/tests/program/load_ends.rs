@@ -1,5 +1,5 @@
-//! Loads that end otherwise than planned: what was measured until then is told and written all the
-//! same, and the exit code says that something was wrong.
+//! Tests of loads that end early or fail: the results so far are printed and written nevertheless,
+//! and the exit code shows the failure.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::common::{Serving, done, failed, fails, pellucid, run, serve, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with a script and the files of a load, and a server.
+/// A server, and a folder for the script and the files of a load.
 struct Bench {
     folder: TempDir,
     server: Serving,
@@ -37,7 +37,7 @@ impl Bench {
         self.server.url() + "/v0/status"
     }
 
-    /// A load with a script in which FOLDER is the folder, and with further flags.
+    /// Runs a load with further flags and a script, in which `FOLDER` is replaced by the folder.
     fn load(&self, script: &str, flags: &[&str]) -> Output {
         let folder = format!("[[{}]]", self.folder.path().display());
         std::fs::write(self.path("test.lua"), script.replace("FOLDER", &folder)).unwrap();
@@ -86,8 +86,8 @@ fn an_error_in_done_comes_after_the_files() {
     bench.server.stop();
 }
 
-/// Our own lines stood between the table and what `done` prints, so that whoever reads on from the
-/// table, as wrk's users do, read ours. The flags of wrk2 were unknown.
+/// Regression: the generator's own lines came between the table and the output of `done`, where
+/// wrk's users do not expect them, and the flags of wrk2 were unknown.
 #[test]
 fn done_prints_right_behind_the_table() {
     let bench = Bench::start();
@@ -101,7 +101,7 @@ fn done_prints_right_behind_the_table() {
     bench.server.stop();
 }
 
-/// One run that fails took all before it along.
+/// Regression: the results of earlier runs were lost if one run of a sweep failed.
 #[test]
 fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
     let bench = Bench::start();
@@ -129,7 +129,7 @@ fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
     bench.server.stop();
 }
 
-/// `--slo` was taken, and judged nothing; the script's `done` was never called.
+/// Regression: a sweep ignored `--slo`, and never called the script's `done`.
 #[test]
 fn a_sweep_keeps_its_objectives_and_calls_done() {
     let bench = Bench::start();
@@ -153,9 +153,9 @@ fn a_sweep_keeps_its_objectives_and_calls_done() {
     bench.server.stop();
 }
 
-/// Standard output on a disk that is full, or into a pipe that nobody reads, was a panic.
+/// Regression: a full disk or a closed pipe as standard output made the load panic.
 #[test]
-fn a_result_that_cannot_be_printed_is_work_that_failed() {
+fn a_result_that_cannot_be_printed_is_a_failure() {
     let bench = Bench::start();
     let url = bench.url();
     let short = ["load", "-t", "1", "-d", "200ms", "-R", "50"];
@@ -187,7 +187,7 @@ fn a_result_that_cannot_be_printed_is_work_that_failed() {
     bench.server.stop();
 }
 
-/// As wrk takes them: `-T5`, and the script's arguments behind the URL.
+/// Like wrk, the load accepts `-T5`, and arguments of the script after the URL.
 #[test]
 fn the_short_timeout_and_arguments_without_dashes_are_taken() {
     let bench = Bench::start();

@@ -1,4 +1,5 @@
-//! `pellucid load --http2` against servers that flood it: its memory stays bounded, and it ends.
+//! Tests of `pellucid load --http2` against servers that flood it: its memory stays bounded, and it
+//! ends in time.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,15 +11,15 @@ use std::time::{Duration, Instant};
 use crate::common::{memory_bytes, pellucid};
 use crate::frames::{DATA, END_HEADERS, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame};
 
-/// Bytes of memory that the load generator may take: it took 4.7 GB in 9 s.
+/// The memory limit of the load generator in bytes. Regression: it took 4.7 GB in 9 s.
 const RESIDENT_BYTES_MAX: u64 = 256 << 20;
-/// Time in which a run of two seconds ends on any machine: it read without end.
+/// The time in which a run of two seconds must end on any machine. Regression: it read without end.
 const RUN_MAX: Duration = Duration::from_secs(60);
-/// Types of frames that only floods have.
+/// The types of frames that only floods have.
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const UNKNOWN: u8 = 0xbe;
-/// Bytes that are sent at once.
+/// The number of bytes of one write.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A flood: its name, the frames it begins with, and the one it repeats without end.
@@ -58,8 +59,8 @@ fn floods() -> Vec<Flood> {
     ]
 }
 
-/// Greets a client, and floods it until it ends the connection. It reads what it gets:
-/// acknowledgements that nobody reads would block the flood.
+/// Answers a client's preface, and floods the client until it ends the connection. It also reads,
+/// because acknowledgements that nobody reads would block the flood.
 fn attack(mut socket: TcpStream, flood: &Flood, sent_bytes: &AtomicU64) {
     let mut preface = [0; PREFACE.len()];
     if socket.read_exact(&mut preface).is_err() {
@@ -68,7 +69,7 @@ fn attack(mut socket: TcpStream, flood: &Flood, sent_bytes: &AtomicU64) {
     assert_eq!(preface, PREFACE, "the load generator speaks HTTP/2");
     let mut reading = socket.try_clone().unwrap();
     let reader = std::thread::spawn(move || std::io::copy(&mut reading, &mut std::io::sink()));
-    // The request of stream 1 has to be on its way before there is a response to it.
+    // The client must have sent the request of stream 1 before a response to it arrives.
     std::thread::sleep(Duration::from_millis(100));
     let piece = flood.again.repeat((PIECE_BYTES / flood.again.len()).max(1));
     let settings = frame(SETTINGS, 0, 0, &[]);
@@ -80,7 +81,7 @@ fn attack(mut socket: TcpStream, flood: &Flood, sent_bytes: &AtomicU64) {
     let _ = reader.join();
 }
 
-/// A server of one flood.
+/// Starts a server that sends one kind of flood.
 fn serve(flood: Flood, sent_bytes: Arc<AtomicU64>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -112,7 +113,7 @@ fn floods_of_a_server_fill_no_memory_and_end_with_the_run() {
             is_over = most > RESIDENT_BYTES_MAX || child.try_wait().unwrap().is_some();
         }
         let took = begun.elapsed();
-        // It fails where the run has ended.
+        // `kill` fails if the run has ended already.
         let _ = child.kill();
         let status = child.wait().unwrap();
         let sent = sent_bytes.load(Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! The report that a load really writes, as a browser shows it: each chart is drawn, its table has
-//! figures, and nothing sticks out, narrow or wide, light or dark.
+//! Tests of the report of a real load in a browser: each chart is drawn, its table has figures, and
+//! nothing exceeds the width of the window, in narrow and wide windows and in both colour schemes.
 
 use crate::browser::{after_sized, title_of};
 use crate::common::{done, run, serve};
 
-/// The charts that a load on Pellucid has, by their headings.
+/// The headings of the charts of a load on Pellucid.
 const CHARTS: [&str; 8] = [
     "Percentiles",
     "Heat map",
@@ -16,8 +16,9 @@ const CHARTS: [&str; 8] = [
     "Throughput",
 ];
 
-/// Sets the colours, opens all tables, and writes down how far the page sticks out of the window,
-/// and for each chart its heading, whether it is drawn, and the numbers in its table.
+/// A script that sets the colour scheme, opens all tables, and collects by how much the page
+/// exceeds the window, and for each chart its heading, whether it is drawn, and the numbers in its
+/// table.
 const LOOK: &str = "
     var button = document.querySelector('[data-theme=THEME]');
     button.click();
@@ -42,7 +43,8 @@ struct Shown {
     width: i64,
     sticks_out: i64,
     background: String,
-    /// Heading, whether it is drawn, how many numbers its table has, and the greatest.
+    /// For each chart: its heading, whether it is drawn, the number of figures in its table, and
+    /// the greatest of them.
     charts: Vec<(String, bool, usize, f64)>,
 }
 

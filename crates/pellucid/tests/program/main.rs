@@ -1,5 +1,5 @@
-//! The program, started as its users start it: one binary for all of its tests, each file of which
-//! says what it is about.
+//! Tests of the program, which is started as its users start it. They are one binary, to link only
+//! once; each file describes its own subject.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -57,6 +57,6 @@ mod study;
 mod study_cluster;
 mod study_entity;
 
-// For `nodes` and `histories`, which are the server's tests' too.
+// `nodes` and `histories` are shared with the server's tests.
 use common::client::{Answer, PATIENCE};
 use common::{Client, entity, wait_until};

@@ -1,8 +1,9 @@
-//! A cluster whose network is cut: three nodes as processes, each in a network namespace of its own
-//! with a cable (veth) to each of the others, and then the cables of one are pulled.
+//! Tests of a cluster whose network is cut. Three nodes run as processes, each in a network
+//! namespace of its own with a cable (a veth pair) to each of the others. Then the cables of one
+//! node are pulled.
 //!
-//! It needs root and `ip`, and fails where one is missing, as there is no other way to see that
-//! packets that nobody answers cost no more than the wait.
+//! The tests need root and `ip`, and fail without them. No other test shows that packets without an
+//! answer cost no more than the configured wait.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -16,13 +17,13 @@ use crate::histories::{History, Mix};
 use pellucid_server::NodeList;
 use tempfile::TempDir;
 
-/// How long nodes wait for each other, and for a sign of life.
+/// The time that nodes wait for an answer of each other, and for a heartbeat.
 const WAIT: &str = "2s";
 const NODES: usize = 3;
-/// Clients of a history, and operations of each.
+/// The number of clients of a history, and of operations of each client.
 const CLIENTS: usize = 6;
 const OPERATIONS: u64 = 60;
-/// The networks of this process so far.
+/// The number of networks that this process has created.
 static NETWORKS: AtomicUsize = AtomicUsize::new(0);
 
 fn ip(arguments: &[&str]) {
@@ -34,7 +35,7 @@ fn ip(arguments: &[&str]) {
     assert!(output.status.success(), "ip {arguments:?}, which needs root: {errors}");
 }
 
-/// The namespaces of the nodes, and the cables between them. They go with the test.
+/// The namespaces of the nodes and the cables between them, which are removed with the test.
 struct Network {
     name: String,
 }
@@ -69,7 +70,7 @@ impl Network {
         format!("{}{node}", self.name)
     }
 
-    /// Plugs the cables of a node in, at its side.
+    /// Sets the node's ends of its cables up.
     fn plug_in(&self, node: usize) {
         let space = self.space(node);
         for other in (0..NODES).filter(|other| *other != node) {
@@ -79,19 +80,19 @@ impl Network {
         }
     }
 
-    /// Pulls the cables of a node at its side: the others send on, and nothing comes.
+    /// Sets the node's ends of its cables down. The others can still send, but nothing arrives.
     fn pull(&self, node: usize) {
         for other in (0..NODES).filter(|other| *other != node) {
             ip(&["-n", &self.space(node), "link", "set", &cable(node, other), "down"]);
         }
     }
 
-    /// A connection to a node from a program beside it.
+    /// Returns a connection to a node from a client in its namespace.
     fn client(&self, node: usize) -> Client {
         self.try_client(node).unwrap()
     }
 
-    /// As [`Network::client`]; none if the node does not take it.
+    /// Returns a connection like [`Network::client`], or none if the node does not accept it.
     fn try_client(&self, node: usize) -> Option<Client> {
         let space = File::open(format!("/run/netns/{}", self.space(node))).unwrap();
         let connect = move || {
@@ -100,11 +101,11 @@ impl Network {
             assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
             Client::try_connect(socket_address(node)).ok()
         };
-        // A thread of its own, as the others stay where they are.
+        // Only the new thread enters the namespace; the others stay in theirs.
         std::thread::spawn(connect).join().unwrap()
     }
 
-    /// Starts the nodes, which wait for each other as long as `wait`.
+    /// Starts the nodes, which wait for an answer of each other at most for `wait`.
     fn serve_all(&self, list: &NodeList, wait: &str) -> Vec<(Serving, TempDir)> {
         let serve = |node| {
             let folder = TempDir::new().unwrap();
@@ -128,7 +129,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for node in 0..NODES {
-            // One that was not made cannot be removed.
+            // The removal fails if the namespace was not created.
             let _ = Command::new("ip").args(["netns", "del", &self.space(node)]).output();
         }
     }
@@ -142,20 +143,19 @@ fn socket_address(node: usize) -> SocketAddr {
     format!("{}:8080", address(node)).parse().unwrap()
 }
 
-/// The URLs of the nodes, and their list.
+/// Returns the URLs of the nodes, and the node list.
 fn addresses() -> (Vec<String>, NodeList) {
     let urls: Vec<_> = (0..NODES).map(|node| format!("http://{}", socket_address(node))).collect();
     let list = NodeList::parse(&urls.join(",")).unwrap();
     (urls, list)
 }
 
-/// The end of a cable: interfaces have short names.
+/// Returns the name of an end of a cable; the kernel limits the length of such names.
 fn cable(from: usize, to: usize) -> String {
     format!("to{to}from{from}")
 }
 
-/// Asks until the answer has this status, which it has to have some day; until then it may be what
-/// it was, or 504.
+/// Repeats a GET until the answer has this status. Until then it must be 200 or 504.
 fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
     wait_for(|| {
         let answer = network.client(node).get(&entity(key));
@@ -168,7 +168,7 @@ fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
 }
 
 #[test]
-fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
+fn a_cut_of_the_network_costs_only_the_keys_beyond_it() {
     let network = Network::lay();
     let (urls, list) = addresses();
     let nodes = network.serve_all(&list, WAIT);
@@ -181,7 +181,7 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
         })
         .collect();
     for (node, key) in keys.iter().enumerate() {
-        // Until the nodes have met, it may be 504.
+        // The status may be 504 until the nodes have connected.
         let put = || network.client(node).put(&entity(key), b"kept").status;
         wait_until(put, |status| *status == 201);
         for entry in 0..NODES {
@@ -189,13 +189,13 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
         }
     }
     network.pull(2);
-    // Nobody says that it is gone: the first request waits, and the others are told at once.
+    // No packet shows that the node is gone: the first request waits, the later ones fail at once.
     for (entry, key, beyond) in [(0, 2, 2), (1, 2, 2), (2, 0, 0), (2, 1, 1)] {
         let what = until(&network, entry, &keys[key], 504);
         assert!(what.contains(&urls[beyond]), "{what}");
         assert_eq!(network.client(entry).call("PUT", &entity(&keys[key]), &[], b"x").status, 504);
     }
-    // Each side serves what it has, reads and writes.
+    // Each side answers reads and writes of its own keys.
     for (entry, key) in [(0, 0), (1, 1), (2, 2)] {
         assert_eq!(network.client(entry).get(&entity(&keys[key])).text(), "kept");
         let put = network.client(entry).call("PUT", &entity(&keys[key]), &[], b"kept");
@@ -207,7 +207,7 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
     network.plug_in(2);
     for entry in 0..NODES {
         for key in &keys {
-            // A write that was answered with 504 may have happened, or may still.
+            // A write that was answered with 504 may have been applied, or may be applied later.
             let value = until(&network, entry, key, 200);
             assert!(value == "kept" || value == "x", "{value}");
         }
@@ -215,8 +215,8 @@ fn a_network_that_is_cut_costs_what_lies_beyond_the_cut() {
     nodes.into_iter().for_each(|(node, _)| node.stop());
 }
 
-/// A request that the network swallowed may arrive when it is whole again: that is no second write
-/// of one that was answered, and none out of its time.
+/// A request that the cut delayed may arrive after the repair. It must not repeat a write that was
+/// answered, nor take effect outside of its time.
 #[test]
 fn every_key_is_a_register_beside_cuts_of_the_network() {
     let network = Network::lay();
@@ -234,7 +234,7 @@ fn every_key_is_a_register_beside_cuts_of_the_network() {
                     history.play((prefix, Mix::Single), OPERATIONS, seed, connect);
                 });
             }
-            // Nodes wait longer than one of these cuts takes, and give up within the others.
+            // One of these cuts is shorter than the wait of the nodes, the others are longer.
             for (cut, milliseconds) in [450, 100, 450].into_iter().enumerate() {
                 std::thread::sleep(Duration::from_millis(3));
                 network.pull((round + cut) % NODES);

@@ -1,4 +1,4 @@
-//! What an operator does with the program: configure it, give out accounts, watch it.
+//! Tests of the tasks of an operator: configuration, accounts and supervision.
 
 mod data;
 #[cfg(feature = "parquet")]
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 #[test]
-fn the_settings_in_force_are_printed_with_where_each_is_from_and_can_be_read_again() {
+fn the_settings_in_force_are_printed_with_their_sources_and_can_be_read_again() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("settings.toml");
     std::fs::write(&file, "data = 'here'\nvalue-max = '1K'\n").unwrap();
@@ -56,7 +56,7 @@ fn a_file_that_is_wrong_is_refused_by_name_and_line() {
 }
 
 #[test]
-fn beyond_loopback_accounts_and_tls_are_needed_or_refused_in_so_many_words() {
+fn addresses_beyond_loopback_need_accounts_and_tls_or_an_explicit_opt_out() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let serve = ["serve", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()];
@@ -75,7 +75,7 @@ fn beyond_loopback_accounts_and_tls_are_needed_or_refused_in_so_many_words() {
 }
 
 #[test]
-fn accounts_are_given_out_and_taken_back_while_the_server_runs() {
+fn accounts_are_added_and_removed_while_the_server_runs() {
     let folder = TempDir::new().unwrap();
     let data = folder.path();
     done(&account(data, &["add", "ada", "--grant", "table/entities=read"], "secret\n"));
@@ -114,7 +114,7 @@ fn accounts_are_given_out_and_taken_back_while_the_server_runs() {
 }
 
 #[test]
-fn accounts_that_cannot_be_are_refused() {
+fn invalid_accounts_are_refused() {
     let folder = TempDir::new().unwrap();
     let data = folder.path();
     done(&account(data, &["add", "ada", "--no-password"], ""));
@@ -133,7 +133,7 @@ fn accounts_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn the_log_is_json_if_asked_and_names_variables_that_are_no_settings() {
+fn the_log_is_json_if_requested_and_names_unknown_variables() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().to_str().unwrap();
     let arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json"];
@@ -178,7 +178,8 @@ fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
     }
 }
 
-/// It served, and said nothing: systemd ended it after half a minute, and again and again.
+/// Regression: the server started without a notification, so systemd ended and restarted it every
+/// half a minute.
 #[test]
 fn a_server_that_cannot_tell_systemd_that_it_is_ready_does_not_start() {
     let folder = TempDir::new().unwrap();

@@ -1,5 +1,5 @@
-//! The commands of the documents: the program takes each of them, and the blocks marked `sh` are
-//! run in their order. So is the page of benchmarks made, of what two of them printed.
+//! Tests of the commands in the documents. The program must accept each of them, and the blocks
+//! marked `sh` are run in their order. The page of benchmarks is checked too.
 
 mod run;
 
@@ -12,22 +12,23 @@ use std::time::{Duration, Instant};
 use crate::common::{example, finish, free_addresses, root, text, unset};
 use tempfile::TempDir;
 
-/// How long all commands of a page may take, on a machine that is busy otherwise, too.
+/// The time limit of all commands of a page, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Commands that the documents have at least: a search that finds fewer does not find them.
+/// The least number of commands in the documents. If fewer are found, the search is wrong.
 const COMMANDS_MIN: usize = 40;
-/// The ports of the page's servers: the first one is that of `pellucid serve` without flags.
+/// The ports of the servers on the pages. The first is the default of `pellucid serve`.
 const PORTS: [&str; 4] = [":8080", ":8081", ":8082", ":8443"];
-/// Stands in the output of the tasks before that of each block.
+/// The line that separates the outputs of the blocks.
 const MARK: &str = "== block ==\n";
 
 /// Sections of `docs/tasks.md` whose commands compile, or measure for minutes: they are not run.
 const NOT_RUN: [&str; 4] =
     ["Install", "Repeat a study", "Benchmark on your own machine", "Embed the engine"];
-/// Folders of the repository that have programs to run.
+/// The folders of the repository with programs that documents may name.
 const ROOMS: [&str; 5] = ["fuzz/", "lab/", "packaging/", "scripts/", "studies/"];
 
-/// The documents that show commands, with their texts. Notes of the laboratory are of their day.
+/// Returns the documents that show commands, with their texts. Notes of the laboratory are left
+/// out, because they describe the state of their day.
 fn documents() -> Vec<(PathBuf, String)> {
     let within = |folder: &str| -> Vec<PathBuf> {
         let entries = fs::read_dir(root().join(folder)).unwrap();
@@ -40,20 +41,20 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// What stands in the text of a document between marks of code.
+/// Returns the code spans in the text of a document, without its blocks.
 fn spans(document: &str) -> Vec<&str> {
     let texts = document.split("```").step_by(2);
     texts.flat_map(|text| text.split('`').skip(1).step_by(2)).collect()
 }
 
-/// The lines of code of a document, in blocks and in its text.
+/// Returns the lines of all code blocks and the code spans of a document.
 fn code(document: &str) -> Vec<&str> {
     let blocks = document.split("```").skip(1).step_by(2).flat_map(str::lines);
     blocks.chain(spans(document)).collect()
 }
 
-/// The commands of the program in the blocks of a document and in its text. A line that ends in a
-/// backslash goes on; a text that names several commands at once is none.
+/// Returns the commands of the program in the blocks and the code spans of a document. A line that
+/// ends in a backslash continues. A span with alternatives or placeholders is not a command.
 fn commands(document: &str) -> Vec<String> {
     let document = document.replace("\\\n", " ").replace("target/release/pellucid ", "pellucid ");
     let (mut commands, mut is_block) = (Vec::new(), false);
@@ -71,8 +72,8 @@ fn commands(document: &str) -> Vec<String> {
     commands
 }
 
-/// A shell in a folder that finds the program, and nothing of this process's environment that the
-/// program listens to.
+/// Returns a shell in a folder, with the program in its `PATH`, and without the variables of this
+/// process's environment that the program reads.
 fn shell(folder: &Path) -> Command {
     let mut shell = unset("bash");
     let programs = Path::new(env!("CARGO_BIN_EXE_pellucid")).parent().unwrap();
@@ -83,7 +84,7 @@ fn shell(folder: &Path) -> Command {
 }
 
 #[test]
-fn every_command_of_the_documents_is_one_that_the_program_takes() {
+fn the_program_accepts_every_command_of_the_documents() {
     let folder = TempDir::new().unwrap();
     let mut count = 0;
     for (path, document) in documents() {
@@ -101,14 +102,14 @@ fn every_command_of_the_documents_is_one_that_the_program_takes() {
     assert!(count >= COMMANDS_MIN, "{count} commands");
 }
 
-/// The words that follow one in the code of a document.
+/// Returns the words that follow `word` in the code of a document.
 fn words_after<'a>(document: &'a str, word: &str) -> Vec<&'a str> {
     let lines = code(document).into_iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let pairs = lines.flat_map(|words| words.windows(2).map(|w| (w[0], w[1])).collect::<Vec<_>>());
     pairs.filter(|(first, _)| *first == word).map(|(_, second)| second).collect()
 }
 
-/// Whether a program of the kind that cargo names so is in one of the crates.
+/// Returns true if one of the crates has a program `name` of a kind such as `examples`.
 fn has_program(kind: &str, name: &str) -> bool {
     let rooms = ["crates", "backends", "lab"].map(|room| fs::read_dir(root().join(room)).unwrap());
     let mut crates = rooms.into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -119,7 +120,7 @@ fn has_program(kind: &str, name: &str) -> bool {
 }
 
 #[test]
-fn what_the_documents_run_beside_the_program_is_there() {
+fn the_other_programs_that_documents_run_exist() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let mut count = 0;
     for (path, document) in documents() {
@@ -146,7 +147,7 @@ fn what_the_documents_run_beside_the_program_is_there() {
 }
 
 #[test]
-fn the_tasks_that_are_not_run_are_those_that_their_page_names() {
+fn the_sections_that_are_not_run_are_listed() {
     let page = fs::read_to_string(root().join("docs/tasks.md")).unwrap();
     let has_others = |section: &&str| {
         let blocks = section.split("```").skip(1).step_by(2);
@@ -157,13 +158,13 @@ fn the_tasks_that_are_not_run_are_those_that_their_page_names() {
     assert_eq!(titles, NOT_RUN);
 }
 
-/// A block of commands, and what its page says that they print, if it does.
+/// A block of commands, and the output that its page shows, if any.
 struct Step {
     commands: String,
     printed: Option<String>,
 }
 
-/// The blocks of a page that are to be run, in their order.
+/// Returns the blocks of a page that are run, in their order.
 fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     for block in page.split("```").skip(1).step_by(2) {
@@ -177,18 +178,18 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-/// A port that nobody listens on for each of those.
+/// Returns a free port for each of [`PORTS`].
 fn free_ports() -> [String; 4] {
     free_addresses().map(|address| format!(":{}", address.port()))
 }
 
-/// A text with those in place of the page's.
+/// Replaces the ports of the page in a text by `ports`.
 fn with_ports(text: &str, ports: &[String; 4]) -> String {
     let pairs = PORTS.iter().zip(ports);
     pairs.fold(text.to_owned(), |text, (said, free)| text.replace(said, free))
 }
 
-/// Runs a script in a folder to its end, and ends whatever it leaves.
+/// Runs a script in a folder to its end, and kills all processes that it leaves.
 fn run_script(folder: &Path, script: &str, first_port: &str) -> ExitStatus {
     fs::write(folder.join("steps.sh"), script).unwrap();
     let file = |name| Stdio::from(File::create(folder.join(name)).unwrap());
@@ -205,20 +206,20 @@ fn run_script(folder: &Path, script: &str, first_port: &str) -> ExitStatus {
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    // SAFETY: the group was made for the script: only what the script has started is in it.
+    // SAFETY: the process group was made for the script, so it has no other processes.
     unsafe { libc::kill(-group, libc::SIGKILL) };
     let errors = fs::read_to_string(folder.join("errors")).unwrap();
     status.unwrap_or_else(|| panic!("the tasks do not end: {errors}"))
 }
 
-/// What a block prints, without what servers in the background say of themselves.
+/// Returns the output of a block without the lines of servers in the background.
 fn without_servers(printed: &str) -> String {
     let lines = printed.lines().filter(|line| !line.starts_with("listening on "));
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
 #[test]
-fn the_tasks_do_what_their_page_says() {
+fn the_tasks_print_the_output_on_their_page() {
     let folder = TempDir::new().unwrap();
     let steps = steps(&fs::read_to_string(root().join("docs/tasks.md")).unwrap());
     let ports = free_ports();
@@ -241,13 +242,14 @@ fn the_tasks_do_what_their_page_says() {
         }
     }
     assert!(compared >= 4, "{compared} blocks with what they print");
-    // Of the load a slow page, of the profile a flame graph, of the backup a name.
+    // These outputs vary: the load's verdict and slow requests, the profile's flame graph, and the
+    // name of the backup.
     assert!(printed.contains("Verdict: ") && printed.contains("\"operation\":\"entity_get\""));
     assert!(read("cpu.html").contains("<svg") && printed.contains("_daily"), "{printed}");
 }
 
 #[test]
-fn the_first_program_that_embeds_the_engine_is_the_one_of_the_documents() {
+fn the_documents_show_the_first_example_of_the_engine() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
     let program = read("crates/engine/examples/first.rs");
     let (_, program) = program.split_once("\n\n").unwrap();
@@ -263,7 +265,7 @@ fn the_first_program_that_embeds_the_engine_is_the_one_of_the_documents() {
 }
 
 #[test]
-fn the_page_of_benchmarks_begins_with_what_does_not_hold() {
+fn the_page_of_benchmarks_begins_with_missed_bars() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("bench");
     fs::create_dir(&out).unwrap();

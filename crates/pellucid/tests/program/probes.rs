@@ -1,9 +1,10 @@
-//! The USDT probes of a running server, looked at by `bpftrace` with the scripts that come with it.
+//! Tests of the USDT probes of a running server with `bpftrace` and the scripts of this repository.
 //!
-//! It needs root, the tool, and a kernel that lets root trace. Elsewhere there is nothing to test,
-//! and the test says so. The scripts run one after the other: each stops the whole process while it
-//! is attached, and three at a time keep a small machine from anything else. No wait is without
-//! end: `bpftrace` is told to end again if it does not listen, and then made to.
+//! They need root, the tool, and a kernel that lets root trace. Without these the test prints the
+//! reason and passes. The scripts run one after the other: each stops the whole process while it is
+//! being attached, and three at a time would occupy a small machine completely. Each wait has a
+//! limit: `bpftrace` gets the signal to end several times if it ignores the first one, and is then
+//! killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,23 +16,24 @@ use crate::common::{Client, Serving, entity, pellucid, signal};
 use pellucid_account::Snapshot;
 use tempfile::TempDir;
 
-/// Requests for each script: pairs of PUT and GET.
+/// The number of pairs of PUT and GET for each script.
 const PAIRS: usize = 100;
-/// What a record's unit may take from each border of a phase: eight ticks of at least 0.5 GHz.
+/// The most that the unit of a record may cut from each border of a phase: eight ticks of at least
+/// 0.5 GHz.
 const UNIT_NS_MAX: f64 = 16.0;
 
-/// How long anything may take that has to come; a safety limit, not an expectation.
+/// The time limit of all waits; a safety limit, not an expectation.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait for a request to be seen before the next one is sent.
+/// The time that a request has to be reported before the next one is sent.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a request that marks a place in the output takes to be sent, and how much of that at
-/// least shows: no other request takes as long to be received.
+/// The duration of sending a request that marks a place in the output, and the least receive time
+/// that identifies it; no other request takes as long to be received.
 const MARK: Duration = Duration::from_secs(2);
 const MARK_SEEN_NS: f64 = 0.5e9;
-/// How often `bpftrace` is told to end.
+/// The interval between two signals that ask `bpftrace` to end.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
 
-/// `bpftrace` on a server, with one of the scripts.
+/// A running `bpftrace` that is attached to a server with one of the scripts.
 struct Tracing {
     child: Child,
     lines: Receiver<String>,
@@ -45,20 +47,20 @@ impl Tracing {
             .arg(env!("CARGO_BIN_EXE_pellucid"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // It complains of probes that end with their process.
+            // It prints errors about probes whose process ends.
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
         let out = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
-        // It ends with the output, which ends with the child.
+        // The thread ends with the output, which ends with the child.
         std::thread::spawn(move || {
             out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         Some(Tracing { child, lines })
     }
 
-    /// The next line that has `columns` numbers, if one comes in time.
+    /// Returns the next line with `columns` numbers, if one comes within `time`.
     fn row_within(&self, columns: usize, time: Duration) -> Result<Option<Vec<f64>>, String> {
         let begun = Instant::now();
         loop {
@@ -79,8 +81,8 @@ impl Tracing {
         self.row_within(columns, PATIENCE).unwrap().expect("each request is told")
     }
 
-    /// Sends requests until one is seen, since `bpftrace` does not say when its probes are
-    /// attached; returns what was seen.
+    /// Sends requests until one is reported, since `bpftrace` does not say when its probes are
+    /// attached; returns the reported line.
     fn await_attached(&self, client: &mut Client, columns: usize) -> Result<Vec<f64>, String> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -92,10 +94,10 @@ impl Tracing {
         Err(format!("no request was seen within {PATIENCE:?}"))
     }
 
-    /// Ends it, and returns what it says last.
+    /// Ends it, and returns its last output.
     fn stop(self) -> String {
         let (mut rest, begun) = (Vec::new(), Instant::now());
-        // A signal that comes before it listens is lost where the test runs in the background.
+        // A signal that comes before it handles signals is lost if the test runs in the background.
         'told: while begun.elapsed() < PATIENCE {
             signal(&self.child, libc::SIGINT);
             let told = Instant::now();
@@ -118,7 +120,8 @@ impl Drop for Tracing {
     }
 }
 
-/// Why `bpftrace` cannot be used here, if it cannot: told by a probe of ours that it has to see.
+/// Returns the reason why `bpftrace` cannot be used here, if any. It must report a probe of the
+/// server.
 fn why_not(server: &Serving, folder: &Path) -> Option<String> {
     // SAFETY: the call has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
@@ -138,14 +141,15 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/request-life").join(name)
 }
 
-/// A server whose threads share one processor, so that what its probes say comes in order.
+/// Starts a server whose threads share one processor, so that the reports of its probes come in
+/// order.
 fn serve_on_one_processor(data: &Path) -> Serving {
     use std::os::unix::process::CommandExt;
     let data = data.to_str().unwrap();
     let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     command.args(["--threads", "1"]);
     let keep_one = || {
-        // SAFETY: the set is there for the calls to fill and to read, and they touch nothing else.
+        // SAFETY: the set is a local variable, and the calls access nothing else.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::sched_getaffinity(0, size_of_val(&set), &mut set);
@@ -169,7 +173,7 @@ fn requests(client: &mut Client) {
     }
 }
 
-/// Whatever the probes say, the built-in account says, too.
+/// The figures of the probes agree with those of the built-in account.
 #[test]
 #[allow(
     clippy::print_stderr,
@@ -187,11 +191,11 @@ fn the_scripts_agree_with_the_account() {
     the_histograms_are_printed_at_the_end(&server, folder.path());
 }
 
-/// Request by request, total and `execute` of the probes are those of the records.
+/// Checks that the total and `execute` of each request are the same in the probes and the records.
 fn each_request_is_told_alike_by_the_probes_and_by_its_record(server: &Serving) {
     let tracing = Tracing::start(server, &script("agreement.bt")).unwrap();
     let mut client = server.client();
-    // Some of its probes may have been attached in the midst of the first.
+    // The first request may have begun before all of its probes were attached.
     let first = tracing.await_attached(&mut client, 5).unwrap()[0];
     requests(&mut client);
     let (mut numbers, begun) = (Vec::new(), Instant::now());
@@ -210,7 +214,8 @@ fn each_request_is_told_alike_by_the_probes_and_by_its_record(server: &Serving) 
     assert_eq!(numbers.len(), 2 * PAIRS, "each request has a number of its own");
 }
 
-/// Entity requests of the account, and the sums of their phases in nanoseconds.
+/// Returns the number of entity requests in the account, and the sums of their phases in
+/// nanoseconds.
 fn accounted(client: &mut Client) -> (u64, Vec<f64>) {
     let snapshot: Snapshot = serde_json::from_value(client.get("/_admin/account").json()).unwrap();
     let entities = || snapshot.operations.iter().filter(|of| of.operation.starts_with("entity"));
@@ -225,7 +230,7 @@ fn accounted(client: &mut Client) -> (u64, Vec<f64>) {
     (entities().map(|of| of.count).sum(), names.map(sum).to_vec())
 }
 
-/// The nine columns add up, and they are those of the built-in account.
+/// Checks that the nine columns add up, and that they agree with the built-in account.
 fn the_nine_columns_of_the_study_agree_with_the_account(server: &Serving) {
     let mut client = server.client();
     let (count_before, before) = accounted(&mut client);
@@ -251,7 +256,7 @@ fn the_nine_columns_of_the_study_agree_with_the_account(server: &Serving) {
     }
 }
 
-/// Sends a request that is slow to come in, which tells it from all others.
+/// Sends a request slowly, so that its receive time identifies it.
 fn send_mark(client: &mut Client) {
     let (begin, end) = ("GET /v0/status HTTP/1.1\r\nHo", "st: test\r\n\r\n");
     client.send(begin.as_bytes());
@@ -262,8 +267,7 @@ fn send_mark(client: &mut Client) {
 }
 
 fn the_histograms_are_printed_at_the_end(server: &Serving, folder: &Path) {
-    // The script says nothing before its end: a line is added by which it can be seen that it is
-    // attached.
+    // The script prints nothing before its end. An added line shows when it is attached.
     let text = std::fs::read_to_string(script("histograms.bt")).unwrap();
     let copy = folder.join("histograms.bt");
     let more = "usdt:$1:pellucid:done { printf(\"%llu\\n\", arg3); }";

@@ -1,8 +1,9 @@
-//! Connections to the built server that end anyhow and anywhere, over HTTP/1.1, HTTP/2 and TLS,
-//! while eight others read and write.
+//! A soak of connections to the built server that end at random places in random ways, over
+//! HTTP/1.1, HTTP/2 and TLS, while eight other clients read and write.
 //!
-//! For an hour: `make soak-resets`. With `PELLUCID_ATTACKS_STRICT=1` a wait that is more than 50 ms
-//! above the longest one of an idle server fails: for a machine that does nothing else.
+//! `make soak-resets` runs it for an hour. With `PELLUCID_ATTACKS_STRICT=1`, a wait fails the test
+//! if it is more than 50 ms above the longest one of an idle server. Use it on a machine that runs
+//! nothing else.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,18 +19,19 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use tempfile::TempDir;
 
-/// Seconds of the soak, unless the environment says otherwise.
+/// The seconds of the soak, unless the environment sets another number.
 const SOAK_SECONDS: u64 = 3;
-/// Pause between two connections that end: some hundred of them in a second.
+/// The pause between two connections that end; there are some hundred of them per second.
 const PAUSE: Duration = Duration::from_millis(3);
-/// A watched connection that waits for longer was forgotten, however busy the machine is.
+/// The longest wait of a watched connection, even on a busy machine. A longer one means that the
+/// server forgot the connection.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// Time that a watched connection may wait beyond the longest wait without resets.
+/// The time by which a wait may exceed the longest wait without resets, in the strict mode.
 const WAIT_BEYOND_IDLE_MAX: Duration = Duration::from_millis(50);
-/// Bytes of the entity that is read while connections end.
+/// The length in bytes of the entity that is read while connections end.
 const LARGE_BYTES: usize = 2 << 20;
 
-/// The eight read and write, and what they wrote comes back.
+/// The requests of the eight clients with the expected answers: each reads back its own writes.
 const QUESTIONS: [&[Question]; 2] = [
     &[
         Question { method: "PUT", path: "/v0/entity?id=one", body: "first", answer: "" },
@@ -46,7 +48,8 @@ fn tls_config(protocol: &str) -> Arc<ClientConfig> {
     client_config(&[protocol])
 }
 
-/// A body by its length, one in chunks, a query that another thread runs, and a long response.
+/// Returns requests over HTTP/1.1: a body with a length, a chunked body, a query that another
+/// thread runs, and a GET with a long response.
 fn text_of_http1() -> Vec<u8> {
     let length = QUERY.len();
     format!(
@@ -59,12 +62,12 @@ fn text_of_http1() -> Vec<u8> {
     .into_bytes()
 }
 
-/// The same as streams, the last of which is reset.
+/// Returns the same requests as HTTP/2 streams, the last of which is reset.
 fn text_of_http2() -> Vec<u8> {
-    // Index 1 of the static table, without indexing: the host that is asked for.
+    // The authority, whose name has index 1 of the static table, as a literal without indexing.
     let authority = [&[1, 9][..], b"localhost"].concat();
     let get = |path: &str| [headers(path), authority.clone()].concat();
-    // The method as a literal for PUT; POST is of the static table.
+    // The method PUT is a literal; POST is in the static table.
     let put = [&[0x02, 3][..], b"PUT", &get("/v0/entity?id=a")[1..]].concat();
     let post = [&[0x83][..], &get("/_api/cursor")[1..]].concat();
     let end = END_STREAM | END_HEADERS;
@@ -81,7 +84,7 @@ fn text_of_http2() -> Vec<u8> {
     .concat()
 }
 
-/// The page of metrics of a server, over a connection that it closes.
+/// Returns the metrics of a server, over a connection that the server closes.
 fn metrics(address: SocketAddr, is_tls: bool) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -99,7 +102,7 @@ fn metrics(address: SocketAddr, is_tls: bool) -> String {
     String::from_utf8(page).unwrap()
 }
 
-/// Returns once the connection that asks is the only one, and nothing of the others is left.
+/// Waits until only the connection of the metrics is open, and nothing is left of the others.
 fn await_nothing_left(address: SocketAddr, is_tls: bool) {
     let figures =
         ["pellucid_connections_open 1", "pellucid_requests_in_flight 1", "pellucid_body_bytes 0"];
@@ -138,16 +141,16 @@ fn resets_at_random_hold_nobody_up() {
         address: servers[usize::from(is_tls)].address,
         tls: is_tls.then(|| tls_config(protocol)),
         text: if protocol == "h2" { text_of_http2() } else { text_of_http1() },
-        // A client that half closes takes what comes, which is more than the window in HTTP/2.
+        // A client that half-closes reads all of the response, which exceeds the window in HTTP/2.
         patience: Duration::from_secs(60),
     };
     let scripts = [(false, "http/1.1"), (false, "h2"), (true, "http/1.1"), (true, "h2")]
         .map(|(is_tls, protocol)| script(is_tls, protocol));
     let large = vec![b'x'; LARGE_BYTES];
     assert_eq!(servers[0].client().put(&entity("large"), &large).status, 201);
-    // The TLS server gets its long entity from a client of its own.
+    // The long entity of the TLS server is put by a client with TLS.
     put_over_tls(servers[1].address, &large);
-    // Each script is served whole: only its last response is as long as this.
+    // First each script is answered completely; only its last response is as long as this.
     for script in &scripts {
         assert_eq!(script.play(usize::MAX, 60_000, Ending::Closed).1, 0, "a script is refused");
     }
@@ -160,7 +163,7 @@ fn resets_at_random_hold_nobody_up() {
             0 => (random.place(script.text.len() + 1_200), random.place(4_096)),
             _ => (usize::MAX, random.place(50_000)),
         };
-        // Where all is sent, the bytes received decide where it ends.
+        // If all is sent, the number of received bytes decides where the connection ends.
         script.play(send, receive, ending);
         ended += 1;
         std::thread::sleep(PAUSE);

@@ -1,4 +1,4 @@
-//! The built server with little: of address space, and of time to stop.
+//! Tests of the built server with little address space, and with little time to stop.
 
 use std::os::unix::process::CommandExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const ADDRESS_SPACE_BYTES: u64 = 4 << 30;
 const CLIENTS: usize = 8;
-/// Seconds that a costly query may run.
+/// The time limit in seconds of a costly query.
 const SECONDS: f64 = 3.0;
 
 fn post(client: &mut Client, target: &str, body: &str) -> (u16, String) {
@@ -20,7 +20,7 @@ fn post(client: &mut Client, target: &str, body: &str) -> (u16, String) {
     (answer.status, String::from_utf8_lossy(&answer.body).chars().take(200).collect())
 }
 
-/// Any of these queries was the end of the process, or of its memory.
+/// Regression: each of these queries ended the process or used all of its memory.
 #[test]
 fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
     let folder = TempDir::new().unwrap();
@@ -52,7 +52,7 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
                         String::from_utf8_lossy(&answer.body).chars().take(200).collect();
                     println!("{status} {name}: {text:.100}");
                     if answer.header("Connection") == Some("close") {
-                        // A body for which there is no room is not read.
+                        // A body is not read if there is no memory for it.
                         client = server.client();
                     }
                     assert!(matches!(status, 201 | 400..=599), "{name}: {status} {text}");
@@ -68,7 +68,7 @@ fn costly_queries_eight_at_a_time_fit_in_an_address_space_of_4_gib() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-/// Queries that nothing ended kept the process alive, whatever `--stop-timeout` said.
+/// Regression: queries that did not end kept the process alive after `--stop-timeout`.
 #[test]
 fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
     let stop_timeout = Duration::from_secs(20);
@@ -78,7 +78,7 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let (mut client, body) = (server.client(), body.clone());
-            // The server ends the connection, with a response before or without.
+            // The server ends the connection, with or without a response before.
             std::thread::spawn(move || {
                 let answer = client.try_call("POST", "/_api/cursor", &[], body.as_bytes());
                 answer.map(|answer| answer.status)
@@ -93,7 +93,7 @@ fn a_stop_ends_the_process_while_eight_costly_patterns_are_searched() {
     let status = server.wait();
     let took = begun.elapsed();
     println!("{status} after {took:?}");
-    // Its queries end, and no thread is left behind, which would be exit code 3.
+    // The queries end. A thread that is left behind would make exit code 3.
     assert_eq!(status.code(), Some(0));
     assert!(took < stop_timeout + Duration::from_secs(20), "{took:?}");
     for client in clients {

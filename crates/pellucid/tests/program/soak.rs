@@ -1,9 +1,9 @@
-//! The built server under mixed load for as long as wanted: writes that expire, ranges that are
-//! held open, backups, merges, a follower of its changes, and clients that break off or send what
-//! is refused, with every answer compared.
+//! A soak of the built server under mixed load: writes that expire, ranges that are held open,
+//! backups, merges, a follower of the changes, and clients that disconnect in the middle or send
+//! invalid requests. Every answer is checked.
 //!
-//! For two hours: `make soak MINUTES=120`. A long run fails where memory, descriptors or disk are
-//! not flat: the last quarter is held against the second.
+//! `make soak MINUTES=120` runs it for two hours. A long run fails if memory, descriptors or disk
+//! grow: the last quarter of the run is compared with the second.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -17,25 +17,25 @@ use pellucid_io::{Random, SeededRandom};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Seconds of the soak, unless the environment says otherwise.
+/// The seconds of the soak, unless the environment sets another number.
 const SOAK_SECONDS: u64 = 4;
-/// A run from this length on has to be flat: a shorter one is still warming up.
+/// The shortest run whose growth is checked; a shorter one is still warming up.
 const FLAT_FROM: Duration = Duration::from_secs(240);
-/// Samples of a run.
+/// The number of samples of a run.
 const SAMPLES: u32 = 40;
-/// Threads that write and read, each with keys of its own.
+/// The number of threads that write and read, each with keys of its own.
 const CLIENTS: u64 = 4;
 const KEYS_OF_CLIENT: u64 = 1_500;
 const VALUE_BYTES_MAX: u64 = 4_096;
-/// Pause between two connections that break off.
+/// The pause between two connections that break off.
 const BREAK_PAUSE: Duration = Duration::from_millis(20);
-/// Growth of memory and disk that is none: the account's histograms of ten minutes, segments that
-/// are prepared.
+/// The growth of memory and disk in bytes that is allowed: the account keeps histograms of ten
+/// minutes, and segments are prepared in advance.
 const GROWTH_BYTES_MAX: u64 = 96 << 20;
-/// Descriptors that come and go.
+/// The growth in descriptors that is allowed, as some are open only for a while.
 const DESCRIPTORS_MORE_MAX: u64 = 16;
 
-/// The figures of one moment.
+/// A sample of the server's figures.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     memory_bytes: u64,
@@ -51,7 +51,7 @@ struct Sample {
 struct Progress {
     is_over: AtomicBool,
     requests: AtomicU64,
-    /// The waits of all requests since the last sample, their number and the longest of them.
+    /// The number of requests since the last sample, the sum of their waits, and the longest wait.
     recent: AtomicU64,
     waited_ns: AtomicU64,
     longest_ns: AtomicU64,
@@ -116,7 +116,7 @@ fn work(number: u64, server: &Serving, progress: &Progress) {
     }
 }
 
-/// Makes and removes backups, and has the store merged.
+/// Creates and removes backups, and starts merges of the store.
 fn operate(server: &Serving, progress: &Progress, pause: Duration) {
     let mut client = server.client();
     let call = |client: &mut Client, what: &str, body: serde_json::Value| {
@@ -135,7 +135,7 @@ fn operate(server: &Serving, progress: &Progress, pause: Duration) {
     }
 }
 
-/// Holds a range open: its moment has to stay while it is read.
+/// Begins to read ranges and pauses in each, so that the server must keep their snapshots.
 fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
     while !progress.is_over() {
         let mut client = server.client();
@@ -147,7 +147,7 @@ fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
     }
 }
 
-/// Reads the changes from where it was, breaks off, and goes on: their numbers only rise.
+/// Reads the changes, disconnects, and continues at the last number. Checks that numbers only rise.
 fn follow(server: &Serving, progress: &Progress) {
     let (mut random, mut last) = (SeededRandom::new(CLIENTS), 0);
     while !progress.is_over() {
@@ -156,7 +156,7 @@ fn follow(server: &Serving, progress: &Progress) {
         client.send(&request("GET", &target, &[], b""));
         let head = client.try_head().unwrap();
         if head.status == 410 {
-            // The client takes no body of a response that it reads by its head.
+            // After reading only the head, the client cannot read the body of this response.
             last = server.client().get(&target).json()["newest"].as_u64().unwrap();
             continue;
         }
@@ -165,7 +165,7 @@ fn follow(server: &Serving, progress: &Progress) {
         for _ in 0..random.next_u64() % 2_000 {
             let Some(chunk) = client.try_chunk().unwrap() else { break };
             unread.extend(chunk);
-            // A chunk may end amid a line.
+            // A chunk may end in the middle of a line.
             let whole = unread.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             for line in unread[..whole].split_inclusive(|byte| *byte == b'\n') {
                 let line: serde_json::Value = serde_json::from_slice(line).unwrap();
@@ -183,7 +183,7 @@ fn follow(server: &Serving, progress: &Progress) {
     }
 }
 
-/// Sends requests that break off anywhere, and some that are refused.
+/// Sends requests that break off at random places, and some that must be refused.
 fn break_off(server: &Serving, progress: &Progress) {
     let mut random = SeededRandom::new(CLIENTS + 1);
     let query = r#"{"query":"FOR i IN 1..2000 RETURN [i, RANGE(1, 3)]"}"#;
@@ -211,11 +211,12 @@ fn descriptors(process: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count() as u64
 }
 
-/// Bytes of the files below `folder`, backups aside: they are second names of the same files.
+/// Returns the bytes of the files below `folder`, without backups, whose files are hard links to
+/// the same data.
 fn disk_bytes(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().filter(|entry| entry.file_name() != "backups").map(|entry| {
-        // A file may be gone by now.
+        // The file may have been removed since the folder was listed.
         let Ok(metadata) = entry.metadata() else { return 0 };
         if metadata.is_dir() { disk_bytes(&entry.path()) } else { metadata.blocks() * 512 }
     });
@@ -235,7 +236,7 @@ fn sample(server: &Serving, data: &Path, progress: &Progress) -> Sample {
     }
 }
 
-/// The mean of a figure in the quarter of this number.
+/// Returns the mean of a figure in a quarter of the run.
 fn mean(samples: &[Sample], quarter: usize, figure: impl Fn(&Sample) -> u64) -> u64 {
     let length = samples.len() / 4;
     let part = &samples[quarter * length..(quarter + 1) * length];
@@ -243,7 +244,7 @@ fn mean(samples: &[Sample], quarter: usize, figure: impl Fn(&Sample) -> u64) -> 
 }
 
 #[test]
-fn mixed_load_finds_everything_again_and_leaves_nothing_behind() {
+fn mixed_load_reads_all_writes_back_and_leaks_nothing() {
     let seconds = std::env::var("PELLUCID_SOAK_SECONDS").map(|text| text.parse().unwrap());
     let time = Duration::from_secs(seconds.unwrap_or(SOAK_SECONDS));
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! `pellucid study`: a tiny run has every chart, with figures in them.
+//! Tests of `pellucid study`: a tiny run has every chart, with figures in it.
 
 use crate::common::profiled::{
     every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
@@ -35,7 +35,7 @@ const CHARTS: [&str; 26] = [
     "debt",
     "experiment",
 ];
-/// What need not happen in a good run.
+/// Series that may be empty in a good run.
 const MAY_BE_EMPTY: [&str; 1] = ["put_stalls"];
 
 fn charts(report: &Value) -> Vec<&Value> {
@@ -58,7 +58,7 @@ fn series<'a>(report: &'a Value, of: &str, name: &str) -> Vec<&'a Value> {
     series["values"].as_array().unwrap().iter().collect()
 }
 
-/// The names of the rows of a table.
+/// Returns the names of the rows of a table.
 fn rows(report: &Value, of: &str) -> Vec<String> {
     let series = chart(report, of)["series"].as_array().unwrap().iter();
     series.map(|series| series["name"].as_str().unwrap().to_owned()).collect()
@@ -83,7 +83,8 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
         let is_filled = numbers.iter().any(|number| *number > 0.0);
         assert!(is_filled || MAY_BE_EMPTY.contains(&chart["name"].as_str().unwrap()), "{chart}");
     }
-    // A plausible run: heads and bodies took time, shares add up, more came out than users wrote.
+    // The run is plausible: heads and bodies took time, shares add up, and the store wrote more
+    // than its users.
     for part in ["head (ledger)", "body (journal)"] {
         let nanoseconds = series(&report, "get_parts", part);
         assert!(sum(&nanoseconds) / nanoseconds.len() as f64 > 100.0, "{part}: {nanoseconds:?}");
@@ -106,7 +107,7 @@ fn a_tiny_merge_tree_has_every_chart_with_figures() {
     assert_eq!(left, 1, "the store was removed");
 }
 
-/// Either memory was bounded, and the chart shows that the limit was kept; or a note says why not.
+/// Checks that memory was limited and the chart shows it, or that a note names the reason.
 fn said_how_memory_was_bounded(report: &Value) {
     let notes: Vec<_> =
         report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
@@ -128,7 +129,7 @@ fn the_page_has_a_table_beside_each_chart(page: &str) {
         assert!(figure.contains("<svg") && figure.contains("<table>"), "{figure}");
         assert!(figure.matches("<td ").count() >= 2, "the table has figures: {figure}");
     }
-    // The name of SVG's elements, which nobody fetches.
+    // The namespace of SVG is a URL, but nobody fetches it.
     let page = page.replace("http://www.w3.org/2000/svg", "");
     for foreign in ["http://", "https://", "<link", "<img", " src=", "NaN", "inf%"] {
         assert!(!page.contains(foreign), "{foreign} is in the page");
@@ -136,7 +137,7 @@ fn the_page_has_a_table_beside_each_chart(page: &str) {
 }
 
 #[test]
-fn wrong_usage_and_failed_work_say_what_to_do() {
+fn wrong_usage_and_failures_name_a_cure() {
     fails(&["study"], 2, "<NAME>");
     fails(&["study", "tea-leaves"], 2, "merge-tree");
     fails(&["study", "merge-tree", "--quick", "--full"], 2, "--full");
@@ -147,7 +148,7 @@ fn wrong_usage_and_failed_work_say_what_to_do() {
     assert!(done(&help).contains("Example: pellucid study merge-tree"));
 }
 
-/// Every run has its table, histogram and jitter, and what the phases say adds up.
+/// Every run has its table, histogram and jitter, and its phases add up.
 #[test]
 fn a_tiny_request_life_has_every_run_with_its_phases() {
     let (report, _folder, out) = study("request-life", &["--requests", "400"]);
@@ -181,7 +182,7 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
                 assert!(0.0 < mean(&part) && mean(&part) <= mean(phase), "{table}, {part}");
             }
         }
-        // What is handed to another thread waits for it; the version never is.
+        // Requests that another thread handles wait for it; the request of the version never does.
         let is_away = prefix.ends_with("_always") && !prefix.starts_with("version");
         assert_eq!(mean("queue") > 0.0, is_away, "{prefix}");
         let all = ["receive", "parse", "route", "queue", "execute", "encode", "write"];
@@ -207,7 +208,8 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["name"] == "total"));
     has_three_profiles_of_each(&report, &one_load());
-    // 27 runs, two times those that findings are about, and that of the view from outside.
+    // There are 27 runs, two more of each of the nine that findings use, and that of the view from
+    // outside.
     let outside = names.contains(&"outside");
     every_load_has_a_verdict(&report, 27 + 2 * 9 + usize::from(outside));
     if outside {
@@ -221,24 +223,24 @@ fn a_tiny_request_life_has_every_run_with_its_phases() {
     fails(&["study", "request-life", "--requests", "0", "-o", out.to_str().unwrap()], 2, "");
 }
 
-/// The median of each phase is the same by both instruments.
+/// Checks that both instruments have the same median of each phase.
 fn the_probes_and_the_account_agree(report: &Value) {
     for phase in ["receive", "parse", "route", "queue", "execute", "encode", "write", "total"] {
         let values = series(report, "outside", phase);
         let (probes, account) = (values[0].as_f64().unwrap(), values[1].as_f64().unwrap());
-        // Durations of a record have a step of some nanoseconds, and requests may be missing.
+        // Durations of a record have a resolution of some nanoseconds, and requests may be missing.
         assert!((probes - account).abs() <= 32.0 + 0.1 * account, "{phase}: {values:?}");
     }
 }
 
-/// Every row of the table, by real drivers: the parts of a query's time add up to it.
+/// Real drivers fill every row of the table, and the parts of a query's time add up.
 #[test]
 fn a_tiny_connection_pool_has_every_row_with_its_account() {
     let size = ["--documents", "300", "--queries", "25"];
     let (report, folder, out) = study("connection-pool", &size);
     let names: Vec<&str> =
         charts(&report).iter().map(|chart| chart["name"].as_str().unwrap()).collect();
-    // The queue of ArangoDB is longer than the queries of the quick version.
+    // The queue of ArangoDB holds more than all queries of the quick version.
     let expected = ["index", "missing", "scan"]
         .iter()
         .flat_map(|access| ["times", "account", "client"].map(|chart| format!("{access}_{chart}")))
@@ -246,7 +248,7 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
     assert_eq!(names, expected.collect::<Vec<_>>());
     let nodes = chart(&report, "spread_nodes");
     let busiest = |row: usize| nodes["series"][row]["values"][0].as_f64().unwrap();
-    // NONE and ONE_RANDOM stay with a node, ROUND_ROBIN takes them in turns: 9, 8 and 8 of 25.
+    // NONE and ONE_RANDOM stay with one node, ROUND_ROBIN uses all in turn: 9, 8 and 8 of 25.
     assert!(busiest(0) == 1.0 && busiest(1) < 0.5 && busiest(2) == 1.0, "{nodes}");
     for access in ["index", "missing", "scan"] {
         let times = chart(&report, &format!("{access}_times"));
@@ -263,7 +265,7 @@ fn a_tiny_connection_pool_has_every_row_with_its_account() {
             let of = |part: &Value| part["values"][number].as_f64().unwrap();
             let sum: f64 = parts.iter().map(of).sum();
             let query = parts.iter().find(|part| part["name"] == "the query").unwrap();
-            // All queries of a row are asked for at once, so none waits longer than all take.
+            // All queries of a row are sent at once, so none waits longer than all of them take.
             let all = row["values"][0].as_f64().unwrap();
             assert!(of(query) > 0.0 && of(query) <= sum && sum <= all * 1.1, "{row} {account}");
         }

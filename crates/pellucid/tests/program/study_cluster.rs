@@ -1,10 +1,10 @@
-//! `pellucid study cluster`: a tiny run has every chart, with figures in them.
+//! Tests of `pellucid study cluster`: a tiny run has every chart, with figures in it.
 
 use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::study;
 use serde_json::Value;
 
-/// The kinds of loads, as rows and columns name them.
+/// The names of the kinds of loads in rows and columns.
 const LOADS: [&str; 5] = [
     "one node alone",
     "three, each owner directly",

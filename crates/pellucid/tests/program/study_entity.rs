@@ -1,5 +1,5 @@
-//! `pellucid study entity`: a tiny run on every store that is built in has every chart, with
-//! figures in them.
+//! Tests of `pellucid study entity`: a tiny run on every store that is built in has every chart,
+//! with figures in it.
 
 use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::{fails, study};
@@ -9,7 +9,7 @@ use serde_json::Value;
 const ENGINES: &[&str] =
     if cfg!(feature = "rocksdb") { &["embedded", "rocksdb"] } else { &["embedded"] };
 const ORIGINAL: &str = "the original";
-/// Tables that may lie beside one another before any of the stores merges them.
+/// The number of flushes from which on each of the stores must have begun a merge.
 const FLUSHES_WITHOUT_MERGE_MAX: usize = 16;
 
 fn figures(series: &Value) -> Vec<Option<f64>> {
@@ -30,7 +30,8 @@ impl Charts<'_> {
         found.unwrap_or_else(|| panic!("there is no chart {name}"))
     }
 
-    /// The values of the series whose name begins so: the instrument of the original may follow.
+    /// Returns the values of the series whose name begins with `series`; the name of the original
+    /// study's instrument may follow.
     fn row(&self, chart: &str, series: &str) -> Vec<Option<f64>> {
         let all = self.chart(chart)["series"].as_array().unwrap();
         let is_it = |each: &&Value| each["name"].as_str().unwrap().starts_with(series);
@@ -41,7 +42,7 @@ impl Charts<'_> {
 
 #[test]
 fn a_tiny_entity_study_has_every_chart_with_figures() {
-    // In so little memory, a second of PUTs fills memtables enough to be flushed and merged.
+    // With so little memory, a second of PUTs fills enough memtables for flushes and merges.
     let (report, _folder, out) = study("entity", &["--seconds", "1", "--memory", "1M"]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 6);
     let charts = Charts::of(&report);
@@ -49,7 +50,7 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
         let columns = charts.chart(name)["form"]["columns"].as_array().unwrap();
         let (original, ours) = columns.split_last().unwrap();
         assert_eq!(ours, ENGINES, "{name}");
-        // Its instrument may follow.
+        // The name of the instrument may follow.
         assert!(original.as_str().unwrap().starts_with(ORIGINAL), "{name}: {original}");
     }
     for (work, rate) in [("PUT", 12_000.0), ("GET", 10_000.0)] {
@@ -61,11 +62,11 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
         each_load(&charts, &work.to_lowercase());
     }
     for (at, engine) in ENGINES.iter().enumerate() {
-        // 50,000 entries are more than a memtable of 1 MiB of memory holds.
+        // 50,000 entries are more than a memtable holds with 1 MiB of memory.
         let flushes = charts.row("jobs", "flushes while it was filled")[at].unwrap();
         assert!(flushes >= 1.0, "{engine}: {flushes} flushes");
     }
-    // A closed loop and a load, three times at least, and the overload.
+    // A closed loop and a load, at least three times each, and the overload.
     every_load_has_a_verdict(&report, ENGINES.len() * 2 * 4);
     for work in ["PUT", "GET"] {
         let greatest = charts.row("overload", &format!("{work}, greatest"));
@@ -78,7 +79,7 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
     }
 }
 
-/// The charts of one kind of load.
+/// Checks the charts of one kind of load.
 fn each_load(charts: &Charts<'_>, work: &str) {
     let percentiles = charts.chart(&format!("{work}_percentiles"))["series"].as_array().unwrap();
     let names: Vec<_> = percentiles.iter().map(|row| row["name"].as_str().unwrap()).collect();
@@ -105,10 +106,10 @@ fn each_load(charts: &Charts<'_>, work: &str) {
         if work == "put" {
             let marks = |kind: &str| spans.iter().filter(|span| span["label"] == kind).count();
             let [flushes, compactions] = ["flush", "compaction"].map(marks);
-            // A machine that is slow now does not write what makes a merge necessary.
+            // A slow machine may write too little for a merge.
             let has_to_merge = flushes >= FLUSHES_WITHOUT_MERGE_MAX;
             assert!(flushes > 0 && (compactions > 0 || !has_to_merge), "{engine}: {spans:?}");
-            // What is marked is what is counted.
+            // The number of marks equals the count.
             for (kind, count) in [("flushes", flushes), ("compactions", compactions)] {
                 let counted = charts.row("jobs", &format!("{kind} during PUT"))[at];
                 assert_eq!(counted, Some(count as f64), "{engine}: {kind}");

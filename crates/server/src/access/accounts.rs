@@ -20,30 +20,31 @@ use crate::access::secret::Secret;
 use crate::access::token::{self, TokenRecord};
 use crate::access::verified::{Digest, Key, Verified};
 
-/// The need of requests for credentials.
+/// The rule whether requests need credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authentication {
-    /// From the first account on: a store without accounts is open, and stays protected once it
-    /// had one while the server runs.
+    /// Credentials are needed as soon as there is an account. A store without accounts is open.
+    /// When the first account has been added, the running server stays protected, even if all
+    /// accounts are removed.
     #[default]
     Auto,
-    /// Always.
+    /// Requests always need credentials.
     On,
-    /// Never.
+    /// Requests never need credentials.
     Off,
 }
 
-/// The judgement of a request's credentials without waiting.
+/// The result of a check of credentials that does not block.
 pub enum Verdict {
-    /// They are right, or none are needed.
+    /// The credentials are right, or none are needed.
     Known(Identity),
-    /// There are none, or they are wrong.
+    /// The credentials are missing or wrong.
     Denied,
-    /// Only [`Accounts::verify_password`] can tell, and takes milliseconds.
+    /// Only [`Accounts::verify_password`] can decide, which takes milliseconds.
     Slow,
 }
 
-/// One state of the accounts. A change makes a new one, with nothing remembered.
+/// One state of the accounts. Each change makes a new state, which remembers no passwords.
 struct State {
     by_name: HashMap<String, Arc<AccountRecord>>,
     by_token: HashMap<String, (Arc<AccountRecord>, TokenRecord)>,
@@ -57,21 +58,22 @@ pub struct Accounts {
     authentication: Authentication,
     is_enforced: AtomicBool,
     jwt_secret: Option<Secret>,
-    /// The secret of web tokens that are good for nothing.
+    /// The secret that signs web tokens while the server is open. No server accepts such a token.
     open_secret: [u8; 32],
     state: ArcSwap<State>,
-    /// The file is there, and could not be read when it was looked at last.
+    /// True if the file exists, but could not be read the last time.
     is_doubtful: AtomicBool,
-    /// The state of the file that `state` is of; locked while it is read.
+    /// The stamp of the file from which `state` was read; locked while the file is read.
     read: Mutex<Option<FileStamp>>,
+    /// The key of the digests of passwords.
     key: Key,
 }
 
 impl Accounts {
-    /// The accounts of the store in `folder`. `jwt_secret` goes before the one that the file has.
+    /// Opens the accounts of the store in `folder`. `jwt_secret` replaces the secret in the file.
     ///
     /// # Errors
-    /// If the file cannot be read, or the system gives no randomness.
+    /// If the file cannot be read, or the system provides no random bytes.
     pub fn open(
         folder: &Path,
         authentication: Authentication,
@@ -94,13 +96,13 @@ impl Accounts {
         Ok(accounts)
     }
 
-    /// Requests need credentials now.
+    /// Returns true if requests need credentials now.
     #[must_use]
     pub fn is_enforced(&self) -> bool {
         self.is_enforced.load(Ordering::Relaxed) || self.is_doubtful.load(Ordering::Relaxed)
     }
 
-    /// Judges the header `Authorization` at a time in seconds since 1970.
+    /// Checks the header `Authorization` without blocking. The time is in seconds since 1970.
     #[must_use]
     pub fn verify(&self, authorization: Option<&[u8]>, now_unix_seconds: u64) -> Verdict {
         if !self.is_enforced() {
@@ -124,13 +126,13 @@ impl Accounts {
         }
     }
 
-    /// The stand-in for a name and a password in this process.
+    /// The digest by which this process remembers a name with a password.
     pub(crate) fn digest(&self, name: &str, password: &str) -> Digest {
         self.key.digest(name, password)
     }
 
-    /// The account with this name and password, which is remembered. Takes milliseconds: never to
-    /// be called on an event loop.
+    /// Verifies a password and remembers the outcome. Returns the account if the password is right.
+    /// It takes milliseconds, so it must not run on an event loop.
     #[must_use]
     pub fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
         let state = self.state.load();
@@ -138,7 +140,8 @@ impl Accounts {
         let is_right = state.verified.load().get(&digest).unwrap_or_else(|| {
             let record = state.by_name.get(name).filter(|record| record.active);
             let kept = record.and_then(|record| record.password_hash());
-            // Somebody unknown takes as long as somebody known.
+            // An unknown name takes as long as a known one, so that the time does not tell which
+            // names exist.
             let is_right =
                 password::verify(password, kept.unwrap_or(password::NOBODY)) && kept.is_some();
             state.remember(digest, is_right);
@@ -150,8 +153,8 @@ impl Accounts {
         }
     }
 
-    /// A web token for an account, good for an hour. While the server asks nobody for credentials
-    /// it is good for nothing: other servers may have the same secret, and accounts.
+    /// Makes a web token for an account, valid for an hour. While the server is open, it makes a
+    /// token that no server accepts: another server with accounts may have the same secret.
     #[must_use]
     pub fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
         match self.is_enforced() {
@@ -160,8 +163,8 @@ impl Accounts {
         }
     }
 
-    /// The caller of a long request as he is now, with his rights of now; nothing if he would not
-    /// be let in again.
+    /// The caller of a long request with the present rights; `None` if the caller would be denied
+    /// now.
     #[must_use]
     pub fn again(&self, identity: &Identity, now_unix_seconds: u64) -> Option<Identity> {
         match identity {
@@ -175,7 +178,7 @@ impl Accounts {
         }
     }
 
-    /// The account of this name.
+    /// The account with this name.
     #[must_use]
     pub fn account(&self, name: &str) -> Option<Arc<AccountRecord>> {
         self.state.load().by_name.get(name).cloned()
@@ -189,8 +192,8 @@ impl Accounts {
         list
     }
 
-    /// Changes the accounts, in the file and here: all of what `change` does, or nothing. It waits
-    /// for the disk: never to be called on an event loop.
+    /// Changes the accounts in the file and in memory: either all that `change` does, or nothing.
+    /// It waits for the disk, so it must not run on an event loop.
     ///
     /// # Errors
     /// If `change` fails, or if the file cannot be read or written.
@@ -203,10 +206,10 @@ impl Accounts {
         Ok(outcome)
     }
 
-    /// Takes over what others changed in the file; says whether there was anything.
+    /// Reads the file again if it has changed. Returns true if it has.
     ///
     /// # Errors
-    /// If the file cannot be read: the accounts stay as they were, and the next look tries again.
+    /// If the file cannot be read: the accounts stay as they were, and the next call tries again.
     pub fn refresh(&self) -> Result<bool, AccessError> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.file.stamp();
@@ -214,17 +217,17 @@ impl Accounts {
             return Ok(false);
         }
         let list = self.file.read();
-        // There may be accounts, and until somebody knows whose, nobody is let in.
+        // The file may have accounts: until it can be read, the server must not be open.
         let is_doubtful =
             list.is_err() && stamp.is_some() && self.authentication == Authentication::Auto;
         self.is_doubtful.store(is_doubtful, Ordering::Relaxed);
         let list = list?;
         let state = State::new(&list, self.jwt_secret.as_ref());
-        // Noted once it is in force: a process without descriptors would never take back what the
-        // file takes back.
+        // Only after the file was read: otherwise an error, such as a lack of descriptors, would
+        // hide the change for ever.
         *read = stamp;
         if is_enforced(self.authentication, &state) {
-            // Never taken back: removing the last account must not open the server.
+            // Never set to false again: removing the last account must not open the server.
             self.is_enforced.store(true, Ordering::Relaxed);
         }
         self.state.store(Arc::new(state));
@@ -278,9 +281,9 @@ impl State {
             Some(Subject::Account { name, issued_at, until }) => {
                 let until = until.map_or(u64::MAX, |until| until as u64);
                 match self.account(&name, Proof::WebToken(until)) {
-                    // Those without a time come from who has the secret.
+                    // A token without a time of issue was made by a holder of the secret.
                     Verdict::Known(Identity::Account(record, _))
-                        if issued_at.is_some_and(|at| !record.takes_token_of(at)) =>
+                        if issued_at.is_some_and(|at| !record.accepts_token_issued_at(at)) =>
                     {
                         Verdict::Denied
                     }
@@ -292,15 +295,16 @@ impl State {
         }
     }
 
-    /// A token may stand in for a password; the name has to be its account's, or empty.
+    /// The account of a token that was sent in place of a password. The name must be that of the
+    /// account, or empty.
     fn token_of(&self, name: &str, password: &str, now_unix_seconds: u64) -> Option<Identity> {
         let (record, token) = self.token(&token::hash(password)?, now_unix_seconds)?;
         let is_owner = name.is_empty() || name == record.name;
         is_owner.then(|| Identity::Account(Arc::clone(record), Proof::Token(token.id)))
     }
 
-    /// The account of the token with this hash. The look-up may take a time that depends on the
-    /// hash, which tells nothing of the token; equality is then decided in constant time.
+    /// The account of the token with this hash. The time of the look-up may depend on the hash,
+    /// which reveals nothing about the token; equality is then decided in constant time.
     fn token(
         &self,
         hash: &str,
@@ -312,15 +316,15 @@ impl State {
         is_good.then_some((record, token))
     }
 
-    /// The account that `record` was, if it is still let in by this proof.
+    /// The present record of the account `record`, if this proof is still accepted.
     fn again(&self, record: &AccountRecord, proof: Proof, now: u64) -> Option<&Arc<AccountRecord>> {
         let current = self.by_name.get(&record.name).filter(|current| current.active)?;
         let is_good = match proof {
-            Proof::Password => current.is_as(record),
-            Proof::WebToken(until) => current.is_as(record) && until > now,
+            Proof::Password => current.has_same_password_as(record),
+            Proof::WebToken(until) => current.has_same_password_as(record) && until > now,
             Proof::Token(id) => {
                 let is_it = |token: &TokenRecord| token.id == id && token.is_valid_at(now);
-                current.is(record) && current.tokens().iter().any(is_it)
+                current.is_same_account_as(record) && current.tokens().iter().any(is_it)
             }
         };
         is_good.then_some(current)
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_account_closes_the_server_and_the_last_one_does_not_open_it() {
+    fn the_first_account_protects_the_server_and_the_last_one_does_not_open_it() {
         let folder = TempDir::new().unwrap();
         let open = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
         assert!(matches!(open.verify(None, 0), Verdict::Known(Identity::Anybody)));
@@ -377,7 +381,7 @@ mod tests {
         assert!(accounts.is_enforced());
     }
 
-    /// An account that was removed meanwhile stayed in force until the file changed again.
+    /// Regression: after a failed read, a removed account stayed valid until the next change.
     #[test]
     fn a_file_that_could_not_be_read_is_read_again() {
         const NAME: &str = "access::accounts::tests::a_file_that_could_not_be_read_is_read_again";
@@ -398,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_slow_once_and_then_known() {
+    fn a_password_is_verified_slowly_once_and_then_remembered() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
         let header = basic("ada", "secret");
@@ -414,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_known_is_forgotten_with_a_change() {
+    fn a_change_forgets_remembered_passwords() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
         assert!(accounts.verify_password("ada", "secret").is_some());
@@ -430,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_let_in_without_waiting_until_they_end() {
+    fn tokens_are_accepted_at_once_until_they_expire() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
         let add = |list: &mut AccountList| list.account("ada")?.add_token("ci", Some(100), 0);
@@ -454,14 +458,14 @@ mod tests {
         pellucid_clock::WallTime::now().unix_ms() / 1_000
     }
 
-    /// The header of a web token that was given at `at`, in seconds.
+    /// The header with a web token issued at `at`, in seconds.
     fn web(accounts: &Accounts, name: &str, at: u64) -> Vec<u8> {
         format!("Bearer {}", accounts.sign(name, at)).into_bytes()
     }
 
-    /// A web token outlived the password that it was given for, and the account.
+    /// Regression: a web token stayed valid after a change of the password.
     #[test]
-    fn a_web_token_is_over_with_the_password_it_was_given_for() {
+    fn a_web_token_ends_with_the_password_it_was_issued_for() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
         let now = now_seconds();
@@ -471,9 +475,10 @@ mod tests {
         assert!(matches!(accounts.verify(Some(&later), now), Verdict::Known(_)));
     }
 
-    /// A token of an open server was good at every server with the same secret, for `root` too.
+    /// Regression: a token of an open server was accepted by every server with the same secret,
+    /// also for `root`.
     #[test]
-    fn a_server_that_asks_nobody_gives_tokens_that_are_good_for_nothing() {
+    fn tokens_of_an_open_server_are_accepted_nowhere() {
         let [open, guarded] = [(); 2].map(|()| TempDir::new().unwrap());
         let secret = || Some(Secret::new(vec![7; 32]));
         let at_open = Accounts::open(open.path(), Authentication::Auto, secret()).unwrap();
@@ -487,9 +492,9 @@ mod tests {
         assert!(matches!(accounts.verify(Some(&web(&at_open, "ada", now)), now), Verdict::Denied));
     }
 
-    /// Streams outlived the rights, the token and the account of their caller.
+    /// Regression: a stream went on after its caller had lost the rights, the token or the account.
     #[test]
-    fn a_caller_is_looked_at_again_as_he_is_now() {
+    fn a_long_request_has_the_present_rights_of_its_caller() {
         let folder = TempDir::new().unwrap();
         let accounts = with_ada(&folder);
         let by_password = accounts.verify_password("ada", "secret").unwrap();

@@ -1,9 +1,11 @@
-//! Passwords that wait to be verified, and names at which wrong ones came.
+//! Limits on attempts to log in: passwords that wait to be verified, and counts of wrong passwords.
 //!
-//! A password costs milliseconds of a processor, and strangers may send as many as they like. So
-//! those that wait are few, of each address and of each name fewer still, and a name that got wrong
-//! ones from an address has to wait there, longer each time. Elsewhere it does not: nobody can keep
-//! an account from its owner. The same password of many requests is verified once.
+//! Verifying a password costs milliseconds of processor time, and strangers can send any number of
+//! them. So the number of waiting passwords is limited, with lower limits for each address and each
+//! name. After wrong passwords for a name from an address, further ones for this name from this
+//! address are refused for a while, which doubles each time. Other addresses are not affected, so
+//! that nobody can lock an owner out of an account. If many requests have the same password, it is
+//! verified once.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,31 +14,34 @@ use std::time::Duration;
 use crate::access::identity::Identity;
 use crate::access::verified::Digest;
 
-/// Passwords that may wait to be verified: what one thread does in about a second.
+/// The limit of waiting passwords: as many as one thread verifies in about a second.
 pub(crate) const PENDING_MAX: usize = 64;
-/// Different passwords of one address that may wait.
+/// The limit of different waiting passwords from one address.
 const PENDING_OF_ADDRESS_MAX: usize = 16;
-/// Different passwords of one name that may wait.
+/// The limit of different waiting passwords for one name.
 const PENDING_OF_NAME_MAX: usize = 16;
-/// Requests that may wait for one password.
+/// The limit of requests that wait for the same password.
 const WAITERS_MAX: usize = 4_096;
-/// Wrong passwords of a name from an address that cost no wait.
+/// The number of wrong passwords for a name from an address that cause no delay.
 const FREE_FAILURES: u32 = 10;
-/// The first wait, doubled with each further wrong password, and the longest.
+/// The first delay; it doubles with each further wrong password.
 const DELAY_FIRST: Duration = Duration::from_secs(1);
+/// The longest delay.
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// The time that wrong passwords are remembered after the last of them.
+/// The time after the last wrong password until the count is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Names with addresses that are remembered. Beyond it, one with the fewest failures is forgotten.
+/// The limit of remembered pairs of name and address. Beyond it, a pair with the fewest failures is
+/// forgotten.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// A request that waits for a verdict.
+/// The continuation of a request that waits for a verdict; it gets the caller if the password is
+/// right.
 pub(crate) type Waiter = Box<dyn FnOnce(Option<Identity>) + Send>;
 
-/// A password cannot be verified now.
+/// The refusal of a password that cannot be verified now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany {
-    /// After how many seconds to come again.
+    /// The time after which the client may retry, in seconds.
     pub(crate) seconds: u64,
 }
 
@@ -46,12 +51,14 @@ impl TooMany {
         "too many passwords wait to be verified, or were wrong: try again later";
 }
 
-/// The origin of passwords: an address of IPv4, or the 64 bits of IPv6 that one customer has.
+/// The origin of passwords: an IPv4 address, or the first 64 bits of an IPv6 address, which is the
+/// range that one customer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(u128);
 
 impl Origin {
-    /// Of the client at this address; those without one, at Unix sockets, are one.
+    /// The origin of a client with this address. All clients of Unix sockets, which have no
+    /// address, share one origin.
     pub(crate) fn of(address: Option<IpAddr>) -> Origin {
         const PREFIX: u128 = !0 << 64;
         Origin(match address.map(|address| address.to_canonical()) {
@@ -62,6 +69,7 @@ impl Origin {
     }
 }
 
+/// A password that waits to be verified, and the requests that wait for it.
 struct Pending {
     digest: Digest,
     name: String,
@@ -69,13 +77,15 @@ struct Pending {
     waiters: Vec<Waiter>,
 }
 
+/// The wrong passwords for a name from an origin.
 struct Failures {
     count: u32,
-    /// Since the verifier was started.
+    /// The time of the last one, since the verifier was started.
     last: Duration,
 }
 
 impl Failures {
+    /// The time after the last wrong password in which further ones are refused.
     fn delay(&self) -> Duration {
         match self.count.checked_sub(FREE_FAILURES) {
             None => Duration::ZERO,
@@ -83,12 +93,13 @@ impl Failures {
         }
     }
 
+    /// Returns true if the count has expired.
     fn is_over(&self, now: Duration) -> bool {
         now.saturating_sub(self.last) >= FORGET_AFTER
     }
 }
 
-/// See the module.
+/// All waiting passwords, and the counts of wrong ones.
 #[derive(Default)]
 pub(crate) struct Attempts {
     pending: Vec<Pending>,
@@ -96,11 +107,11 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Notes who waits for the verdict about a password. True if it is the first that does, so that
-    /// the password has to be verified.
+    /// Adds a request that waits for the verdict about a password. Returns true if it is the first
+    /// one, so that the caller must have the password verified.
     ///
     /// # Errors
-    /// If too many wait, or the name has to wait.
+    /// If too many passwords wait, or the delay for this name and origin is not over.
     pub(crate) fn enter(
         &mut self,
         digest: Digest,
@@ -137,7 +148,8 @@ impl Attempts {
         Ok(true)
     }
 
-    /// Takes those who wait for a password, and notes whether it was right.
+    /// Removes a password and returns the requests that wait for it. Counts a failure, or forgets
+    /// earlier ones if the password was right.
     pub(crate) fn leave(
         &mut self,
         digest: Digest,
@@ -229,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_and_one_name_leave_room_for_others() {
+    fn limits_of_one_address_and_one_name_leave_room_for_others() {
         let mut bench = Bench::new();
         for guess in 0..PENDING_OF_ADDRESS_MAX {
             let name = format!("name {guess}");
@@ -245,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_passwords_cost_longer_each_time_there_and_nowhere_else() {
+    fn delays_double_for_one_name_at_one_address_only() {
         let mut bench = Bench::new();
         bench.fail("ada", "10.0.0.1", FREE_FAILURES);
         assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(TooMany { seconds: 1 }));
@@ -261,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_password_ends_the_wait() {
+    fn the_right_password_resets_the_count() {
         let mut bench = Bench::new();
         bench.fail("ada", "10.0.0.1", FREE_FAILURES - 1);
         bench.enter("ada", "secret", "10.0.0.1").unwrap();
@@ -281,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_customer_are_one() {
+    fn addresses_of_one_customer_are_one_origin() {
         let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));

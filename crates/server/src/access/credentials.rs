@@ -1,13 +1,13 @@
-//! The header `Authorization` (RFC 7617, RFC 6750). Nothing here is ever shown: the types
-//! have no `Debug`, so that no log can hold them by mistake.
+//! Parses the header `Authorization` (RFC 7617, RFC 6750). The types have no `Debug`, so that no
+//! log can contain credentials by mistake.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Bytes that the header may have.
+/// The longest header, in bytes.
 const HEADER_LENGTH_MAX: usize = 8 * 1_024;
 
-/// The claim of a caller.
+/// The unverified credentials of a caller.
 pub(crate) enum Credentials {
     /// A name and a password, or a token in its place.
     Basic { name: String, password: String },
@@ -16,7 +16,7 @@ pub(crate) enum Credentials {
 }
 
 impl Credentials {
-    /// Reads the header's value; nothing if it is of no form that is known.
+    /// Parses the value of the header; `None` if it is too long or has no known form.
     pub(crate) fn parse(header: &[u8]) -> Option<Credentials> {
         if header.len() > HEADER_LENGTH_MAX {
             return None;
@@ -52,13 +52,13 @@ mod tests {
     }
 
     #[test]
-    fn bearer_is_taken_as_it_stands() {
+    fn a_bearer_token_is_taken_unchanged() {
         let parsed = Credentials::parse(b"bearer v1.abc");
         assert!(matches!(parsed, Some(Credentials::Bearer(token)) if token == "v1.abc"));
     }
 
     #[test]
-    fn anything_else_is_nobody() {
+    fn any_other_header_has_no_credentials() {
         let long = format!("Bearer {}", "x".repeat(HEADER_LENGTH_MAX));
         for header in ["", "Basic", "Basic !!", "Basic cm9vdA==", "Digest x", long.as_str()] {
             assert!(Credentials::parse(header.as_bytes()).is_none(), "{header}");

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use pellucid_io::folder_cure;
 
-/// Why accounts could not be read or changed. None of them holds anything secret.
+/// An error of reading or changing accounts. Its text contains no secret.
 #[derive(Debug)]
 pub enum AccessError {
     /// The file of the accounts could not be read or written.
     File(PathBuf, std::io::Error),
-    /// The file of the accounts is not what it has to be.
+    /// The content of the file of the accounts is invalid.
     Malformed(PathBuf, String),
     /// This cannot be the name of an account.
     BadName(String),
-    /// There is no account of this name.
+    /// There is no account with this name.
     Missing(String),
-    /// There is an account of this name.
+    /// There is an account with this name already.
     Exists(String),
-    /// Something else was asked for that cannot be; the text says what can.
+    /// Another invalid request; the text says what is valid.
     Unacceptable(String),
 }
 

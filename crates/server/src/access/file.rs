@@ -1,9 +1,9 @@
 //! The file of the accounts: `accounts.json` beside the store.
 //!
-//! It is a file of its own, and not a table, so that accounts can be changed with the server
-//! running or not, by whoever may write the store's folder anyway: no first password has to exist
-//! for that, and no endpoint has to be kept from strangers. A change replaces the file as a whole;
-//! the server notices within a second.
+//! It is a file and not a table, so that accounts can be changed whether or not the server runs, by
+//! everybody who may write to the store's folder. So there need be no initial password, and no
+//! endpoint that must be protected from strangers. A change replaces the whole file; the server
+//! notices it within a second.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -19,10 +19,11 @@ use crate::access::record::{AccountList, VERSION};
 const FILE: &str = "accounts.json";
 const NEW_FILE: &str = "accounts.json.new";
 const LOCK_FILE: &str = "accounts.lock";
-/// Bytes that the file may have.
+/// Maximum length of the file, in bytes. It is less than the limits of accounts would allow
+/// together.
 const LENGTH_MAX: u64 = 64 << 20;
 
-/// What every version of the file says.
+/// The member that all versions of the file have.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -34,7 +35,7 @@ pub struct AccountFile {
     folder: PathBuf,
 }
 
-/// The mark of one state of the file.
+/// The stamp of a state of the file, by which changes are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     inode: u64,
@@ -49,16 +50,16 @@ impl AccountFile {
         AccountFile { folder: folder.to_owned() }
     }
 
-    /// The path.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.join(FILE)
     }
 
-    /// The accounts; none where there is no file.
+    /// Reads the accounts; an empty list if there is no file.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not what it has to be.
+    /// If the file cannot be read, others may read it, or its content is invalid.
     pub fn read(&self) -> Result<AccountList, AccessError> {
         let path = self.path();
         let file = match File::open(&path) {
@@ -69,6 +70,10 @@ impl AccountFile {
         let metadata = file.metadata().map_err(|error| AccessError::File(path.clone(), error))?;
         check_accounts(&path, metadata.permissions().mode())?;
         let mut text = String::new();
+        if metadata.len() > LENGTH_MAX {
+            let what = format!("it has more than {LENGTH_MAX} bytes");
+            return Err(AccessError::Malformed(path, what));
+        }
         let read = file.take(LENGTH_MAX).read_to_string(&mut text);
         read.map_err(|error| AccessError::File(path.clone(), error))?;
         if let Ok(Versioned { version }) = serde_json::from_str(&text)
@@ -78,7 +83,7 @@ impl AccountFile {
             return Err(AccessError::Malformed(path, what));
         }
         let list: Result<AccountList, _> = serde_json::from_str(&text);
-        // Only the place: the reason could quote what stands there.
+        // Only the position: serde's message could quote a secret.
         let list = list.map_err(|error| {
             let what = format!("line {}, column {} is malformed", error.line(), error.column());
             AccessError::Malformed(path.clone(), what)
@@ -87,36 +92,43 @@ impl AccountFile {
         Ok(list)
     }
 
-    /// Changes the accounts: all of what `change` does, or nothing. Others who change them wait.
+    /// Changes the accounts: either all that `change` does, or nothing. Concurrent changes, also
+    /// of other processes, wait for each other.
     ///
     /// # Errors
-    /// If `change` fails, or if the file cannot be read or written.
+    /// `change` fails, the file would be too long, or it cannot be read or written.
     pub fn change<T>(
         &self,
         change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,
     ) -> Result<T, AccessError> {
         let lock_path = self.folder.join(LOCK_FILE);
         let lock = private(&lock_path).and_then(|lock| lock.lock().map(|()| lock));
-        // Held until the end: closing the file gives the lock back.
+        // Held until the end of this function: closing the file releases the lock.
         let _lock = lock.map_err(|error| AccessError::File(lock_path, error))?;
         let mut list = self.read()?;
         let outcome = change(&mut list)?;
-        self.replace(&list).map_err(|error| AccessError::File(self.path(), error))?;
+        let text = serde_json::to_string_pretty(&list).map_err(std::io::Error::from);
+        let text = text.map_err(|error| AccessError::File(self.path(), error))? + "\n";
+        if text.len() as u64 > LENGTH_MAX {
+            let what = format!("the file of the accounts has {LENGTH_MAX} bytes at most");
+            return Err(AccessError::Unacceptable(what));
+        }
+        self.replace(&text).map_err(|error| AccessError::File(self.path(), error))?;
         Ok(outcome)
     }
 
-    fn replace(&self, list: &AccountList) -> std::io::Result<()> {
+    /// Replaces the file atomically and durably.
+    fn replace(&self, text: &str) -> std::io::Result<()> {
         let new_path = self.folder.join(NEW_FILE);
         let mut file = private(&new_path)?;
         file.set_len(0)?;
-        file.write_all(serde_json::to_string_pretty(list)?.as_bytes())?;
-        file.write_all(b"\n")?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&new_path, self.path())?;
         File::open(&self.folder)?.sync_all()
     }
 
-    /// The state of the file, to be compared with a later one; nothing where there is none.
+    /// The stamp of the present state of the file; `None` if there is no file.
     pub(crate) fn stamp(&self) -> Option<FileStamp> {
         let metadata = std::fs::metadata(self.path()).ok()?;
         Some(FileStamp {
@@ -127,11 +139,12 @@ impl AccountFile {
     }
 }
 
-/// Opens a file for writing that only its owner can read.
+/// Opens a file for writing. If it is new, only its owner can read it.
 fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    // An operator changes accounts as root, and the server reads them as the folder's owner.
+    // If an operator changes accounts as root, the server must be able to read them as the owner
+    // of the folder.
     if let Some(folder) = path.parent().map(std::fs::metadata).transpose()?
         && file.metadata()?.uid() != folder.uid()
     {
@@ -182,13 +195,38 @@ mod tests {
         assert_eq!(file.stamp(), before);
     }
 
+    /// Regression: a file could be written that was too long to be read, so that no later change
+    /// was possible and the server did not start again.
+    #[test]
+    fn a_change_that_makes_the_file_too_long_is_refused() {
+        let folder = TempDir::new().unwrap();
+        let file = AccountFile::new(folder.path());
+        add(&file, "a").unwrap();
+        let grown = file.change(|list| {
+            // Members of a few bytes take three times as many once the file is indented.
+            let numbers = vec![serde_json::Value::from(1); 7_000];
+            let extra = serde_json::Map::from_iter([("x".to_owned(), numbers.into())]);
+            (0..1_000).try_for_each(|number| {
+                let mut account = AccountRecord::new(&format!("b{number}"))?;
+                account.set_extra(extra.clone())?;
+                list.add(account)
+            })
+        });
+        assert!(grown.unwrap_err().to_string().contains("67108864 bytes at most"));
+        assert_eq!(file.read().unwrap().accounts().len(), 1);
+        add(&file, "c").unwrap();
+        private(&file.path()).unwrap().set_len(LENGTH_MAX + 1).unwrap();
+        let text = file.read().err().unwrap().to_string();
+        assert!(text.ends_with("it has more than 67108864 bytes"), "{text}");
+    }
+
     fn write(file: &AccountFile, text: &str) {
         let mut file = private(&file.path()).unwrap();
         file.set_len(0).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// A later version was called malformed, at the place of its first new word.
+    /// Regression: a file of a later version was reported as malformed.
     #[test]
     fn a_later_version_is_named() {
         let folder = TempDir::new().unwrap();
@@ -198,7 +236,8 @@ mod tests {
         assert!(text.ends_with("it has version 9: start a newer release with it"), "{text}");
     }
 
-    /// Root added the first account, and the server of the folder's owner could not read the file.
+    /// Regression: if root added the first account, the server of the folder's owner could not read
+    /// the file.
     #[test]
     fn the_owner_of_the_folder_owns_the_accounts() {
         let folder = TempDir::new().unwrap();
@@ -213,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn many_can_change_them_at_a_time() {
+    fn concurrent_changes_are_all_kept() {
         let folder = TempDir::new().unwrap();
         let file = AccountFile::new(folder.path());
         std::thread::scope(|scope| {
@@ -226,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_is_an_error_that_quotes_nothing_of_it() {
+    fn the_error_of_a_damaged_file_quotes_nothing_of_it() {
         let folder = TempDir::new().unwrap();
         let file = AccountFile::new(folder.path());
         for text in ["", "{", "{\"version\":1,\"secret\":\"hunter2\"}", "[]"] {

@@ -5,33 +5,33 @@ use std::sync::Arc;
 use crate::access::record::AccountRecord;
 use crate::access::rights::{Right, Scope};
 
-/// The proof by which an account was recognised.
+/// The proof by which an account was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// By its password.
+    /// The password of the account.
     Password,
-    /// By the token of this number, which may have been lent, or found somewhere.
+    /// The access token with this number. Its holder need not be the owner of the account.
     Token(u64),
-    /// By a web token, until this time in seconds since the Unix epoch.
+    /// A web token, valid until this time in seconds since the Unix epoch.
     WebToken(u64),
 }
 
-/// The caller of a request. Cheap to clone: it is passed along with requests.
+/// The caller of a request. It is cheap to clone, because it is passed along with requests.
 #[derive(Clone, Default)]
 pub enum Identity {
-    /// Nobody: what is open to everybody.
+    /// A caller without credentials, on a server that needs them. It may only use open routes.
     #[default]
     Nobody,
-    /// Anybody, because the server asks nobody for credentials: everything is allowed.
+    /// Any caller of a server that needs no credentials. It may do everything.
     Anybody,
-    /// A holder of the server's secret: everything is allowed.
+    /// A holder of the server's secret. It may do everything.
     Superuser,
-    /// An account: what its grants allow.
+    /// An account, with the proof that it showed. It may do what its grants allow.
     Account(Arc<AccountRecord>, Proof),
 }
 
 impl Identity {
-    /// Its right to `scope`.
+    /// The right of the caller to `scope`.
     #[must_use]
     pub fn right(&self, scope: Scope<'_>) -> Right {
         match self {
@@ -41,13 +41,13 @@ impl Identity {
         }
     }
 
-    /// Its right to `scope` is at least `needed`.
+    /// Returns true if the right to `scope` is at least `needed`.
     #[must_use]
     pub fn may(&self, scope: Scope<'_>, needed: Right) -> bool {
         self.right(scope) >= needed
     }
 
-    /// The name of the account, if it is one.
+    /// The name of the account, if the caller has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -56,8 +56,9 @@ impl Identity {
         }
     }
 
-    /// It may set passwords, its own or another's: a token that somebody got for a day
-    /// must not become a password for ever.
+    /// Returns true if the caller may set passwords, of its own account or of others. Holders of
+    /// tokens may not: otherwise a token that is valid for a day could be turned into a password
+    /// that is valid for ever.
     #[must_use]
     pub fn may_set_passwords(&self) -> bool {
         match self {

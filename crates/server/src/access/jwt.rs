@@ -1,5 +1,5 @@
-//! JSON web tokens (RFC 7519) signed with HMAC-SHA-256, in the form that clients of the document
-//! API send: the server gives one for a password, and knows it again without keeping it.
+//! JSON web tokens (RFC 7519), signed with HMAC-SHA-256, in the form that clients of the document
+//! API send. The server issues one for a password, and later verifies it without storing it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,9 +7,9 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// The lifetime of a token that the server gives.
+/// The lifetime of tokens that the server issues.
 pub(crate) const LIFETIME_SECONDS: u64 = 3_600;
-/// The issuer of these tokens, as clients expect it.
+/// The claim `iss` that clients expect.
 const ISSUER: &str = "arangodb";
 
 #[derive(Deserialize)]
@@ -30,17 +30,17 @@ struct Claims {
     iat: Option<f64>,
 }
 
-/// Whom a token stands for.
+/// The subject of a token: the caller that it authenticates.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Subject {
-    /// An account, by its name; the times from which on and until which, in seconds since the Unix
-    /// epoch, if they are in the token.
+    /// The account with this name, and the token's times of issue and expiry in seconds since the
+    /// Unix epoch, if it has them.
     Account { name: String, issued_at: Option<f64>, until: Option<f64> },
     /// A holder of the secret: another server, or an operator.
     Superuser,
 }
 
-/// A token for the account `name`, good for [`LIFETIME_SECONDS`].
+/// Makes a token for the account `name`, valid for [`LIFETIME_SECONDS`].
 pub(crate) fn sign(secret: &[u8], name: &str, now_unix_seconds: u64) -> String {
     let claims = serde_json::json!({
         "iss": ISSUER,
@@ -54,8 +54,8 @@ pub(crate) fn sign(secret: &[u8], name: &str, now_unix_seconds: u64) -> String {
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// Whom a token stands for, if the signature is right (compared in constant time) and it has not
-/// expired.
+/// Returns the subject of a token if its signature is right (compared in constant time) and it has
+/// not expired.
 pub(crate) fn verify(secret: &[u8], token: &str, now_unix_seconds: u64) -> Option<Subject> {
     let (signed, signature) = token.rsplit_once('.')?;
     let (header, claims) = signed.split_once('.')?;
@@ -76,6 +76,7 @@ pub(crate) fn verify(secret: &[u8], token: &str, now_unix_seconds: u64) -> Optio
     }
 }
 
+/// The HMAC of the signed part of a token.
 fn keyed(secret: &[u8], signed: &str) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     mac.update(signed.as_bytes());
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_its_time_and_secret() {
+    fn a_token_is_valid_for_its_lifetime_and_secret() {
         let token = sign(b"key", "ada", 1_000);
         let until = Some(1_000.0 + LIFETIME_SECONDS as f64);
         let ada = Subject::Account { name: "ada".to_owned(), issued_at: Some(1_000.0), until };
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_changed_is_refused() {
+    fn a_forged_token_is_refused() {
         let token = sign(b"key", "ada", 1_000);
         let parts: Vec<&str> = token.split('.').collect();
         let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","preferred_username":"root"}"#);
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_algorithm_is_refused_even_if_its_signature_fits() {
+    fn another_algorithm_is_refused_even_with_a_right_signature() {
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#);
         let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","preferred_username":"root"}"#);
         let signed = format!("{header}.{claims}");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_secret_can_be_the_superuser() {
+    fn a_holder_of_the_secret_can_be_the_superuser() {
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
         let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","server_id":"tests"}"#);
         let signed = format!("{header}.{claims}");

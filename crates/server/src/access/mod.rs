@@ -1,12 +1,12 @@
 //! Accounts: their passwords and tokens, and their rights.
 //!
-//! [`Accounts`] is what a running server asks. A request's header `Authorization` is judged at once
-//! where that takes microseconds: a token, a web token, a password that was right before. A
-//! password that is new to this process costs Argon2's milliseconds, and [`Verdict::Slow`] says so:
-//! the request is then handed over, since an event loop must not wait (see `gate`).
+//! A running server uses [`Accounts`]. It checks the header `Authorization` at once if that takes
+//! microseconds: for a token, a web token, or a password that was verified before. A password that
+//! is new to this process costs milliseconds of Argon2. Then the verdict is [`Verdict::Slow`], and
+//! the request is handed over to another thread, since an event loop must not wait (see `gate`).
 //!
-//! Accounts live in a file beside the store ([`AccountFile`]), which the command line changes and
-//! the server follows.
+//! Accounts are kept in a file beside the store ([`AccountFile`]). The command line changes the
+//! file, and the server follows the changes.
 
 mod accounts;
 mod attempts;

@@ -1,9 +1,9 @@
-//! Modes of files with secrets: others on the machine must not read them.
+//! Checks the modes of files with secrets: other users of the machine must not read them.
 //!
-//! The accounts' file is the server's own, made for its owner alone: where others may read it,
-//! somebody copied it, and the server does not start. Files that an operator gives are warned of,
-//! and used: containers mount secrets with modes that nobody within can change (0444), into a file
-//! system that nobody else sees.
+//! The server creates the file of the accounts for its owner alone. If others may read it, somebody
+//! has changed or copied it, and the server does not start. Files that the operator provides only
+//! cause a log line: containers mount secrets with a mode that cannot be changed inside (0444),
+//! into a file system that no other user sees.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,19 @@ use std::path::{Path, PathBuf};
 use crate::access::error::AccessError;
 use crate::log::Log;
 
-/// Bits by which the group, or others, write to a file.
+/// The mode bits that let the group or others write to a file.
 const WRITTEN_BY_OTHERS: u32 = 0o022;
-/// Bits by which others than the owner and the group read a file.
+/// The mode bit that lets users outside the group read a file.
 const READ_BY_OTHERS: u32 = 0o004;
 
 fn mode_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
 }
 
-/// Checks that only the owner may read and write the file of the accounts, by the mode that it was
-/// opened with.
+/// Checks by its mode that only the owner may read and write the file of the accounts.
 ///
 /// # Errors
-/// If others may read or write it; what to do about it.
+/// If others may read or write it; the text names the remedy.
 pub(super) fn check_accounts(path: &Path, mode: u32) -> Result<(), AccessError> {
     match mode & 0o777 {
         mode if mode & 0o077 == 0 => Ok(()),
@@ -36,7 +35,7 @@ pub(super) fn check_accounts(path: &Path, mode: u32) -> Result<(), AccessError> 
     }
 }
 
-/// Warns of files with secrets that others read or write.
+/// Logs an error for each file with a secret that others may read or write.
 pub(crate) fn warn_of(secrets: &[PathBuf], log: &Log) {
     for path in secrets {
         if let Some(mode) = mode_of(path).filter(|m| m & (WRITTEN_BY_OTHERS | READ_BY_OTHERS) != 0)
@@ -65,9 +64,9 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Nobody looked at them.
+    /// Regression: the mode of the file was not checked.
     #[test]
-    fn accounts_that_others_read_are_refused_with_the_cure() {
+    fn accounts_that_others_can_read_are_refused_with_the_remedy() {
         let folder = TempDir::new().unwrap();
         let file = AccountFile::new(folder.path());
         assert!(file.read().is_ok(), "there are none");
@@ -75,14 +74,15 @@ mod tests {
         std::fs::write(&path, "{}").unwrap();
         for (mode, is_right) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             set(&path, mode);
-            // This content is none, which is told of a file that only its owner reads.
+            // The content is invalid, so that a file with the right mode fails, too, with another
+            // error.
             let told = file.read().err().unwrap().to_string();
             assert_eq!(told.contains("chmod 600"), !is_right, "{mode:o}: {told}");
         }
     }
 
     #[test]
-    fn secrets_that_others_read_are_warned_of() {
+    fn secrets_that_others_can_read_are_logged() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("secret");
         std::fs::write(&path, "secret").unwrap();

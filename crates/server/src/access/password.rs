@@ -1,23 +1,25 @@
-//! Passwords as they are kept: Argon2id (RFC 9106) with a salt of their own, as PHC strings.
+//! Hashes of passwords: Argon2id (RFC 9106) with a salt for each, stored as PHC strings.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 
-/// Memory, passes and lanes of a hash: the least that OWASP's password storage cheat sheet names
-/// for Argon2id. One costs some 20 ms of one core.
+/// The memory of one hash. Memory, passes and lanes are the minimum for Argon2id in OWASP's
+/// password storage cheat sheet. One hash costs some 20 ms of one core.
 const MEMORY_KIBIBYTES: u32 = 19 * 1_024;
+/// The number of passes over the memory.
 const PASSES: u32 = 2;
+/// The number of parallel lanes.
 const LANES: u32 = 1;
-/// Bytes of a salt.
+/// The length of a salt, in bytes.
 const SALT_LENGTH: usize = 16;
-/// Bytes that a password may have: hashing time is not for strangers to choose.
+/// The longest password, in bytes, so that strangers cannot make hashing slow with long ones.
 pub(crate) const PASSWORD_LENGTH_MAX: usize = 1_024;
 
-/// The hash to keep of a password.
+/// Hashes a password with a new salt, as a PHC string.
 ///
 /// # Errors
-/// If the password is too long, or the system gives no randomness.
+/// If the password is too long, or the system provides no random bytes.
 pub(crate) fn hash(password: &str) -> Result<String, String> {
     if password.len() > PASSWORD_LENGTH_MAX {
         return Err(format!("a password has {PASSWORD_LENGTH_MAX} bytes at most"));
@@ -33,7 +35,7 @@ pub(crate) fn hash(password: &str) -> Result<String, String> {
     Ok(hash.to_string())
 }
 
-/// Compares `password` with the one behind `hash`. Takes as long as [`hash`](fn@hash) did.
+/// Returns true if `hash` is a hash of `password`. It takes as long as [`hash`](fn@hash) did.
 pub(crate) fn verify(password: &str, hash: &str) -> bool {
     if password.len() > PASSWORD_LENGTH_MAX {
         return false;
@@ -42,8 +44,8 @@ pub(crate) fn verify(password: &str, hash: &str) -> bool {
         .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
 }
 
-/// A hash of nothing that anybody knows: verified for names that do not exist, so that the time of
-/// an answer does not tell which do.
+/// A hash without a known password. It is verified for names that do not exist, so that the time of
+/// the answer does not tell which names exist.
 pub(crate) const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$\
     AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_known_by_its_hash_alone() {
+    fn a_password_is_verified_by_its_hash() {
         let (first, second) = (hash("secret").unwrap(), hash("secret").unwrap());
         assert!(first.starts_with("$argon2id$v=19$m=19456,t=2,p=1$") && first != second);
         assert!(verify("secret", &first) && verify("secret", &second));
@@ -60,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_password_is_one_too() {
+    fn an_empty_password_is_possible() {
         assert!(verify("", &hash("").unwrap()));
     }
 
     #[test]
-    fn what_is_no_hash_lets_nobody_in() {
-        assert!(PasswordHash::new(NOBODY).is_ok(), "it takes the time of a real one");
+    fn an_invalid_hash_fits_no_password() {
+        assert!(PasswordHash::new(NOBODY).is_ok(), "verifying it must take the usual time");
         for kept in [NOBODY, "", "secret", "$argon2id$"] {
             assert!(!verify("secret", kept), "{kept}");
         }

@@ -1,4 +1,4 @@
-//! Records of accounts.
+//! Records of accounts, as the file of the accounts holds them.
 
 use pellucid_clock::WallTime;
 use serde::{Deserialize, Serialize};
@@ -9,51 +9,69 @@ use crate::access::password;
 use crate::access::rights::{Grants, Right, Scope};
 use crate::access::token::{self, TOKEN_NAME_LENGTH_MAX, TOKENS_MAX, TokenRecord};
 
-/// Accounts that a server may have.
+/// Maximum number of accounts of a server.
 pub const ACCOUNTS_MAX: usize = 10_000;
-/// Bytes that the name of an account may have.
+/// Maximum length of an account's name, in bytes.
 const NAME_LENGTH_MAX: usize = 128;
-/// Bytes that what a client keeps with an account may have, as JSON.
+/// Maximum length of `extra` as JSON, in bytes.
 const EXTRA_LENGTH_MAX: usize = 16 * 1_024;
 
-/// The distance of two servers' clocks that makes no difference.
-const CLOCKS_APART_SECONDS: f64 = 1.0;
+/// Tolerated clock skew between servers that share a secret.
+const CLOCK_SKEW_MAX_SECONDS: f64 = 1.0;
 
 /// One account. It has no `Debug`, so that no log can hold it by mistake.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountRecord {
-    /// Its name, by which it logs in.
+    /// The name with which the account logs in.
     pub name: String,
-    /// It may log in.
+    /// True if the account may log in.
     #[serde(default = "yes")]
     pub active: bool,
-    /// Its password as a PHC string; without one, only tokens let it in.
+    /// The hash of the password as a PHC string; without one, only tokens are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     password: Option<String>,
-    /// Its tokens.
+    /// The access tokens, in the order of their ids.
     #[serde(default)]
     tokens: Vec<TokenRecord>,
-    /// The number that its next token gets.
+    /// The highest token id that the account ever had. No id is used twice.
     #[serde(default)]
     tokens_ever: u64,
-    /// Its rights.
+    /// The rights of the account.
     #[serde(default)]
     pub grants: Grants,
-    /// Notes of clients; the server does not look at them.
+    /// Data of clients, which the server does not use.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     extra: Map<String, Value>,
-    /// A random number, which an earlier account of the same name does not have.
+    /// Random id, which tells this account from a deleted one of the same name; 0 if the file has
+    /// none.
     #[serde(default)]
     number: u64,
-    /// The time from which on its password is what it is, in seconds since the Unix epoch: web
-    /// tokens given before it are good no more.
+    /// Time of the last password change, in Unix seconds; it never goes back. Older web tokens are
+    /// refused, apart from the tolerated clock skew.
     #[serde(default)]
     password_since: u64,
+    /// Number of password changes.
+    #[serde(default)]
+    password_changes: u64,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// Returns true if an account may have this name. HTTP's Basic scheme does not allow a colon.
+fn is_name(name: &str) -> bool {
+    let is_plain = !name.chars().any(|c| c.is_control() || c == ':' || c == '/');
+    (1..=NAME_LENGTH_MAX).contains(&name.len()) && is_plain
+}
+
+fn check_extra(extra: &Map<String, Value>) -> Result<(), String> {
+    let length = serde_json::to_string(extra).map_or(usize::MAX, |text| text.len());
+    if length > EXTRA_LENGTH_MAX {
+        return Err(format!("`extra` has {EXTRA_LENGTH_MAX} bytes at most"));
+    }
+    Ok(())
 }
 
 fn now_seconds() -> u64 {
@@ -61,13 +79,12 @@ fn now_seconds() -> u64 {
 }
 
 impl AccountRecord {
-    /// An account that may nothing yet, and cannot log in.
+    /// An account without rights and without credentials.
     ///
     /// # Errors
-    /// If the name cannot be one.
+    /// The name is invalid, or the system gives no randomness.
     pub fn new(name: &str) -> Result<AccountRecord, AccessError> {
-        let is_plain = !name.chars().any(|c| c.is_control() || c == ':' || c == '/');
-        if name.is_empty() || name.len() > NAME_LENGTH_MAX || !is_plain || name.starts_with(':') {
+        if !is_name(name) {
             return Err(AccessError::BadName(name.to_owned()));
         }
         Ok(AccountRecord {
@@ -80,62 +97,73 @@ impl AccountRecord {
             extra: Map::new(),
             number: u64::from_le_bytes(token::random().map_err(AccessError::Unacceptable)?),
             password_since: now_seconds(),
+            password_changes: 0,
         })
     }
 
-    /// True for the same account as `other` with the same password.
-    pub(crate) fn is_as(&self, other: &AccountRecord) -> bool {
-        self.is(other) && self.password_since == other.password_since
+    /// Returns true if this is the same account as `other`, with the same password.
+    pub(crate) fn has_same_password_as(&self, other: &AccountRecord) -> bool {
+        self.is_same_account_as(other)
+            && self.password_since == other.password_since
+            && self.password_changes == other.password_changes
     }
 
-    /// True for the same account as `other`, also with another password or other rights.
-    pub(crate) fn is(&self, other: &AccountRecord) -> bool {
+    /// Returns true if this is the same account as `other`. The passwords and the rights may
+    /// differ.
+    pub(crate) fn is_same_account_as(&self, other: &AccountRecord) -> bool {
         self.name == other.name && self.number == other.number
     }
 
-    /// A web token given at this time is good. Clocks of servers that share a secret differ a
-    /// little.
-    pub(crate) fn takes_token_of(&self, issued_at: f64) -> bool {
-        issued_at + CLOCKS_APART_SECONDS >= self.password_since as f64
+    /// Returns true if a web token with the time of issue `issued_at` (Unix seconds) is not older
+    /// than the last password change, apart from the tolerated clock skew.
+    pub(crate) fn accepts_token_issued_at(&self, issued_at: f64) -> bool {
+        issued_at + CLOCK_SKEW_MAX_SECONDS >= self.password_since as f64
     }
 
-    /// Sets its password. Takes some 20 ms: never on an event loop.
+    /// Sets the password. It takes some 20 ms, so it must not run on an event loop.
     ///
     /// # Errors
-    /// If the password is too long.
+    /// The password is too long, or the system gives no randomness.
     pub fn set_password(&mut self, plain: &str) -> Result<(), AccessError> {
-        self.password = Some(password::hash(plain).map_err(AccessError::Unacceptable)?);
-        self.password_since = now_seconds();
+        let hash = password::hash(plain).map_err(AccessError::Unacceptable)?;
+        self.replace_password(Some(hash));
         Ok(())
     }
 
-    /// Takes its password away: only tokens let it in.
+    /// Removes the password: only tokens are accepted afterwards.
     pub(crate) fn remove_password(&mut self) {
-        self.password = None;
-        self.password_since = now_seconds();
+        self.replace_password(None);
     }
 
-    /// It has a password.
+    fn replace_password(&mut self, hash: Option<String>) {
+        self.password = hash;
+        // A clock that was set back must not make older web tokens valid again.
+        self.password_since = now_seconds().max(self.password_since);
+        self.password_changes += 1;
+    }
+
+    /// Returns true if the account has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// The kept form of the password, to verify one against.
+    /// The stored hash of the password.
     pub(crate) fn password_hash(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// Its tokens, without what would let anybody in.
+    /// The records of the access tokens, which contain only hashes.
     #[must_use]
     pub fn tokens(&self) -> &[TokenRecord] {
         &self.tokens
     }
 
-    /// Makes a token. The text is given here once, and kept nowhere.
+    /// Makes a token; returns its record and its text, which is stored nowhere.
     ///
     /// # Errors
-    /// If the account has too many, or one of that name.
+    /// The account has too many tokens or one of that name, the name is empty or too long, or the
+    /// system gives no randomness.
     pub fn add_token(
         &mut self,
         name: &str,
@@ -166,34 +194,48 @@ impl AccountRecord {
         Ok((record, text))
     }
 
-    /// Removes the token with this number; says whether there was one.
+    /// Removes the token with this id. Returns true if there was one.
     pub fn remove_token(&mut self, id: u64) -> bool {
         let before = self.tokens.len();
         self.tokens.retain(|token| token.id != id);
         self.tokens.len() < before
     }
 
-    /// Notes of clients.
+    /// The data of clients.
     #[must_use]
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
     }
 
-    /// Replaces what clients keep with it.
+    /// Replaces `extra`.
     ///
     /// # Errors
-    /// If that is too long.
+    /// It is too long.
     pub fn set_extra(&mut self, extra: Map<String, Value>) -> Result<(), AccessError> {
-        let length = serde_json::to_string(&extra).map_or(usize::MAX, |text| text.len());
-        if length > EXTRA_LENGTH_MAX {
-            let what = format!("`extra` has {EXTRA_LENGTH_MAX} bytes at most");
-            return Err(AccessError::Unacceptable(what));
-        }
+        check_extra(&extra).map_err(AccessError::Unacceptable)?;
         self.extra = extra;
         Ok(())
     }
 
-    /// Its right to `scope`.
+    /// Validates an account read from disk.
+    fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        if !is_name(name) {
+            return Err(format!("`{}` is no name of an account", name.escape_debug()));
+        }
+        if self.tokens.len() > TOKENS_MAX {
+            return Err(format!("{name} has more than {TOKENS_MAX} tokens"));
+        }
+        // A session remembers its token by the id: with the same id, two tokens would be one.
+        let is_ascending = self.tokens.is_sorted_by(|a, b| a.id < b.id);
+        if !is_ascending || self.tokens.last().is_some_and(|token| token.id > self.tokens_ever) {
+            return Err(format!("the ids of the tokens of {name} do not ascend to `tokens_ever`"));
+        }
+        check_extra(&self.extra).map_err(|what| format!("{name}: {what}"))?;
+        self.grants.check().map_err(|what| format!("the grants of {name}: {what}"))
+    }
+
+    /// The right of the account to `scope`.
     #[must_use]
     pub fn right(&self, scope: Scope<'_>) -> Right {
         self.grants.right(scope)
@@ -204,21 +246,21 @@ impl AccountRecord {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountList {
-    /// The form of the file, in case there will be another.
+    /// Format version of the file.
     version: u32,
-    /// In hexadecimal.
+    /// The secret that signs web tokens, in hexadecimal.
     pub(crate) jwt_secret: String,
     accounts: Vec<AccountRecord>,
 }
 
-/// The fewest digits of a secret: 128 bits. With none, anybody could sign.
+/// Minimum length of a secret, in bytes. With an empty one, anybody could sign.
 const SECRET_LENGTH_MIN: usize = 32;
 
-/// The form of the file that this code writes and reads.
+/// Format version that this code writes and reads.
 pub(super) const VERSION: u32 = 1;
 
 impl AccountList {
-    /// No accounts, and a new secret.
+    /// Makes a list without accounts and with a new secret.
     ///
     /// # Errors
     /// If the system gives no randomness.
@@ -227,10 +269,10 @@ impl AccountList {
         Ok(AccountList { version: VERSION, jwt_secret: token::hex(&secret), accounts: Vec::new() })
     }
 
-    /// This code can use it.
+    /// Validates a list read from disk.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
-            return Err(format!("it has version {}, which is none", self.version));
+            return Err(format!("unsupported version {}, expected {VERSION}", self.version));
         }
         if self.accounts.len() > ACCOUNTS_MAX {
             return Err(format!("it has more than {ACCOUNTS_MAX} accounts"));
@@ -239,12 +281,9 @@ impl AccountList {
             return Err("its accounts are not in the order of their names, each once".to_owned());
         }
         if self.jwt_secret.len() < SECRET_LENGTH_MIN {
-            return Err(format!("its `jwt_secret` has less than {SECRET_LENGTH_MIN} digits"));
+            return Err(format!("its `jwt_secret` has less than {SECRET_LENGTH_MIN} bytes"));
         }
-        self.accounts.iter().try_for_each(|account| {
-            let checked = account.grants.check();
-            checked.map_err(|what| format!("the grants of {}: {what}", account.name))
-        })
+        self.accounts.iter().try_for_each(AccountRecord::check)
     }
 
     /// The accounts.
@@ -253,7 +292,7 @@ impl AccountList {
         &self.accounts
     }
 
-    /// The account of this name.
+    /// The account with this name.
     ///
     /// # Errors
     /// If there is none.
@@ -266,7 +305,7 @@ impl AccountList {
     /// Adds an account.
     ///
     /// # Errors
-    /// If there is one of that name, or too many.
+    /// If there is an account with that name, or there are too many.
     pub fn add(&mut self, account: AccountRecord) -> Result<(), AccessError> {
         if self.accounts.len() >= ACCOUNTS_MAX {
             let what = format!("there are {ACCOUNTS_MAX} accounts at most");
@@ -284,7 +323,7 @@ impl AccountList {
     /// Removes an account.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If there is no account with that name.
     pub fn remove(&mut self, name: &str) -> Result<(), AccessError> {
         self.account(name)?;
         self.accounts.retain(|account| account.name != name);
@@ -321,7 +360,7 @@ mod tests {
         assert_eq!(list.accounts().len(), 2);
     }
 
-    /// A file was taken whose secret was empty, so that anybody could sign tokens.
+    /// Regression: a file with an empty secret was accepted, so that anybody could sign tokens.
     #[test]
     fn a_list_without_a_secret_or_with_odd_grants_is_refused() {
         let mut list = AccountList::empty().unwrap();
@@ -334,6 +373,47 @@ mod tests {
             serde_json::from_str::<AccountList>(&text).unwrap()
         };
         assert!(with(odd).check().unwrap_err().contains("the grants of a"));
+        let long = format!(r#"{{"name":"{}"}}"#, "n".repeat(NAME_LENGTH_MAX + 1));
+        assert!(with(&long).check().unwrap_err().contains("is no name"));
+        let extra = format!(r#"{{"name":"a","extra":{{"x":"{}"}}}}"#, "y".repeat(EXTRA_LENGTH_MAX));
+        assert!(with(&extra).check().unwrap_err().contains("`extra`"));
+    }
+
+    /// Regression: of a file without `tokens_ever`, the next token had the id of an older one, so
+    /// that removing one removed both.
+    #[test]
+    fn token_ids_that_would_be_used_twice_are_refused() {
+        let mut list = AccountList::empty().unwrap();
+        let mut account = AccountRecord::new("a").unwrap();
+        account.add_token("backup", None, 5).unwrap();
+        account.add_token("restore", None, 5).unwrap();
+        list.add(account).unwrap();
+        list.check().unwrap();
+        let ids = |change: fn(&mut AccountRecord)| {
+            let mut list = list.clone();
+            change(&mut list.accounts[0]);
+            list.check()
+        };
+        assert!(ids(|account| account.tokens_ever = 0).unwrap_err().contains("tokens_ever"));
+        assert!(ids(|account| account.tokens[1].id = 1).unwrap_err().contains("tokens_ever"));
+    }
+
+    /// Regression: two passwords set within one second were taken for one, so that a session of
+    /// the first stayed valid; and a clock that was set back made older web tokens valid again.
+    #[test]
+    fn every_password_change_is_distinguished_from_the_one_before() {
+        let mut account = AccountRecord::new("a").unwrap();
+        let before = account.clone();
+        account.set_password("first").unwrap();
+        let first = account.clone();
+        account.set_password("second").unwrap();
+        assert!(!first.has_same_password_as(&before) && !account.has_same_password_as(&first));
+        assert!(account.is_same_account_as(&before));
+        account.password_since += 3_600;
+        let ahead = account.password_since;
+        account.remove_password();
+        assert_eq!(account.password_since, ahead);
+        assert!(!account.accepts_token_issued_at((ahead - 2) as f64));
     }
 
     #[test]

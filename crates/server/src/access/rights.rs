@@ -1,9 +1,8 @@
-//! Rights of accounts: per table, database or collection, and admin rights apart.
+//! Rights of accounts to tables, databases and collections, and to the server itself (`admin`).
 //!
-//! A grant names a scope as a path: `admin`, `table/NAME`, `database/NAME`,
-//! `database/NAME/COLLECTION`, with `*` for any name, and `*` alone for everything but `admin`.
-//! The most precise grant that fits decides, so that a table can be kept from an account that may
-//! see all others.
+//! A grant has a pattern: `admin`, `table/NAME`, `database/NAME` or `database/NAME/COLLECTION`.
+//! `*` stands for any name; `*` alone is everything except `admin`. The most precise grant that
+//! matches decides, so that an account can have all tables except one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,21 +10,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Grants that one account may have.
+/// The limit of grants of one account.
 pub(crate) const GRANTS_MAX: usize = 1_000;
-/// Bytes that the scope of a grant may have.
+/// The longest pattern of a grant, in bytes.
 const SCOPE_LENGTH_MAX: usize = 512;
 
-/// A right, from nothing to everything.
+/// A right to an object. Each includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
-    /// Nothing.
+    /// No right.
     #[default]
     None,
-    /// Reading.
+    /// The right to read.
     Read,
-    /// Reading and writing.
+    /// The right to read and to write.
     Write,
 }
 
@@ -52,7 +51,7 @@ impl FromStr for Right {
     }
 }
 
-/// The object of a request.
+/// The object that a request needs a right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// The server itself: its pages, its metrics, its accounts.
@@ -66,7 +65,8 @@ pub enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The precision with which a grant for `pattern` fits; nothing if it does not.
+    /// The precision with which `pattern` matches; higher is more precise. `None` if it does not
+    /// match.
     fn fits(self, pattern: &str) -> Option<u8> {
         let name_fits = |name: &str, pattern: &str, exact: u8| match pattern {
             _ if pattern == name => Some(exact),
@@ -87,8 +87,8 @@ impl Scope<'_> {
                     Some((first, second)) => {
                         let outer = name_fits(database, first, 2)?;
                         let inner = name_fits(collection, second, 2)?;
-                        // Above every grant for a database; its name counts before that of the
-                        // collection.
+                        // More precise than every grant for a database. An exact database counts
+                        // more than an exact collection.
                         Some(outer * 2 + inner)
                     }
                 }
@@ -105,7 +105,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The right that the most precise fitting grant gives; none where none fits.
+    /// The right of the most precise grant that matches; [`Right::None`] if no grant matches.
     #[must_use]
     pub fn right(&self, scope: Scope<'_>) -> Right {
         let fitting = self.rights.iter().filter_map(|(pattern, right)| {
@@ -120,15 +120,15 @@ impl Grants {
         self.rights.get(pattern).copied()
     }
 
-    /// All of them, as pattern and right.
+    /// All grants, as pairs of pattern and right.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Right)> {
         self.rights.iter().map(|(pattern, right)| (pattern.as_str(), *right))
     }
 
-    /// Checks grants that were read.
+    /// Checks grants that were read from a file.
     ///
     /// # Errors
-    /// If a pattern names nothing, or there are too many.
+    /// If a pattern is invalid, or there are too many grants.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.rights.len() > GRANTS_MAX {
             return Err(format!("an account has {GRANTS_MAX} grants at most"));
@@ -139,7 +139,7 @@ impl Grants {
     /// Sets the right of a pattern.
     ///
     /// # Errors
-    /// If the pattern names nothing, or there are too many.
+    /// If the pattern is invalid, or there are too many grants.
     pub fn set(&mut self, pattern: &str, right: Right) -> Result<(), String> {
         check_pattern(pattern)?;
         if self.rights.len() >= GRANTS_MAX && !self.rights.contains_key(pattern) {
@@ -149,14 +149,14 @@ impl Grants {
         Ok(())
     }
 
-    /// Takes the grant of a pattern away; says whether there was one.
+    /// Removes the grant of a pattern. Returns true if there was one.
     pub fn unset(&mut self, pattern: &str) -> bool {
         self.rights.remove(pattern).is_some()
     }
 }
 
 fn check_pattern(pattern: &str) -> Result<(), String> {
-    // An asterisk stands for a whole name: as a part of one it would fit nothing.
+    // An asterisk stands for a whole name: as a part of a name it would match nothing.
     let is_name = |name: &str| name == "*" || !(name.is_empty() || name.contains(['*', '/']));
     let names_something = match pattern.split_once('/') {
         None => matches!(pattern, "admin" | "*"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_name_nothing_are_refused() {
+    fn invalid_patterns_are_refused() {
         for pattern in [
             "",
             "all",
@@ -224,7 +224,8 @@ mod tests {
             "database/x/",
             "/",
             "admin/x",
-            // They were taken, and fitted nothing: what `none` was to hide stayed readable.
+            // Regression: these were accepted but matched nothing, so that a grant of `none` did
+            // not hide what it should.
             "table/secret*",
             "table/a/b",
             "database/shop/a/b",

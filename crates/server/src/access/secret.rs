@@ -1,13 +1,13 @@
-//! Bytes that must never be shown.
+//! Secret bytes, which must never appear in output.
 
 use std::fmt;
 
-/// A secret that an operator gives; what shows options does not show it.
+/// A secret from the operator. Its `Debug` output hides the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// These bytes, as a secret.
+    /// Makes a secret from these bytes.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Secret {
         Secret(bytes)
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_does_not_show() {
+    fn debug_output_hides_the_bytes() {
         assert_eq!(format!("{:?}", Secret::new(b"hunter2".to_vec())), "(hidden)");
     }
 }

@@ -1,26 +1,27 @@
-//! Browsers: pages of other sites may ask nothing of this server.
+//! Protection against web pages of other sites (cross-site requests and DNS rebinding).
 //!
-//! A browser sends what any page tells it to send, to a developer's `127.0.0.1`, too. It says whose
-//! page that is (`Origin`, RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata), and where it got the
-//! server's address from (`Host`): a name of a stranger's that was bound to this address has the
-//! browser take his page for ours. Programs other than browsers say none of it but `Host`.
+//! A browser sends the requests of any page, also to `127.0.0.1` on a developer's machine. It names
+//! the site of the page in `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C Fetch Metadata), and the
+//! name by which it reached the server in `Host`. An attacker can bind a name of his own to this
+//! server's address, so that the browser takes his page and this server for the same site: this is
+//! why `Host` is checked, too. Programs other than browsers send only `Host`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use pellucid_http::{ListenAddress, Request};
 
-/// Last labels of names that no stranger can have: public DNS has none of these (RFC 6761, RFC
-/// 6762, ICANN's `internal`).
+/// Top-level domains that do not exist in the public DNS (RFC 6761, RFC 6762, ICANN's `internal`),
+/// so that no attacker can own a name in them.
 const PRIVATE_DOMAINS: [&[u8]; 4] = [b"localhost", b"local", b"internal", b"test"];
 
-/// Sites whose pages may ask.
+/// The names of this server, and the sites whose pages may send requests to it.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
-    /// The `Host` of those who name an address that is listened on.
+    /// The values of `Host` for the addresses that the server listens on.
     listen: Vec<String>,
-    /// Names of this server, in lower case.
+    /// The names of this server, in lower case.
     hosts: Vec<String>,
-    /// Origins of other sites that may ask, as browsers write them.
+    /// The allowed origins of other sites, in lower case.
     origins: Vec<String>,
     has_tls: bool,
 }
@@ -28,9 +29,9 @@ pub(crate) struct Sites {
 /// The reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
-    /// The name by which the client knows the server is not one of the server's.
+    /// The name in `Host` is not a name of this server.
     Host,
-    /// A page of another site asks.
+    /// The request comes from a page of another site.
     Origin,
 }
 
@@ -57,7 +58,8 @@ impl Foreign {
 }
 
 impl Sites {
-    /// The sites of a server that listens here, and of those that an operator allows.
+    /// The sites of a server that listens on `listen` and has the names `own_names`. `origins` are
+    /// the other sites that the operator allows.
     pub(crate) fn new(
         listen: &[ListenAddress],
         has_tls: bool,
@@ -73,8 +75,8 @@ impl Sites {
         }
     }
 
-    /// The reason to refuse a request, if there is one. `Host` counts where nobody is asked for
-    /// credentials.
+    /// Returns the reason to refuse a request, if there is one. `Host` is checked only if the
+    /// server is open, that is, needs no credentials.
     #[inline]
     pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<Foreign> {
         let (mut host, mut origin, mut site, mut mode) = (None, None, None, None);
@@ -94,7 +96,8 @@ impl Sites {
         let is_foreign = match (origin, site) {
             (Some(origin), _) => !self.is_allowed(origin, host.unwrap_or_default()),
             (None, Some(b"cross-site" | b"same-site")) => {
-                // A link is followed by a person, who sees the answer; the page does not.
+                // A person who follows a link sees the answer, but the page with the link does
+                // not.
                 let is_reading = matches!(request.method, "GET" | "HEAD");
                 !is_reading || mode != Some(b"navigate".as_slice())
             }
@@ -103,8 +106,8 @@ impl Sites {
         is_foreign.then_some(Foreign::Origin)
     }
 
-    /// A `Host` is the server's own if it is an address, a name that public
-    /// DNS cannot have, or a name of this server.
+    /// Returns true if `host` is an IP address, a name that cannot exist in the public DNS, or a
+    /// name of this server.
     fn is_own(&self, host: &[u8]) -> bool {
         if self.listen.iter().any(|own| host == own.as_bytes()) {
             return true;
@@ -120,12 +123,11 @@ impl Sites {
             || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(text))
     }
 
-    /// An `Origin` is allowed if it is that of the server that `host` names, or the operator
-    /// allows it.
+    /// Returns true if `origin` is this server under the name `host`, or the operator allows it.
     fn is_allowed(&self, origin: &[u8], host: &[u8]) -> bool {
         let own = match origin.strip_prefix(b"https://") {
             Some(own) => Some(own),
-            // Before a server without TLS there may be one that has it; not the other way round.
+            // A proxy with TLS may be in front of a server without it, but not the other way round.
             None => origin.strip_prefix(b"http://").filter(|_| !self.has_tls),
         };
         own.is_some_and(|own| !own.is_empty() && own.eq_ignore_ascii_case(host))
@@ -136,7 +138,8 @@ impl Sites {
 /// The name or address in a `Host`, without the port.
 fn name_in(host: &[u8]) -> &[u8] {
     if host.first() == Some(&b'[') {
-        // An address of IPv6 has no dots that matter here; anything else in brackets is no name.
+        // An IPv6 address counts as own, like `localhost`. Anything else in brackets is invalid,
+        // and `.` is foreign.
         let inner = host[1..].split(|byte| *byte == b']').next().unwrap_or_default();
         let text = std::str::from_utf8(inner).unwrap_or_default();
         return if text.parse::<Ipv6Addr>().is_ok() { b"localhost" } else { b"." };
@@ -147,18 +150,18 @@ fn name_in(host: &[u8]) -> &[u8] {
     }
 }
 
-/// The `Host` of those who ask at this address: a socket's file has no name of its own.
+/// The value of `Host` for a listen address; clients of a Unix socket send `localhost`.
 fn host_at(listen: &ListenAddress) -> String {
     listen.tcp().map_or_else(|| "localhost".to_owned(), |address| address.to_string())
 }
 
-/// Names of this machine.
+/// The names of this machine.
 pub(crate) fn machine_names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     vec![name.trim().to_owned()]
 }
 
-/// The host in a URL or `host:port`, for names that are given so.
+/// The host in `host:port`; `authority` may also be a name or an address alone.
 pub(crate) fn host_of(authority: &str) -> String {
     match authority.parse::<IpAddr>() {
         Ok(address) => address.to_string(),
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_strangers_can_have_are_not_this_server() {
+    fn names_in_the_public_dns_are_foreign_unless_they_are_own_names() {
         let sites = sites(false);
         for own in [
             "127.0.0.1:8080",
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_sites_ask_nothing() {
+    fn requests_of_pages_of_other_sites_are_refused() {
         let host = ("Host", "127.0.0.1:8080");
         for origin in [
             "https://evil.example",
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_browser_says_of_a_request_counts_where_it_names_no_origin() {
+    fn fetch_metadata_counts_if_there_is_no_origin() {
         let asked = |method: &str, site: &str, mode: &str| {
             let headers = [("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", mode)];
             refused(&sites(false), method, &headers)

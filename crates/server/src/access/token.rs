@@ -1,63 +1,66 @@
-//! Access tokens: 256 random bits that stand for an account. Only their hash is kept.
+//! Access tokens: 256 random bits that authenticate an account. Only their hash is stored.
 //!
-//! A fast hash is enough, since nobody can try 2^256 of them: so a token is checked at once, where
-//! a password costs milliseconds.
+//! A fast hash is enough, since nobody can try 2^256 tokens. So checking a token takes
+//! microseconds, while a password costs milliseconds.
 
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The beginning of every token.
+/// The prefix of every token.
 const PREFIX: &str = "v1.";
-/// Tokens that one account may have.
+/// The limit of tokens of one account.
 pub(crate) const TOKENS_MAX: usize = 100;
-/// Characters that the name of a token may have.
+/// The longest name of a token, in characters.
 pub(crate) const TOKEN_NAME_LENGTH_MAX: usize = 128;
 
 /// The record of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecord {
-    /// Its number within the account; never used again.
+    /// The number of the token within the account. It is never used again.
     pub id: u64,
-    /// Its name, by its owner.
+    /// The name that the owner chose.
     pub name: String,
-    /// SHA-256 of the token, in hexadecimal.
+    /// The SHA-256 of the token, in hexadecimal.
     pub hash: String,
-    /// The beginning of the token, to tell tokens apart by.
+    /// The first characters of the token, by which its owner recognises it.
     pub fingerprint: String,
-    /// The time of its making, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created_at: u64,
-    /// The end of its validity, in seconds since 1970; nothing for ever.
+    /// The end of validity, in seconds since 1970; `None` if the token never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<u64>,
 }
 
 impl TokenRecord {
-    /// It is still good at a time in seconds since 1970.
+    /// Returns true if the token has not expired at a time in seconds since 1970.
     #[must_use]
     pub fn is_valid_at(&self, now_unix_seconds: u64) -> bool {
         self.valid_until.is_none_or(|until| now_unix_seconds < until)
     }
 }
 
-/// A new token.
+/// Makes a new token.
 ///
 /// # Errors
-/// If the system gives no randomness.
+/// If the system provides no random bytes.
 pub(crate) fn generate() -> Result<String, String> {
     Ok(format!("{PREFIX}{}", hex(&random::<32>()?)))
 }
 
-/// Random bytes.
+/// Returns random bytes from the system.
+///
+/// # Errors
+/// If the system provides none.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 
-/// The hash that a token is found by; nothing if it cannot be one.
+/// The hash by which a token is stored; `None` if the text is not a token.
 pub(crate) fn hash(token: &str) -> Option<String> {
     token.starts_with(PREFIX).then(|| hex(&Sha256::digest(token.as_bytes())))
 }
@@ -68,6 +71,7 @@ pub(crate) fn fingerprint(token: &str) -> String {
     format!("{shown}...")
 }
 
+/// The bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -1,7 +1,8 @@
-//! Remembers which passwords were right, so that only the first of many requests pays for Argon2.
+//! Remembers the outcomes of verified passwords, so that only the first of many requests pays for
+//! Argon2.
 //!
-//! Kept is a keyed hash of name and password: who reads this memory learns no password from it that
-//! he could not try for himself, and who does not know the key cannot make two of them meet.
+//! It stores a keyed hash of name and password. A reader of this memory can learn a password only
+//! by guessing it, and without the key nobody can construct two pairs with the same hash.
 
 use std::collections::HashMap;
 
@@ -10,14 +11,15 @@ use sha2::Sha256;
 
 use crate::access::token;
 
-/// Passwords remembered at a time. Beyond it all are forgotten, and verified once more.
+/// The limit of remembered outcomes. When it is reached, wrong passwords are forgotten; if all are
+/// right, all are forgotten.
 const REMEMBERED_MAX: usize = 4_096;
 
-/// The stand-in for a name and a password.
+/// The keyed hash of a name and a password.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest([u8; 32]);
 
-/// The key of this process.
+/// The key of the hashes, random for each process.
 pub(crate) struct Key([u8; 32]);
 
 impl Key {
@@ -28,7 +30,7 @@ impl Key {
     pub(crate) fn digest(&self, name: &str, password: &str) -> Digest {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        // A length before the name, so that no two pairs are the same bytes.
+        // The length in front of the name makes sure that no two pairs have the same bytes.
         mac.update(&(name.len() as u64).to_le_bytes());
         mac.update(name.as_bytes());
         mac.update(password.as_bytes());
@@ -36,10 +38,10 @@ impl Key {
     }
 }
 
-/// The memory of verified passwords under one state of the accounts.
+/// The outcomes that are remembered for one state of the accounts.
 #[derive(Clone, Default)]
 pub(crate) struct Verified {
-    /// True if the password was right.
+    /// The outcomes by digest: true if the password was right.
     outcomes: HashMap<Digest, bool>,
 }
 
@@ -48,12 +50,13 @@ impl Verified {
         self.outcomes.get(digest).copied()
     }
 
-    /// The same with one outcome more.
+    /// A copy with one more outcome.
     pub(crate) fn with(&self, digest: Digest, is_right: bool) -> Verified {
         let mut next = if self.outcomes.len() < REMEMBERED_MAX {
             self.clone()
         } else {
-            // Wrong ones go first: else a guesser makes everybody else's be forgotten.
+            // Wrong ones are forgotten first: otherwise somebody who guesses could make the right
+            // passwords of all others be forgotten.
             let right = self.outcomes.iter().filter(|(_, is_right)| **is_right);
             let outcomes: HashMap<_, _> = right.map(|(digest, right)| (*digest, *right)).collect();
             if outcomes.len() < REMEMBERED_MAX {
@@ -72,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guesses_do_not_push_out_what_is_right_and_memory_is_bounded() {
+    fn guesses_do_not_displace_right_passwords_and_memory_is_bounded() {
         let key = Key::random().unwrap();
         let right = key.digest("ada", "secret");
         let mut verified = Verified::default().with(right, true);

@@ -1,5 +1,5 @@
-//! The thread that verifies passwords, and follows the file of the accounts between two of them.
-//! How many may wait for it, and who, is the business of [`Attempts`].
+//! The thread that verifies passwords. After each, and at least every second, it also reads the
+//! file of the accounts if that has changed. [`Attempts`] limits the passwords that wait.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ use crate::access::identity::Identity;
 use crate::access::verified::Digest;
 use crate::log::{Log, Trouble};
 
-/// The time between two looks at the file.
+/// The longest time between two checks of the file for changes.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
-/// A password that is to be verified.
+/// A password in the queue of the thread.
 struct Attempt {
     digest: Digest,
     origin: Origin,
@@ -28,13 +28,13 @@ struct Attempt {
     password: String,
 }
 
-/// Hands passwords to the thread, which ends with the last of these handles.
+/// A handle that passes passwords to the thread. The thread ends when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Verifier {
     accounts: Arc<Accounts>,
     attempts: Arc<Mutex<Attempts>>,
     queue: SyncSender<Attempt>,
-    /// The time of attempts, since its start.
+    /// The stopwatch since the start, by which attempts are timed.
     time: Stopwatch,
 }
 
@@ -48,7 +48,8 @@ impl Verifier {
         let run = move || {
             static ACCESS: pellucid_thread::Job = pellucid_thread::Job::new("access");
             let _job = pellucid_thread::start_job(&ACCESS);
-            // Requests of those who are known go before; a system that refuses makes it no worse.
+            // Requests that need no verification go first. If the kernel refuses this, the thread
+            // runs at the usual priority.
             let _ = pellucid_thread::schedule_for_background();
             run(&received, &accounts, (&attempts, time), &log);
         };
@@ -56,7 +57,8 @@ impl Verifier {
         Ok(verifier)
     }
 
-    /// As [`Verifier::verify`], with a name and password as the header `Authorization` has them.
+    /// As [`Verifier::verify`], for the name and password in a header `Authorization`. A header
+    /// without them gives `None` at once.
     #[track_caller]
     pub(crate) fn verify_header(
         &self,
@@ -73,11 +75,13 @@ impl Verifier {
         }
     }
 
-    /// Has a name and password from this address verified soon, and `then` called with whose they
-    /// are. The request that this thread is at waits for it.
+    /// Queues a name and password from the address `from`. The thread later calls `then` with the
+    /// account, or with `None` if the password is wrong. The profile of waits counts the time as a
+    /// wait of the present request.
     ///
     /// # Errors
-    /// If too many wait, or this name has to wait; `then` is not called.
+    /// If too many passwords wait, or there were too many wrong ones for this name; `then` is not
+    /// called.
     #[track_caller]
     pub(crate) fn verify(
         &self,
@@ -88,7 +92,7 @@ impl Verifier {
     ) -> Result<(), TooMany> {
         let put_down = HandedOver::put_down(WaitKind::Thread);
         let waiter = move |identity| {
-            // Before its event loop hears of it, which may answer before this thread goes on.
+            // Ends the wait before `then` tells the event loop, which may answer at once.
             put_down.end();
             then(identity);
         };
@@ -96,7 +100,7 @@ impl Verifier {
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first =
             attempts.enter(digest, &name, origin, Box::new(waiter), now_by(self.time))?;
-        // There are no more of them than the queue has room for.
+        // This fails only if the thread has ended: `attempts` admits no more than the queue holds.
         if is_first && self.queue.try_send(Attempt { digest, origin, name, password }).is_err() {
             attempts.leave(digest, origin, true, now_by(self.time));
             return Err(TooMany { seconds: 1 });
@@ -109,6 +113,7 @@ fn now_by(time: Stopwatch) -> Duration {
     Duration::from_nanos(time.elapsed_ns())
 }
 
+/// The loop of the thread.
 fn run(
     queue: &Receiver<Attempt>,
     accounts: &Accounts,
@@ -128,7 +133,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // One look at the file's metadata: cheap beside a password.
+        // This reads only the metadata if nothing has changed: cheap compared with a password.
         match accounts.refresh() {
             Ok(false) => {}
             Ok(true) => {

@@ -1,6 +1,6 @@
-//! `PUT /_admin/compact`: all tables of the store merged into one level, which otherwise happens
-//! bit by bit. For when much was removed or written over and its room is wanted back now, and for
-//! whoever wants to see what a merge does to the requests beside it.
+//! `PUT /_admin/compact`: merges all tables of the store into one level, which otherwise happens
+//! gradually. It is useful after many entries were removed or overwritten, to free their disk space
+//! now, and for measuring the effect of a merge on concurrent requests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::reply::{Failure, Reply, status_of};
 
 static COMPACT: Job = Job::new("full_merge");
 
-/// Merges everything, and answers when it is done; requests go on meanwhile.
+/// Starts a full merge on a thread of its own, which replies when the merge is done. Other requests
+/// are served meanwhile.
 pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
     let Some(reservation) = api.full_merge.take() else {
         return Err(Failure::Refused(409, "a full merge is under way already".into()));
@@ -24,7 +25,7 @@ pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
     let (store, observer) = (Arc::clone(&api.store), Arc::clone(&api.observer));
     let clock = observer.account.clock();
     page_on_thread("pellucid-compact", &COMPACT, move || {
-        // Where it is refused, requests wait for this thread as long as the kernel likes.
+        // If the kernel refuses it, the merge only competes more with requests.
         let _ = schedule_for_background();
         let began = clock.stopwatch();
         let merged = store.local().map(|local| local.compact()).transpose();
@@ -32,7 +33,8 @@ pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
         if let Err(error) = &merged {
             observer.log.error(&format!("a full merge failed: {error}"));
         }
-        // Its end frees the reservation before the reply: whoever has that may ask again.
+        // The reservation is released before the reply is sent, so that a client that has the reply
+        // can start the next merge.
         let _reservation = reservation;
         reply_to(merged, began.elapsed_ns())
     })
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_at_a_time() {
+    fn only_one_full_merge_runs_at_a_time() {
         let full_merge = crate::helper::OneAtATime::default();
         let reservation = full_merge.take();
         assert!(reservation.is_some() && full_merge.take().is_none());
@@ -63,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_as_requests_are_told_it() {
+    fn a_failed_merge_has_the_status_of_its_store_error() {
         let status = |merged| match reply_to(merged, 1) {
             Ok(reply) => reply.status,
             Err(Failure::Refused(status, _)) => status,

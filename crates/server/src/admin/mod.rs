@@ -1,6 +1,6 @@
-//! The server's own pages: `/_admin/account`, `/_admin/engine`, `/metrics`, and in the modules
-//! below those about single requests. Adding them up takes longer than a request may hold up its
-//! neighbours, so the helper thread does it.
+//! The server's own pages: `/_admin/account`, `/_admin/engine`, `/metrics` and others. The pages
+//! about single requests are in the modules below. Making a page takes too long for an event loop,
+//! so most are made by the helper thread.
 
 mod compact;
 mod observed;
@@ -34,30 +34,30 @@ pub(crate) use trace::{
     REQUESTS_MAX as TRACE_REQUESTS_MAX, SECONDS_MAX as TRACE_SECONDS_MAX, trace_page,
 };
 
-/// The subjects of the pages; each page is a function over them.
+/// The parts of the server that pages show. Each page is a function that takes them.
 pub(crate) struct AdminApi {
     pub(crate) observer: Arc<Observer>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cursors: Arc<Cursors>,
-    /// The memory of all requests together.
+    /// The budget of the memory of all requests together.
     pub(crate) memory: Budget,
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) helper: Helper,
     pub(crate) profiles: Profiles,
     pub(crate) full_merge: OneAtATime,
     pub(crate) gauge: ServerGauge,
-    /// The description of the API, which the table of routes is made into.
+    /// The OpenAPI document, which is made from the table of routes.
     pub(crate) openapi: Arc<Value>,
 }
 
 impl AdminApi {
-    /// A document that the helper thread makes.
+    /// A reply with a JSON document that the helper thread makes.
     fn document(&self, make: impl FnOnce() -> Value + Send + 'static) -> Answer {
         self.helper.page(move || Reply::value(200, &make()))
     }
 }
 
-/// Says that the server serves.
+/// `GET /v0/status`: 200 if the server serves, 503 while it connects to its cluster.
 pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
     if api.cluster.as_deref().is_some_and(|cluster| !cluster.is_settled()) {
         return Ok(Reply::busy("connecting to the other nodes").into());
@@ -65,27 +65,27 @@ pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
     Ok(Reply::line(200, "serving").into())
 }
 
-/// The description of the API.
+/// `GET /openapi.json`: the description of the API.
 pub(crate) fn openapi_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     Ok(Reply::value(200, &api.openapi).into())
 }
 
-/// The nodes of the cluster.
+/// `GET /v0/cluster`: the nodes of the cluster.
 pub(crate) fn cluster_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     Ok(Reply::value(200, &crate::cluster::cluster_document(api.cluster.as_deref())).into())
 }
 
-/// The account of all requests, and the time for which the machine let the event loops wait, which
-/// no phase shows.
+/// The account of all requests, and the time in which event loops waited for a processor, which no
+/// phase shows.
 #[derive(Serialize)]
 struct AccountPage {
     #[serde(flatten)]
     snapshot: Snapshot,
-    /// Since the start, whatever the window.
+    /// The times of the event loops since the start, independent of the window.
     event_loops: Value,
 }
 
-/// The account of all requests.
+/// `GET /_admin/account`: the account of all requests.
 pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let window = number_parameter(request.query, "window")?;
     if window == Some(0) {
@@ -100,19 +100,19 @@ pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
         let loops = loop_times();
         let event_loops = json!({ "ran_ns": loops.ran_ns, "run_delay_ns": loops.waited_ns });
         let page = AccountPage { snapshot: account.snapshot(window), event_loops };
-        // It is strings and numbers, which JSON always has a form for.
+        // This cannot fail: the page consists of strings and numbers.
         Reply::json(200, serde_json::to_vec(&page).unwrap_or_default())
     }))
 }
 
-/// The engine's account of itself (docs/engine-account.md).
+/// `GET /_admin/engine`: the engine's account of itself (docs/engine-account.md).
 pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     let store = Arc::clone(&api.store);
-    // A store elsewhere has an account of its own, or none.
+    // Other kinds of stores have no such document.
     Ok(api.document(move || engine_stats(&*store).as_ref().map_or(Value::Null, document)))
 }
 
-/// The metrics, in the text form of Prometheus.
+/// `GET /metrics`: the metrics, in the text format of Prometheus.
 pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     let (observer, gauge) = (Arc::clone(&api.observer), api.gauge.clone());
     let (store, cursors) = (Arc::clone(&api.store), Arc::clone(&api.cursors));
@@ -139,7 +139,7 @@ pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     }))
 }
 
-/// A document of the account, with the name of its form and the extent of accounting.
+/// Adds the name of the schema and the level of accounting to the fields of a document.
 fn account_document(schema: &str, observer: &Observer, mut fields: Value) -> Value {
     let accounting = observer.account.accounting().name();
     if let Some(object) = fields.as_object_mut() {

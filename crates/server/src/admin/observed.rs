@@ -1,5 +1,5 @@
-//! `GET /_admin/slow`, `/_admin/requests` and `/_admin/interference`: single requests, those under
-//! way, and the jobs that run beside them.
+//! `GET /_admin/slow`, `/_admin/requests` and `/_admin/interference`: slow requests, requests in
+//! progress, and the effect of background jobs on requests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::names::check_operation;
 use crate::observer::Observer;
 use crate::query::{number_parameter, text_parameter};
 
-/// The slow requests, by operation.
+/// `GET /_admin/slow`: the slow requests, by operation.
 pub(crate) fn slow_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let limit = number_parameter(request.query, "limit")?;
     let operation = text_parameter(request.query, "operation")?.map(String::from);
@@ -33,7 +33,7 @@ pub(crate) fn slow_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     }))
 }
 
-/// The requests under way.
+/// `GET /_admin/requests`: the requests in progress.
 pub(crate) fn requests_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     let observer = Arc::clone(&api.observer);
     Ok(api.document(move || {
@@ -42,7 +42,7 @@ pub(crate) fn requests_page(api: &AdminApi, _: &Request<'_>) -> Handling {
     }))
 }
 
-/// The odds of slow requests beside background jobs.
+/// `GET /_admin/interference`: how much likelier a request is slow while a background job runs.
 pub(crate) fn interference_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let since_start = match text_parameter(request.query, "since")?.as_deref() {
         None => false,
@@ -83,7 +83,7 @@ fn described(slow: &SlowOperation, observer: &Observer) -> Value {
 
 fn with_key_and_query(request: &RequestView, observer: &Observer) -> Value {
     let keys = &observer.keys;
-    // A view is strings and numbers, which JSON always has a form for.
+    // This cannot fail: a view consists of strings and numbers.
     let mut document = serde_json::to_value(request).unwrap_or_default();
     let hash = request.key_hash.as_deref().and_then(|hash| u64::from_str_radix(hash, 16).ok());
     let key = hash.and_then(|hash| keys.text(hash));

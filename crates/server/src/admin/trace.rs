@@ -1,8 +1,8 @@
 //! `GET /_admin/trace`: the requests of the last seconds with their phases, and the background jobs
-//! beside them, in the form that Perfetto and Chrome's tracing open.
+//! at that time, in the trace format of Chrome, which Perfetto opens, too.
 //!
-//! Each event loop has as many lanes as requests overlapped on it: a viewer nests what overlaps
-//! within a lane, and requests of one wake-up are not parts of each other.
+//! Each event loop has as many lanes as requests overlapped on it. A viewer nests events that
+//! overlap within one lane, but overlapping requests are not parts of each other.
 
 use pellucid_account::{
     Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, TransportPart, request_name,
@@ -17,19 +17,22 @@ use crate::answer::Handling;
 use crate::query::number_parameter;
 use crate::reply::Reply;
 
-/// Seconds that a trace reaches back unless it is said, and at most.
+/// The default number of seconds that a trace reaches back.
 const SECONDS_DEFAULT: u64 = 1;
+/// The highest number of seconds that a trace reaches back.
 pub(crate) const SECONDS_MAX: u64 = 60;
-/// Requests in a trace unless it is said, and at most: a request takes about 1 KiB of it.
+/// The default limit of requests in a trace.
 const REQUESTS_DEFAULT: u64 = 10_000;
+/// The highest limit of requests in a trace. A request takes about 1 KiB.
 pub(crate) const REQUESTS_MAX: u64 = 50_000;
-/// The number of the process in traces.
+/// The process ID in traces.
 const PROCESS: u32 = 1;
-/// Thread numbers: those of loops count in this step, and those of jobs come after all of them.
+/// The limit of lanes of one event loop, and so the distance between the thread IDs of two loops.
 const LANES_MAX: usize = 10_000;
+/// The thread ID of the first job, which is above those of all loops.
 const JOBS_THREAD: usize = 1 << 30;
 
-/// The last seconds as a trace.
+/// `GET /_admin/trace`: the last seconds as a trace.
 pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     let within = |name: &str, default: u64, max: u64| {
         let number = number_parameter(request.query, name)?.unwrap_or(default);
@@ -42,13 +45,13 @@ pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> Handling {
     Ok(api.helper.page(move || Reply::json(200, trace(&account, seconds, requests))))
 }
 
-/// An event of a trace.
+/// An event of a trace, with the members of Chrome's format.
 #[derive(Serialize)]
 struct Event<'a> {
     ph: &'a str,
     pid: u32,
     tid: usize,
-    /// Microseconds.
+    /// The beginning, in microseconds.
     ts: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
@@ -58,7 +61,7 @@ struct Event<'a> {
     args: Map<String, Value>,
 }
 
-/// The trace of the last `seconds`, with at most `requests` requests, the newest.
+/// The trace of the last `seconds`, with the newest requests, at most `requests` of them.
 fn trace(account: &Account, seconds: u64, requests: usize) -> Vec<u8> {
     let recent = account.recent(seconds, requests);
     let mut writer = Writer {
@@ -81,7 +84,8 @@ fn trace(account: &Account, seconds: u64, requests: usize) -> Vec<u8> {
     out
 }
 
-/// Writes events one by one: all of them as values would take several times their text.
+/// Writes events one by one, because a list of all events would take several times the memory of
+/// their text.
 struct Writer {
     out: Vec<u8>,
     clock: Clock,
@@ -94,7 +98,7 @@ impl Writer {
     fn write(&mut self, event: &Event<'_>) {
         self.out.extend_from_slice(if self.is_first { b"\n" } else { b",\n" });
         self.is_first = false;
-        // Strings and numbers have a form in JSON, and a vector takes all of it.
+        // This cannot fail: the event consists of strings and numbers, and goes to memory.
         let _ = serde_json::to_writer(&mut self.out, event);
     }
 
@@ -104,7 +108,7 @@ impl Writer {
         self.write(&Event { ph: "M", pid, tid, ts: 0.0, dur: None, name: kind, cat: None, args });
     }
 
-    /// Writes a stretch of time.
+    /// Writes an event with a beginning and an end.
     fn complete(
         &mut self,
         (name, category): (&str, &str),
@@ -112,7 +116,7 @@ impl Writer {
         (from, to): (Ticks, Ticks),
         args: Map<String, Value>,
     ) {
-        // Both ends are rounded down alike, so that what touches keeps touching.
+        // Both ends are rounded down in the same way, so that adjacent events stay adjacent.
         let from_ns = self.clock.nanoseconds(from.since(self.began));
         let duration_ns = self.clock.nanoseconds(to.since(self.began)).saturating_sub(from_ns);
         let (ts, dur) = (microseconds(from_ns), Some(microseconds(duration_ns)));
@@ -123,7 +127,7 @@ impl Writer {
     fn requests(&mut self, recent: &Recent) {
         let mut records: Vec<&Record> = recent.records.iter().collect();
         records.sort_by_key(|record| record.arrived_ticks);
-        // For each loop, when each of its lanes is free again.
+        // For each loop, the times at which its lanes become free.
         let mut loops: Vec<Vec<Ticks>> = Vec::new();
         for record in records {
             let number = (record.facts.request >> 48) as usize;
@@ -172,14 +176,14 @@ impl Writer {
         }
     }
 
-    /// The parts of `execute`, which have lengths and no places.
+    /// The parts of `execute`, which have durations but no positions in time.
     fn parts(&self, record: &Record) -> Map<String, Value> {
         let names = self.names.parts_of(record.facts.operation);
         let parts = names.iter().copied().zip(record.parts_ticks());
         self.lengths(parts)
     }
 
-    /// The transport's part of another phase, likewise.
+    /// The transport's part of another phase, as a duration.
     fn transport_part(&self, record: &Record, phase: Phase) -> Map<String, Value> {
         let part = TransportPart::of(phase);
         self.lengths(part.map(|part| (part.name(), record.transport_ticks(part))).into_iter())
@@ -208,7 +212,7 @@ impl Writer {
     }
 }
 
-/// The phases of a request that took time, with their ends.
+/// The phases of a request that took time, each with its beginning and end.
 fn stretches(record: &Record) -> Vec<(Phase, Ticks, Ticks)> {
     let mut found = Vec::new();
     for (index, pair) in STAMPS.windows(2).enumerate() {
@@ -216,7 +220,7 @@ fn stretches(record: &Record) -> Vec<(Phase, Ticks, Ticks)> {
             continue;
         };
         if pair[1] == Stamp::Parsed {
-            // What precedes the parsing is the wait behind earlier requests of the connection.
+            // The time before the parsing is the wait behind earlier requests of the connection.
             let parsing = Ticks(to.0.saturating_sub(record.phase_ticks(Phase::Parse)));
             if parsing > from {
                 found.push((Phase::Queue, from, parsing));
@@ -237,7 +241,7 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Nanoseconds as microseconds, as trace files have them.
+/// Converts nanoseconds to microseconds, the unit of trace files.
 fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1_000.0
 }

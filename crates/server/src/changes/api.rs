@@ -1,4 +1,4 @@
-//! The changes of a server's own store.
+//! Starts streams of changes of the server's own store.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::answer::{Handling, Loop};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
 
-/// The changes of a server's own store, for all its event loops.
+/// The API of changes, shared by all event loops.
 pub(crate) struct ChangesApi {
     store: Arc<dyn Store>,
     accounts: Arc<Accounts>,
@@ -29,19 +29,19 @@ pub(crate) struct ChangesApi {
     log: Log,
 }
 
-/// The subject of a stream of changes.
+/// The object whose changes a stream shows.
 pub(crate) enum ChangesOf {
-    /// A table of entities, and its name.
+    /// A table of entities and its name.
     Table(Table, String),
-    /// A collection, and the name of its database.
+    /// A collection and the name of its database.
     Collection(Arc<Collection>, String),
 }
 
 impl ChangesApi {
-    /// The changes of `store`, whose documents are in the table `documents`.
+    /// Starts the API for `store`, whose documents are in the table `documents`.
     ///
     /// # Errors
-    /// If the system starts no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn start(
         store: Arc<dyn Store>,
         accounts: Arc<Accounts>,
@@ -53,12 +53,13 @@ impl ChangesApi {
         Ok(ChangesApi { store, accounts, documents, followers, log: log.clone() })
     }
 
-    /// Ends all streams that follow.
+    /// Ends all streams that follow later writes.
     pub(crate) fn stop(&self) {
         self.followers.stop();
     }
 
-    /// Answers with the changes of a table of entities, or of a collection.
+    /// Answers with a stream of the changes of a table of entities or of a collection. The caller's
+    /// right must have been checked.
     pub(crate) fn answer(
         &self,
         query: &ChangesQuery<'_>,

@@ -13,41 +13,43 @@ use super::reader::Reader;
 use crate::entities::write_base64;
 use crate::log::Log;
 
-/// Steps over writes of others in one piece: some hundred thousand records, and 32 MiB.
+/// The limit of steps over writes to other objects in one piece. It is some hundred thousand
+/// records, or 32 MiB.
 const STEPS_OVER_OTHERS_MAX: u32 = 32;
-/// The text of the end of a stream whose collection is gone or empty.
+/// The message at the end of a stream whose collection was removed or emptied.
 const EMPTIED: &str = "the collection was removed or emptied as a whole, which is no change of its \
                        documents: read it anew";
 
-/// The text of the end of a stream whose reader has lost the right to it.
+/// The message at the end of a stream whose caller has lost the right to read.
 const TAKEN_BACK: &str = "this account may not read it any more, or its token or password is over";
 
-/// See the module.
+/// The body of a stream of changes.
 pub(super) struct ChangesBody {
     changes: Box<dyn Changes>,
     content: Content,
     reader: Reader,
     form: ChangeForm,
     is_followed: bool,
-    /// The value that is not out yet: values go out in pieces, so that a stream holds little
-    /// however large they are.
+    /// The value that is being written. Large values are written in pieces, so that a stream holds
+    /// little memory.
     open: Option<OpenValue>,
     log: Log,
 }
 
+/// A value that is being written.
 struct OpenValue {
     value: Value,
     sent: usize,
 }
 
-/// The occasion of a piece.
+/// The reason for which a piece is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
-    /// The client takes more, or there are changes.
+    /// The client has taken the piece before, or there are new changes.
     Usual,
-    /// Nothing was sent for long.
+    /// Nothing was sent for a long time.
     Silence,
-    /// The server stops.
+    /// The server is stopping.
     Stop,
 }
 
@@ -63,12 +65,12 @@ impl ChangesBody {
         ChangesBody { changes, content, reader, form, is_followed, open: None, log }
     }
 
-    /// The last sequence number that was looked at.
+    /// The last sequence number that the stream has passed.
     pub(super) fn sequence(&self) -> u64 {
         self.changes.sequence()
     }
 
-    /// Appends the next piece.
+    /// Appends the next piece to `out`.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
         if !self.reader.may_read() {
             return self.taken_back(out);
@@ -117,11 +119,13 @@ impl ChangesBody {
         Filled::More
     }
 
-    /// Appends more of the open value. [`Filled::Waiting`] says that the stream goes on.
+    /// Appends the next part of the open value. [`Filled::Waiting`] means that the caller should
+    /// go on.
     fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> Filled {
         let Some(open) = &mut self.open else { return Filled::Waiting };
         let rest = &open.value[open.sent..];
-        // Three bytes are four letters; a piece that is not the last ends with such a group.
+        // Base64 turns groups of three bytes into four letters: only the last part may end within
+        // a group.
         let groups = (full.saturating_sub(out.len()) / 4).max(1);
         let piece = &rest[..min(rest.len(), groups * 3)];
         write_base64(out, piece);
@@ -139,7 +143,7 @@ impl ChangesBody {
         Filled::Waiting
     }
 
-    /// Ends a piece behind which there is nothing yet.
+    /// Ends a piece after the newest change. A stream that follows then waits, another one ends.
     fn at_end(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
         if !self.content.is_there() {
             return self.lost(out, EMPTIED, None);
@@ -150,7 +154,8 @@ impl ChangesBody {
         if self.is_followed { Filled::Waiting } else { Filled::Last }
     }
 
-    /// Ends the stream with an item that says why it cannot go on, and where another one can.
+    /// Ends the stream with an item that says why it cannot go on. `there` are the oldest and the
+    /// newest sequence number that a new stream can start from.
     fn lost(&self, out: &mut Vec<u8>, message: &str, there: Option<(u64, u64)>) -> Filled {
         self.form.begin(out, "lost", self.sequence());
         out.extend_from_slice(b",\"error\":");
@@ -163,8 +168,8 @@ impl ChangesBody {
         Filled::Last
     }
 
-    /// Ends the stream of a reader who may not read it any more; in the middle of a value there is
-    /// no place to say so.
+    /// Ends the stream because the caller has lost the right to read. In the middle of a value the
+    /// connection is cut, since a message has no place there.
     fn taken_back(&self, out: &mut Vec<u8>) -> Filled {
         match self.open {
             Some(_) => Filled::Broken,
@@ -172,6 +177,7 @@ impl ChangesBody {
         }
     }
 
+    /// Logs the error and cuts the stream.
     fn broken(&self, what: &dyn std::fmt::Display) -> Filled {
         self.log.error(&format!("changes were cut short: {what}"));
         Filled::Broken

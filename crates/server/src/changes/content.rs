@@ -1,4 +1,4 @@
-//! The contents of changes: entities as they are, or documents of a collection as JSON.
+//! The content of changes: entities as bytes in base64, or documents of a collection as JSON.
 
 use std::sync::Arc;
 
@@ -8,26 +8,27 @@ use pellucid_value::{Ref, json, packed};
 
 use crate::entities::write_base64;
 
-/// See the module.
+/// The kind of content of a stream.
 pub(super) enum Content {
     Entities,
     Documents {
         collection: Arc<Collection>,
-        /// The documents' place when the walk began. A collection that is emptied gets another one.
+        /// The key prefix of the documents when the stream began. A collection that is emptied gets
+        /// another prefix.
         place: Vec<u8>,
     },
 }
 
-/// The rest of an item.
+/// The part of an item that remains to be written.
 pub(super) enum Rest {
-    /// Nothing: all of it is there.
+    /// Nothing: the item is complete.
     Whole,
-    /// A value, whose text is begun.
+    /// A value. The opening quote of its text has been written.
     Value(Value),
 }
 
 impl Content {
-    /// The first bytes of the keys in the store.
+    /// The prefix of keys in the store, for the prefix `asked` of the request.
     pub(super) fn prefix(&self, asked: &[u8]) -> Vec<u8> {
         match self {
             Content::Entities => asked.to_vec(),
@@ -35,7 +36,8 @@ impl Content {
         }
     }
 
-    /// True if all writes to it are among those that are walked over.
+    /// Returns true if the stream's key prefix still covers all writes. It is false after a
+    /// collection was removed or emptied.
     pub(super) fn is_there(&self) -> bool {
         match self {
             Content::Entities => true,
@@ -45,10 +47,10 @@ impl Content {
         }
     }
 
-    /// Appends the members of `change`: its key, and what was put.
+    /// Appends the members of `change`: its key, and the value or document, or `deleted`.
     ///
     /// # Errors
-    /// If a stored document makes no sense.
+    /// If a stored document is invalid.
     pub(super) fn write(&self, out: &mut Vec<u8>, change: Change) -> Result<Rest, DocumentError> {
         out.extend_from_slice(b",\"key\":");
         match self {

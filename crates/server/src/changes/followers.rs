@@ -1,7 +1,8 @@
-//! Followers: bodies of responses that wait for the next change, and the thread that looks for it.
+//! Followers: streams that wait for the next change, and the thread that wakes them.
 //!
-//! Writers know nothing of followers: that would cost each write something. The thread looks at the
-//! newest sequence number every two milliseconds while anybody waits, and sleeps otherwise.
+//! Writers do not notify followers, because that would cost time in each write. Instead, the thread
+//! reads the newest sequence number every two milliseconds while a stream waits, and sleeps
+//! otherwise.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,23 +17,25 @@ use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
 use crate::answer::Later;
 
-/// Streams that follow at the same time.
+/// The limit of streams that follow at the same time.
 const FOLLOWERS_MAX: usize = 1_000;
-/// The pause between two looks.
+/// The interval at which the newest sequence number is read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
-/// The silence after which a stream tells how far it is, so that it is known to be alive.
+/// The time without output after which a stream sends its position, so that the client knows that
+/// it is alive.
 const SILENCE_MAX_NS: u64 = 15_000_000_000;
 
 static FOLLOWING: Job = Job::new("changes");
 
-/// A body that waits.
+/// A stream that waits.
 struct Sleeper {
-    /// It has all changes up to here.
+    /// The sequence number up to which the stream has all changes.
     sequence: u64,
     silent_since: Ticks,
     reminder: Reminder<Later>,
 }
 
+/// The state that the thread and all streams share.
 struct Shared {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -42,13 +45,13 @@ struct Shared {
     followers: AtomicUsize,
 }
 
-/// See the module. Dropping it ends the thread.
+/// The streams that follow, and the thread that wakes them. Dropping it ends the thread.
 pub(super) struct Followers {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The place of a stream among all that follow.
+/// The place of a stream within [`FOLLOWERS_MAX`], released when it is dropped.
 pub(super) struct FollowerPlace(Arc<Shared>);
 
 impl Drop for FollowerPlace {
@@ -76,14 +79,15 @@ impl Followers {
         Ok(Followers { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A place for a further stream; nothing if there are too many.
+    /// Takes a place for a stream; `None` if there are too many.
     pub(super) fn place(&self) -> Option<FollowerPlace> {
         let before = self.shared.followers.fetch_add(1, Ordering::Relaxed);
         let place = FollowerPlace(Arc::clone(&self.shared));
         (before < FOLLOWERS_MAX).then_some(place)
     }
 
-    /// Ends all streams that follow, each with the sequence number that it has come to.
+    /// Wakes all streams, which then end with the sequence number that they have reached, and ends
+    /// the thread.
     pub(super) fn stop(&self) {
         let sleepers = self.shared.sleepers();
         self.shared.is_stopping.store(true, Ordering::Release);
@@ -104,22 +108,22 @@ impl Followers {
         self.shared.clock.now()
     }
 
-    /// True if a stream was silent for so long that it has to say something.
+    /// Returns true if a stream that has sent nothing since `since` should send its position.
     pub(super) fn is_silence(&self, since: Ticks) -> bool {
         self.shared.is_silence(since, self.now())
     }
 
-    /// True if there are changes behind `sequence`.
+    /// Returns true if there are changes after `sequence`.
     pub(super) fn is_news(&self, sequence: u64) -> bool {
         self.shared.newest_sequence() > sequence
     }
 
-    /// Has a body asked again that has all changes up to `sequence`: once there is another one, or
-    /// it was silent for too long.
+    /// Registers a stream that has all changes up to `sequence`. `reminder` wakes it when there is
+    /// a later change, or when it has sent nothing for too long.
     pub(super) fn wait(&self, sequence: u64, silent_since: Ticks, reminder: Reminder<Later>) {
         let mut sleepers = self.shared.sleepers();
         if self.is_stopping() {
-            // Nobody looks any more.
+            // The thread has ended, or is about to.
             return reminder.go_on();
         }
         sleepers.push(Sleeper { sequence, silent_since, reminder });
@@ -147,6 +151,7 @@ impl Shared {
         self.clock.nanoseconds(now.since(since)) >= SILENCE_MAX_NS
     }
 
+    /// The loop of the thread.
     fn look_until_stopped(&self) {
         let mut sleepers = self.sleepers();
         loop {
@@ -183,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_beyond_the_bound_has_a_place_once_another_ends() {
+    fn a_stream_above_the_limit_gets_a_place_when_another_ends() {
         let folder = TempDir::new().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let followers = Followers::start(Arc::new(store), Clock::system()).unwrap();

@@ -1,5 +1,5 @@
-//! The two forms of a stream of changes: lines of JSON, and server-sent events (HTML Standard,
-//! section 9.2).
+//! The two forms of a stream of changes: NDJSON, and server-sent events (HTML Standard, section
+//! 9.2).
 
 use pellucid_http::{Request, write_decimal};
 
@@ -8,17 +8,17 @@ use crate::entities::names_type;
 /// The media type of events.
 const EVENTS: &str = "text/event-stream";
 
-/// See the module.
+/// The form of a stream of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeForm {
-    /// One JSON object a line.
+    /// NDJSON: one JSON object per line.
     Lines,
-    /// Events with the sequence number as their id, and the same JSON as their data.
+    /// Server-sent events. The id is the sequence number, and the data is the same JSON object.
     Events,
 }
 
 impl ChangeForm {
-    /// Events if the client names them, with whatever parameters.
+    /// The form that the client asks for: events if `Accept` has their media type, otherwise lines.
     pub(super) fn accepted_by(request: &Request<'_>) -> ChangeForm {
         if names_type(request, EVENTS) { ChangeForm::Events } else { ChangeForm::Lines }
     }
@@ -30,8 +30,8 @@ impl ChangeForm {
         }
     }
 
-    /// Begins an item called `name`; its JSON object, whose first member is the sequence number, is
-    /// left open.
+    /// Begins an item with the event name `name`, and writes the JSON object up to its first
+    /// member, the sequence number. The object stays open for further members.
     pub(super) fn begin(self, out: &mut Vec<u8>, name: &str, sequence: u64) {
         if self == ChangeForm::Events {
             out.extend_from_slice(b"id: ");
@@ -52,7 +52,7 @@ impl ChangeForm {
         });
     }
 
-    /// Appends an item without further members: a client that begins after it has all before.
+    /// Appends an item that only has the sequence number: the client has all changes up to it.
     pub(super) fn progress(self, out: &mut Vec<u8>, sequence: u64) {
         self.begin(out, "progress", sequence);
         self.end(out);

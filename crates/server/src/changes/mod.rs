@@ -1,8 +1,9 @@
-//! `GET /v0/changes`: the writes of entities or of a collection in their order, once or as they
-//! come.
+//! `GET /v0/changes`: streams the writes of entities or of a collection in their order, up to now,
+//! or following later writes.
 //!
-//! A follower holds nothing of the store: it is read from the journal again for each piece that a
-//! client takes, and one that is slower than the journal is collected is told so and ends.
+//! A stream holds no resources of the store: each piece is read from the journal when the client
+//! has taken the one before. If the journal's garbage collection overtakes a slow client, the
+//! stream says so and ends.
 
 mod api;
 mod body;

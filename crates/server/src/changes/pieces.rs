@@ -1,5 +1,5 @@
-//! Pieces of a stream of changes, made on threads that may wait, one ahead of what the client has
-//! taken.
+//! Makes the pieces of a stream of changes on worker threads, which may block. One piece is made
+//! ahead of the client.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,18 +14,18 @@ use crate::answer::Later;
 
 /// The state that the body and the thread that makes its pieces share.
 enum PieceState {
-    /// A piece is made.
+    /// A piece is ready.
     Here { piece: Vec<u8>, filled: Filled, body: ChangesBody },
-    /// Nothing has been written since this moment that the client does not have.
+    /// The stream waits for the next change; it has sent nothing since this time.
     Asleep { body: ChangesBody, since: Ticks },
-    /// A piece is being made, or there is none.
+    /// A piece is being made, or the stream has ended.
     Away,
     /// The code that made the next piece panicked.
     Broken,
 }
 
 impl PieceState {
-    /// The next piece; the memory of the last one is used again.
+    /// Makes the next piece, in the memory of the last one.
     fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> PieceState {
         let made = contain(move || {
             piece.clear();
@@ -39,7 +39,7 @@ impl PieceState {
     }
 }
 
-/// See the module.
+/// The body of a reply with changes, whose pieces workers make.
 pub(super) struct ChangesPieces {
     state: Arc<Mutex<PieceState>>,
     store: Arc<dyn Store>,
@@ -49,7 +49,7 @@ pub(super) struct ChangesPieces {
 }
 
 impl ChangesPieces {
-    /// The pieces of `body`, the first of which is made when it is asked for.
+    /// Creates the reply's body. The first piece is made when the transport asks for it.
     pub(super) fn new(
         body: ChangesBody,
         (store, followers): (Arc<dyn Store>, Arc<Followers>),
@@ -61,7 +61,7 @@ impl ChangesPieces {
         ChangesPieces { state, store, followers, reminder, _place: place }
     }
 
-    /// Has a thread make the next piece, or makes it here where there is none.
+    /// Has a worker make the next piece; makes it here if the store has no workers.
     fn make(&self, state: &mut PieceState, piece: Vec<u8>, body: ChangesBody, occasion: Occasion) {
         let workers = self.store.workers();
         match workers.map(Workers::reserve) {
@@ -69,7 +69,8 @@ impl ChangesPieces {
                 *state = PieceState::next(piece, body, occasion);
                 self.reminder.go_on();
             }
-            // All are busy, and many wait: it is tried again with the next look.
+            // All workers are busy and their queue is full: the stream sleeps, and is tried again
+            // when it wakes.
             Some(None) => self.sleep(state, body, self.followers.now()),
             Some(Some(place)) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
@@ -82,6 +83,7 @@ impl ChangesPieces {
         }
     }
 
+    /// Puts the stream to sleep until there is a later change, or it was silent for too long.
     fn sleep(&self, state: &mut PieceState, body: ChangesBody, since: Ticks) {
         let sequence = body.sequence();
         *state = PieceState::Asleep { body, since };
@@ -103,7 +105,8 @@ impl BodySource for ChangesPieces {
                 };
                 match occasion {
                     Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
-                    // It was asked for another reason, and still waits to be woken.
+                    // The transport asked for another reason; the stream is still registered to be
+                    // woken.
                     None => *state = PieceState::Asleep { body, since },
                 }
                 Filled::Waiting

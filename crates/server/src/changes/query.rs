@@ -8,31 +8,33 @@ use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
 use super::form::ChangeForm;
 use crate::query::{flag_parameter, number_parameter, parameter, text_parameter};
 
-/// The header by which a browser goes on with a stream of events.
+/// The header with which a browser resumes a stream of events.
 const LAST_EVENT: &str = "last-event-id";
 
-/// A collection and its database, by their names.
+/// The names of a collection and its database.
 type CollectionNames<'q> = (Cow<'q, str>, Cow<'q, str>);
 
-/// See the module.
+/// The parameters of a stream of changes.
 pub(crate) struct ChangesQuery<'q> {
-    /// The sequence number that the changes are above; nothing for the newest one.
+    /// The sequence number after which the stream begins; `None` for the newest one.
     pub(super) since: Option<u64>,
+    /// The prefix of keys.
     pub(super) prefix: Cow<'q, [u8]>,
-    /// The stream goes on with what is written later.
+    /// True if the stream goes on with later writes.
     pub(super) is_followed: bool,
-    /// Changes are told once they survive the loss of the machine's power.
+    /// True if a change is sent only when it survives a loss of power.
     pub(super) is_durable: bool,
     pub(super) form: ChangeForm,
-    /// The collection and its database, if the changes of one are asked for.
+    /// The collection and its database, if the stream is about a collection.
     pub(crate) collection: Option<CollectionNames<'q>>,
 }
 
 impl<'q> ChangesQuery<'q> {
-    /// Reads the parameters, but for that of the acknowledgement, which is given.
+    /// Reads the parameters of a request. The parameter `sync` has been read already and is given
+    /// as `acknowledgement`.
     ///
     /// # Errors
-    /// Names the wrong one.
+    /// If a parameter is invalid; the text names it.
     pub(crate) fn parse(
         request: &Request<'q>,
         acknowledgement: Acknowledgement,
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_events_follows_and_goes_on_behind_its_last_one() {
+    fn a_stream_of_events_follows_and_resumes_after_the_last_event() {
         let events = ("Accept", "text/event-stream");
         assert_eq!(parsed("since=7", &[]), Ok((Some(7), false)));
         assert_eq!(parsed("since=7&follow", &[]), Ok((Some(7), true)));
@@ -120,7 +122,7 @@ mod tests {
             ("since=0&collection=", &[], "empty"),
             ("since=0&collection=c&table=t", &[], "two things"),
             ("", &[("Last-Event-ID", "x")], "Last-Event-ID"),
-            // A parameter that does not count is no less wrong.
+            // An invalid parameter is refused, even if the header overrides it.
             ("since=x", &[("Last-Event-ID", "9")], "whole number"),
         ] {
             let error = parsed(query, headers).unwrap_err();

@@ -1,5 +1,5 @@
-//! The reader of a stream of changes: a stream may last for days, in which accounts lose their
-//! rights, so that each piece is judged anew.
+//! Checks the right of a stream's caller before each piece. A stream may last for days, and the
+//! account may lose its rights meanwhile.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use pellucid_document::Collection;
 
 use crate::access::{Accounts, Identity, Right, Scope};
 
-/// The subject of a stream, by the names that rights are given for.
+/// The object of a stream, in the form in which rights are granted.
 pub(crate) enum Subject {
-    /// A table of entities.
+    /// The table of entities with this name.
     Table(String),
-    /// A collection, by the name that it has now, of a database.
+    /// A collection of the database with this name. The collection's present name counts.
     Collection(String, Arc<Collection>),
 }
 
-/// See the module.
+/// The caller of a stream, and the object that it reads.
 pub(crate) struct Reader {
     accounts: Arc<Accounts>,
     caller: Identity,
@@ -28,7 +28,7 @@ impl Reader {
         Reader { accounts, caller, subject }
     }
 
-    /// The caller may still read the subject.
+    /// Returns true if the caller may still read the object.
     pub(super) fn may_read(&self) -> bool {
         let now_seconds = WallTime::now().unix_ms() / 1_000;
         self.accounts.again(&self.caller, now_seconds).is_some_and(|caller| match &self.subject {

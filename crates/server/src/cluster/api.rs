@@ -1,11 +1,11 @@
-//! The peers of one event loop: requests for their keys, and their requests.
+//! The cluster's side of one event loop: forwards requests to peers, and serves requests of peers.
 
 use std::io;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
 use pellucid_cluster::{Ask, AskKind, CONTENT_BYTES_MAX, Cluster, TraceOfAsk};
-use pellucid_http::{LinkTurn, Request, Ticket};
+use pellucid_http::{LinkEvent, LinkTurn, Request, Ticket};
 use pellucid_store::{Acknowledgement, Condition, Table};
 
 use super::links::Links;
@@ -21,12 +21,13 @@ use crate::names::Operation;
 use crate::reply::{Failure, Reply, WriteReply};
 use crate::timing::route;
 
-/// See the module.
+/// The connections of one event loop with peers, and the state to serve them; without links if the
+/// server is no node of a cluster.
 pub(crate) struct PeerApi {
     cluster: Option<Arc<Cluster>>,
     accounts: Arc<Accounts>,
     owner: Owner,
-    /// Of a cluster, this loop's part.
+    /// The links of this event loop; `None` without a cluster.
     links: Option<Box<Links>>,
 }
 
@@ -51,7 +52,7 @@ impl PeerApi {
         self.cluster.as_deref()
     }
 
-    /// The place of the node that the key belongs to, unless it is this one.
+    /// The index of the node that owns the key; `None` if it is this one, or there is no cluster.
     #[inline]
     pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<usize> {
         let cluster = self.cluster.as_deref()?;
@@ -91,7 +92,10 @@ impl PeerApi {
         self.ask(owner, Content { kind, key, value, write }, forwarded, exchange)
     }
 
-    /// Forwards a batch whose keys are all one other node's; nothing if they are this one's.
+    /// Forwards a batch if another node owns all its keys; `None` if this node does.
+    ///
+    /// # Errors
+    /// If the keys belong to several nodes, or the ask cannot be sent.
     pub(crate) fn forward_batch(
         &mut self,
         entries: &[batch::Entry],
@@ -122,6 +126,7 @@ impl PeerApi {
         self.ask(owner, content, forwarded, exchange).map(Some)
     }
 
+    /// Sends an ask to the node with the index `owner`. The reply comes later.
     fn ask(
         &mut self,
         owner: usize,
@@ -151,14 +156,14 @@ impl PeerApi {
         Ok(Answer::Away)
     }
 
-    /// Keeps the buffer of a forwarded request's payload for the next.
+    /// Takes the buffer of a reply's body back, to reuse it for the payload of another one.
     pub(crate) fn give_back(&mut self, payload: Vec<u8>) {
         if let Some(links) = &mut self.links {
             links.give_back(payload);
         }
     }
 
-    /// Answers with the range of all nodes.
+    /// Answers with a range over all nodes.
     pub(crate) fn range(
         &mut self,
         query: Query<'_>,
@@ -174,7 +179,7 @@ impl PeerApi {
         merged_range(entities, links, (query, table), form, place).map(Reply::into)
     }
 
-    /// Takes a peer's connection, or refuses it.
+    /// Answers the handshake of a peer that wants to connect.
     pub(crate) fn welcome(&mut self, request: &Request<'_>, exchange: &Loop<'_>) -> Handling {
         let Some(links) = &mut self.links else {
             let line = "this node is part of no cluster: start it with --cluster and --advertise";
@@ -184,7 +189,7 @@ impl PeerApi {
         links.welcome(request, exchange.ticket(), exchange.may_upgrade())
     }
 
-    /// Opens the links.
+    /// Opens the links, when the event loop starts.
     pub(crate) fn begin(&mut self, turn: &LinkTurn<'_, Later>) -> io::Result<()> {
         if let Some(cluster) = &self.cluster {
             self.links = Some(Box::new(Links::start(cluster, &self.owner, turn)?));
@@ -192,15 +197,15 @@ impl PeerApi {
         Ok(())
     }
 
-    /// Attends to a link that has an event.
-    pub(crate) fn ready(&mut self, link: usize, turn: &mut LinkTurn<'_, Later>) {
+    /// Handles an event of a link.
+    pub(crate) fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Later>) {
         require_secret(&self.accounts, self.cluster.as_deref());
         if let Some(links) = &mut self.links {
-            links.attend(link, Vec::new(), &mut self.owner, turn);
+            links.attend(event, Vec::new(), &mut self.owner, turn);
         }
     }
 
-    /// Takes over the connection of a peer that has greeted.
+    /// Takes over the connection of a peer that has completed the handshake.
     pub(crate) fn adopt(
         &mut self,
         ticket: Ticket,
@@ -218,12 +223,13 @@ impl PeerApi {
         self.links.as_ref().is_some_and(|links| links.has_to_settle())
     }
 
-    /// Sends what the wake-up brought. True if that completed requests.
+    /// Sends all asks and answers that this wake-up has made. Returns true if that completed
+    /// requests.
     pub(crate) fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
         self.links.as_mut().is_some_and(|links| links.settle(turn))
     }
 
-    /// Takes the answer to a peer's request from another thread.
+    /// Takes the result of a peer's request from another thread, and answers the peer.
     pub(crate) fn told(&mut self, message: Later, turn: &LinkTurn<'_, Later>) {
         if let (Some(links), Later::Served(served)) = (&mut self.links, message) {
             links.finish(*served, &self.owner, turn);
@@ -231,11 +237,12 @@ impl PeerApi {
     }
 }
 
+/// The parameters of a write without condition and lifetime.
 fn unconditional(acknowledgement: Acknowledgement) -> AskedWrite {
     AskedWrite { condition: Condition::None, lifetime_ms: None, acknowledgement }
 }
 
-/// Has peers prove themselves, once clients have to.
+/// Makes the cluster require its secret from peers, if clients need credentials.
 fn require_secret(accounts: &Accounts, cluster: Option<&Cluster>) {
     if let Some(cluster) = cluster
         && accounts.is_enforced()

@@ -1,4 +1,5 @@
-//! The links of one event loop: its connections to peers, and those of peers to it.
+//! The links of one event loop: its connections to peers, and the connections of peers to it
+//! ("callers").
 
 use std::io;
 use std::sync::{Arc, PoisonError, Weak};
@@ -9,7 +10,7 @@ use pellucid_cluster::{
     Ask, Callers, Cluster, Failure as PeerFailure, Greeted, Hello, Outcome, OwnerAnswer, PROTOCOL,
     PROTOCOL_OF_ANY_VERSION, Peers, RangePages,
 };
-use pellucid_http::{LinkTurn, Messenger, Request, Ticket};
+use pellucid_http::{LinkEvent, LinkTurn, Messenger, Request, Ticket};
 use pellucid_thread::{HandedOver, Mutex, WaitKind};
 
 use super::owner_reply::{Forwarded, OwnerReply, refusal_of};
@@ -21,30 +22,32 @@ use crate::reply::{Body, Failure, Reply};
 
 /// The number of the link that is a timer.
 const TIMER: usize = 0;
-/// Numbers of links: up to here those of peers, from here on those of callers.
+/// The number of the first link of a caller. Lower numbers are links to peers.
 const CALLERS_AT: usize = 1_000;
-/// Callers that have greeted and whose connections are on their way: the transport hands them over
-/// within the same wake-up, but for those that are gone.
+/// The limit of callers that have completed the handshake, but whose connections the transport has
+/// not handed over. It does so within the same wake-up, unless the connection is closed.
 const ARRIVING_MAX: usize = 64;
-/// Buffers for payloads that are kept for the next, and how large they may be.
+/// The limit of payload buffers that are kept for reuse.
 const BUFFERS_KEPT: usize = 64;
+/// The largest payload buffer that is kept for reuse, in bytes.
 const BUFFER_BYTES_KEPT: usize = 64 * 1024;
 
-/// The beginning of an ask, until its answer comes.
+/// The purpose of an ask that was sent to a peer, kept until the answer arrives.
 enum Context {
-    /// A request waits for it.
+    /// A client's request waits for the answer.
     Request(Ticket, Forwarded, HandedOver),
-    /// A range does, for its page of this node.
+    /// A range waits for its next page from the node with this index.
     Range(Ticket, Weak<Mutex<RangePages>>, usize),
 }
 
-/// See the module.
+/// The links of one event loop, and the state of the asks on them.
 pub(crate) struct Links {
     cluster: Arc<Cluster>,
     peers: Peers<Context>,
     callers: Callers<Option<Record>>,
     messenger: Messenger<Later>,
-    /// Connections on their way from the transport, and the peers that have greeted on them.
+    /// The callers that have completed the handshake, but whose connections the transport has not
+    /// handed over.
     arriving: Vec<(Ticket, Greeted)>,
     ranges: Vec<(Ticket, Weak<Mutex<RangePages>>)>,
     buffers: Vec<Vec<u8>>,
@@ -78,7 +81,10 @@ impl Links {
         })
     }
 
-    /// Forwards a request to its owner.
+    /// Forwards a request to the node with the index `node`, which owns the key.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, or too many asks are in progress with it.
     pub(super) fn forward(
         &mut self,
         node: usize,
@@ -91,7 +97,7 @@ impl Links {
         asked.map_err(|failure| refusal_of(&failure))
     }
 
-    /// Has the pages of a range asked for, as they are wanted.
+    /// Registers a range whose pages are fetched from other nodes as they are needed.
     pub(super) fn follow_range(&mut self, ticket: Ticket, pages: &Arc<Mutex<RangePages>>) {
         self.ranges.push((ticket, Arc::downgrade(pages)));
     }
@@ -108,7 +114,10 @@ impl Links {
         others.find_map(|node| self.peers.unreachable(node))
     }
 
-    /// Takes a peer's connection, or refuses it.
+    /// Answers the handshake of a peer that wants to connect.
+    ///
+    /// # Errors
+    /// If the request is no such handshake, or the cluster refuses the peer.
     pub(super) fn welcome(
         &mut self,
         request: &Request<'_>,
@@ -143,7 +152,8 @@ impl Links {
         Ok(reply.with_header("Upgrade", PROTOCOL).with_header("Pellucid-Key", key).into())
     }
 
-    /// Takes over the connection of a peer that has greeted.
+    /// Takes over the connection of a peer that has completed the handshake. `unread` are bytes
+    /// that the transport has read already.
     pub(super) fn adopt(
         &mut self,
         ticket: Ticket,
@@ -157,30 +167,36 @@ impl Links {
         };
         let (_, greeted) = self.arriving.swap_remove(at);
         if let Some(slot) = self.callers.adopt(socket, greeted, turn.registry()) {
-            self.attend(CALLERS_AT + slot, unread, owner, turn);
+            // If the peer has closed the connection already, the registration causes an event.
+            let event = LinkEvent { link: CALLERS_AT + slot, is_read_closed: false };
+            self.attend(event, unread, owner, turn);
         }
     }
 
-    /// Does what an event of this link asks for, behind the bytes that were `unread` of it.
+    /// Handles an event of a link: reads, serves and writes. `unread` are bytes of the link that
+    /// were read before.
     pub(super) fn attend(
         &mut self,
-        link: usize,
+        event: LinkEvent,
         unread: Vec<u8>,
         owner: &mut Owner,
         turn: &mut LinkTurn<'_, Later>,
     ) {
         let Links { peers, callers, cluster, messenger, buffers, .. } = self;
-        let registry = turn.registry();
+        let (registry, LinkEvent { link, is_read_closed }) = (turn.registry(), event);
         match link.checked_sub(CALLERS_AT) {
             None => {
                 if link == TIMER {
                     callers.tick(registry);
                 }
-                peers.ready(link, registry, &mut |context, outcome| {
+                peers.ready(link, is_read_closed, registry, &mut |context, outcome| {
                     bring(context, outcome, buffers, turn);
                 });
             }
             Some(slot) => {
+                if is_read_closed {
+                    callers.note_read_closed(slot);
+                }
                 callers.ready(slot, unread, registry, &mut |reply, ask| {
                     owner.serve(cluster, messenger, turn, reply, &ask)
                 });
@@ -192,7 +208,8 @@ impl Links {
         self.peers.is_dirty() || self.callers.is_dirty()
     }
 
-    /// Sends what the wake-up brought. True if that completed requests.
+    /// Sends all asks and answers that this wake-up has made. Returns true if that completed
+    /// requests.
     pub(super) fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
         if !self.ranges.is_empty() {
             self.ask_for_pages(turn);
@@ -226,7 +243,7 @@ impl Links {
         owner.finish(served, &mut self.callers, turn);
     }
 
-    /// Keeps a buffer for the next payload.
+    /// Keeps a payload buffer for reuse, up to the limits.
     pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
         if self.buffers.len() < BUFFERS_KEPT && (1..=BUFFER_BYTES_KEPT).contains(&buffer.capacity())
         {
@@ -235,7 +252,7 @@ impl Links {
         }
     }
 
-    /// Asks for the pages that ranges want.
+    /// Asks other nodes for the pages that ranges need next.
     fn ask_for_pages(&mut self, turn: &mut LinkTurn<'_, Later>) {
         let peers = &mut self.peers;
         self.ranges.retain(|(ticket, range)| {
@@ -254,7 +271,7 @@ impl Links {
     }
 }
 
-/// Brings the outcome of an ask to the request that waits for it.
+/// Passes the outcome of an ask to the request or range that waits for it.
 fn bring(
     context: Context,
     outcome: Outcome<'_>,
@@ -280,7 +297,7 @@ fn bring(
             );
         }
         Context::Range(ticket, range, node) => {
-            // A range whose client has gone wants nothing more.
+            // If the client is gone, the range has been dropped.
             let Some(range) = range.upgrade() else { return };
             let mut pages = range.lock().unwrap_or_else(PoisonError::into_inner);
             pages.bring(node, outcome);

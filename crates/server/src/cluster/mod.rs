@@ -1,8 +1,8 @@
-//! The entity API on a sharded cluster: requests for keys of other nodes are forwarded, and those
-//! that other nodes forward are served.
+//! The entity API on a sharded cluster: forwards requests for keys that other nodes own, and serves
+//! the requests that other nodes forward.
 //!
-//! Each event loop has its own connections to peers ([`pellucid_cluster::Peers`]), so a request
-//! leaves and comes back on the loop that read it. docs/cluster.md has the whole.
+//! Each event loop has its own connections to peers ([`pellucid_cluster::Peers`]), so a request is
+//! sent and answered on the loop that read it. docs/cluster.md describes the design.
 
 mod api;
 mod links;

@@ -1,11 +1,11 @@
-//! A store's parts of `execute`, as an owner tells them: by the numbers of the embedded engine's
-//! ([`pellucid_embedded::parts`]), which the peer protocol has, whatever store the owner has.
+//! Translates the parts of the phase `execute` for the peer protocol. The protocol numbers parts as
+//! the embedded engine does ([`pellucid_embedded::parts`]), whichever kind of store the owner has.
 
 use pellucid_account::{PARTS_MAX, Part};
 use pellucid_embedded::parts;
 
-/// The equivalents of other stores' parts, by their names. A part without a line here is told as
-/// the rest.
+/// The engine's equivalents of parts that other stores have, by name. A part without an equivalent
+/// is not sent, so it counts as the rest of `execute`.
 const LIKE: [(&str, Part); 4] = [
     // RocksDB's.
     ("writer_order", parts::WRITER_WAIT),
@@ -14,12 +14,12 @@ const LIKE: [(&str, Part); 4] = [
     ("block_read", parts::JOURNAL_READ),
 ];
 
-/// By the slot of a store's part, the slot that it is told in.
+/// For each slot of a store's part, the slot in the peer protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerParts([Option<u8>; PARTS_MAX]);
 
 impl OwnerParts {
-    /// Of a store whose parts have these names.
+    /// The translation for a store whose parts have these names.
     pub(crate) fn of(names: &[&str; PARTS_MAX]) -> OwnerParts {
         OwnerParts(names.map(|name| {
             let own = parts::NAMES.iter().position(|known| *known == name);
@@ -28,7 +28,7 @@ impl OwnerParts {
         }))
     }
 
-    /// The slot in which the time of a part is told; nothing if it belongs to the rest.
+    /// The protocol's slot for the store's `slot`; `None` if the part counts as the rest.
     pub(crate) fn slot(&self, slot: usize) -> Option<usize> {
         self.0[slot].map(usize::from)
     }
@@ -39,15 +39,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_engines_parts_stay_where_they_are() {
+    fn parts_of_the_embedded_engine_keep_their_slots() {
         let known = OwnerParts::of(&parts::NAMES);
         assert!((0..PARTS_MAX).all(|slot| known.slot(slot) == Some(slot)));
     }
 
-    /// They were told by their slots, so that the log was shown as the ledger, and memtable and
-    /// files as the journal.
+    /// Regression: the slots were not translated, so that the peer showed RocksDB's log as the
+    /// ledger, and its memtable and files as the journal.
     #[test]
-    fn rocksdbs_are_told_as_what_they_are() {
+    fn parts_of_rocksdb_are_translated_by_name() {
         let known = OwnerParts::of(&[
             "stall",
             "writer_order",

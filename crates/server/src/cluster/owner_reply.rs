@@ -1,4 +1,4 @@
-//! Replies to forwarded requests, of their owners' answers.
+//! Makes replies to forwarded requests from the owners' answers.
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
@@ -9,11 +9,11 @@ use crate::entities::ReadConditions;
 use crate::log::Log;
 use crate::reply::{Failure, Reply, WriteReply};
 
-/// One in so many waits for another node is in the profile of waits: all of them would cost each
-/// forwarded request a stack and a lock. How long they took in all, the account knows.
+/// One in this number of waits for other nodes is recorded in the profile of waits: recording all
+/// would cost each forwarded request a stack and a lock. The account has the times of all waits.
 const WAITS_ONE_IN: u32 = 64;
 
-/// The kind of a forwarded request, until its answer comes.
+/// The kind of a forwarded request, kept until the answer arrives.
 pub(crate) enum Forwarded {
     Get(ReadConditions),
     Head(ReadConditions),
@@ -23,15 +23,15 @@ pub(crate) enum Forwarded {
 /// The owner's answer to a forwarded request.
 pub(crate) struct OwnerReply {
     pub(super) request: Forwarded,
-    /// Since it was forwarded.
+    /// The wait since the request was forwarded.
     pub(super) put_down: HandedOver,
     pub(super) result: Result<OwnerAnswer, PeerFailure>,
-    /// The value, or the reason why there is none.
+    /// The value, or the text of an error.
     pub(super) payload: Vec<u8>,
 }
 
 impl OwnerReply {
-    /// The reply to the client. The owner's times come to the request's account.
+    /// The reply to the client. Adds the owner's times to the request's timeline.
     pub(crate) fn reply(self, timeline: &mut Timeline, log: &Log) -> Result<Reply, Failure> {
         let OwnerReply { request, put_down, result, payload } = self;
         put_down.end_by_chance(WAITS_ONE_IN);
@@ -65,7 +65,7 @@ impl OwnerReply {
     }
 }
 
-/// The refusal of a request whose owner has not answered.
+/// The refusal of a request that the owner has not answered.
 pub(super) fn refusal_of(failure: &PeerFailure) -> Failure {
     let line = failure.to_string().into();
     match failure {

@@ -1,19 +1,19 @@
-//! `GET /v0/cluster`: the nodes, the rule by which keys belong to them, and the state of the peers.
+//! `GET /v0/cluster`: the nodes, the hash that assigns keys to them, and the state of the peers.
 
 use pellucid_cluster::{Cluster, PeerView};
 use serde_json::{Value, json};
 
-/// The name of the rule by which keys find their owners (docs/cluster.md).
+/// The name of the hash that assigns keys to owners (docs/cluster.md).
 const HASH: &str = "rendezvous-xxh3-splitmix64";
 
-/// The other nodes.
+/// The URLs of the other nodes, with this node's view of each.
 pub(crate) fn views(cluster: &Cluster) -> Vec<(String, PeerView)> {
     let nodes = cluster.nodes().nodes().iter().enumerate();
     let others = nodes.filter(|(index, _)| *index != cluster.own());
     others.map(|(index, url)| (url.to_string(), cluster.view(index))).collect()
 }
 
-/// The document of `GET /v0/cluster`.
+/// The document of `GET /v0/cluster`; `cluster` is `None` if the server is no node of a cluster.
 pub(crate) fn cluster_document(cluster: Option<&Cluster>) -> Value {
     let Some(cluster) = cluster else {
         return json!({ "sharded": false, "hash": HASH, "nodes": [] });
@@ -42,7 +42,7 @@ pub(crate) fn cluster_document(cluster: Option<&Cluster>) -> Value {
                 "broken": figures.broken,
                 "sent_bytes": figures.sent_bytes,
                 "received_bytes": figures.received_bytes,
-                "round_trip_ns_total": figures.round_trip_ns,
+                "round_trip_ns_total": figures.round_trip_total_ns,
             })
         })
         .collect();

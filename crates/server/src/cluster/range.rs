@@ -1,9 +1,9 @@
 //! `GET /v0/entities?cluster=true`: the ranges of all nodes, merged in the order of keys.
 //!
-//! Every other node is asked for one page at a time, so memory holds a page of each, and a client
-//! that stops reading stops the walk. The body is filled on the event loop that has the connections
-//! to the peers; where it needs a page that is not there, it says so, and is asked again when it
-//! is.
+//! Each other node is asked for one page at a time, so memory holds one page of each node, and the
+//! walk stops when the client stops reading. The body is filled on the event loop that has the
+//! connections to the peers. If the next page has not arrived, the body reports that it waits, and
+//! is asked again when the page is there.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -18,15 +18,15 @@ use crate::entities::EntityApi;
 use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody, UNREADABLE};
 use crate::reply::{Failure, Reply};
 
-/// The entries of all nodes: pages of the others, shared with the event loop that asks for them,
-/// and a walk over this one's.
+/// The merged entries of all nodes: pages of the other nodes, shared with the event loop's links
+/// that fetch them, and a scan of this node's own entries.
 struct Merged {
     pages: Arc<Mutex<RangePages>>,
     scan: Box<dyn Scan>,
-    /// The entry of this node that comes next.
+    /// The next entry of this node.
     own: Option<MergedEntry>,
     own_is_over: bool,
-    /// Of the entry that was returned last.
+    /// The expiry of the entry that was returned last.
     expires_at_ms: Option<u64>,
 }
 
@@ -76,10 +76,12 @@ impl Entries for Merged {
     }
 }
 
-/// The range of all nodes.
+/// Replies with a range over all nodes. `own` is the index of this node, `ticket` that of the
+/// request on its event loop.
 ///
 /// # Errors
-/// If another node cannot be reached, or this one's entities cannot be read.
+/// If `start` or `end` is too long, another node cannot be reached, or this node's entities cannot
+/// be read.
 pub(super) fn merged_range(
     entities: &EntityApi,
     links: &mut Links,

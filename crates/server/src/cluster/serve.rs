@@ -1,4 +1,5 @@
-//! The owner's side: asks of peers, served on the event loop that reads them.
+//! The owner's side of the peer protocol: serves requests of peers ("asks") on the event loop that
+//! reads them.
 
 use std::sync::Arc;
 
@@ -23,9 +24,10 @@ use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 
+/// The account's record of an ask, which is finished when the answer is sent.
 pub(super) type Sink = Option<Record>;
 
-/// The means by which an event loop serves peers.
+/// The state with which an event loop serves peers.
 pub(crate) struct Owner {
     entities: Arc<EntityApi>,
     observer: Arc<Observer>,
@@ -51,7 +53,8 @@ impl Owner {
         &self.observer
     }
 
-    /// Serves one ask, and gives a reading of the clock from when it was done.
+    /// Serves one ask, now or later on another thread. Returns a clock reading from about the end
+    /// of its work here, which saves the caller another one.
     pub(super) fn serve(
         &mut self,
         cluster: &Cluster,
@@ -98,7 +101,7 @@ impl Owner {
         }
     }
 
-    /// Answers an ask that another thread has served, if its caller is still there.
+    /// Answers an ask that another thread has served, if the connection to the caller still exists.
     pub(super) fn finish(
         &self,
         served: Served,
@@ -131,8 +134,8 @@ fn operation_of(kind: AskKind) -> Operation {
     }
 }
 
-/// The asker waits no more: what nobody hears of is not to happen. An asker that says nothing of a
-/// wait has none.
+/// Returns true if the asker has stopped waiting: the ask must not be executed then, because the
+/// client is told that it failed. An asker that sends no `wait_ms` (zero) waits without a limit.
 fn is_late(waited_ns: u64, wait_ms: u32) -> bool {
     wait_ms > 0 && waited_ns > u64::from(wait_ms) * 1_000_000
 }
@@ -146,7 +149,7 @@ fn late(cluster: &Cluster, wait_ms: u32) -> AskResult {
     AskResult::Refused(AnswerStatus::Late, what)
 }
 
-/// Executes an ask, if the key is ours: it is never forwarded again.
+/// Executes an ask if this node owns the key; an ask is never forwarded again.
 fn execute(
     entities: &EntityApi,
     cluster: &Cluster,
@@ -213,7 +216,8 @@ fn execute(
     }
 }
 
-/// The owner of what has these bytes is this node.
+/// Returns true if this node owns the keys with these bytes. `owned_by` is the part of a key that
+/// decides about its owner; `None` if the ask was malformed.
 fn is_own(cluster: &Cluster, owned_by: Option<&[u8]>) -> bool {
     owned_by.is_some_and(|bytes| cluster.owner(bytes) == cluster.own())
 }
@@ -228,14 +232,15 @@ fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> AskResult {
     AskResult::Refused(AnswerStatus::NotOwner, what)
 }
 
-/// One page of a range of ours.
+/// Reads one page of a range of this node's entries.
 fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult> {
     let range = match RangeAsk::decode(ask.value) {
         Ok(range) => range,
         Err(error) => return Ok(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string())),
     };
     let RangeAsk { reverse, behind, end, entries_max, first } = range;
-    // A page behind a key begins with that key forwards, and ends before it backwards.
+    // The next page lies behind the last key that the asker has. Forwards it starts with that key,
+    // which is then skipped; backwards it ends before it.
     let (start, end) = if reverse && behind { (first, Some(ask.key)) } else { (ask.key, end) };
     let mut scan = store.scan(table, Range { start, end, reverse })?;
     let (mut bytes, mut entries) = (Vec::new(), 0);
@@ -258,6 +263,7 @@ fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult
     Ok(AskResult::Page(bytes, entries >= entries_max))
 }
 
+/// Sends the answer to an ask and seals its record. Returns a clock reading from the end.
 fn answer(
     parts: OwnerParts,
     reply: &mut Reply<'_, Sink>,
@@ -318,7 +324,7 @@ fn answer(
     encoded
 }
 
-/// The owner's times, for the asker.
+/// The times of the owner that are sent to the asker.
 fn times_of(timeline: &Timeline, parts: OwnerParts) -> OwnerTimes {
     if !timeline.is_on() {
         return OwnerTimes::default();
@@ -351,8 +357,8 @@ fn status_of(error: &StoreError) -> AnswerStatus {
         StoreError::Corruption(_) => AnswerStatus::Corruption,
         StoreError::ReadOnly(_) => AnswerStatus::ReadOnly,
         StoreError::Busy(_) => AnswerStatus::Busy,
-        // A node of a cluster keeps its keys itself, so that no copy can be out of reach, and peers
-        // do not ask for changes.
+        // `Unreachable` and `ChangesLost` cannot happen here: a node of a cluster keeps its keys
+        // itself, and peers do not ask for changes.
         StoreError::Unreachable(_)
         | StoreError::ChangesLost { .. }
         | StoreError::NotInMemory
@@ -360,7 +366,7 @@ fn status_of(error: &StoreError) -> AnswerStatus {
     }
 }
 
-/// The status that the account knows such an answer by.
+/// The HTTP status under which the account records such an answer.
 fn http_status_of(status: AnswerStatus) -> u16 {
     match status {
         AnswerStatus::Found | AnswerStatus::Page => 200,
@@ -380,14 +386,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ask_is_late_once_its_wait_is_over_and_never_without_one() {
+    fn an_ask_is_late_after_its_wait_and_never_without_one() {
         assert!(!is_late(1_000_000, 1) && is_late(1_000_001, 1));
         assert!(!is_late(u64::MAX, 0) && !is_late(u64::MAX >> 20, u32::MAX));
     }
 
-    /// Parts of another engine are told as what they are, and what nobody knows as the rest.
+    /// Parts of another engine are sent as their equivalents, and unknown parts as the rest.
     #[test]
-    fn times_are_told_by_the_names_of_the_stores_parts() {
+    fn times_are_translated_by_the_names_of_the_parts() {
         let clock = pellucid_clock::Clock::monotonic();
         let mut timeline = Timeline::begin(clock, clock.now());
         let names = [
@@ -405,7 +411,7 @@ mod tests {
         }
         let times = times_of(&timeline, OwnerParts::of(&names));
         let near = |slot: usize, ns: u32| times.parts_ns[slot].abs_diff(ns) < 100;
-        // The ledger's own and the files that are like it are told as one.
+        // `files` is an equivalent of `ledger`, so both are sent as one.
         assert!(near(2, (1_000 << 1) + (1_000 << 3)) && near(4, 1_000), "{times:?}");
         assert!(near(0, 1_000 << 4) && near(7, 1_000 << 5) && near(5, 1_000 << 6), "{times:?}");
         assert!(near(3, 1_000 << 7) && near(1, 0) && near(6, 0), "{times:?}");

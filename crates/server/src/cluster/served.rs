@@ -1,21 +1,21 @@
-//! Peers' requests that another thread has answered, on their way back to their event loop.
+//! Results of peers' requests that another thread has served, on their way back to the event loop.
 
 use pellucid_account::{Flight, RequestFacts, Timeline};
 use pellucid_cluster::{AnswerStatus, CallerId};
 use pellucid_store::{Arrival, Head, Object, Written};
 
-/// The answer to a peer.
+/// The result of a peer's request.
 pub(super) enum AskResult {
     Object(Option<Object>),
     Head(Option<Head>),
     Written(Written),
-    /// A page of a range, and whether it is the last.
+    /// A page of a range, and true if it is the last page.
     Page(Vec<u8>, bool),
-    /// A refusal, and its reason.
+    /// A refusal and its reason.
     Refused(AnswerStatus, String),
 }
 
-/// See the module.
+/// A peer's request with the result that another thread has made.
 pub(crate) struct Served {
     pub(super) caller: CallerId,
     pub(super) id: u64,

@@ -1,4 +1,5 @@
-//! The check before a node serves: it may be part of this cluster, with this list and this store.
+//! Checks before a server starts that it may be a node of its cluster, with this list of nodes and
+//! this store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::log::Log;
 use crate::names::ENTITIES;
 use crate::server_error::ServerError;
 
+/// The reason why a node may not start.
 enum NoStart {
     Remembered(RememberedError),
     Store(StoreError),
@@ -22,12 +24,12 @@ impl From<RememberedError> for NoStart {
     }
 }
 
-/// Makes the node part of its cluster, if it is to be part of one, and remembers the list. A node
-/// that has served another list, one at all, or none until now, is refused while something of its
-/// store would be out of reach.
+/// Makes the server a node of its cluster, if `options` has one, and remembers the list of nodes in
+/// `folder`. A server is refused if its list has changed (also from none to one, or from one to
+/// none) while its store holds entries that could no longer be reached.
 ///
 /// # Errors
-/// If it may not start; nothing is changed then.
+/// If the server may not start; nothing is changed then.
 pub(crate) fn join(
     options: Option<&ClusterOptions>,
     folder: &Path,
@@ -63,8 +65,8 @@ pub(crate) fn join(
     Ok(cluster)
 }
 
-/// The content of a store: of the entity API, of the document API, or in tables that programs have
-/// made which are no node (docs/stores.md).
+/// The content of a store: documents, entities, or keys in tables that programs outside the cluster
+/// have made (docs/stores.md).
 fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
     let names = store
         .local()

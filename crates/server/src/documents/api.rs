@@ -1,5 +1,6 @@
-//! The document API: it owns the parts that answer calls, finds the object that a call is about,
-//! authorises its caller, and routes the call, on any thread.
+//! The central object of the document API. It owns the parts that answer calls, finds the database
+//! or collection of a call, authorises the caller, and routes the call to its handler. Event loops
+//! and workers use it.
 
 use std::io;
 use std::sync::Arc;
@@ -36,19 +37,19 @@ use crate::log::Log;
 use crate::reply::{Driver, Reply};
 use crate::routes::{CollectionCall, DatabaseCall, DocumentHandler, Handler, Runs, ServerCall};
 
-/// The longest body of a query that an event loop runs.
+/// The most bytes of the body of a query that an event loop runs.
 const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
 
-/// See the module.
+/// The document API of a server.
 pub(crate) struct DocumentApi {
     documents: Arc<Documents>,
     accounts: Arc<Accounts>,
     pool: Pool,
-    /// The calls that workers are at.
+    /// The calls that workers are executing.
     calls: Calls,
     queries: QueryRunner,
     memory: RequestMemory,
-    /// The acknowledgement of a write that does not ask for one.
+    /// The acknowledgement of a write whose request does not ask for one.
     acknowledgement: Acknowledgement,
     settings: DocumentSettings,
 }
@@ -57,7 +58,7 @@ impl DocumentApi {
     /// Starts the threads of the API. Requests take their memory from `memory`.
     ///
     /// # Errors
-    /// If the system has no threads.
+    /// If the system cannot start a thread.
     pub(crate) fn start(
         documents: Documents,
         accounts: &Arc<Accounts>,
@@ -82,24 +83,24 @@ impl DocumentApi {
         })
     }
 
-    /// Starts the thread that removes garbage and what has expired.
+    /// Starts the thread that removes garbage, and expired documents and cursors.
     ///
     /// # Errors
-    /// If the system has no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn start_upkeep(&self, log: Log) -> io::Result<Recurring> {
         upkeep::start(&self.documents, self.queries.cursors(), log)
     }
 
-    /// Ends all calls and the threads: nobody waits for replies any more.
+    /// Ends all calls and the threads. Nobody may wait for replies any more.
     pub(crate) fn stop(&self) {
         self.calls.end_all();
         self.queries.running().kill_all();
         self.pool.stop();
     }
 
-    /// Notes the counts of documents, and lets other processes serve them.
+    /// Stores the counts of documents, and lets other processes serve the documents.
     pub(crate) fn close(&self) {
-        // Without the note, the next opening counts.
+        // If this fails, the next opening counts the documents.
         let _ = self.documents.note_counts();
         self.documents.release();
     }
@@ -111,7 +112,7 @@ impl DocumentApi {
     /// The collection of this name, if the caller may read it.
     ///
     /// # Errors
-    /// If there is none, or the caller may not.
+    /// If there is none, or the caller may not read it.
     pub(crate) fn readable_collection(
         &self,
         database: &str,
@@ -147,7 +148,7 @@ impl DocumentApi {
         &self.accounts
     }
 
-    /// The refusal of a request, whoever its caller is.
+    /// The refusal of a request that does not depend on its caller; `None` if it is accepted.
     pub(super) fn refuse_early(&self, request: &Request<'_>) -> Option<Reply> {
         let content_type = request.header("content-type").unwrap_or_default();
         if content_type.starts_with(b"application/x-velocypack") {
@@ -160,7 +161,8 @@ impl DocumentApi {
         (wanted > 0.0 && last > wanted).then(|| ErrorNumber::QUEUE_TIME_VIOLATED.into())
     }
 
-    /// The reply with the headers and the coding that drivers expect, its body counted.
+    /// Completes a reply for drivers: sets its headers and compression, and takes the memory of its
+    /// body from the budget.
     pub(super) fn for_driver(&self, reply: Reply, queued_ns: u64) -> Reply {
         let compressed_from_bytes = self.settings.compressed_from_bytes;
         let driver = Some(Driver { queued_ns, compressed_from_bytes });
@@ -174,13 +176,13 @@ impl DocumentApi {
         caller: &Identity,
         timeline: &mut Timeline,
     ) -> Completion {
-        // A call that may wait is answered in any case.
+        // A call that may wait always has an answer.
         let none = || Completion::Reply(ErrorNumber::INTERNAL.into());
         self.try_answer(call, caller, timeline).unwrap_or_else(none)
     }
 
-    /// Answers a call on an event loop; none where a worker has to do it: waiting for the medium
-    /// would hold up all connections of the loop.
+    /// Answers a call on an event loop; `None` if a worker has to do it, because waiting for the
+    /// disk would hold up all connections of the loop.
     pub(super) fn answer_on_loop(
         &self,
         call: &Call<'_>,
@@ -204,8 +206,8 @@ impl DocumentApi {
             }
             Runs::IfSmall if !call.is_light() => None,
             Runs::IfSmall if !store.local().is_some_and(|local| local.is_in_memory()) => {
-                // A write is not made twice, so it is not tried. A read may find its document in
-                // memory, however slow others were.
+                // A write cannot be repeated, so it is not tried here. A read may find its document
+                // in memory, even if other reads did not.
                 if !call.reads_document() {
                     return None;
                 }
@@ -215,7 +217,7 @@ impl DocumentApi {
                     completion.is_some()
                 });
                 if !is_in_memory {
-                    // The try leaves no trace: the worker accounts for the whole read.
+                    // Forget the try: the worker accounts for the whole read.
                     *timeline = before;
                     return None;
                 }
@@ -225,7 +227,7 @@ impl DocumentApi {
         }
     }
 
-    /// Answers a call; none where it would have to wait for the medium.
+    /// Answers a call; `None` if it would have to wait for the disk and may not.
     fn try_answer(
         &self,
         call: &Call<'_>,
@@ -236,7 +238,7 @@ impl DocumentApi {
         completion.unwrap_or_else(|error| Some(Completion::Reply(error.into())))
     }
 
-    /// Finds the object that a call is about, authorises its caller, and has its handler answer.
+    /// Finds the database or collection of a call, authorises the caller, and calls the handler.
     fn route(
         &self,
         call: &Call<'_>,
@@ -286,7 +288,7 @@ impl DocumentApi {
             ServerCall::Grants => Err(not_implemented(
                 "grants of users are not implemented here: see `pellucid account --help`",
             )),
-            // The row says what the path lacks.
+            // The row of the routes tells what is missing in the path.
             ServerCall::Incomplete => Err(bad_request(call.route.about)),
             ServerCall::BadIndex => Err(ErrorNumber::INDEX_HANDLE_BAD.into()),
         }
@@ -326,7 +328,7 @@ impl DocumentApi {
         let acknowledgement = self.acknowledgement;
         let reply = match handler {
             CollectionCall::Document if !call.is_array() => {
-                // What is parsed takes several times what came.
+                // A parsed body takes several times its bytes.
                 let _memory = memory.of_document(&call.body)?;
                 return document::answer(documents, acknowledgement, call, collection, timeline);
             }

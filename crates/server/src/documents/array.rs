@@ -1,4 +1,4 @@
-//! `/_api/document` with arrays: each item succeeds or fails on its own.
+//! Handler of `/_api/document` with arrays. Each item succeeds or fails on its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::write_request::WriteRequest;
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Items that are written in one batch.
+/// The number of items at which a batch is written.
 const ITEMS_AT_ONCE: usize = 1_000;
 
-/// Bytes of items that are written in one batch.
+/// The bytes of items at which a batch is written.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-/// Bytes of an item's error beside its message.
+/// The bytes of an item's error in the reply besides its message.
 const ITEM_ERROR_BYTES: usize = 64;
 
-/// Answers a call with an array. For threads that may block.
+/// Answers a call with an array. It may block.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
@@ -38,7 +38,7 @@ pub(super) fn answer(
     timeline: &mut Timeline,
 ) -> ReplyResult {
     let reads = call.route.reads();
-    // Without a value it is true here, as its presence is what the route goes by.
+    // Without a value, `onlyget` means true here, because its presence selects this route.
     let is_bare = call.parameter("onlyget").is_some_and(|word| word.is_empty());
     if reads && !is_bare && !call.is_set("onlyget")? {
         return Err(bad_parameter("`onlyget` is true or false, as it is written"));
@@ -52,7 +52,7 @@ pub(super) fn answer(
         done: 0,
     };
     results.out.bytes(b"[")?;
-    // The whole body is looked at before anything is written.
+    // The whole body is checked before anything is written.
     check_array(call)?;
     let mut parser = parser_of(call)?;
     let (mut items, mut bytes) = (Vec::new(), 0);
@@ -92,7 +92,7 @@ pub(super) fn answer(
     Ok(encoded(status, results.out).with_header("X-Arango-Error-Codes", counts))
 }
 
-/// A parser of the items of a call's body.
+/// A parser at the first item of a call's body.
 fn parser_of<'a>(call: &'a Call<'_>) -> Result<json::Parser<'a>, DocumentError> {
     let parser = json::Parser::new(&call.body, json::Limits::default());
     let mut parser = parser.map_err(|error| bad_json(&error))?;
@@ -104,8 +104,8 @@ fn parser_of<'a>(call: &'a Call<'_>) -> Result<json::Parser<'a>, DocumentError> 
     Ok(parser)
 }
 
-/// Refuses a body that is no array, or no JSON further on. Its items are looked at one by one, so
-/// that the memory of one of them is enough.
+/// Checks that the body is a valid JSON array. It parses one item at a time, so that it needs the
+/// memory of only one.
 fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
     let mut parser = parser_of(call)?;
     let bad = |error| bad_json(&error);
@@ -121,7 +121,7 @@ fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
         parser.skip_space();
         goes_on = parser.take(b',');
         if !goes_on && !parser.take(b']') {
-            // The parser has the better error for bytes that are no JSON.
+            // The parser's error is better if the bytes are no JSON.
             parser.expect_end().map_err(bad)?;
             return Err(bad_json(&"expecting comma or ']'"));
         }
@@ -130,7 +130,7 @@ fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
     parser.expect_end().map_err(bad)
 }
 
-/// The key of the document that an item names: by its key or id, or in an object with one of them.
+/// The key of the document that an item names, as a key, an id, or an object with one of them.
 fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
     let text = match item {
         Ref::String(text) => text,
@@ -151,7 +151,7 @@ fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
     Err(ErrorNumber::DOCUMENT_KEY_BAD.into())
 }
 
-/// The key and the expected revision that an item names; none of a new document.
+/// The key and the expected revision that an item names. A new document has no key here.
 fn identity_of<'a>(
     method: Method,
     shape: &Shape,
@@ -169,13 +169,13 @@ fn identity_of<'a>(
     Ok((Some(key), object.and_then(|object| request.revision_in(object))))
 }
 
-/// The results of items, as JSON that grows.
+/// The results of the items so far, as JSON.
 struct ItemResults<'a> {
     out: Encoding<'a>,
-    /// The number of failed items by their errors.
+    /// The number of failed items by error number.
     error_counts: BTreeMap<u16, u64>,
     is_first: bool,
-    /// Items whose batches are through.
+    /// The number of items in finished batches.
     done: usize,
 }
 
@@ -269,7 +269,7 @@ impl ItemResults<'_> {
         Ok(())
     }
 
-    /// The error of a call that ends early, with the number of its items that were written.
+    /// Adds the number of items that were processed to the error of a call that ends early.
     fn cut(&self, mut error: DocumentError) -> DocumentError {
         if self.done > 0 {
             error.message += &format!(" (the first {} items were written)", self.done);

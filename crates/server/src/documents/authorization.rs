@@ -1,8 +1,8 @@
-//! Authorisation of calls by the database or the collection that is found, and never by the text
+//! Authorisation of calls: by the database or the collection that was found, and never by the text
 //! that names it.
 //!
-//! Handlers are given the database or the collection that is found here, so that none can have one
-//! that its caller has no right to.
+//! Handlers get the database or the collection from here, so that no handler can use one that its
+//! caller has no right to.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::routes::Need;
 
 /// The failure of a call.
 pub(super) enum CallError {
-    /// The caller may not use this database. He is answered as if he were not known.
+    /// The caller may not use this database. The reply is the same as to an unknown caller.
     NoAccess,
     Failed(DocumentError),
 }
@@ -82,14 +82,14 @@ pub(super) fn find_collection(
             Ok((database, collection))
         }
         Err(error) => {
-            // Only callers who might read it learn that it is not there.
+            // Only callers with a right to the name learn that it does not exist.
             authorize(caller, database_name, name, right)?;
             Err(error)
         }
     }
 }
 
-/// Refuses a caller without this right to a collection.
+/// Checks that the caller has this right to a collection.
 pub(super) fn authorize_collection(
     caller: &Identity,
     database: &Database,
@@ -102,7 +102,7 @@ pub(super) fn authorize_collection(
     authorize(caller, &database.name, &collection.shape().definition.name, right)
 }
 
-/// As [`authorize_collection`], of one that has this name or would have it.
+/// As [`authorize_collection`], for the name of a collection that may not exist.
 pub(super) fn authorize(
     caller: &Identity,
     database: &str,
@@ -115,7 +115,7 @@ pub(super) fn authorize(
     }
 }
 
-/// Refuses a call about an account that is neither the caller's nor under his administration.
+/// Checks that a call about an account comes from its owner or from an administrator.
 pub(super) fn authorize_account(call: &Call<'_>, caller: &Identity) -> Result<(), DocumentError> {
     let Need::OwnAccount(right) = call.route.need else { return Ok(()) };
     let is_own = caller.name().is_some() && call.part("{user}") == caller.name();
@@ -129,7 +129,7 @@ pub(super) fn authorize_account(call: &Call<'_>, caller: &Identity) -> Result<()
 fn needed(call: &Call<'_>) -> Right {
     match call.route.need {
         Need::Database(right) | Need::Collection(right) => right,
-        // No route of these names a collection.
+        // Routes with other needs name no collection.
         _ => Right::Write,
     }
 }

@@ -1,4 +1,4 @@
-//! `/_admin/backup/…`: backups of the whole store while it serves, in the shapes of ArangoDB.
+//! Handlers of `/_admin/backup/…`: online backups of the whole store, in ArangoDB's JSON formats.
 
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
@@ -14,11 +14,11 @@ use super::reply::success;
 use super::server_info::unknown_path;
 use crate::routes::Method;
 
-/// The attributes of a backup that is wanted. The last three are ArangoDB's, and mean nothing here:
-/// a backup is never inconsistent, and waits for no other server.
+/// The attributes of a request for a backup. The last three are ArangoDB's and have no effect here:
+/// a backup is always consistent, and waits for no other server.
 const OPTIONS: [&str; 5] = ["label", "bytesPerSecond", "timeout", "allowInconsistent", "force"];
 
-/// Answers a call about backups. For threads that may block.
+/// Answers a call about backups. It may block.
 pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> ReplyResult {
     let store = documents.store();
     let backups = store.local().and_then(|local| local.backups()).ok_or_else(|| {
@@ -42,7 +42,7 @@ pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> R
     }
 }
 
-/// The object that a call sends, or an empty one; it has these attributes at most.
+/// The object in the body of a call, or an empty one. Other attributes than `known` are refused.
 fn body(call: &Call<'_>, known: &[&str]) -> Result<Map<String, Value>, DocumentError> {
     if call.body.trim_ascii().is_empty() {
         return Ok(Map::new());
@@ -84,7 +84,8 @@ fn create(backups: &dyn Backups, version: &str, call: &Call<'_>) -> ReplyResult 
 
 fn list(backups: &dyn Backups, version: &str, body: &Map<String, Value>) -> ReplyResult {
     let wanted = text_in(body, "id")?;
-    // First: one that is made meanwhile is in both then, and not in neither.
+    // Read the progress first, so that a backup that is finished meanwhile is in both, not in
+    // neither.
     let progress = backups.progress();
     let all = backups.list()?;
     let wanted_ones =
@@ -144,8 +145,8 @@ fn whole(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(is_whole).map(|number| number as u64))
 }
 
-/// A backup as ArangoDB shows it, with the last write that it holds, and the bytes that the one
-/// before does not have.
+/// A backup in ArangoDB's JSON format, with two further members: the sequence number of its last
+/// write, and the bytes that the previous backup does not have.
 fn show(backup: &BackupFigures, version: &str) -> Value {
     json!({
         "id": backup.id.as_str(),

@@ -1,4 +1,5 @@
-//! A call of the document API: the parts of a request that its handlers need, which may outlive it.
+//! A call of the document API: the parts of an HTTP request that the handlers need. It may outlive
+//! the request.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,10 @@ use crate::routes::{Method, Path, Route, Runs, Target, decode};
 
 use super::control::Control;
 
-/// A body up to this size is read on the event loop.
+/// The most bytes of a body that is parsed on the event loop.
 const LIGHT_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// See the module.
+/// A call of the document API.
 #[derive(Clone)]
 pub(crate) struct Call<'a> {
     pub(crate) route: &'static Route,
@@ -30,18 +31,18 @@ pub(crate) struct Call<'a> {
     pub(crate) transaction: Option<Cow<'a, [u8]>>,
     pub(crate) is_async: bool,
     pub(crate) body: Cow<'a, [u8]>,
-    /// The number of the request, by which it is accounted for.
+    /// The number of the request in the account.
     pub(crate) request: u64,
-    /// It is on a thread that may wait for the medium.
+    /// True on a thread that may wait for the disk.
     pub(crate) may_wait: bool,
-    /// Ends it from elsewhere, once a worker is to make it.
+    /// The control by which other threads can end the call, once it is handed to a worker.
     pub(crate) control: Option<Control>,
-    /// Tells if its client is gone, once it is handed over.
+    /// The watch that tells if the client is gone, once the call is handed to a worker.
     pub(crate) client: Option<ClientWatch>,
 }
 
 impl<'a> Call<'a> {
-    /// The call of a request, by its number and its route; it takes the target's path.
+    /// Makes the call of a request with this number. Takes the path out of `target`.
     pub(crate) fn of<'t: 'a>(
         request: &Request<'a>,
         target: &mut Target<'t>,
@@ -66,12 +67,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The operation that it is accounted for as.
+    /// The operation of the call in the account.
     pub(crate) fn operation(&self) -> Operation {
         if self.is_array() { Operation::DocumentArray } else { self.route.operation }
     }
 
-    /// It is small enough for an event loop.
+    /// True if the call is small enough for an event loop.
     pub(crate) fn is_light(&self) -> bool {
         match self.route.runs {
             Runs::AtOnce => true,
@@ -80,7 +81,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A copy that outlives the request, for a thread that may wait.
+    /// Converts the call to one that outlives the request, for a thread that may wait.
     pub(crate) fn into_owned(self) -> Call<'static> {
         let owned =
             |bytes: Option<Cow<'a, [u8]>>| bytes.map(|bytes| Cow::Owned(bytes.into_owned()));
@@ -103,20 +104,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Goes on, unless it was ended from elsewhere; for whatever takes long.
+    /// Checks that the call was not ended. Long work calls this regularly.
     ///
     /// # Errors
-    /// 1500.
+    /// 1500 if it was ended, or has taken too long.
     pub(crate) fn check(&self) -> Result<(), DocumentError> {
         self.control.as_ref().map_or(Ok(()), Control::check)
     }
 
-    /// It was ended from elsewhere.
+    /// True if another thread has ended the call.
     pub(crate) fn is_ended(&self) -> bool {
         self.control.as_ref().is_some_and(|control| control.kill_switch().is_killed())
     }
 
-    /// It was handed over, and its client is gone meanwhile.
+    /// True if the client has gone since the call was handed to a worker.
     pub(crate) fn is_forsaken(&self) -> bool {
         self.client.as_ref().is_some_and(ClientWatch::is_gone)
     }
@@ -126,7 +127,7 @@ impl<'a> Call<'a> {
         self.parts.database()
     }
 
-    /// The segment at `place` behind the database, or nothing.
+    /// The segment of the path at `place` behind the database, if there is one.
     pub(crate) fn segment(&self, place: usize) -> Option<&str> {
         self.parts.segment(place)
     }
@@ -141,20 +142,20 @@ impl<'a> Call<'a> {
         self.segment(self.route.place_of(name)?)
     }
 
-    /// It inserts the documents of an array.
+    /// True if the call inserts the documents of an array.
     pub(crate) fn is_array(&self) -> bool {
         self.method == Method::Post
             && self.route.runs == Runs::IfSmall
             && self.body.trim_ascii_start().first() == Some(&b'[')
     }
 
-    /// It reads one document and changes nothing.
+    /// True if the call only reads one document.
     pub(crate) fn reads_document(&self) -> bool {
         self.route.runs == Runs::IfSmall && self.route.reads()
     }
 
-    /// The parameter of this name, decoded; the last one, if it is given more than once. What is
-    /// not encoded as it must be is taken as it is.
+    /// The decoded query parameter of this name; the last one if there are several. A value that is
+    /// not validly percent-encoded is returned undecoded.
     pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
         let query = self.query.as_deref()?;
         let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -162,20 +163,20 @@ impl<'a> Call<'a> {
         Some(decode(found.1).unwrap_or(Cow::Borrowed(found.1)))
     }
 
-    /// A parameter that is true or false.
+    /// A query parameter that is true or false.
     ///
     /// # Errors
-    /// 400 for another word: a mistyped `true` is no `false`.
+    /// 400 for any other word, so that a misspelled `true` does not count as false.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, DocumentError> {
         let Some(word) = self.parameter(name) else { return Ok(None) };
         flag_of_word(&word)
             .map_err(|()| bad_request(format!("bad parameter: `{name}` is true or false")))
     }
 
-    /// A parameter that is false unless it is given as true.
+    /// A query parameter that is true or false, and false if it is missing.
     ///
     /// # Errors
-    /// As those of [`Call::flag`].
+    /// Those of [`Call::flag`].
     pub(crate) fn is_set(&self, name: &str) -> Result<bool, DocumentError> {
         Ok(self.flag(name)?.unwrap_or(false))
     }
@@ -183,7 +184,7 @@ impl<'a> Call<'a> {
     /// The body as a JSON object; an empty one counts as an empty object.
     ///
     /// # Errors
-    /// 600 if there is something that is no JSON, 400 for another value.
+    /// 600 if the body is no JSON, 400 if it is no object.
     pub(crate) fn object(&self) -> Result<Map<String, Value>, DocumentError> {
         if self.body.trim_ascii().is_empty() {
             return Ok(Map::new());
@@ -207,7 +208,7 @@ impl<'a> Call<'a> {
 /// The flag of this name in a body, unless it is missing or null.
 ///
 /// # Errors
-/// 10 for another value: a flag in quotes is not taken for one that is off.
+/// 10 for any other value, so that a flag in quotes does not count as false.
 pub(crate) fn flag_in(
     body: &Map<String, Value>,
     name: &str,
@@ -219,22 +220,22 @@ pub(crate) fn flag_in(
     }
 }
 
-/// The error for a request that cannot be right: 400.
+/// Makes the error for an invalid request: 400.
 pub(crate) fn bad_request(message: impl Into<String>) -> DocumentError {
     DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
 }
 
-/// The error for a part of ArangoDB that is not built.
+/// Makes the error for a part of ArangoDB that is not implemented: 9.
 pub(crate) fn not_implemented(message: impl Into<String>) -> DocumentError {
     DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message)
 }
 
-/// The error for a malformed member of a body.
+/// Makes the error for an invalid member of a body: 10.
 pub(crate) fn bad_parameter(what: &str) -> DocumentError {
     DocumentError::new(ErrorNumber::BAD_PARAMETER, format!("bad parameter: {what}"))
 }
 
-/// The error for text that is no JSON.
+/// Makes the error for a body that is no JSON: 600.
 pub(crate) fn bad_json(error: &dyn std::fmt::Display) -> DocumentError {
     DocumentError::new(ErrorNumber::CORRUPTED_JSON, format!("VPackError error: {error}"))
 }
@@ -247,12 +248,12 @@ pub(crate) fn object_in(value: Ref<'_>) -> Result<ObjectRef<'_>, DocumentError> 
     value.as_object().ok_or_else(|| ErrorNumber::DOCUMENT_TYPE_INVALID.into())
 }
 
-/// A packed value that this process made.
+/// Opens a packed value that this process made.
 pub(crate) fn open(packed: &[u8]) -> Ref<'_> {
     packed::open(packed).unwrap_or(Ref::Null)
 }
 
-/// Takes quotes, and the coding of the body that it came with, off an entity tag.
+/// Removes the quotes from an entity tag, and the suffix for a compressed body.
 fn unquoted(tag: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let Cow::Borrowed(bytes) = tag else { return tag };
     let bytes = bytes.trim_ascii();

@@ -1,4 +1,4 @@
-//! `/_api/collection`, `/_api/database` and `/_api/key-generators`.
+//! Handlers of `/_api/collection` and `/_api/database`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::access::{Accounts, Identity, Right, Scope};
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// The collections that the caller may read.
+/// Lists the collections that the caller may read.
 pub(super) fn list(
     documents: &Documents,
     call: &Call<'_>,
@@ -35,7 +35,7 @@ pub(super) fn list(
     Ok(success(200, json!({ "result": list })))
 }
 
-/// Makes a collection, if the caller may write to one of its name.
+/// Creates a collection, if the caller may write to a collection of that name.
 pub(super) fn create(
     documents: &Documents,
     call: &Call<'_>,
@@ -82,7 +82,7 @@ pub(super) fn drop_one(
     Ok(success(200, json!({ "id": collection.id.to_string() })))
 }
 
-/// Shows a collection, or of it what the path names.
+/// Shows a collection, or the part of it that the path names, such as its count.
 pub(super) fn view(
     documents: &Documents,
     call: &Call<'_>,
@@ -119,7 +119,7 @@ pub(super) fn view(
     Ok(located(call, success(200, fields)))
 }
 
-/// Gives a collection another name, if the caller has the right to what has that name.
+/// Renames a collection, if the caller may also write to a collection of the new name.
 pub(super) fn rename(
     documents: &Documents,
     call: &Call<'_>,
@@ -135,7 +135,7 @@ pub(super) fn rename(
     Ok(located(call, success(200, facts(documents, collection))))
 }
 
-/// Changes of a collection what the path names.
+/// Executes the action on a collection that the path names.
 pub(super) fn change(
     documents: &Documents,
     call: &Call<'_>,
@@ -173,7 +173,7 @@ pub(super) fn change(
     Ok(located(call, success(200, fields)))
 }
 
-/// The members of every reply about a collection.
+/// The members that every reply about a collection has.
 fn facts(documents: &Documents, collection: &Collection) -> Value {
     let shape = collection.shape();
     let definition = &shape.definition;
@@ -239,7 +239,7 @@ fn figures(
     }))
 }
 
-/// A sum over all documents in which their order does not matter; zero if there are none.
+/// A checksum over all documents that does not depend on their order; zero if there are none.
 fn checksum(
     documents: &Documents,
     call: &Call<'_>,
@@ -270,7 +270,7 @@ pub(super) fn answer_databases(
     call: &Call<'_>,
     caller: &Identity,
 ) -> ReplyResult {
-    // A missing database is an error for callers with a right to it; others cannot tell it apart.
+    // Only callers with a right to a database learn that it does not exist.
     if caller.may(Scope::Database(call.database()), Right::Read) {
         documents.database(call.database())?;
     }
@@ -313,6 +313,7 @@ pub(super) fn current_database(database: &Database) -> Reply {
     success(200, json!({ "result": result }))
 }
 
+/// Adds the header `Location` with the path of the call.
 fn located(call: &Call<'_>, reply: Reply) -> Reply {
     let segments = call.path.trim_start_matches("/_db/");
     let place = segments.find("/_api").map_or("", |at| &segments[at..]);
@@ -331,7 +332,7 @@ fn unknown_action(what: &str) -> DocumentError {
     DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, message)
 }
 
-/// Refuses what would have to be obeyed and is not built.
+/// Refuses options that are not implemented and cannot be ignored.
 fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
     for name in ["schema", "computedValues"] {
         let is_given = body.get(name).is_some_and(|value| match value {

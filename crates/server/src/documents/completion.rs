@@ -1,4 +1,4 @@
-//! Completions of calls, which handlers return: a reply, or one that follows the commit of a write.
+//! Completions of calls, which handlers return: a reply now, or one after the commit of a write.
 
 use pellucid_document::DocumentError;
 use pellucid_store::{Pending, Result as StoreResult, Written};
@@ -11,17 +11,17 @@ pub(super) type ReplyResult = Result<Reply, DocumentError>;
 /// The completion of a call.
 pub(super) enum Completion {
     Reply(Reply),
-    /// The reply is made of the store's answer to a write.
+    /// The reply is made from the store's answer to a write.
     OnCommit(Pending<Written>, FinishCommit),
 }
 
-/// Makes the reply of the store's answer.
+/// A function that makes the reply from the store's answer.
 pub(super) type FinishCommit = Box<dyn FnOnce(StoreResult<Written>) -> CommitReply + Send>;
 
 /// The reply to a write that the store has committed or refused.
 pub(super) struct CommitReply {
     pub(super) reply: Reply,
-    /// Another writer was faster, so the call can be made again.
+    /// True if another writer was faster, so that the call can be retried.
     pub(super) is_conflict: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Control of calls that workers are at: each can be ended from elsewhere, and told of.
+//! Control of the calls that workers execute: other threads can end and describe them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -11,10 +11,10 @@ use pellucid_thread::{Mutex, MutexGuard};
 
 use super::running::{Running, beginning, stopwatch};
 
-/// Bytes of a query's text in a description.
+/// The most bytes of a query's text in a description.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// A call under way. A clone is the same call.
+/// The control of a call under way. Clones control the same call.
 #[derive(Clone)]
 pub(crate) struct Control(Arc<State>);
 
@@ -36,7 +36,8 @@ impl std::fmt::Debug for Control {
 }
 
 impl Control {
-    /// Control of a call that begins now, and takes no longer than `longest` unless that is zero.
+    /// Makes the control of a call that begins now. It may take at most `longest`; zero means no
+    /// limit.
     pub(crate) fn new(path: String, longest: Duration) -> Control {
         Control(Arc::new(State {
             kill: KillSwitch::default(),
@@ -47,7 +48,7 @@ impl Control {
         }))
     }
 
-    /// Ends the call soon, and the query that it runs.
+    /// Ends the call, and the query that it runs, soon.
     pub(crate) fn end(&self) {
         self.0.kill.kill();
         if let Some(query) = &*self.query() {
@@ -55,7 +56,7 @@ impl Control {
         }
     }
 
-    /// The switch that ends the call, for work that looks at it by itself.
+    /// The switch that ends the call, for work that checks it itself.
     pub(crate) fn kill_switch(&self) -> KillSwitch {
         self.0.kill.clone()
     }
@@ -68,11 +69,11 @@ impl Control {
         }
     }
 
-    /// Goes on, unless the call was ended or has taken too long; to be called now and then by
-    /// whatever takes long.
+    /// Checks that the call was not ended and has not taken too long. Long work calls this
+    /// regularly.
     ///
     /// # Errors
-    /// 1500.
+    /// 1500 if it was ended, has taken too long, or its query was killed.
     pub(crate) fn check(&self) -> Result<(), DocumentError> {
         let State { kill, since, longest, query, .. } = &*self.0;
         if kill.is_killed() {
@@ -90,7 +91,7 @@ impl Control {
         }
     }
 
-    /// The call in words, for the log.
+    /// A description of the call for the log.
     fn describe(&self) -> String {
         let seconds = self.0.since.elapsed_ns() as f64 / 1e9;
         let mut text = format!("{}, for {seconds:.1} s", self.0.path);
@@ -107,7 +108,7 @@ impl Control {
     }
 }
 
-/// The calls that workers are at.
+/// The list of calls that workers execute.
 #[derive(Default)]
 pub(crate) struct Calls {
     listed: Mutex<Listed>,
@@ -117,11 +118,11 @@ pub(crate) struct Calls {
 struct Listed {
     calls: HashMap<u64, Control>,
     begun: u64,
-    /// The server stops, and each call that still begins ends at once.
+    /// True once the server stops: each call that begins from then on is ended at once.
     is_ending: bool,
 }
 
-/// A call in the list, until this is dropped.
+/// The place of a call in the list, until this is dropped.
 pub(crate) struct AtWork<'a> {
     calls: &'a Calls,
     number: u64,
@@ -134,7 +135,7 @@ impl Drop for AtWork<'_> {
 }
 
 impl Calls {
-    /// Lists a call that a worker begins.
+    /// Adds a call that a worker begins to the list.
     pub(crate) fn begin(&self, control: &Control) -> AtWork<'_> {
         let mut listed = self.listed();
         listed.begun += 1;
@@ -146,14 +147,14 @@ impl Calls {
         AtWork { calls: self, number }
     }
 
-    /// Ends all calls, those that begin from now on among them.
+    /// Ends all calls, including those that begin from now on.
     pub(crate) fn end_all(&self) {
         let mut listed = self.listed();
         listed.is_ending = true;
         listed.calls.values().for_each(Control::end);
     }
 
-    /// The calls that workers are at, in words, those first that began first.
+    /// Descriptions of the calls that workers execute, oldest first.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut calls: Vec<_> =
             self.listed().calls.iter().map(|(number, call)| (*number, call.clone())).collect();

@@ -1,4 +1,4 @@
-//! Cursors: the results of queries, which are given in batches.
+//! Cursors: results of queries that are returned in batches.
 
 use pellucid_aql::{Execution, QueryError};
 use pellucid_budget::Share;
@@ -11,64 +11,64 @@ use super::owner::Owner;
 use super::query_extra::{PlannedQuery, trailer};
 use super::running::Listed;
 
-/// Bytes from which on nothing is added to a batch, however many values were asked for: 16 MiB.
+/// The bytes at which a batch ends, even if more values were asked for: 16 MiB.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// The memory of a cursor beside its result.
+/// The bytes of a cursor in memory besides its result.
 const CURSOR_BYTES: usize = 1 << 10;
 
 /// The beginning of a batch before its values.
 pub(super) const RESULT_BEGIN: &[u8] = b"{\"result\":[";
 
-/// Bytes of a batch beside its values and its trailer, at most.
+/// The most bytes of a batch besides its values and its trailer.
 const ENVELOPE_BYTES_MAX: usize = 256;
 
 /// The rest of a result.
 pub(super) enum Rest {
-    /// All of it is there, and takes so many bytes of memory.
+    /// The result is computed, and takes `bytes` bytes of memory.
     Ready { values: std::vec::IntoIter<Value>, bytes: usize },
-    /// It is computed as it is asked for.
+    /// The result is computed batch by batch.
     Stream(Box<Streamed>),
 }
 
-/// A query whose result is computed as it is asked for.
+/// A streamed query: each batch is computed when it is asked for.
 pub(super) struct Streamed {
     pub(super) execution: Execution,
     pub(super) query: PlannedQuery,
 }
 
-/// A result that is given in batches.
+/// A result that is returned in batches.
 pub(super) struct Cursor {
     pub(super) id: u64,
     pub(super) database: String,
     pub(super) owner: Owner,
-    /// The collections whose documents its further batches may hold.
+    /// The collections whose documents may be in further batches.
     pub(super) collections: Vec<String>,
-    /// The text of the query, if its result is computed as it is asked for.
+    /// The text of a streamed query; empty for others.
     pub(super) text: String,
     pub(super) rest: Rest,
     pub(super) batch_size: usize,
-    /// The number of the batch that comes next.
+    /// The number of the next batch.
     pub(super) next_batch: u64,
     /// The members of each batch besides its values.
     pub(super) trailer: Vec<u8>,
     pub(super) ttl_ms: u64,
-    /// By [`super::cursors::uptime_ms`].
+    /// The time at which it expires, by [`super::cursors::uptime_ms`].
     pub(super) expires_at_ms: u64,
-    /// The batch that was given last, if it may be asked for again.
+    /// The number and the body of the last batch, if it may be asked for again.
     pub(super) last_batch: Option<(u64, Vec<u8>)>,
     pub(super) may_retry: bool,
     pub(super) is_exhausted: bool,
-    /// The writes of the query, whose revisions stand in the result.
+    /// The commit of the query's writes, whose revisions replace provisional ones in the result.
     pub(super) committed: Option<Committed>,
-    /// The place in the list of running queries, if the result is streamed.
+    /// The entry in the list of running queries, if the result is streamed.
     pub(super) listed: Option<Listed>,
-    /// Its memory while it waits, without the memory of a query that runs on.
+    /// The share of memory for the cursor itself, without that of a streamed query.
     pub(super) memory: Share,
 }
 
 impl Cursor {
-    /// About the bytes of memory that it takes.
+    /// The approximate bytes of memory that it takes.
     pub(super) fn size_bytes(&self) -> usize {
         let of_query = match &self.rest {
             Rest::Ready { .. } => 0,
@@ -77,7 +77,7 @@ impl Cursor {
         of_query + self.own_bytes()
     }
 
-    /// Of these, those that no query has taken for itself.
+    /// The bytes of [`Self::size_bytes`] without those that a streamed query has taken itself.
     fn own_bytes(&self) -> usize {
         let rest = match &self.rest {
             Rest::Ready { bytes, .. } => *bytes,
@@ -87,10 +87,10 @@ impl Cursor {
         CURSOR_BYTES + rest + last_batch + self.text.len() + self.trailer.len()
     }
 
-    /// Has its share hold what it takes now.
+    /// Adjusts its share of memory to the bytes that it takes now.
     ///
     /// # Errors
-    /// 32 if there is less.
+    /// 32 if there is not enough memory.
     pub(super) fn settle_memory(&mut self) -> Result<(), DocumentError> {
         let (held, own) = (self.memory.held_bytes(), self.own_bytes());
         if own > held {
@@ -100,7 +100,11 @@ impl Cursor {
         Ok(())
     }
 
-    /// Writes the next batch, and moves behind it.
+    /// Writes the next batch to `out`, and moves on. `note` is called after a step of a streamed
+    /// query.
+    ///
+    /// # Errors
+    /// 32 without memory, 1500 if the call was ended, and errors of a streamed query.
     pub(super) fn write_batch(
         &mut self,
         status: u16,
@@ -132,7 +136,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Writes the next values of a result that is there; says whether there are more.
+    /// Writes the next values of a computed result. Returns true if there are more.
     fn write_ready(&mut self, out: &mut Encoding<'_>) -> Result<bool, DocumentError> {
         let Rest::Ready { values, bytes } = &mut self.rest else { return Ok(false) };
         let before = values.len().max(1);
@@ -145,14 +149,13 @@ impl Cursor {
             out.value(&value)?;
             given += 1;
         }
-        // The memory of given values is free; all values are taken to be equally large.
+        // The memory of the written values is free. Assume that all values are equally large.
         let share = values.len() as f64 / before as f64;
         *bytes = (*bytes as f64 * share) as usize;
         Ok(values.len() > 0)
     }
 
-    /// Writes the next values of a result that is computed as it is asked for; says whether there
-    /// are more.
+    /// Computes and writes the next values of a streamed result. Returns true if there are more.
     fn write_streamed(
         &mut self,
         out: &mut Encoding<'_>,
@@ -179,7 +182,7 @@ impl Cursor {
     }
 }
 
-/// Appends the end of a batch behind its values. `next` has the id of its cursor and the number of
+/// Appends the end of a batch behind its values. `next` is the id of the cursor and the number of
 /// the next batch, if there is one.
 pub(super) fn end_result(
     next: Option<(u64, u64)>,
@@ -201,7 +204,7 @@ pub(super) fn end_result(
     out.push(b'}');
 }
 
-/// An error of a query that ran.
+/// Makes the error of a query that failed while it ran.
 pub(super) fn running_error(error: &QueryError) -> DocumentError {
     DocumentError::new(ErrorNumber(error.number()), format!("AQL: {error} (while executing)"))
 }

@@ -1,4 +1,4 @@
-//! The cursors that wait for their next batch to be asked for.
+//! The table of open cursors: those that wait until their next batch is asked for.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -12,26 +12,26 @@ use super::cursor::Cursor;
 use super::owner::Owner;
 use crate::access::Identity;
 
-/// Results that may wait for their next batch to be asked for.
+/// The most open cursors.
 const CURSORS_MAX: usize = 10_000;
 
-/// Of these, those of one account.
+/// The most open cursors of one account.
 const CURSORS_OF_ACCOUNT_MAX: usize = 1_000;
 
-/// Results that wait may take one part in so many of the memory for requests, so that they leave
-/// room for queries that run.
+/// The divisor of the memory for requests that gives the limit for results of open cursors. The
+/// rest is for running queries.
 const CURSORS_MEMORY_PART: usize = 2;
 
-/// Milliseconds of a clock that nobody sets, by which cursors expire.
+/// The milliseconds of a monotonic clock, by which cursors expire.
 pub(super) fn uptime_ms() -> u64 {
     let clock = Clock::monotonic();
     clock.nanoseconds(clock.now().0) / 1_000_000
 }
 
-/// See the module.
+/// The open cursors of a server.
 pub(crate) struct Cursors {
     table: Mutex<Table>,
-    /// Memory that results may take together while they wait.
+    /// The most bytes of the results of all open cursors together.
     bytes_max: usize,
     memory: Budget,
 }
@@ -40,17 +40,17 @@ pub(crate) struct Cursors {
 #[derive(Default)]
 struct Table {
     slots: HashMap<u64, Slot>,
-    /// The memory of all of them.
+    /// The memory of all cursors, in bytes.
     bytes: usize,
     /// The number of cursors of each account.
     of_accounts: HashMap<String, usize>,
 }
 
-/// The place of a cursor.
+/// The slot of a cursor in the table.
 struct Slot {
-    /// The cursor, unless somebody is reading it.
+    /// The cursor; `None` while a call reads it.
     cursor: Option<Box<Cursor>>,
-    /// Its memory when it was put here.
+    /// Its memory when it was stored here, in bytes.
     bytes: usize,
     owner: Owner,
 }
@@ -83,7 +83,7 @@ impl Table {
         }
     }
 
-    /// The reason to keep no further cursor of `owner`, if there is one.
+    /// The message that refuses a further cursor of `owner`; `None` if there is room for it.
     fn refusal(&self, owner: &Owner) -> Option<String> {
         let count = owner.account().and_then(|account| self.of_accounts.get(account));
         if count.is_some_and(|count| *count >= CURSORS_OF_ACCOUNT_MAX) {
@@ -95,7 +95,7 @@ impl Table {
     }
 }
 
-/// The number and the memory of cursors that wait to be asked for, or are being read.
+/// The number and the memory of open cursors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CursorFigures {
     pub(crate) open: usize,
@@ -103,21 +103,22 @@ pub(crate) struct CursorFigures {
 }
 
 impl Cursors {
-    /// No cursors; their results take their memory from `memory`.
+    /// Makes an empty table. Results take their memory from `memory`.
     pub(super) fn new(memory: Budget) -> Cursors {
         let bytes_max = memory.bytes_max() / CURSORS_MEMORY_PART;
         Cursors { table: Mutex::default(), bytes_max, memory }
     }
 
-    /// The memory that a cursor holds while it waits: none yet.
+    /// A share of the memory for a new cursor, which holds nothing yet.
     pub(super) fn memory(&self) -> Share {
         self.memory.share(self.bytes_max)
     }
 
-    /// Keeps a cursor.
+    /// Stores a cursor, which is new or was taken.
     ///
     /// # Errors
-    /// 32 if there are too many, or their results take too much memory together; then it is gone.
+    /// 32 if there are too many cursors, or their results take too much memory together. The cursor
+    /// is dropped then.
     pub(super) fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
         let settled = cursor.settle_memory();
         let bytes = cursor.size_bytes();
@@ -146,10 +147,11 @@ impl Cursors {
         Err(error)
     }
 
-    /// Takes a cursor that `caller` owns to read from it; it has to be kept again or let go of.
+    /// Takes a cursor that `caller` owns, to read from it. The caller has to call [`Self::keep`] or
+    /// [`Self::forget`] afterwards.
     ///
     /// # Errors
-    /// 1600 if there is none, or it is another one's; 1601 if it is being read.
+    /// 1600 if there is none, or it belongs to another caller; 1601 if another call reads it.
     pub(super) fn take(
         &self,
         database: &str,
@@ -159,10 +161,10 @@ impl Cursors {
         self.take_if(id, |owner, of| owner.is(caller) && of.is_none_or(|of| of == database))
     }
 
-    /// Removes a cursor that `caller` owns, or any if it is an administrator.
+    /// Removes a cursor that `caller` owns, or any cursor if `caller` is an administrator.
     ///
     /// # Errors
-    /// As [`Self::take`].
+    /// Those of [`Self::take`].
     pub(super) fn remove(
         &self,
         database: &str,
@@ -178,7 +180,8 @@ impl Cursors {
         Ok(())
     }
 
-    /// Takes a cursor if it may be, by its owner and, unless it is being read, its database.
+    /// Takes a cursor if `may_be` accepts its owner and its database. The database is `None` while
+    /// another call reads the cursor.
     fn take_if(
         &self,
         id: u64,
@@ -193,19 +196,19 @@ impl Cursors {
         slot.cursor.take().ok_or_else(|| ErrorNumber::CURSOR_BUSY.into())
     }
 
-    /// Lets go of a cursor that was taken.
+    /// Removes the slot of a cursor that was taken.
     pub(super) fn forget(&self, id: u64) {
         let gone = self.table().remove(id);
         drop(gone);
     }
 
-    /// The number of cursors, and their memory.
+    /// The number and the memory of the open cursors.
     pub(crate) fn figures(&self) -> CursorFigures {
         let cursors = self.table();
         CursorFigures { open: cursors.slots.len(), bytes: cursors.bytes }
     }
 
-    /// Frees the cursors that nobody asked for in time.
+    /// Drops the cursors that have expired at `now_ms`.
     pub(super) fn remove_expired(&self, now_ms: u64) {
         let mut cursors = self.table();
         let is_over =
@@ -214,7 +217,7 @@ impl Cursors {
             cursors.slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
         let expired: Vec<_> = ids.iter().filter_map(|id| cursors.remove(*id)).collect();
         drop(cursors);
-        // Freed once the lock is: a result may be large.
+        // Results may be large, so they are freed after the lock is released.
         drop(expired);
     }
 

@@ -1,4 +1,4 @@
-//! Entries of requests to the document API: each is answered on its event loop or given to a
+//! Entry points of the document API: each request is answered on its event loop or handed to a
 //! worker.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) fn call(
     }
 }
 
-/// Gives a call to a worker.
+/// Hands a call to a worker, or refuses it if too many wait.
 fn hand_over(
     api: &Arc<DocumentApi>,
     call: Call<'_>,
@@ -72,8 +72,8 @@ fn hand_over(
     api.for_driver(full, 0).into()
 }
 
-/// Answers a request for a token. Its password waits with those of other requests, and not where
-/// calls do.
+/// Answers a request for a token. Its password is verified in the queue for passwords of all
+/// requests, and not in the pool.
 pub(crate) fn log_in(
     api: &Arc<DocumentApi>,
     target: &mut Target<'_>,
@@ -108,7 +108,7 @@ pub(crate) fn log_in(
     }
 }
 
-/// Answers a browser that asks before it sends a request of a page of another origin.
+/// Answers a preflight request, which a browser sends before a cross-origin request.
 pub(crate) fn preflight(request: &Request<'_>) -> Reply {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     let headers = request.header("access-control-request-headers");
@@ -128,7 +128,7 @@ pub(crate) fn preflight(request: &Request<'_>) -> Reply {
     }
 }
 
-/// The reply, in the form of the document API, to a request without a route.
+/// The reply to a request without a route, in the format of the document API.
 pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str, allowed: Methods) -> Reply {
     let error = match why {
         Missing::Path => {

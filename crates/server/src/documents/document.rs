@@ -1,5 +1,5 @@
-//! `/_api/document`: one document at a time. Event loops do this; a write that has to wait for the
-//! medium is finished later.
+//! Handlers of `/_api/document` for one document. They run on event loops; a write that has to wait
+//! for the disk is finished later.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::{Body, Reply};
 use crate::routes::Method;
 
-/// Answers a call to one document, or the insertion of one; none where that would have to wait and
-/// the call may not.
+/// Answers a call to one document, or the insertion of one; `None` if it would have to wait and the
+/// call may not.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
@@ -46,7 +46,7 @@ pub(super) fn answer(
     }
 }
 
-/// Reads a document; none where that would have to wait and the call may not.
+/// Reads a document; `None` if it would have to wait and the call may not.
 fn read(
     documents: &Documents,
     call: &Call<'_>,
@@ -57,7 +57,7 @@ fn read(
     let shape = collection.shape();
     let is_head = call.method == Method::Head;
     if is_head || call.if_match.is_some() || call.if_none_match.is_some() {
-        // The ledger has the revision, and the length of the body that a GET would have.
+        // The ledger has the revision, and the length of the body that a GET returns.
         let found = documents.head_and_length(&shape, key.as_bytes(), timeline);
         let Some(found) = available(found, call, timeline)? else { return Ok(None) };
         let (head, length) = found.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
@@ -103,7 +103,7 @@ fn write(
     let body = if call.method == Method::Delete { Vec::new() } else { call.packed()? };
     let body = open(&body);
     let revision = body.as_object().and_then(|body| request.revision_in(body));
-    // A new document has no revision yet; one that is there may be written over.
+    // An insertion checks the revision only if it overwrites an existing document.
     let expected = call.if_match.as_deref().or(revision);
     let attempt =
         attempt(documents, request.acknowledgement, false, timeline, |transaction, timeline| {
@@ -125,20 +125,20 @@ fn write(
     })
 }
 
-/// The answer of the store; none if it is not there and the call may not wait for it.
+/// The answer of the store; `None` if it is not ready and the call may not wait for it.
 fn available<T: Send + 'static>(
     answer: Answer<T>,
     call: &Call<'_>,
     timeline: &mut Timeline,
 ) -> Result<Option<T>, DocumentError> {
     match answer {
-        // Nobody has begun with it yet, and nobody does.
+        // A pending answer that is dropped is never begun.
         Answer::Later(_) if !call.may_wait => Ok(None),
         answer => Ok(Some(answer.wait_for(timeline)?)),
     }
 }
 
-/// The parameters of a reply to a write.
+/// The data for the reply to a write.
 struct WriteReply {
     database: String,
     shape: Arc<Shape>,
@@ -166,7 +166,7 @@ impl WriteReply {
     }
 }
 
-/// The reply to an error; one about a revision names the document, and is 412.
+/// The reply to an error. An error about a revision has the status 412 and names the document.
 fn error_reply(shape: &Shape, error: DocumentError) -> Reply {
     match &error.stored {
         None => error.into(),
@@ -177,7 +177,7 @@ fn error_reply(shape: &Shape, error: DocumentError) -> Reply {
     }
 }
 
-/// Percent-encodes characters with a meaning in headers and paths.
+/// Percent-encodes bytes that are not plain characters of a path segment.
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! JSON bodies of answers, which take the memory of their request before they grow.
+//! JSON bodies of replies. A body takes memory from its request's share before it grows.
 
 use pellucid_budget::Share;
 use pellucid_document::DocumentError;
@@ -7,28 +7,28 @@ use pellucid_value::{Ref, Value, json};
 use super::control::Control;
 use super::memory::{out_of_memory, over_budget};
 
-/// Bytes that a body has room for at first; these are not counted.
+/// The first capacity of a body, which is not counted.
 const FIRST_BYTES: usize = 1 << 10;
 
-/// Bytes that one byte of a value is as JSON at most: a control character is `\u0000`.
+/// The most bytes of JSON for one byte of a value: a control character becomes `\u0000`.
 const ENCODED_PER_BYTE: usize = 6;
 
-/// Bytes of a number as JSON at most: a value without bytes of its own.
+/// The most bytes of a number as JSON; a number may have no bytes of its own in a value's size.
 const NUMBER_BYTES_MAX: usize = 32;
 
-/// Room that a writer of JSON asks for beyond what it writes.
+/// The spare capacity that a writer of JSON asks for beyond what it writes.
 const WRITER_BYTES: usize = 64;
 
-/// A value that may become longer than this is measured before it is written.
+/// A value whose JSON may be longer than this is measured before it is written.
 const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 
-/// See the module.
+/// A JSON body that is being written.
 pub(super) struct Encoding<'a> {
     body: Vec<u8>,
     memory: Share,
-    /// Bytes of the body's capacity that count in `memory`, or need not.
+    /// The bytes of the body's capacity that are taken from `memory` or need not be.
     counted_bytes: usize,
-    /// Ends the call from elsewhere, on threads where that can be.
+    /// The control of the call, on threads where it can be ended.
     control: Option<&'a Control>,
 }
 
@@ -39,12 +39,12 @@ impl<'a> Encoding<'a> {
         Encoding { counted_bytes: body.capacity(), body, memory, control }
     }
 
-    /// Bytes so far.
+    /// The number of bytes so far.
     pub(super) fn len(&self) -> usize {
         self.body.len()
     }
 
-    /// The body so far, to be changed in place.
+    /// The body so far, for changes in place.
     pub(super) fn body_mut(&mut self) -> &mut Vec<u8> {
         &mut self.body
     }
@@ -52,7 +52,7 @@ impl<'a> Encoding<'a> {
     /// Appends bytes as they are.
     ///
     /// # Errors
-    /// 32 if there is no memory for them, 1500 if the call was ended.
+    /// 32 if there is not enough memory, 1500 if the call was ended.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), DocumentError> {
         self.reserve(bytes.len())?;
         self.body.extend_from_slice(bytes);
@@ -62,16 +62,16 @@ impl<'a> Encoding<'a> {
     /// Appends a value as JSON.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// Those of [`Self::bytes`].
     pub(super) fn value(&mut self, value: &Value) -> Result<(), DocumentError> {
         let most = value.size_bytes().saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX;
         self.part(value.view(), most)
     }
 
-    /// Appends a value of so many bytes in packed form as JSON.
+    /// Appends a packed value of `size` bytes as JSON.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// Those of [`Self::bytes`].
     pub(super) fn packed(&mut self, value: Ref<'_>, size: usize) -> Result<(), DocumentError> {
         self.part(value, size.saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX)
     }
@@ -83,10 +83,10 @@ impl<'a> Encoding<'a> {
         self.count()
     }
 
-    /// Has room for `bytes` more.
+    /// Reserves room for `bytes` more.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// Those of [`Self::bytes`].
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), DocumentError> {
         self.count()?;
         let (length, capacity) = (self.body.len(), self.body.capacity());
@@ -95,7 +95,7 @@ impl<'a> Encoding<'a> {
         }
         self.control.map_or(Ok(()), Control::check)?;
         let wanted = length.saturating_add(bytes).max(capacity + capacity / 2);
-        // Both are there while the one is copied to the other.
+        // The old and the new buffer both exist while one is copied to the other.
         self.memory.take(wanted).map_err(over_budget)?;
         let reserved = self.body.try_reserve_exact(wanted - length);
         self.memory.give_back(if reserved.is_ok() { capacity } else { wanted });
@@ -103,7 +103,7 @@ impl<'a> Encoding<'a> {
         reserved.map_err(|_| out_of_memory())
     }
 
-    /// Takes the memory by which the body has grown without being asked to.
+    /// Takes the memory by which the body has grown without a call of [`Self::reserve`].
     fn count(&mut self) -> Result<(), DocumentError> {
         let capacity = self.body.capacity();
         if capacity > self.counted_bytes {
@@ -137,14 +137,14 @@ mod tests {
         assert!((600_002..700_000).contains(&budget.used_bytes()), "{}", budget.used_bytes());
         let refused = encoding.value(&text).unwrap_err();
         assert_eq!(refused.number, ErrorNumber::RESOURCE_LIMIT);
-        assert_eq!(encoding.len(), 600_002, "what is refused leaves nothing");
+        assert_eq!(encoding.len(), 600_002, "a refused value leaves nothing behind");
         let (body, memory) = encoding.finish();
         assert_eq!(body.len(), 600_002);
         drop(memory);
         assert_eq!(budget.used_bytes(), 0);
     }
 
-    /// A body that its writer made longer was not counted, nor was anything behind it.
+    /// Regression: growth by [`Encoding::body_mut`] was not counted, nor anything written later.
     #[test]
     fn a_body_counts_however_it_grows() {
         let mut encoding = Encoding::new(Budget::new(1 << 20).share(1 << 20), None);

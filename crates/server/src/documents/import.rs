@@ -1,4 +1,4 @@
-//! `/_api/import`.
+//! Handler of `/_api/import`.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::call::{Call, bad_request};
 use super::completion::ReplyResult;
 use crate::reply::Reply;
 
-/// Answers a call to `/_api/import`. For threads that may block.
+/// Answers a call to `/_api/import`. It may block.
 pub(super) fn answer(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,

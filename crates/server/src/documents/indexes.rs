@@ -1,4 +1,4 @@
-//! `/_api/index`.
+//! Handlers of `/_api/index`.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::access::Identity;
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Index types that there are elsewhere, and not here.
+/// ArangoDB's index types that are not implemented here.
 const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
-/// Answers a call to one index of a collection. For threads that may block.
+/// Answers a call to one index of a collection. It may block.
 pub(super) fn answer_one(
     documents: &Documents,
     call: &Call<'_>,
@@ -36,7 +36,7 @@ pub(super) fn answer_one(
     }
 }
 
-/// Answers a call to the indexes of a collection. For threads that may block.
+/// Answers a call to the indexes of a collection. It may block.
 pub(super) fn answer_all(
     documents: &Documents,
     running: &Arc<RunningQueries>,
@@ -47,7 +47,7 @@ pub(super) fn answer_all(
 ) -> ReplyResult {
     match call.method {
         Method::Get => Ok(list(collection)),
-        // Errors are 400 here, whatever their number.
+        // Other errors than these have the status 400 here, whatever their number.
         Method::Post => {
             let created = create(documents, running, memory, call, collection, caller);
             Ok(created.unwrap_or_else(|error| match error.number {
@@ -65,8 +65,8 @@ pub(super) fn answer_all(
     }
 }
 
-/// Makes an index. It takes as long as the collection is large, and is listed and ended as a
-/// query is.
+/// Creates an index. Its time grows with the collection, so it is listed like a query and can be
+/// killed.
 fn create(
     documents: &Documents,
     running: &Arc<RunningQueries>,

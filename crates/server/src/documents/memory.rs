@@ -4,23 +4,24 @@ use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_document::{DocumentError, ErrorNumber};
 use rustix::process::{Resource, getrlimit};
 
-/// Requests may take one part in so many of the memory of the machine or its control group.
+/// The divisor of the memory of the machine or its control group that gives the default budget.
 const MEMORY_PART: usize = 2;
 
-/// And of a limited address space, which files, stacks and the allocator's reserves share.
+/// The divisor of a limited address space. It is larger, because mapped files, stacks and the
+/// allocator's reserves are in the address space as well.
 const ADDRESS_SPACE_PART: usize = 4;
 
-/// And no less than this.
+/// The least default budget.
 const MEMORY_BYTES_MIN: usize = 256 << 20;
 
-/// Bytes that one byte of a query's body takes in parsed forms at most, before those that are not
-/// needed any more are gone: the packed document, and its bind variables apart.
+/// The most bytes that the parsed forms of a query's body take together for each of its bytes: the
+/// packed document, and the bind variables as values.
 const PARSED_PER_BYTE: usize = 6;
 
-/// The same of the body of a document, which is packed alone.
+/// The most bytes that the packed form of a document takes for each byte of the body.
 const PACKED_PER_BYTE: usize = 2;
 
-/// A body up to this size is parsed without a look at the memory for requests.
+/// A body up to this size is parsed without taking memory from the budget.
 const UNCOUNTED_BODY_BYTES: usize = 4 << 10;
 
 /// The memory of the document API's calls.
@@ -31,7 +32,7 @@ pub(crate) struct RequestMemory {
 }
 
 impl RequestMemory {
-    /// Memory of `budget`, of which one call takes no more than `call_bytes_max`.
+    /// Makes the memory of calls from `budget`. One call takes at most `call_bytes_max`.
     pub(super) fn new(budget: Budget, call_bytes_max: usize) -> RequestMemory {
         RequestMemory { budget, call_bytes_max }
     }
@@ -40,15 +41,15 @@ impl RequestMemory {
         &self.budget
     }
 
-    /// The memory of one call: none yet.
+    /// A share for one call, which holds nothing yet.
     pub(super) fn of_call(&self) -> Share {
         self.budget.share(self.call_bytes_max)
     }
 
-    /// The memory for parsing a body, taken.
+    /// Takes the memory to parse the body of a query.
     ///
     /// # Errors
-    /// 32 if there is less.
+    /// 32 if there is not enough.
     pub(super) fn of_body(&self, body: &[u8]) -> Result<Share, DocumentError> {
         let mut memory = self.of_call();
         if body.len() > UNCOUNTED_BODY_BYTES {
@@ -57,11 +58,11 @@ impl RequestMemory {
         Ok(memory)
     }
 
-    /// The memory for packing the document of a body, taken; none for a short one. The bound of one
-    /// query is not one of documents.
+    /// Takes the memory to pack the document of a body; `None` for a short body. The limit of one
+    /// call does not apply to documents.
     ///
     /// # Errors
-    /// 32 if there is less.
+    /// 32 if there is not enough.
     pub(super) fn of_document(&self, body: &[u8]) -> Result<Option<Share>, DocumentError> {
         if body.len() <= UNCOUNTED_BODY_BYTES {
             return Ok(None);
@@ -72,17 +73,17 @@ impl RequestMemory {
     }
 }
 
-/// The error of a call that cannot have memory.
+/// Makes the error of a call that exceeds the budget.
 pub(super) fn over_budget(error: OverBudget) -> DocumentError {
     DocumentError::new(ErrorNumber::RESOURCE_LIMIT, error.to_string())
 }
 
-/// The error of a call that the system has no memory for.
+/// Makes the error of a call for which the system has no memory.
 pub(super) fn out_of_memory() -> DocumentError {
     DocumentError::new(ErrorNumber::RESOURCE_LIMIT, "the system has no memory for this")
 }
 
-/// Bytes that all requests may take together unless the operator says.
+/// The bytes that all requests may take together, unless the operator sets them.
 pub(crate) fn request_memory_default() -> usize {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let total = read("/proc/meminfo").and_then(|text| total_of(&text));

@@ -1,8 +1,8 @@
-//! The document API: ArangoDB's, so that its drivers work unchanged.
+//! The document API. It is ArangoDB's HTTP API, so that ArangoDB's drivers work unchanged.
 //!
-//! Calls to single documents, and those that only look at the catalogue, are answered on the event
-//! loop like those of the entity API. The others go to a pool of threads ([`pool`]), and their
-//! replies come back through the event loop's mailbox.
+//! Calls for single documents, and those that only read the catalogue, are answered on the event
+//! loop, like calls of the entity API. All others go to a pool of worker threads ([`pool`]), and
+//! their replies return through the event loop's mailbox.
 
 mod api;
 mod array;

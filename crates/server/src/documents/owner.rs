@@ -4,42 +4,45 @@ use crate::access::{Identity, Right, Scope};
 
 /// The identity that a query or a cursor belongs to.
 ///
-/// As in ArangoDB, a cursor is read by its owner and by the superuser alone; for others it is not
-/// there. Administrators see all queries, end them, and remove cursors.
+/// As in ArangoDB, only the owner and the superuser can read a cursor; for others it does not
+/// exist. Administrators can see and kill all queries, and remove cursors.
 #[derive(Clone)]
 pub(crate) struct Owner(Identity);
 
 impl Owner {
-    /// The owner of what `caller` begins.
+    /// The owner of a query that `caller` begins.
     pub(crate) fn of(caller: &Identity) -> Owner {
         Owner(caller.clone())
     }
 
-    /// `caller` is the owner, or the superuser.
+    /// True if `caller` is the owner or the superuser.
     pub(crate) fn is(&self, caller: &Identity) -> bool {
         match (&self.0, caller) {
             (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
-            (Identity::Account(own, _), Identity::Account(other, _)) => own.is(other),
+            (Identity::Account(own, _), Identity::Account(other, _)) => {
+                own.is_same_account_as(other)
+            }
             _ => false,
         }
     }
 
-    /// `caller` may see the text: its owner, and administrators.
+    /// True if `caller` may see the query's text: the owner and administrators may.
     pub(crate) fn shows_to(&self, caller: &Identity) -> bool {
         self.is(caller) || caller.may(Scope::Admin, Right::Read)
     }
 
-    /// `caller` may end or remove it: its owner, and administrators who may write.
+    /// True if `caller` may kill the query or remove the cursor: the owner and administrators with
+    /// the right to write may.
     pub(crate) fn yields_to(&self, caller: &Identity) -> bool {
         self.is(caller) || caller.may(Scope::Admin, Right::Write)
     }
 
-    /// The name of the account; nothing where it is none.
+    /// The name of the account; `None` if the owner has no account.
     pub(crate) fn account(&self) -> Option<&str> {
         self.0.name()
     }
 
-    /// The name in lists, as ArangoDB has it: `root` on a server without accounts.
+    /// The name in lists. As in ArangoDB, it is `root` on a server without accounts.
     pub(crate) fn name(&self) -> &str {
         match &self.0 {
             Identity::Anybody => "root",

@@ -1,10 +1,10 @@
-//! Threads for calls that take long: queries, imports, arrays of documents.
+//! The worker threads for calls that may take long: queries, imports, arrays of documents.
 //!
-//! They come from event loops, which must not block, and their answers go back there. The time that
-//! a call waits for a thread is its `queue` phase, and what `x-arango-queue-time-seconds` tells.
+//! Calls come from event loops, which must not block, and their replies return there. The time that
+//! a call waits for a thread is its `queue` phase, which `x-arango-queue-time-seconds` reports.
 //!
-//! Calls that hold all threads for long, or do not end at all, hold up nobody for longer than a
-//! second: then further threads are started, up to a bound.
+//! If calls occupy all threads for longer than a second, further threads are started, up to a
+//! bound, so that other calls do not wait for them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -16,43 +16,44 @@ use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind, run_contained};
 
-/// Calls that may wait for a thread, unless the operator says otherwise. ArangoDB has the same
-/// limit.
+/// The most calls that may wait for a thread, unless the operator sets it. ArangoDB has the same
+/// default.
 pub(crate) const QUEUED_CALLS_MAX: usize = 4_096;
 
-/// Bytes of bodies that calls may hold while they wait.
+/// The most bytes of bodies of calls that wait.
 pub(crate) const QUEUED_BYTES_MAX: usize = 2 << 30;
 
-/// Threads, at least: some of them may be sleeping in queries.
+/// The least number of regular threads.
 const THREADS_MIN: usize = 8;
 
-/// Threads for each core.
+/// The number of regular threads for each core.
 const THREADS_PER_CORE: usize = 4;
 
-/// Threads that stand in for others that wait without working, at most.
+/// The most threads that stand in for others whose calls pause.
 const STAND_INS_MAX: usize = 1_024;
 
-/// Time that a call waits while all threads are busy before a further one is started.
+/// The time that a call waits, while all threads are busy, before a further thread is started.
 const STALL: Duration = Duration::from_secs(1);
 
-/// Further threads, at most.
+/// The most further threads.
 const FURTHER_MAX: usize = 56;
 
-/// Time that a further thread waits for something to do before it ends.
+/// The time after which an idle further thread ends.
 const FURTHER_REST: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce(u64) + Send>;
 
-/// The reason for a thread.
+/// The kind of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Duty {
     Regular,
-    /// It stands in for one that waits.
+    /// It stands in for a thread whose call pauses.
     StandIn,
-    /// It was started because the others were busy for long.
+    /// It was started because all others were busy for long.
     Further,
 }
 
+/// A job that waits for a thread.
 struct Queued {
     job: Job,
     put_down: HandedOver,
@@ -64,35 +65,36 @@ struct Queued {
 struct Queue {
     jobs: VecDeque<Queued>,
     bytes: usize,
-    /// Jobs whose time is yet to come, by when that is and in the order in which they came.
+    /// Delayed jobs, by the time at which they are due and then by the order of their arrival.
     due: BTreeMap<(Ticks, u64), Queued>,
     due_count: u64,
     is_closed: bool,
-    /// Threads whose calls wait without working.
+    /// The number of threads whose calls pause.
     resting: usize,
-    /// Threads that stand in for them.
+    /// The number of threads that stand in for them.
     stand_ins: usize,
-    /// Threads that were started because the others were busy.
+    /// The number of further threads.
     further: usize,
-    /// Threads that wait for something to do.
+    /// The number of threads that wait for a job.
     idle: usize,
-    /// Threads of all kinds.
+    /// The number of threads of all kinds.
     threads: usize,
 }
 
 struct Shared {
     queue: Mutex<Queue>,
+    /// Signals threads that there is a job, or that they may end.
     arrived: Condvar,
-    /// Something waits, and nobody is there to do it.
+    /// Signals the watching thread that a job waits and no thread is idle.
     unattended: Condvar,
-    /// A thread has ended.
+    /// Signals that a thread has ended.
     ended: Condvar,
     clock: Clock,
     last_queued_ns: AtomicU64,
     queued_calls_max: usize,
 }
 
-/// See the module.
+/// A pool of worker threads.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
@@ -119,15 +121,16 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes note of a call that begins to wait without working (true), as `SLEEP` does, or goes
-    /// on: meanwhile another thread stands in for its own.
+    /// Returns a function that a thread calls with true when its call pauses, as in `SLEEP`, and
+    /// with false when it resumes. In between, another thread stands in for it.
     pub(crate) fn resting(&self) -> Arc<dyn Fn(bool) + Send + Sync> {
         let shared = Arc::clone(&self.shared);
         Arc::new(move |begins| shared.rest(begins))
     }
 
-    /// Has `job` done by a thread; it is told how many nanoseconds it waited. Gives it back if too
-    /// many wait.
+    /// Queues `job`, which a thread calls with the nanoseconds that it waited. `bytes` is the size
+    /// of the call's body. Returns false, and drops the job, if too many jobs or bytes wait or the
+    /// pool is stopped.
     pub(crate) fn try_run(&self, bytes: usize, job: impl FnOnce(u64) + Send + 'static) -> bool {
         let mut queue = self.shared.queue();
         let is_full = queue.jobs.len() >= self.shared.queued_calls_max
@@ -148,8 +151,9 @@ impl Pool {
         true
     }
 
-    /// Has `job` done after a pause that is a part of a call which was let in before, and which
-    /// nobody waits for any more once the pool has ended. No thread is taken by the pause.
+    /// Queues `job` to run after a pause, during which it occupies no thread. It is for a further
+    /// attempt of a call that was accepted before, so no limit applies. If the pool is stopped, the
+    /// job is dropped, because nobody waits for the call any more.
     pub(crate) fn run_after(&self, pause: Duration, job: impl FnOnce(u64) + Send + 'static) {
         let clock = self.shared.clock;
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
@@ -163,22 +167,22 @@ impl Pool {
         let turn = (since, queue.due_count);
         queue.due.insert(turn, Queued { job: Box::new(job), put_down, bytes: 0, since });
         drop(queue);
-        // Whoever wakes up waits no longer than until then.
+        // The thread that wakes up waits no longer than until the job is due.
         self.shared.arrived.notify_one();
     }
 
-    /// The wait of the call that a thread took last, in nanoseconds.
+    /// The time that the last call taken by a thread had waited, in nanoseconds.
     pub(crate) fn last_queued_ns(&self) -> u64 {
         self.shared.last_queued_ns.load(Ordering::Relaxed)
     }
 
-    /// Three quarters of the places are taken.
+    /// True if the queue is at least three quarters full.
     pub(crate) fn is_busy(&self) -> bool {
         self.shared.queue().jobs.len() * 4 >= self.shared.queued_calls_max * 3
     }
 
-    /// Ends the threads, once they have done what they are at and what waits for its time. Calls
-    /// that no thread has taken up are let go of: nobody waits for their answers any more.
+    /// Ends the threads, after they have finished their jobs and all delayed jobs. Calls that no
+    /// thread has taken are dropped, because nobody waits for their replies any more.
     pub(crate) fn stop(&self) {
         let mut queue = self.shared.queue();
         queue.is_closed = true;
@@ -200,12 +204,13 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes that a call pauses (true) or resumes (false).
     fn rest(self: &Arc<Self>, begins: bool) {
         let mut queue = self.queue();
         if !begins {
             queue.resting -= 1;
             drop(queue);
-            // One that stands in is not needed any more.
+            // A thread that stands in is not needed any more.
             self.arrived.notify_all();
             return;
         }
@@ -216,7 +221,7 @@ impl Shared {
         queue.stand_ins += 1;
         drop(queue);
         if self.start("pellucid-call-in".to_owned(), Duty::StandIn).is_err() {
-            // The system has no room for it: calls wait longer.
+            // The system cannot start a thread, so calls wait longer.
             self.queue().stand_ins -= 1;
         }
     }
@@ -237,7 +242,7 @@ impl Shared {
         started.map(drop)
     }
 
-    /// Starts a further thread whenever a call has waited for long, until the pool is closed.
+    /// Starts a further thread whenever a call has waited for [`STALL`], until the pool is closed.
     fn attend(self: &Arc<Self>) {
         let mut queue = self.queue();
         while !queue.is_closed {
@@ -254,7 +259,7 @@ impl Shared {
                 queue = self.queue();
                 queue.further -= usize::from(started.is_err());
             }
-            // The next one has to wait for as long before another thread is started for it.
+            // After a start, look again soon: the next call may have waited for as long.
             let pause = if left.is_zero() { STALL / 4 } else { left };
             let woken = self.unattended.wait_timeout(queue, pause);
             queue = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -266,19 +271,19 @@ impl Shared {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
             let _taken_up = queued.put_down.take_up(Phase::Execute.label());
-            // A call that panics ends its request, and no thread.
+            // A call that panics ends its request, but not the thread.
             run_contained(|| (queued.job)(waited));
         }
     }
 
-    /// A job that can be done now. Those whose time has come go first, and at the end all of them
-    /// have.
+    /// Takes a job that can run now. Delayed jobs that are due come first; once the pool is closed,
+    /// all of them are due.
     fn take(&self, queue: &mut Queue) -> Option<Queued> {
         let queued = match queue.due.first_entry() {
             Some(first) if queue.is_closed || first.key().0 <= self.clock.now() => {
                 let due = first.remove();
                 if !queue.jobs.is_empty() {
-                    // A call came that counted on this thread.
+                    // A call arrived that expected this idle thread to take it.
                     self.unattended.notify_one();
                 }
                 due
@@ -287,13 +292,13 @@ impl Shared {
         };
         queue.bytes -= queued.bytes;
         if !queue.due.is_empty() {
-            // The one that looked after their time has something else to do now.
+            // This thread waited for the next due job; another one has to do that now.
             self.arrived.notify_one();
         }
         Some(queued)
     }
 
-    /// Hands what woke a thread that ends to another one.
+    /// Wakes another thread if a thread that ends was woken for a job.
     fn pass_on(&self, queue: &Queue) {
         if !queue.jobs.is_empty() {
             self.arrived.notify_one();
@@ -301,7 +306,7 @@ impl Shared {
         }
     }
 
-    /// The next job; nothing if the thread is not needed any more.
+    /// Waits for the next job; `None` if the thread has to end.
     fn next(&self, duty: Duty) -> Option<Queued> {
         let (mut queue, mut is_rested) = (self.queue(), false);
         loop {
@@ -341,7 +346,7 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::mpsc::channel;
 
-    /// Has so many threads wait for the end.
+    /// Occupies `threads` threads until `end` is reached.
     fn occupy(pool: &Pool, threads: usize, end: &Arc<Barrier>) {
         for _ in 0..threads {
             let end = Arc::clone(end);
@@ -351,9 +356,9 @@ mod tests {
         }
     }
 
-    /// Queries that slept held all threads, and nobody else's call was answered.
+    /// Regression: sleeping queries occupied all threads, and no other call was answered.
     #[test]
-    fn calls_that_rest_hold_nobody_up() {
+    fn calls_that_pause_do_not_hold_up_others() {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let (sender, receiver) = channel();
         let count = pool.shared.queue().threads + 3;
@@ -363,7 +368,7 @@ mod tests {
             let resting = pool.resting();
             assert!(pool.try_run(0, move |_| {
                 resting(true);
-                // None goes on before all have come.
+                // No call resumes before all have come.
                 all_there.wait();
                 resting(false);
                 sender.send(number).unwrap();
@@ -374,9 +379,10 @@ mod tests {
         pool.stop();
     }
 
-    /// Eight calls that did not end took all threads, and nobody else's call was answered.
+    /// Regression: eight calls that did not end occupied all threads, and no other call was
+    /// answered.
     #[test]
-    fn calls_that_do_not_end_hold_nobody_up() {
+    fn calls_that_do_not_end_do_not_hold_up_others() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
         let end = Arc::new(Barrier::new(threads + 1));
@@ -396,10 +402,10 @@ mod tests {
         assert_eq!((queue.threads, queue.further, queue.bytes), (0, 0, 0));
     }
 
-    /// A call that came as a job fell due waited for as long as that took: both counted on the only
-    /// thread that was free.
+    /// Regression: a call and a delayed job that became due at the same time both expected the only
+    /// idle thread, and the call waited until that job ended.
     #[test]
-    fn a_call_that_comes_beside_a_due_job_is_attended_to() {
+    fn a_call_that_arrives_with_a_due_job_gets_a_thread() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
         let end = Arc::new(Barrier::new(threads + 1));
@@ -408,7 +414,7 @@ mod tests {
         while !is_ready(&pool.shared.queue()) {
             std::thread::yield_now();
         }
-        // The thread that attends has seen that nobody waits, too.
+        // By then the watching thread has seen the empty queue, too.
         std::thread::sleep(2 * STALL);
         let (sender, receiver) = channel();
         let since = pool.shared.clock.now();
@@ -430,9 +436,9 @@ mod tests {
         pool.stop();
     }
 
-    /// A stop waited for calls whose clients were gone.
+    /// Regression: a stop waited for queued calls whose clients were gone.
     #[test]
-    fn calls_that_wait_are_let_go_of_at_a_stop() {
+    fn queued_calls_are_dropped_at_a_stop() {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let threads = pool.shared.queue().threads;
         let end = Arc::new(Barrier::new(threads + 1));
@@ -444,7 +450,7 @@ mod tests {
         assert!(pool.try_run(100, move |_| sender.send(()).unwrap()));
         let stopping = Arc::clone(&pool);
         let stop = std::thread::spawn(move || stopping.stop());
-        // Its sender goes with it, unused.
+        // The job is dropped with its unused sender.
         assert!(receiver.recv_timeout(Duration::from_secs(60)).is_err());
         end.wait();
         stop.join().unwrap();
@@ -452,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_run_and_those_beyond_the_limit_come_back() {
+    fn jobs_run_and_those_beyond_a_limit_are_refused() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let (sender, receiver) = channel();
         for number in 0..100 {
@@ -467,9 +473,10 @@ mod tests {
         assert!(!pool.try_run(0, |_| {}));
     }
 
-    /// Each waits for its time while the only free thread does others, and all are done at the end.
+    /// Delayed jobs run when they are due, while the only free thread runs others before, and all
+    /// of them run at a stop.
     #[test]
-    fn jobs_wait_for_their_time_and_hold_nobody_up() {
+    fn delayed_jobs_run_when_due_and_do_not_hold_up_others() {
         let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
         let threads = pool.shared.queue().threads;
         let busy = Arc::new(Barrier::new(threads));
@@ -494,6 +501,6 @@ mod tests {
         assert!(place(0).is_some() && place(30) < place(600), "{done:?}");
         busy.wait();
         pool.stop();
-        assert_eq!(receiver.try_recv().unwrap().0, 3_600_000, "nothing is forgotten");
+        assert_eq!(receiver.try_recv().unwrap().0, 3_600_000, "no delayed job is forgotten");
     }
 }

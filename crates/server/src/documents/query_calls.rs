@@ -1,4 +1,4 @@
-//! `/_api/query`: the queries that run, and the properties of queries.
+//! Handlers of `/_api/query`: the list of running queries, and the settings of query tracking.
 
 use std::sync::atomic::Ordering;
 
@@ -16,13 +16,13 @@ use crate::access::Identity;
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Bytes of a query's text in lists, as `maxQueryStringLength` tells.
+/// The most bytes of a query's text in lists, reported as `maxQueryStringLength`.
 const TEXT_BYTES_MAX: usize = 4_096;
 
-/// Bytes of bind variables in lists; larger ones are left out.
+/// The most bytes of bind variables in lists; larger ones are left out.
 const BIND_BYTES_MAX: usize = 16 << 10;
 
-/// The text in lists in place of one that the caller may not see.
+/// The placeholder in lists for a text that the caller may not see.
 const HIDDEN: &str = "<hidden>";
 
 /// Answers `/_api/query…`.
@@ -42,7 +42,7 @@ pub(super) fn answer(
         (Method::Get, Some("slow")) => Ok(Reply::value(200, &json!([]))),
         (Method::Delete, Some("slow")) => Ok(success(200, json!({}))),
         (Method::Get, Some("rules")) => {
-            // Nothing can be done about any of them.
+            // No rule can be disabled.
             let flags = json!({ "hidden": false, "canBeDisabled": false });
             let rules = RULES.map(|name| json!({ "name": name, "flags": flags }));
             Ok(Reply::value(200, &json!(rules)))
@@ -57,7 +57,7 @@ pub(super) fn answer(
     }
 }
 
-/// The tracking of queries, which cannot be set to anything else.
+/// Answers a call about the tracking of queries, whose settings cannot be changed.
 fn tracking(call: &Call<'_>) -> ReplyResult {
     let properties = json!({
         "enabled": true, "trackSlowQueries": false, "trackBindVars": true, "maxSlowQueries": 0,
@@ -74,8 +74,8 @@ fn tracking(call: &Call<'_>) -> ReplyResult {
     Ok(success(200, properties))
 }
 
-/// A query in the list of those that run. Its text and its values are for its owner and for
-/// administrators, and for nobody else who may read the database.
+/// The entry of a query in the list of running queries. Only its owner and administrators see its
+/// text and its bind values.
 fn show(query: &Running, caller: &Identity) -> Value {
     let is_shown = query.owner.shows_to(caller);
     let bind_variables = match query.bind_variables.size_bytes() <= BIND_BYTES_MAX {

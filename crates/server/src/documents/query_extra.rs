@@ -1,5 +1,5 @@
-//! Members of a query's reply beside its values: warnings, statistics, and the profile if the query
-//! asks for it.
+//! Members of a query's reply besides its values: warnings, statistics, and the profile if the
+//! request asks for it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::running::stopwatch;
 use crate::access::Identity;
 
-/// The largest whole number that every double below it holds exactly.
+/// The bound (2^53) below which doubles hold all whole numbers exactly.
 const WHOLE_DOUBLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A query with its plan and its data.
@@ -21,23 +21,23 @@ pub(super) struct PlannedQuery {
     pub(super) plan: Arc<Plan>,
     pub(super) data: Arc<QueryData>,
     pub(super) statement: Arc<Statement>,
-    /// The caller by whose rights the data is read: for a streamed result, that of the last batch.
-    /// None on event loops, where the plan alone is judged.
+    /// The caller whose rights apply to reads; for a streamed result, the caller of the last batch.
+    /// `None` on event loops, where only the collections of the plan are checked.
     pub(super) caller: Option<Arc<ArcSwap<Identity>>>,
-    /// The detail of the profile that is asked for; none for zero.
+    /// The level of detail of the profile; zero for no profile.
     pub(super) profile: i64,
     pub(super) times: Times,
 }
 
-/// Nanoseconds of each step until a query runs.
+/// The nanoseconds of each step before a query runs.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Times {
-    /// Preparing it.
+    /// The time to prepare the request.
     pub(super) initializing_ns: u64,
-    /// Reading its text.
+    /// The time to parse the query's text.
     pub(super) parsing_ns: u64,
     pub(super) planning_ns: u64,
-    /// Binding the plan to its values.
+    /// The time to bind the plan to its values.
     pub(super) instantiating_ns: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Statistics<'a> {
 /// Members of a profile: `(name, value)`.
 type Members = Vec<(&'static str, Json)>;
 
-/// The members of a batch beside its values, as JSON behind other members.
+/// The members of a batch besides its values, as JSON that follows other members.
 pub(super) fn trailer(
     count: Option<usize>,
     execution: &Execution,
@@ -73,12 +73,12 @@ pub(super) fn trailer(
         in_stats.push(("nodes", to_json(execution.profile().view())));
         beside.push(("plan", to_json(query.plan.explain().view())));
     }
-    // Drivers take a time of zero for one that was not measured.
+    // Drivers read a time of zero as one that was not measured.
     let seconds = |ns: u64| ns.max(1) as f64 / 1e9;
     let profile = serde_json::json!({
         "initializing": seconds(query.times.initializing_ns),
         "parsing": seconds(query.times.parsing_ns),
-        // The planner does all of this in one go.
+        // The planner does these steps together with planning.
         "optimizing ast": 0.0,
         "loading collections": 0.0,
         "instantiating plan": seconds(query.times.planning_ns),
@@ -93,7 +93,7 @@ pub(super) fn trailer(
     out
 }
 
-/// As [`trailer`] without a profile, behind other members in `out`.
+/// Appends a trailer without a profile, as of [`trailer`], to `out`.
 pub(super) fn push_trailer(count: Option<usize>, statistics: &Statistics<'_>, out: &mut Vec<u8>) {
     push_count(count, out);
     push_extra(statistics, &[], &[], out);
@@ -107,7 +107,7 @@ pub(super) fn warnings(warnings: &[Warning]) -> Json {
     each.collect()
 }
 
-/// A value as another kind of JSON value.
+/// Converts a value to a `serde_json` value. Whole doubles become integers.
 pub(super) fn to_json(value: Ref<'_>) -> Json {
     match value {
         Ref::Null => Json::Null,
@@ -128,7 +128,7 @@ pub(super) fn to_json(value: Ref<'_>) -> Json {
     }
 }
 
-/// The operations of the store for a query, as JSON.
+/// The counts of the store's operations for a query, as JSON.
 pub(super) fn store_account(account: &StoreAccount) -> Json {
     let parts = account.parts_ns.iter().map(|(name, ns)| (format!("{name}_ns"), (*ns).into()));
     let mut shown = Map::from_iter(parts);
@@ -157,7 +157,8 @@ fn push_field(name: &[u8], value: u64, out: &mut Vec<u8>) {
     json::write_number(Number::Uint(value), out);
 }
 
-/// Warnings and statistics with further members. Each query has them, so they are written as text.
+/// Appends warnings and statistics with further members. Each reply has them, so they are written
+/// directly as text, which is faster.
 fn push_extra(
     statistics: &Statistics<'_>,
     in_stats: &[(&str, Json)],
@@ -198,11 +199,11 @@ fn push_members(members: &[(&str, Json)], out: &mut Vec<u8>) {
     }
 }
 
-/// Seconds with nine digits behind the point.
+/// Appends seconds with nine digits behind the decimal point.
 fn push_seconds(elapsed_ns: u64, out: &mut Vec<u8>) {
     json::write_number(Number::Uint(elapsed_ns / 1_000_000_000), out);
     out.push(b'.');
-    // A one in front keeps the zeros behind it.
+    // A leading one, removed afterwards, keeps the zeros behind it.
     let begin = out.len();
     json::write_number(Number::Uint(1_000_000_000 + elapsed_ns % 1_000_000_000), out);
     out.remove(begin);

@@ -1,4 +1,4 @@
-//! Requests for queries: the members of their bodies, within the limits of the server.
+//! Requests for queries: the members of the body, bounded by the limits of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use pellucid_value::{ObjectRef, Ref, Value};
 use super::call::{Call, open};
 use super::settings::DocumentSettings;
 
-/// Time that a cursor waits to be asked, if the query does not say: 30 s.
+/// The default of `ttl`, the time after which a cursor that is not read expires.
 const TTL_SECONDS_DEFAULT: f64 = 30.0;
 
-/// Time that a cursor waits to be asked at most, whatever the query says: an hour.
+/// The upper limit of `ttl`: an hour.
 const TTL_SECONDS_MAX: f64 = 3_600.0;
 
-/// Values of a batch, if the query does not say.
+/// The default of `batchSize`.
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1_000;
 
-/// Values of a batch at most, whatever the query says. Its bytes have a bound of their own.
+/// The upper limit of `batchSize`. The bytes of a batch have a limit of their own.
 const BATCH_SIZE_MAX: usize = 1_000_000;
 
-/// Warnings that are kept, if the query does not say.
+/// The default of `maxWarningCount`.
 const WARNINGS_DEFAULT: usize = 10;
 
-/// Warnings that are kept at most, whatever the query says.
+/// The upper limit of `maxWarningCount`.
 const WARNINGS_MAX: usize = 1_000;
 
-/// See the module.
+/// A parsed request for a query.
 pub(super) struct QueryRequest {
     pub(super) query: String,
     pub(super) bind_variables: Value,
@@ -40,17 +40,20 @@ pub(super) struct QueryRequest {
     pub(super) may_retry: bool,
     pub(super) profile: i64,
     pub(super) ttl_ms: u64,
-    /// An explanation lists all plans.
+    /// True if an explanation has to list all plans.
     pub(super) wants_all_plans: bool,
 }
 
 impl QueryRequest {
-    /// Only its result ends it, and nothing has to be kept of it.
+    /// True without options that need an execution: retries, a time limit, or a full count.
     pub(super) fn is_plain(&self) -> bool {
         !self.may_retry && self.options.runtime_max.is_none() && !self.options.full_count
     }
 
-    /// Reads the body of a call. The query takes its memory from `budget`.
+    /// Parses the body of a call. The query takes its memory from `budget`.
+    ///
+    /// # Errors
+    /// 600 if the body is no JSON, 1502 if the query is empty, 17 for a member of a wrong type.
     pub(super) fn of(
         call: &Call<'_>,
         settings: &DocumentSettings,
@@ -99,7 +102,7 @@ impl QueryRequest {
         })
     }
 
-    /// Ends the query by the limit of the server, if it has a later one or none.
+    /// Bounds the time limit of the query by that of the server; zero means no limit.
     pub(super) fn bound_runtime(&mut self, longest: Duration) {
         if !longest.is_zero() {
             let asked = self.options.runtime_max.unwrap_or(longest);
@@ -165,7 +168,7 @@ impl<'a> Members<'a> {
         given
     }
 
-    /// Limits of the query, within those of the server.
+    /// The limits of the query, bounded by those of the server.
     fn limits(
         &self,
         settings: &DocumentSettings,
@@ -188,7 +191,7 @@ impl<'a> Members<'a> {
         })
     }
 
-    /// Those within `options` come before those beside it.
+    /// Takes the members of `options`, which override members of the same names in the body.
     fn take_options(&mut self, options: ObjectRef<'a>) {
         for (name, value) in options.iter().filter(|(_, value)| !matches!(value, Ref::Null)) {
             self.take_option(name, value);
@@ -205,7 +208,7 @@ impl<'a> Members<'a> {
             "stream" => &mut self.stream,
             "allowRetry" => &mut self.allow_retry,
             "profile" => &mut self.profile,
-            // Others make no difference here.
+            // Other options have no effect here.
             _ => return,
         };
         *place = value;
@@ -253,10 +256,9 @@ mod tests {
         QueryRequest::of(&call, &DocumentSettings::default(), &Budget::unbounded())
     }
 
-    /// A query could ask for all memory, for as many warnings as it liked, and for a cursor that
-    /// stayed for years.
+    /// Regression: the memory, the warnings and the cursor's time of a query had no upper limits.
     #[test]
-    fn what_a_query_asks_for_has_its_limits() {
+    fn options_of_a_query_have_upper_limits() {
         let most = DocumentSettings::default().query_memory_max;
         for (limit, expected) in
             [("", most), (r#","memoryLimit":0"#, most), (r#","memoryLimit":1e18"#, most)]
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(asked.options.warnings_max, WARNINGS_MAX);
     }
 
-    /// A limit in quotes was none, and a flag in quotes was false.
+    /// Regression: a limit in quotes was ignored, and a flag in quotes was false.
     #[test]
     fn members_of_another_type_are_refused() {
         for member in [

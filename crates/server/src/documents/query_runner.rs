@@ -1,8 +1,9 @@
 //! Execution of queries.
 //!
-//! A query is planned, bound to its data and run in one way, whichever thread does it. Event loops
-//! run queries that were planned before, look up one place of one index, and read little: handing
-//! them to another thread would take longer than they do. Workers run all others.
+//! A query is planned, bound to its data and run in the same way on any thread. Event loops run
+//! only light queries: those with a plan from an earlier execution that look up one place of one
+//! index and read little. To hand such a query to another thread would take longer than to run it.
+//! Workers run all others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,17 +39,17 @@ use crate::names::{QUERY_PARSE, QUERY_PLAN, QUERY_RUN};
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Bytes that the reply to a query that finds one document of usual size has room for: less than
-/// the system's allocator takes for a large piece, for which it tidies up first.
+/// The first capacity of a reply to a light query: enough for one document of usual size, and below
+/// the size from which the system's allocator first consolidates its free memory.
 const REPLY_BYTES: usize = 1_000;
 
-/// Tells the pool that a query begins to do nothing for a while (true), or goes on.
+/// Tells the pool that a query pauses (true) or resumes (false).
 pub(super) type Resting = Arc<dyn Fn(bool) + Send + Sync>;
 
-/// See the module.
+/// The runner of queries, with their plans, their cursors and the list of running ones.
 pub(crate) struct QueryRunner {
     documents: Arc<Documents>,
-    /// Queries that were read before.
+    /// The cache of parsed queries and their plans.
     statements: Statements,
     running: Arc<RunningQueries>,
     cursors: Arc<Cursors>,
@@ -62,11 +63,11 @@ pub(crate) struct QueryRunner {
 /// The way in which a query is planned and run.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// On an event loop, by the plan of an earlier execution, with reads of this mode.
+    /// On an event loop, with the plan of an earlier execution, and with reads of this mode.
     Light(ReadMode),
-    /// On a worker, by a plan that may serve again.
+    /// On a worker, with a plan that later executions can use.
     Worker,
-    /// On a worker, by a plan for these values alone, which shows them.
+    /// On a worker, with a plan for these bind values only, for an explanation or a profile.
     Shown,
 }
 
@@ -81,9 +82,9 @@ struct Context<'a> {
 #[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each light query")]
 enum LightResult {
     Reply(Reply),
-    /// A result that may have to be kept.
+    /// A result that may not fit in one batch.
     Cursor(Box<Cursor>),
-    /// Its data is not in memory.
+    /// Data of the query is not in memory.
     NotInMemory,
 }
 
@@ -120,7 +121,7 @@ impl QueryRunner {
         &self.slow_queries
     }
 
-    /// Answers a call to `/_api/cursor…`. For threads that may block.
+    /// Answers a call to `/_api/cursor…`. It may block.
     pub(super) fn answer(
         &self,
         call: &Call<'_>,
@@ -147,8 +148,8 @@ impl QueryRunner {
         }
     }
 
-    /// The reply to a light query; none for other calls, and where the query would have to wait. A
-    /// try that failed leaves no trace in the account.
+    /// The reply to a light query; `None` for other calls, and if the query would have to wait. The
+    /// timeline is not changed then.
     pub(super) fn answer_light(
         &self,
         call: &Call<'_>,
@@ -167,7 +168,7 @@ impl QueryRunner {
         match result.filter(|_| is_in_memory) {
             Some(LightResult::Reply(reply)) => Some(reply),
             Some(LightResult::Cursor(mut cursor)) => {
-                // A number may have to be written down, and that is not a read.
+                // The number is given here and not among the reads, because it may need a write.
                 let given = self.documents.next_tick().and_then(|id| {
                     cursor.id = id;
                     self.give(cursor, 201, call)
@@ -181,7 +182,7 @@ impl QueryRunner {
         }
     }
 
-    /// Runs a light query; none if it is not light.
+    /// Runs a light query; `None` if it is not light.
     fn run_light(
         &self,
         call: &Call<'_>,
@@ -220,8 +221,8 @@ impl QueryRunner {
         }
     }
 
-    /// The body of the reply to a query that looks up one place, without an execution that could
-    /// be kept; none for other queries.
+    /// Runs a query that looks up one place, without an execution, and returns the body of its
+    /// reply; `None` for other queries.
     fn run_point(
         &self,
         request: &QueryRequest,
@@ -244,7 +245,7 @@ impl QueryRunner {
         Ok(Some(body))
     }
 
-    /// Runs a query that is asked for, and gives its first batch.
+    /// Runs a new query, and returns its first batch.
     fn start(&self, call: &Call<'_>, context: Context<'_>, timeline: &mut Timeline) -> ReplyResult {
         let mut memory = self.memory.of_body(&call.body)?;
         let since = stopwatch();
@@ -286,8 +287,8 @@ impl QueryRunner {
         let mut cursor = cursor.map_err(|error| running_error(&error))?;
         cursor.id = listed.id;
         cursor.settle_memory()?;
-        // A stream runs on until nobody will ask for more. Other queries are listed while their
-        // reply is written, which ends with them.
+        // A streamed query is listed until its cursor is gone. Others are listed until their reply
+        // is written.
         let listed = match request.is_stream {
             true => {
                 cursor.listed = Some(listed);
@@ -307,7 +308,7 @@ impl QueryRunner {
         Ok(request)
     }
 
-    /// Plans a query. `since` is the beginning of its preparation, on threads that time its steps.
+    /// Plans a query. `since` runs from the beginning of its preparation, if its steps are timed.
     fn plan(
         &self,
         request: &QueryRequest,
@@ -365,7 +366,8 @@ impl QueryRunner {
             .with_account(timeline)
     }
 
-    /// Runs a query that was planned: to its end, unless its result is streamed.
+    /// Runs a planned query to its end, or only begins it if its result is streamed. `note` is
+    /// called after a run to the end.
     #[allow(clippy::too_many_arguments, reason = "a query, its context and its observers")]
     fn run(
         &self,
@@ -379,8 +381,8 @@ impl QueryRunner {
     ) -> Result<Box<Cursor>, QueryError> {
         let is_light = matches!(mode, Mode::Light(_));
         let instantiating = (!is_light).then(stopwatch);
-        // Workers time nodes whether that is to be shown or not: a query that turns out to be slow
-        // has to say which one was.
+        // Workers always time the nodes of the plan, because the account of a slow query tells
+        // which node was slow.
         let options = QueryOptions { profile: !is_light, is_light, ..request.options.clone() };
         let source: Arc<dyn Source> = Arc::clone(&query.data) as Arc<dyn Source>;
         let (plan, binds) = (Arc::clone(&query.plan), &request.bind_variables);
@@ -412,7 +414,7 @@ impl QueryRunner {
             (Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer)
         };
         Ok(Box::new(Cursor {
-            // It has a number once it is known that it is kept.
+            // The caller sets the number.
             id: 0,
             database: context.database.name.clone(),
             owner: Owner::of(context.caller),
@@ -427,7 +429,7 @@ impl QueryRunner {
             last_batch: None,
             may_retry: request.may_retry,
             is_exhausted: false,
-            // The data is let go of with its snapshot, unless the result is still to be computed.
+            // The data and its snapshot are dropped here, unless the result is streamed.
             committed: data.committed(),
             listed: None,
             memory: self.cursors.memory(),
@@ -442,7 +444,7 @@ impl QueryRunner {
         caller: &Identity,
     ) -> ReplyResult {
         let mut cursor = self.cursors.take(&database.name, id, caller)?;
-        // Rights may have been taken back since the batch before.
+        // Rights may have been revoked since the previous batch.
         let may_read = |name: &String| authorize(caller, &database.name, name, Right::Read);
         if let Err(error) = cursor.collections.iter().try_for_each(may_read) {
             self.cursors.forget(cursor.id);
@@ -473,7 +475,7 @@ impl QueryRunner {
                 return Err(ErrorNumber::CURSOR_NOT_FOUND.into());
             }
         }
-        // Where a batch may be asked for again, its client may come back for it.
+        // With `allowRetry`, a client that is gone may return for the batch.
         if let (Some(client), Some(listed), false) =
             (&call.client, &cursor.listed, cursor.may_retry)
         {
@@ -483,12 +485,13 @@ impl QueryRunner {
         self.give(cursor, 200, call)
     }
 
+    /// Stores a cursor until its next batch is asked for.
     fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
         cursor.expires_at_ms = uptime_ms() + cursor.ttl_ms;
         self.cursors.keep(cursor)
     }
 
-    /// Gives the next batch of a cursor, and keeps the rest.
+    /// Makes the reply with the next batch of a cursor, and keeps the rest.
     fn give(&self, mut cursor: Box<Cursor>, status: u16, call: &Call<'_>) -> ReplyResult {
         let mut out = Encoding::new(self.memory.of_call(), call.control.as_ref());
         let note = |text: &str, execution: &Execution, data: &QueryData| {
@@ -506,7 +509,7 @@ impl QueryRunner {
         Ok(encoded(status, out))
     }
 
-    /// Answers `/_api/explain`. For threads that may block.
+    /// Answers `/_api/explain`. It may block.
     pub(super) fn explain(
         &self,
         call: &Call<'_>,
@@ -540,7 +543,7 @@ impl QueryRunner {
         Ok(success(200, fields))
     }
 
-    /// Answers a request to parse a query. For threads that may block.
+    /// Answers a request to parse a query. It may block.
     pub(super) fn parse(&self, call: &Call<'_>) -> ReplyResult {
         let _memory = self.memory.of_body(&call.body)?;
         let request = QueryRequest::of(call, &self.settings, self.memory.budget())?;
@@ -555,8 +558,8 @@ impl QueryRunner {
     }
 }
 
-/// The collections that a query may read that only its values name; none where its caller may read
-/// all.
+/// The check for collections that a query names only by computed values; `None` if its caller may
+/// read all.
 fn rights_of(context: Context<'_>, caller: &Arc<ArcSwap<Identity>>) -> Option<MayRead> {
     if matches!(context.caller, Identity::Anybody | Identity::Superuser) {
         return None;
@@ -567,13 +570,13 @@ fn rights_of(context: Context<'_>, caller: &Arc<ArcSwap<Identity>>) -> Option<Ma
     }))
 }
 
-/// Refuses a plan with collections that its caller may not read or write.
+/// Checks that the caller may read or write all collections of a plan.
 fn check_rights(plan: &Plan, context: Context<'_>) -> Result<(), DocumentError> {
     for (collection, writes) in plan.collections() {
         let needed = if writes { Right::Write } else { Right::Read };
         let scope = Scope::Collection(&context.database.name, collection);
         if !context.caller.may(scope, Right::Read) {
-            // As a plan that is made anew would be refused.
+            // The same error as when the query is planned.
             let what = format!("AQL: {} (while parsing)", unreadable(collection));
             return Err(DocumentError::new(ErrorNumber::FORBIDDEN, what));
         }
@@ -584,13 +587,13 @@ fn check_rights(plan: &Plan, context: Context<'_>) -> Result<(), DocumentError> 
     Ok(())
 }
 
-/// An error of a query, with ArangoDB's text for it: that depends on the call and on the step that
-/// failed, as in the answers that the tests hold ours against.
+/// Makes the error of a query with `message`. As in ArangoDB, the text depends on the call and on
+/// the step that failed.
 fn query_error(error: &QueryError, message: String) -> DocumentError {
     DocumentError::new(ErrorNumber(error.number()), message)
 }
 
-/// An error of a query that was to be run, before it was.
+/// Makes the error of a query that failed before it ran.
 fn planning_error(error: &QueryError) -> DocumentError {
     match error.number() {
         number::COLLECTION_NOT_FOUND => query_error(error, error.to_string()),

@@ -9,13 +9,13 @@ use super::encoding::Encoding;
 use super::memory::over_budget;
 use crate::reply::{Body, INLINE_BODY_BYTES_MAX, Reply};
 
-/// Encoded JSON with its memory.
+/// Makes a reply of encoded JSON, which keeps its share of memory.
 pub(super) fn encoded(status: u16, encoding: Encoding<'_>) -> Reply {
     let (body, memory) = encoding.finish();
     Reply { memory: Some(memory), ..Reply::json(status, body) }
 }
 
-/// The members of an object in the envelope of success.
+/// Makes a success reply: adds `error` and `code` to the members of `fields`.
 pub(super) fn success(status: u16, fields: Value) -> Reply {
     let mut object = match fields {
         Value::Object(object) => object,
@@ -26,12 +26,12 @@ pub(super) fn success(status: u16, fields: Value) -> Reply {
     Reply::value(status, &Value::Object(object))
 }
 
-/// An error in its envelope, with another status than its number has.
+/// Makes an error reply with another status than that of the error's number.
 pub(super) fn error_as(status: u16, error: &DocumentError) -> Reply {
     error_with_id(status, error, None)
 }
 
-/// An error about the revision of a document, which names the document.
+/// Makes an error reply about the revision of a document, which names the document.
 pub(super) fn revision_error(status: u16, error: &DocumentError, id: &str) -> Reply {
     error_with_id(status, error, Some(id))
 }
@@ -54,12 +54,13 @@ fn error_with_id(status: u16, error: &DocumentError, id: Option<&str>) -> Reply 
     Reply::value(status, &body).with_header("ETag", format!("\"{revision}\""))
 }
 
-/// A reply with an empty body of text.
+/// Makes a reply with an empty text body.
 pub(super) fn empty(status: u16) -> Reply {
     Reply::bytes(status, "text/plain", Vec::new())
 }
 
-/// Has a large body hold its memory until it is sent. Without memory for it, the reply is an error.
+/// Takes the memory of a large body from the budget until the body is sent. If there is not enough,
+/// the reply becomes an error.
 pub(super) fn counted(mut reply: Reply, budget: &Budget) -> Reply {
     let Body::Value(StoreValue::Owned(body)) = &reply.body else { return reply };
     if body.len() <= INLINE_BODY_BYTES_MAX || reply.memory.is_some() {
@@ -85,7 +86,7 @@ impl From<ErrorNumber> for Reply {
     }
 }
 
-/// The error numbers of requests that cannot be right, in ArangoDB's order.
+/// The error numbers of invalid requests, sorted.
 const BAD_REQUESTS: &[u16] = &[
     10, 17, 400, 600, 601, 1204, 1205, 1208, 1213, 1214, 1216, 1218, 1221, 1222, 1226, 1227, 1229,
     1232, 1233, 1235, 1237, 1501, 1502, 1504, 1510, 1511, 1512, 1522, 1539, 1540, 1541, 1542, 1543,

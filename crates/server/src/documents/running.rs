@@ -1,4 +1,4 @@
-//! The queries that run, and other work that is listed and ended as they are.
+//! The list of running queries, and of other long work that is listed and can be killed as well.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use pellucid_value::Value;
 use super::owner::Owner;
 use crate::access::Identity;
 
-/// A query that runs.
+/// A running query, or other long work.
 pub(crate) struct Running {
     pub(crate) id: u64,
     pub(crate) database: String,
@@ -29,14 +29,14 @@ pub(crate) struct Running {
     /// The longest time that it may run.
     pub(crate) runtime_max: Option<Duration>,
     pub(crate) owner: Owner,
-    /// It writes, once that is known.
+    /// True once it is known that it writes.
     pub(crate) is_modification: AtomicBool,
     /// The memory of its text and of its bind variables.
     pub(crate) _memory: Share,
 }
 
 impl Running {
-    /// Other work that takes long, is listed as a query is, and writes.
+    /// Makes the entry of long work that is no query, but writes.
     pub(crate) fn beside_queries(
         id: u64,
         database: &str,
@@ -60,11 +60,11 @@ impl Running {
         }
     }
 
-    /// Goes on, unless the query was killed or its time is over. The time of one that is streamed
-    /// is looked after where it runs.
+    /// Checks that the query was not killed and that its time limit is not exceeded. The time limit
+    /// of a streamed query is checked by its execution instead.
     ///
     /// # Errors
-    /// 1500.
+    /// 1500 if it was killed or has run for too long.
     pub(crate) fn check(&self) -> Result<(), DocumentError> {
         let elapsed_ns = || u128::from(self.since.elapsed_ns());
         let is_over = |longest: Duration| !self.is_stream && elapsed_ns() > longest.as_nanos();
@@ -79,8 +79,8 @@ impl Running {
     }
 }
 
-/// A query in the list of those that run, until this is dropped: one whose result is streamed runs
-/// until its cursor is gone.
+/// The place of a query in the list of running queries, until this is dropped. A streamed query is
+/// listed until its cursor is gone.
 pub(crate) struct Listed {
     queries: Arc<RunningQueries>,
     running: Arc<Running>,
@@ -95,7 +95,7 @@ impl std::ops::Deref for Listed {
 }
 
 impl Listed {
-    /// The query, for those that watch over it.
+    /// The query.
     pub(crate) fn running(&self) -> &Arc<Running> {
         &self.running
     }
@@ -107,21 +107,21 @@ impl Drop for Listed {
     }
 }
 
-/// The list of queries that run.
+/// The list of running queries.
 #[derive(Default)]
 pub(crate) struct RunningQueries {
     by_id: Mutex<HashMap<u64, Arc<Running>>>,
 }
 
 impl RunningQueries {
-    /// Lists a query that begins.
+    /// Adds a query to the list.
     pub(super) fn begin(self: &Arc<Self>, running: Running) -> Listed {
         let running = Arc::new(running);
         self.lock().insert(running.id, Arc::clone(&running));
         Listed { queries: Arc::clone(self), running }
     }
 
-    /// The queries of a database that run, oldest first.
+    /// The running queries of a database, oldest first.
     pub(super) fn list(&self, database: &str) -> Vec<Arc<Running>> {
         let running = self.lock();
         let mut list: Vec<_> =
@@ -130,10 +130,10 @@ impl RunningQueries {
         list
     }
 
-    /// Ends a query soon.
+    /// Kills a query: it ends soon after.
     ///
     /// # Errors
-    /// 1591 if there is none, 11 if `caller` may not.
+    /// 1591 if there is none, 11 if `caller` may not kill it.
     pub(super) fn kill(
         &self,
         database: &str,
@@ -150,7 +150,7 @@ impl RunningQueries {
         Ok(())
     }
 
-    /// Ends all queries soon.
+    /// Kills all queries.
     pub(super) fn kill_all(&self) {
         self.lock().values().for_each(|query| query.kill.kill());
     }
@@ -160,12 +160,12 @@ impl RunningQueries {
     }
 }
 
-/// A stopwatch that runs.
+/// Starts a stopwatch.
 pub(super) fn stopwatch() -> Stopwatch {
     Clock::system().stopwatch()
 }
 
-/// The beginning of a text, of so many bytes at most.
+/// The beginning of a text, of at most `bytes_max` bytes, cut between characters.
 pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {

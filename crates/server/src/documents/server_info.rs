@@ -1,4 +1,4 @@
-//! Versions, roles and modes of the server, for drivers.
+//! Handlers that tell drivers the version, the role and the mode of the server.
 
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
@@ -62,7 +62,7 @@ pub(super) fn admin(
                 let message = "the queue is three quarters full";
                 return Err(DocumentError::new(ErrorNumber(503), message));
             }
-            // The page is open to everybody: the address of the other server is not told.
+            // Everybody may read this page, so it does not tell the address of the other server.
             documents.check_served().map_err(|_| {
                 let message = "the documents of the store are not served here, or not yet";
                 DocumentError::new(ErrorNumber::HTTP_SERVICE_UNAVAILABLE, message)
@@ -112,7 +112,7 @@ pub(super) fn admin(
     }
 }
 
-/// The error for a path without a route.
+/// Makes the error for a path without a route.
 pub(super) fn unknown_path(call: &Call<'_>) -> DocumentError {
     let message = format!("unknown path '{}'", call.path);
     DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, message)

@@ -1,5 +1,5 @@
-//! The time of slow queries by the nodes of their plans, noted for a while by the number of the
-//! request. The account of requests says that a query was slow, and not why.
+//! Notes of slow queries: the time of each by the nodes of its plan, under the number of its
+//! request. The account of requests tells that a request was slow; these notes tell why.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -13,33 +13,34 @@ use serde_json::{Value, json};
 use super::query_extra::store_account;
 use super::running::beginning;
 
-/// Queries that are noted, the newest: as many as the account keeps of slow requests, and more.
+/// The most notes; the oldest is dropped first. The account keeps fewer slow requests than this.
 const NOTED_MAX: usize = 1_024;
-/// A query that ran for less is not noted: 1 ms.
+/// The least running time of a query that is noted: 1 ms.
 const NOTED_FROM_NS: u64 = 1_000_000;
-/// Bytes of a query's text that are kept.
+/// The most bytes of a query's text in a note.
 const TEXT_BYTES_MAX: usize = 512;
-/// Nodes of a plan that are kept, those first that took longest.
+/// The most nodes of a plan in a note, slowest first.
 const NODES_MAX: usize = 8;
 
-/// A query that took its time.
+/// The note of a slow query.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowQuery {
     request: u64,
     text: String,
     nodes: Vec<NodeAccount>,
-    /// The node that took longest, and why.
+    /// A sentence with the slowest node and the reason.
     slowest: String,
     store: Option<StoreAccount>,
 }
 
 impl SlowQuery {
-    /// The node that took longest, and why, as a sentence.
+    /// A sentence with the slowest node and the reason why it was slow.
     pub(crate) fn reason(&self) -> &str {
         &self.slowest
     }
 
-    /// As JSON; the text of the query may have values in it, and is shown only if they may be.
+    /// The note as JSON. The text of the query may contain values of users, so it is shown only if
+    /// `with_text`.
     pub(crate) fn shown(&self, with_text: bool) -> Value {
         let node = |node: &NodeAccount| {
             json!({
@@ -59,14 +60,14 @@ impl SlowQuery {
     }
 }
 
-/// See the module.
+/// The notes of the newest slow queries.
 #[derive(Default)]
 pub(crate) struct SlowQueries {
     noted: Mutex<VecDeque<SlowQuery>>,
 }
 
 impl SlowQueries {
-    /// Notes what a query has done so far, if that took long enough.
+    /// Notes a query if it has run for long enough so far.
     pub(crate) fn note(&self, request: u64, text: &str, execution: &Execution, data: &QueryData) {
         if execution.elapsed_ns() < NOTED_FROM_NS {
             return;
@@ -89,12 +90,12 @@ impl SlowQueries {
         all.push_back(noted);
     }
 
-    /// The query that the request of this number asked.
+    /// The newest note of the request with this number.
     pub(crate) fn of_request(&self, request: u64) -> Option<SlowQuery> {
         self.find(|noted| noted.request == request)
     }
 
-    /// As [`Self::of_request`], by the number as the account shows it.
+    /// As [`Self::of_request`], by the request's name in the account.
     pub(crate) fn of_name(&self, name: &str) -> Option<SlowQuery> {
         self.find(|noted| request_name(noted.request) == name)
     }

@@ -10,7 +10,7 @@ use super::server_info::unknown_path;
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Answers a call below `/_api/` that is not implemented: lists are empty, all else is refused.
+/// Answers a call below `/_api/` that is not implemented: lists are empty, other calls are refused.
 pub(super) fn answer(call: &Call<'_>) -> ReplyResult {
     let what = call.segment(1).unwrap_or_default();
     let refused = |what: &str| Err(not_implemented(format!("{what} are not implemented")));

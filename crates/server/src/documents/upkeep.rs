@@ -1,5 +1,5 @@
-//! The thread that removes garbage, and expired documents and cursors. Where another process serves
-//! the documents of the store, it waits until they are free.
+//! The thread that removes garbage, and expired documents and cursors. While another process serves
+//! the documents of the store, it only removes expired cursors and tries to take over.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::log::Log;
 
 use super::cursors::{Cursors, uptime_ms};
 
-/// Time between two looks for documents whose time is over, in steps of [`REST`].
+/// The interval at which expired documents are removed, in steps of [`REST`].
 const STEPS_BETWEEN_EXPIRIES: u32 = 30;
 
-/// Time between two steps.
+/// The time between two steps.
 const REST: Duration = Duration::from_secs(1);
 
-/// Steps of removal in a row before the thread rests for a moment.
+/// The most removals in a row within one step.
 const STEPS_MAX: usize = 64;
 
 /// Starts the thread.

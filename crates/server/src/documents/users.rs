@@ -1,4 +1,4 @@
-//! `/_api/user` and `/_open/auth`: accounts as users of ArangoDB.
+//! Handlers of `/_api/user` and `/_open/auth`, which show accounts as ArangoDB's users.
 
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, ErrorNumber};
@@ -13,17 +13,17 @@ use crate::routes::Method;
 
 /// A request for a token.
 pub(super) enum LogIn {
-    /// It needs no password.
+    /// The reply to a request that needs no verification of a password.
     Granted(Reply),
-    /// Its password has to be verified.
+    /// The password has to be verified.
     Claimed { name: String, password: String },
 }
 
-/// Answers a call to `/_api/user…`. For threads that may block.
+/// Answers a call to `/_api/user…`. It may block.
 pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) -> ReplyResult {
     let changes = call.method != Method::Get;
     if changes && !accounts.is_enforced() {
-        // The first account would lock out who made it.
+        // With the first account, credentials become required, and the caller has none.
         let message = "this server asks nobody for credentials: make the first account with \
                        `pellucid account`";
         return Err(DocumentError::new(ErrorNumber::FORBIDDEN, message));
@@ -49,7 +49,7 @@ pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) ->
                 ));
             }
             let body = call.object()?;
-            // A replacement without a password takes away the one that the account has.
+            // A replacement without a password removes the password that the account has.
             if (replaces || password_in(&body).map_err(problem)?.is_some())
                 && !caller.may_set_passwords()
             {
@@ -69,7 +69,7 @@ pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) ->
     }
 }
 
-/// Reads a call to `/_open/auth…`.
+/// Parses a call to `/_open/auth…`.
 pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LogIn, DocumentError> {
     if call.segment(2) == Some("renew") {
         return Ok(LogIn::Granted(Reply::value(200, &json!({}))));
@@ -78,14 +78,14 @@ pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LogIn, Docu
     let body: Value = serde_json::from_slice(&call.body).map_err(|_| bad())?;
     let name = body["username"].as_str().ok_or_else(bad)?;
     let password = body["password"].as_str().ok_or_else(bad)?;
-    // Where nobody is asked, the default credentials of drivers are as good as any.
+    // If no credentials are required, accept the default credentials of drivers.
     if !accounts.is_enforced() && name == "root" && password.is_empty() {
         return Ok(LogIn::Granted(token_reply(accounts, name, true)));
     }
     Ok(LogIn::Claimed { name: name.to_owned(), password: password.to_owned() })
 }
 
-/// The reply to a log-in whose password was verified.
+/// The reply to a log-in: a token, or an error if `is_right` is false.
 pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Reply {
     if !is_right {
         let message = "Wrong credentials";
@@ -95,8 +95,8 @@ pub(super) fn token_reply(accounts: &Accounts, name: &str, is_right: bool) -> Re
     Reply::value(200, &json!({ "jwt": token }))
 }
 
-/// Makes sure, before a database is made, that its accounts can be, and that the caller may give
-/// them passwords.
+/// Checks, before a database is created, that the accounts in the body are valid and that the
+/// caller may create accounts with passwords.
 pub(super) fn check_users(
     body: &Map<String, Value>,
     accounts: &Accounts,
@@ -132,12 +132,13 @@ fn users_in(body: &Map<String, Value>) -> Result<Vec<NamedUser<'_>>, DocumentErr
     named.map(|user| user.ok_or_else(wrong)).collect()
 }
 
-/// Makes the accounts that a new database names, with the right to it; those that there are
-/// stay as they are. A server that asks nobody for credentials makes none, as the first one
-/// would lock out who made it.
+/// Creates the accounts in the body of a new database, with the right to write to it. Existing
+/// accounts are not changed. If no credentials are required, no account is created: with the first
+/// one they would be, and the caller has none.
 ///
 /// # Errors
-/// The first that could not be made for another reason; the others are made all the same.
+/// The first error other than an existing account or an invalid name. The other accounts are
+/// created all the same.
 pub(super) fn make_users(
     accounts: &Accounts,
     database: &str,
@@ -149,7 +150,7 @@ pub(super) fn make_users(
     let mut failure = None;
     for (name, user) in users_in(body)? {
         match make_account(accounts, name, user, Some(database)) {
-            // One that is there already, or whose name may not be, is no reason to fail.
+            // An existing account or an invalid name does not fail the call.
             Ok(()) | Err(AccessError::Exists(_) | AccessError::BadName(_)) => {}
             Err(error) => failure = failure.or(Some(problem(error))),
         }
@@ -181,7 +182,7 @@ fn show(account: &AccountRecord) -> Value {
     json!({ "user": account.name, "active": account.active, "extra": account.extra() })
 }
 
-/// A field that is there, and not null.
+/// The field of this name, unless it is missing or null.
 fn given<'b>(body: &'b Map<String, Value>, field: &str) -> Option<&'b Value> {
     body.get(field).filter(|value| !value.is_null())
 }
@@ -189,7 +190,7 @@ fn given<'b>(body: &'b Map<String, Value>, field: &str) -> Option<&'b Value> {
 /// The password of a body, if it has one.
 ///
 /// # Errors
-/// If it is no text.
+/// If it is no string.
 fn password_in(body: &Map<String, Value>) -> Result<Option<&str>, AccessError> {
     match given(body, "passwd").or_else(|| given(body, "password")) {
         None => Ok(None),
@@ -206,7 +207,8 @@ fn active_in(body: &Map<String, Value>) -> Result<Option<bool>, AccessError> {
     }
 }
 
-/// Sets what a body says of an account; if it replaces, the rest gets its default.
+/// Sets the fields of an account that are in the body. If `replaces`, the others get their
+/// defaults.
 fn set(
     account: &mut AccountRecord,
     body: &Map<String, Value>,
@@ -215,7 +217,7 @@ fn set(
     let active = active_in(body)?;
     match password_in(body)? {
         Some(password) => account.set_password(password)?,
-        // As the empty one, it would be everybody's.
+        // An empty password would let everybody in, so the account gets none.
         None if replaces => account.remove_password(),
         None => {}
     }

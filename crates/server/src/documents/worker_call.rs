@@ -1,4 +1,4 @@
-//! A call on the threads of the [`Pool`](super::pool::Pool), until it is answered.
+//! Execution of a call on the threads of the [`Pool`](super::pool::Pool), including its retries.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::access::Identity;
 use crate::answer::{Later, Loop, Made};
 use crate::reply::Reply;
 
-/// See the module.
+/// A call that is executed by workers, until it is answered.
 pub(super) struct WorkerCall {
     api: Arc<DocumentApi>,
     call: Call<'static>,
@@ -56,12 +56,12 @@ impl WorkerCall {
         }
     }
 
-    /// Makes the call, on a thread that has just taken it up.
+    /// Begins the call, on the thread that has taken it from the queue.
     pub(super) fn begin(mut self, queued_ns: u64) {
         self.queued_ns = queued_ns;
         self.timeline.stamp(Stamp::Started);
         if self.call.is_forsaken() {
-            // It was not begun, and nobody waits for it.
+            // The client is gone, so the call is not begun.
             return self.complete(ErrorNumber::QUERY_KILLED.into());
         }
         self.attempt();
@@ -78,16 +78,16 @@ impl WorkerCall {
                 self.timeline.stamp(Stamp::Executed);
                 self.complete(reply);
             }
-            // The thread is free meanwhile.
+            // The thread is free until the store answers.
             Completion::OnCommit(pending, finish) => {
                 pending.when_ready(move |arrival| self.finish(arrival, finish));
             }
         }
     }
 
-    /// Takes the store's answer, on any thread. Where others were faster, the call is made again,
-    /// as it is where the store decides at once, but after a pause: the store is far away, and the
-    /// others may be on their way again, too.
+    /// Takes the store's answer, on any thread. A call that conflicts is made again after a pause:
+    /// an answer that comes later is one of a remote store, where other writers may retry at the
+    /// same time.
     fn finish(mut self, arrival: Arrival<Written>, finish: FinishCommit) {
         arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
         let finished = finish(arrival.result);

@@ -1,4 +1,4 @@
-//! Writes of documents: their parameters, one write in a transaction, and its result as JSON.
+//! Writes of documents: their query parameters, one write in a transaction, and its result as JSON.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use pellucid_value::{MergeOptions, ObjectRef, Ref, json};
 use super::call::{Call, bad_request, not_implemented, object_in, open};
 use crate::routes::Method;
 
-/// The parameters of a call that writes.
+/// The query parameters of a call that writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteRequest {
     method: Method,
@@ -27,10 +27,11 @@ pub(super) struct WriteRequest {
 }
 
 impl WriteRequest {
-    /// Reads the parameters.
+    /// Parses the parameters of a call.
     ///
     /// # Errors
-    /// 400 for an overwrite mode that there is not, and for a condition that nobody would judge.
+    /// 400 for an unknown overwrite mode or flag value, and for a condition (`If-Match`,
+    /// `If-None-Match`) that would have no effect. 9 for a version attribute.
     pub(super) fn of(
         call: &Call<'_>,
         collection: &Collection,
@@ -79,7 +80,7 @@ impl WriteRequest {
         })
     }
 
-    /// The status of success.
+    /// The HTTP status of a successful write.
     pub(super) fn status(&self) -> u16 {
         match (self.acknowledgement, self.method) {
             (Acknowledgement::Disk, Method::Delete) => 200,
@@ -88,8 +89,8 @@ impl WriteRequest {
         }
     }
 
-    /// The revision that a document's own `_rev` asks for. One that is no text is that of no
-    /// document.
+    /// The revision that the `_rev` in a body asks for, if revisions count. A `_rev` that is no
+    /// string matches no document.
     pub(super) fn revision_in<'a>(&self, body: ObjectRef<'a>) -> Option<&'a [u8]> {
         match body.get("_rev") {
             _ if self.ignores_revisions => None,
@@ -99,7 +100,8 @@ impl WriteRequest {
         }
     }
 
-    /// Writes a document in a transaction: an insertion has no key, a removal needs no body.
+    /// Writes a document in a transaction. Without `key`, it is an insertion. A removal ignores
+    /// `body`.
     pub(super) fn apply(
         &self,
         collection: &Arc<Collection>,
@@ -140,14 +142,14 @@ pub(super) struct WriteResult {
     is_removal: bool,
 }
 
-/// Bytes that one byte of a packed document is as JSON at most.
+/// The most bytes of JSON for one byte of a packed document.
 const JSON_PER_BYTE: usize = 6;
 
-/// Bytes of keys, revisions and names in the result of a write, at most.
+/// The most bytes of keys, revisions and names in the result of a write.
 const IDENTITY_BYTES_MAX: usize = 2_048;
 
 impl WriteResult {
-    /// Bytes that [`WriteResult::write`] appends at most.
+    /// The most bytes that [`WriteResult::write`] appends.
     pub(super) fn json_bytes_max(&self) -> usize {
         let new = self.new.as_ref().map_or(0, Vec::len);
         let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
@@ -155,7 +157,7 @@ impl WriteResult {
         documents.saturating_mul(JSON_PER_BYTE).saturating_add(3 * IDENTITY_BYTES_MAX)
     }
 
-    /// Appends it as JSON.
+    /// Appends the result as JSON.
     pub(super) fn write(&self, shape: &Shape, committed: &Committed, out: &mut Vec<u8>) {
         let Outcome { key, version, previous, was_ignored } = &self.outcome;
         out.push(b'{');

@@ -1,4 +1,4 @@
-//! Reads and writes of the entities that this server's own store has.
+//! Reads and writes of entities in this server's own store.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::names::Operation;
 use crate::query::{check_parameters, number_parameter, only_parameter, parameter, text_parameter};
 use crate::reply::{Failure, Reply, WriteReply};
 
-/// A batch up to this size is parsed on its event loop, in less than a millisecond; a larger one is
-/// handed over.
+/// The largest batch that is parsed on its event loop, which takes less than a millisecond. Larger
+/// ones are handed over to a worker, except on a cluster.
 const BATCH_PARSED_AT_ONCE_BYTES_MAX: usize = 256 * 1024;
 
-/// The entities of a server, for all its event loops.
+/// The entity API of a server, shared by all event loops.
 pub(crate) struct EntityApi {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tables: EntityTables,
@@ -41,7 +41,7 @@ pub(crate) struct EntityApi {
 pub(crate) struct Named<'q> {
     pub(crate) key: Cow<'q, [u8]>,
     table: Table,
-    /// The store, if it is another than the usual one.
+    /// The store to use, if the request chooses `ack` and `from`; `None` for the default one.
     store: Option<Arc<dyn Store>>,
 }
 
@@ -53,13 +53,14 @@ pub(crate) struct AskedWrite {
 }
 
 impl EntityApi {
-    /// Finds the entity that the request names, by the parameters that its route has.
+    /// Finds the key, table and store that the request names. `known` are the parameters that its
+    /// route accepts.
     pub(crate) fn named<'q>(
         &self,
         request: &Request<'q>,
         known: &[&str],
     ) -> Result<Named<'q>, Failure> {
-        // Nearly every request has the key as its only parameter.
+        // Fast path: in nearly every request, the key is the only parameter.
         if only_parameter(request.query, "id").is_some() {
             return Ok(Named { key: key_of(request)?, table: self.tables.usual(), store: None });
         }
@@ -69,7 +70,7 @@ impl EntityApi {
         Ok(Named { key, table, store: self.store_of(request)? })
     }
 
-    /// Judges a batch by the head of its request.
+    /// Checks the headers and parameters of a batch, without its body.
     pub(crate) fn check_batch(&self, request: &Request<'_>) -> Result<(), Failure> {
         let headers = WriteHeaders::of(request);
         headers.check_body()?;
@@ -80,7 +81,7 @@ impl EntityApi {
         Ok(())
     }
 
-    /// Answers a request for one entity.
+    /// Answers a request for one entity; `operation` is a get, head, put or delete.
     pub(crate) fn call(
         &self,
         operation: Operation,
@@ -120,7 +121,7 @@ impl EntityApi {
         }
     }
 
-    /// Reads the parameters of a write.
+    /// Reads the parameters and headers of a write of one entity.
     pub(crate) fn asked_write(
         &self,
         request: &Request<'_>,
@@ -136,7 +137,7 @@ impl EntityApi {
         Ok(AskedWrite { condition, lifetime_ms, acknowledgement })
     }
 
-    /// Answers with the range of this server's own entities.
+    /// Answers with a range of the entities in this server's own store.
     pub(crate) fn range(
         &self,
         query: Query<'_>,
@@ -148,7 +149,7 @@ impl EntityApi {
         self.walk(Asked::Range(query), form_of(request), (store, table), exchange)
     }
 
-    /// Answers with the entities of several keys.
+    /// Answers with the entities of the keys in `list`.
     pub(crate) fn multi_get(
         &self,
         list: KeyList,
@@ -177,12 +178,12 @@ impl EntityApi {
         Ok(Reply::streamed(walk.form.content_type(), begun?).into())
     }
 
-    /// Another thread is to read the batch.
+    /// Returns true if a worker should parse and write the batch.
     pub(crate) fn is_large_batch(&self, request: &Request<'_>) -> bool {
         request.body.len() > BATCH_PARSED_AT_ONCE_BYTES_MAX && self.store.workers().is_some()
     }
 
-    /// Writes a batch.
+    /// Writes a batch whose entries have been parsed.
     pub(crate) fn batch(
         &self,
         entries: &[batch::Entry],
@@ -198,7 +199,8 @@ impl EntityApi {
         reply_to(written, timeline, move |written| reply.of(written))
     }
 
-    /// Has another thread parse and write a batch that would hold up the event loop.
+    /// Hands a batch to a worker, which parses and writes it: parsing it here would block the event
+    /// loop for too long.
     pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> Handling {
         let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
         let table = self.tables.named_in(request.query)?;
@@ -232,6 +234,7 @@ impl EntityApi {
         }))
     }
 
+    /// The acknowledgement that the parameter `sync` asks for; the server's default without it.
     pub(crate) fn acknowledgement(&self, request: &Request<'_>) -> Result<Acknowledgement, String> {
         match text_parameter(request.query, "sync")?.as_deref() {
             None => Ok(self.acknowledgement),
@@ -242,8 +245,8 @@ impl EntityApi {
         }
     }
 
-    /// The store that waits for as many copies as the request's `ack` and `from` say; nothing for
-    /// the server's own.
+    /// The store that waits for as many copies as the request's `ack` and `from` say; `None` for
+    /// the server's default store.
     pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
         if request.query.is_none() {
             return Ok(None);
@@ -269,7 +272,7 @@ impl EntityApi {
     }
 }
 
-/// The reply that `make` makes of the store's answer, now or later.
+/// Makes a reply from the store's answer with `make`, now or when the answer arrives.
 #[inline]
 fn reply_to<T: 'static>(
     answer: StoreAnswer<T>,

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use super::lifetime::whole_ms;
 use super::lines::object;
 
-/// One line as it is sent. Keys and values are bytes, so they are base64. Strings are borrowed from
-/// the line unless they hold escapes: a slash of base64 may come as `\/`.
+/// One line of the body. Keys and values are bytes, so they are in base64. Strings are borrowed
+/// from the line unless they contain escapes; some encoders write the slash of base64 as `\/`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -21,18 +21,17 @@ struct Line<'a> {
     key: Cow<'a, str>,
     #[serde(borrow)]
     value: Option<Cow<'a, str>>,
-    /// The ETag that the entry must have, with or without quotes, or `*` if it only has to be
-    /// there.
+    /// The ETag that the entry must have, with or without quotes, or `*` if it must only exist.
     #[serde(borrow)]
     if_match: Option<Cow<'a, str>>,
-    /// `*`: the entry must not be there.
+    /// `*` if the entry must not exist.
     #[serde(borrow)]
     if_none_match: Option<Cow<'a, str>>,
-    /// Seconds after which a put is gone again, with decimals.
+    /// The lifetime of a put in seconds, which may have a fraction.
     ttl: Option<serde_json::Number>,
 }
 
-/// An entry of a batch, with its bytes.
+/// An entry of a batch, with key and value decoded.
 #[derive(Debug)]
 pub(crate) struct Entry {
     key: Vec<u8>,
@@ -53,10 +52,10 @@ impl Entry {
     }
 }
 
-/// Parses a batch.
+/// Parses the body of a batch.
 ///
 /// # Errors
-/// Names the wrong line by its number.
+/// If a line is invalid, or there is none; the text has the number of the line.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Entry>, String> {
     let lines = body.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_and_deletes() {
+    fn a_batch_has_puts_and_deletes() {
         let text = br#"{"op":"put","key":"YQ==","value":"eA=="}
 
             {"op":"delete","key":"Yg==","if_match":"7"}"#;
@@ -114,7 +113,7 @@ mod tests {
 
     #[test]
     fn puts_may_have_a_lifetime() {
-        // However encoders write a number: a small one was refused for its exponent.
+        // Regression: a number with an exponent, as encoders write small ones, was refused.
         for (ttl, lifetime_ms) in
             [("0.25", 250), ("1e-7", 1), ("-0.0", 0), ("1e11", 10_u64.pow(14))]
         {
@@ -124,7 +123,7 @@ mod tests {
         }
     }
 
-    /// Encoders may escape any character; a line that held an escape was refused.
+    /// Regression: a line with an escape was refused, but encoders may escape any character.
     #[test]
     fn strings_may_hold_escapes() {
         let text = br#"{"op":"p\u0075t","key":"YQ\u003d=","value":"\/\/8=","if_match":"\"7\""}"#;
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line_and_the_field() {
         for (line, what) in [
             ("", "empty"),
             ("nonsense", "line 1"),

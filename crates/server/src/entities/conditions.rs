@@ -31,7 +31,7 @@ impl ReadConditions {
         conditions
     }
 
-    /// Judges the conditions on the entry that was found.
+    /// Applies the conditions to the entry that was found.
     pub(crate) fn judge(&self, found: Option<&Head>) -> Verdict {
         let sequence = found.map(|head| head.sequence);
         if self.if_match.as_ref().is_some_and(|tags| tags.matching(sequence).is_none()) {
@@ -42,20 +42,21 @@ impl ReadConditions {
     }
 }
 
-/// A tag of ours: the sequence number, and the coding of the body.
+/// An ETag that this server gave: the sequence number, and the coding of the body.
 type Tag = (u64, Option<Coding>);
 
-/// A list of ETags. Those that are none of ours match nothing, and are left out.
+/// A list of ETags. Foreign tags, which this server never gave, match nothing and are left out.
 #[derive(Debug, Default)]
 struct Tags {
-    /// `*` is among them.
+    /// True if `*` is in the list.
     is_any: bool,
-    /// The first, as most lists have one.
+    /// The first tag, kept apart because most lists have only one, which then needs no allocation.
     first: Option<Tag>,
     others: Vec<Tag>,
 }
 
 impl Tags {
+    /// Adds the tags of a header line. With weak comparison, the prefix `W/` is ignored.
     fn add(&mut self, list: &[u8], weakly: bool) {
         for tag in items(list) {
             let tag = if weakly { tag.strip_prefix(b"W/").unwrap_or(tag) } else { tag };
@@ -68,7 +69,8 @@ impl Tags {
         }
     }
 
-    /// The coding of the tag among them that matches an entry with this sequence number.
+    /// The coding of the tag that matches an entry with this sequence number; `None` if no tag
+    /// matches, or there is no entry.
     fn matching(&self, sequence: Option<u64>) -> Option<Option<Coding>> {
         let sequence = sequence?;
         let mut tags = self.first.iter().chain(&self.others);
@@ -77,22 +79,23 @@ impl Tags {
     }
 }
 
-/// The items of a list, of which empty ones do not count (RFC 9110, section 5.6.1).
+/// The items of a list, without empty ones (RFC 9110, section 5.6.1).
 fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
 }
 
-/// The tags that a write names in one of its headers, in however many lines.
+/// The tags that a write has in `If-Match` or `If-None-Match`, from all lines of that header.
 #[derive(Default)]
 struct WriteTags {
+    /// True if `*` is in the list.
     is_any: bool,
-    /// The one of ours that was named.
+    /// The sequence number of the last tag that this server gave.
     sequence: Option<u64>,
-    /// Two of ours were named.
+    /// True if tags with different sequence numbers were given.
     are_several: bool,
-    /// Something is no tag.
+    /// True if an item is not a tag.
     is_malformed: bool,
-    /// Anything was named.
+    /// True if the list is not empty.
     is_given: bool,
 }
 
@@ -119,16 +122,16 @@ impl WriteTags {
     }
 }
 
-/// The headers of a write that say which entry it may replace, and by what.
+/// The headers of a write that have conditions on the present entry, or describe the body.
 #[derive(Default)]
 pub(crate) struct WriteHeaders {
     if_match: Option<WriteTags>,
     if_none_match: Option<WriteTags>,
-    /// There is a condition on the time of the last write.
+    /// True if there is a condition on the time of the last write (`If-Unmodified-Since`).
     is_dated: bool,
-    /// The body is a part of a value.
+    /// True if the body is only a part of a value (`Content-Range`).
     is_partial: bool,
-    /// The body is coded.
+    /// True if the body is coded (`Content-Encoding`).
     is_coded: bool,
 }
 
@@ -157,11 +160,11 @@ impl WriteHeaders {
     /// The condition of the write.
     ///
     /// # Errors
-    /// If a store cannot judge the headers in one step.
+    /// If the headers are malformed, or the store has no atomic condition for them.
     pub(crate) fn condition(&self) -> Result<Condition, String> {
         if self.is_dated && self.if_match.is_none() {
-            // Two writes may be of one second. Beside If-Match it does not count (RFC 9110,
-            // section 13.1.4).
+            // A date cannot tell two writes of one second apart. Beside If-Match it is ignored
+            // (RFC 9110, section 13.1.4).
             return Err(
                 "there is no If-Unmodified-Since here: send the ETag in If-Match".to_owned()
             );
@@ -175,7 +178,7 @@ impl WriteHeaders {
             (Some(tags), None) if tags.are_several => {
                 Err("If-Match takes `*` or one ETag of an entity here".to_owned())
             }
-            // No entry has the sequence number zero.
+            // Foreign tags alone match nothing: no entry has the sequence number zero.
             (Some(tags), None) => Ok(Condition::Sequence(tags.sequence.unwrap_or(0))),
             (None, Some(tags)) if tags.is_any && tags.sequence.is_none() => Ok(Condition::Absent),
             (None, Some(_)) => Err("If-None-Match takes only `*` here".to_owned()),
@@ -185,10 +188,10 @@ impl WriteHeaders {
         }
     }
 
-    /// Refuses conditions in the head of a request about many entities.
+    /// Refuses conditions in the headers of a request about many entities.
     ///
     /// # Errors
-    /// 400 if there is one.
+    /// 400 if there is a condition.
     pub(crate) fn refuse_conditions(&self) -> Result<(), Failure> {
         if self.is_dated || self.if_match.is_some() || self.if_none_match.is_some() {
             let line = "the conditions of a batch stand in its entries, not in its head";
@@ -197,10 +200,10 @@ impl WriteHeaders {
         Ok(())
     }
 
-    /// Refuses a body that is not the whole value as it is.
+    /// Refuses a body that is not a whole value without coding.
     ///
     /// # Errors
-    /// 400 for a part of it (RFC 9110, section 14.5), 415 for a coded one (section 8.4).
+    /// 400 for a part of a value (RFC 9110, section 14.5), 415 for a coded body (section 8.4).
     pub(crate) fn check_body(&self) -> Result<(), Failure> {
         if self.is_partial {
             return Err("a body is a whole value: there is no Content-Range".to_owned().into());
@@ -213,12 +216,13 @@ impl WriteHeaders {
     }
 }
 
+/// The text between the quotes of a tag; `None` if the tag is malformed.
 fn unquoted(tag: &[u8]) -> Option<&[u8]> {
     let inner = tag.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     (!inner.contains(&b'"')).then_some(inner)
 }
 
-/// The tag of ours that this is the inner part of; nothing for one that is none of ours.
+/// Reads the text between the quotes of a tag; `None` if this server never gave such a tag.
 fn tag_of(inner: &[u8]) -> Option<Tag> {
     let (plain, coding) = plain_tag(inner);
     let text = std::str::from_utf8(plain).ok()?;
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn reads() {
+    fn conditions_of_reads() {
         use Verdict::{NotModified, PreconditionFailed, Proceed};
         let not_modified = NotModified(None);
         assert_eq!(read(&[], Some(7)), Proceed);
@@ -266,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn writes() {
+    fn conditions_of_writes() {
         let write = |headers: &[(&str, &str)]| {
             with(headers, |request| WriteHeaders::of(request).condition())
         };
@@ -274,7 +278,7 @@ mod tests {
         assert_eq!(write(&[("If-Match", "*")]), Ok(Condition::Present));
         assert_eq!(write(&[("If-Match", " \"12\" ")]), Ok(Condition::Sequence(12)));
         assert_eq!(write(&[("If-Match", "\"other\"")]), Ok(Condition::Sequence(0)));
-        // It was left out of account.
+        // Regression: the header was ignored.
         let dated = ("If-Unmodified-Since", "Thu, 26 Nov 2026 18:00:00 GMT");
         assert!(write(&[dated]).unwrap_err().contains("If-Match"));
         assert_eq!(write(&[dated, ("If-Match", "\"3\"")]), Ok(Condition::Sequence(3)));

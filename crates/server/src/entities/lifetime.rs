@@ -7,11 +7,11 @@ use crate::query::text_parameter;
 /// The longest lifetime, in seconds: some three thousand years.
 pub(crate) const LIFETIME_SECONDS_MAX: f64 = 1e11;
 
-/// The lifetime in milliseconds that a PUT asks for, if it does. The parameter goes before the
-/// header.
+/// The lifetime in milliseconds that a PUT asks for; `None` if it asks for none. The parameter has
+/// precedence over the header.
 ///
 /// # Errors
-/// If it is no number of seconds.
+/// If the lifetime is not a number of seconds from 0 to [`LIFETIME_SECONDS_MAX`].
 pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> {
     if let Some(text) = text_parameter(request.query, "ttl")? {
         return parse_seconds("ttl", &text).map(Some);
@@ -28,13 +28,15 @@ pub(crate) fn lifetime_ms(request: &Request<'_>) -> Result<Option<u64>, String> 
     Ok(None)
 }
 
-/// The milliseconds of a number of seconds as text: of digits, with decimals and an exponent.
+/// Converts a number of seconds to milliseconds. `text` is a decimal number without a sign; it may
+/// have a fraction and an exponent.
 fn parse_seconds(name: &str, text: &str) -> Result<u64, String> {
     let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '.');
     whole_ms(name, text.parse().ok().filter(|_| is_number))
 }
 
-/// The milliseconds, rounded up, of a number of seconds, if it is one.
+/// Converts seconds to milliseconds, rounded up. `None` means that the text was not a number, which
+/// is an error; `name` is the parameter that the error names.
 pub(crate) fn whole_ms(name: &str, seconds: Option<f64>) -> Result<u64, String> {
     match seconds {
         Some(seconds) if seconds > LIFETIME_SECONDS_MAX => {
@@ -69,7 +71,7 @@ mod tests {
         }
     }
 
-    /// Of several lines the first alone was read.
+    /// Regression: only the first of several header lines was read.
     #[test]
     fn lines_of_a_header_are_one_list() {
         let line = |value: &'static str| Header { name: "cache-control", value: value.as_bytes() };

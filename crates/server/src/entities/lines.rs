@@ -1,11 +1,12 @@
-//! Lines of NDJSON, as they are sent.
+//! Decodes single lines of NDJSON bodies.
 
 use serde::Deserialize;
 
-/// The object that a line is.
+/// Decodes a line as a JSON object of type `T`.
 ///
 /// # Errors
-/// If it is none, or another one. An array of the members in their order is none.
+/// If the line is not a JSON object, or does not fit `T`. An array is refused, although serde would
+/// accept one with the fields in their order.
 pub(super) fn object<'line, T: Deserialize<'line>>(line: &'line [u8]) -> Result<T, String> {
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err("a line is an object of JSON".to_owned());

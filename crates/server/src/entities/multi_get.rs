@@ -1,4 +1,4 @@
-//! `POST /v0/entities/get`: entities of several keys, read at one moment.
+//! `POST /v0/entities/get`: the entities of several keys, read from one snapshot.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use super::lines::object;
 use super::ranges::NextEntry;
 
-/// Keys of one request.
+/// The limit of keys in one request.
 pub(crate) const KEYS_MAX: usize = 1_000;
 
-/// One line as it is sent. Keys are bytes, so they are base64.
+/// One line of the body. Keys are bytes, so they are in base64.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {
@@ -24,17 +24,18 @@ struct Line<'a> {
     key: Cow<'a, str>,
 }
 
-/// The keys that are asked for.
+/// The keys that a request asks for.
 pub(crate) struct KeyList {
     pub(crate) keys: Vec<Vec<u8>>,
-    /// The clock that each read is timed by, if the client asked for its time.
+    /// The clock that measures each read, if the client asked for timing.
     pub(crate) clock: Option<Clock>,
 }
 
-/// Parses the keys of a request.
+/// Parses the body of a request into its keys.
 ///
 /// # Errors
-/// Names the wrong line by its number, and the limits.
+/// If there is no key, there are too many, or a line is invalid; the text has the number of the
+/// line or the limit.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let lines = body.split(|byte| *byte == b'\n').enumerate();
     let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
@@ -64,13 +65,13 @@ fn parse_line(line: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The entities of a list of keys, in its order, as a snapshot has them.
+/// Reads the entities of a list of keys from a snapshot, in the order of the list.
 pub(crate) struct KeyReads {
     snapshot: Arc<dyn Snapshot>,
     table: Table,
     list: Arc<KeyList>,
     next: usize,
-    /// The time of the last read, if it is asked for.
+    /// The duration of the last read, if the client asked for timing.
     read_ns: Option<u64>,
 }
 
@@ -102,13 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_in_their_order() {
+    fn keys_keep_their_order() {
         let keys = parse(b"{\"key\":\"Yg==\"}\n\n{\"key\":\"YQ\\u003d=\"}\n{\"key\":\"Yg==\"}\n");
         assert_eq!(keys.unwrap(), [b"b", b"a", b"b"]);
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line_or_the_limit() {
         let long = format!("{{\"key\":\"{}\"}}", "AAAA".repeat(400));
         let many = "{\"key\":\"YQ==\"}\n".repeat(KEYS_MAX + 1);
         for (body, what) in [

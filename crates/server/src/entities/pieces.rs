@@ -1,6 +1,7 @@
-//! Ranges of stores that have threads for what waits. A range that waits, or may be long, is made
-//! on them, one piece ahead of what the client has taken, so that no event loop waits and memory
-//! stays bounded. A short one whose entries are in memory is made on its event loop.
+//! Ranges of stores that have worker threads for blocking reads. If a range has to wait for the
+//! disk, or may be long, the workers read it, one piece ahead of the client: so no event loop
+//! blocks, and memory stays bounded. A short range whose entries are in memory is read on the event
+//! loop.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
@@ -18,8 +19,8 @@ use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
 
-/// Entries that a range may have, by its `limit`, to be tried on its event loop. It takes some tens
-/// of microseconds for as many, as long as a hand-over does.
+/// The highest `limit` with which a range is tried on its event loop. Reading as many entries takes
+/// some tens of microseconds, about as long as a hand-over.
 const ROWS_AT_ONCE_MAX: u64 = 128;
 
 /// The entities that a request asks for.
@@ -29,7 +30,7 @@ pub(crate) enum Asked<'q> {
 }
 
 impl Asked<'_> {
-    /// Entries that it may have.
+    /// The limit of entries in the reply.
     fn entries_max(&self) -> u64 {
         match self {
             Asked::Range(query) => query.left,
@@ -37,7 +38,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The same for a thread that outlives the request's bytes.
+    /// A copy for a thread, which does not borrow from the request.
     fn into_owned(self) -> Asked<'static> {
         match self {
             Asked::Range(query) => Asked::Range(query.into_owned()),
@@ -46,7 +47,7 @@ impl Asked<'_> {
     }
 }
 
-/// The entries of one store.
+/// The entries that one store has of a range or a list of keys.
 pub(crate) enum StoreEntries {
     Range(Box<dyn Scan>),
     Keys(Box<KeyReads>),
@@ -86,7 +87,7 @@ impl Entries for StoreEntries {
     }
 }
 
-/// The entries of one store as a body.
+/// The entries of one store as the body of a reply.
 type StoreRange = RangeBody<StoreEntries>;
 
 /// A walk over the entities that a request asks for.
@@ -97,7 +98,7 @@ pub(crate) struct RangeWalk<'q> {
     pub(crate) table: Table,
 }
 
-/// The beginning of a range, and the walk behind it.
+/// The first piece of a reply, and the body that makes the following ones.
 struct FirstPiece {
     piece: Vec<u8>,
     filled: Filled,
@@ -105,7 +106,7 @@ struct FirstPiece {
 }
 
 impl RangeWalk<'_> {
-    /// Begins the walk.
+    /// Begins the walk and returns it as a body; `mode` says whether reads may block.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -134,8 +135,8 @@ impl RangeWalk<'_> {
         }
     }
 
-    /// Answers by the rule for reads: the range is handed over if something of it is not in memory,
-    /// or nobody knows how long it takes. The workers are those of `own`.
+    /// Answers with the range, read here if it is short and in memory, and otherwise on a worker of
+    /// `own`.
     pub(crate) fn by_need(
         self,
         own: &Arc<dyn Store>,
@@ -164,7 +165,8 @@ impl RangeWalk<'_> {
         }))
     }
 
-    /// Begins the walk, so that a store that cannot be read is told by the status.
+    /// Begins the walk and makes the first piece before the reply begins, so that a failing store
+    /// can still be reported with the status.
     fn first_piece(&self, log: &Log, mode: ReadMode) -> StoreResult<FirstPiece> {
         let mut body = self.begin(log, mode)?;
         let mut piece = Vec::new();
@@ -172,7 +174,7 @@ impl RangeWalk<'_> {
         Ok(FirstPiece { piece, filled, body })
     }
 
-    /// The first piece of a range that is short and in memory.
+    /// The whole of a range in one piece, if it is short and in memory; `None` if it is not.
     fn first_piece_here(&self, own: &Arc<dyn Store>, log: &Log) -> Option<StoreResult<FirstPiece>> {
         if self.asked.entries_max() > ROWS_AT_ONCE_MAX || own.properties().ranges_wait {
             return None;
@@ -182,7 +184,8 @@ impl RangeWalk<'_> {
             let first = self.first_piece(log, mode);
             let is_here = match (&self.asked, &first) {
                 (_, Err(StoreError::NotInMemory)) => false,
-                // Later pieces may wait: a thread that may makes them from the beginning.
+                // Later pieces may have to wait for the disk: a worker starts again from the
+                // beginning.
                 (_, Ok(first)) => first.filled == Filled::Last,
                 (_, Err(_)) => true,
             };
@@ -210,14 +213,14 @@ enum State {
         filled: Filled,
         body: StoreRange,
     },
-    /// The next piece is being made, or there is none.
+    /// The next piece is being made, or all pieces were taken.
     Away,
     /// The code that made the next piece panicked.
     Broken,
 }
 
 impl State {
-    /// The next piece; the memory of the last one is used again.
+    /// Makes the next piece, in the memory of the last one.
     fn next(mut piece: Vec<u8>, mut body: StoreRange) -> State {
         let made = contain(move || {
             piece.clear();
@@ -231,6 +234,7 @@ impl State {
     }
 }
 
+/// The body of a reply whose pieces workers make.
 struct Pieces {
     state: Arc<Mutex<State>>,
     /// The store whose workers make the pieces.
@@ -253,7 +257,7 @@ impl BodySource for Pieces {
             }
         };
         match self.makers.workers().and_then(Workers::reserve) {
-            // Where all are busy and many wait, the piece is made here.
+            // All workers are busy and the queue is full, so the piece is made here.
             None => *state = State::next(piece, body),
             Some(place) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
@@ -286,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Nobody was told, and the client waited for the rest of its range for ever.
+    /// Regression: the panic was not reported, and the client waited for the rest for ever.
     #[test]
     fn a_piece_whose_making_panics_ends_its_response() {
         let log = Log::new(|_| {});

@@ -1,4 +1,4 @@
-//! `GET /v0/entities`: a range, streamed as the client takes it.
+//! `GET /v0/entities`: a range, streamed as fast as the client reads it.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,19 @@ use pellucid_store::Object;
 use crate::log::Log;
 use crate::query::{flag_parameter, number_parameter, parameter};
 
-/// The media type of framed output.
+/// The media type of output with one JSON object per line.
 const NDJSON: &str = "application/x-ndjson";
 
-/// The text of a value that was there, and can be read no more.
+/// The error text for a value that was verified, but cannot be read from the disk any more.
 pub(crate) const UNREADABLE: &str = "a value could not be read from the disk";
 
 /// The framing of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// `key\nvalue` back to back, as the contract has it; it cannot be split again.
+    /// `key\nvalue` for each entry, with no separator between entries. A client cannot always split
+    /// it again; the form exists because the API is defined so.
     Plain,
-    /// One JSON object a line, key and value in base64.
+    /// One JSON object per line, key and value in base64.
     Ndjson,
 }
 
@@ -34,19 +35,19 @@ impl Form {
     }
 }
 
-/// A range that is asked for.
+/// The parameters of a range.
 pub(crate) struct Query<'q> {
     pub(crate) start: Cow<'q, [u8]>,
     pub(crate) end: Option<Cow<'q, [u8]>>,
-    /// Entries that are wanted.
+    /// The limit of entries.
     pub(crate) left: u64,
     pub(crate) reverse: bool,
-    /// The ranges of all nodes are wanted.
+    /// True if the client asks for the entries of all nodes.
     pub(crate) is_of_cluster: bool,
 }
 
 impl Query<'_> {
-    /// The same for a thread that outlives the request's bytes.
+    /// A copy for a thread, which does not borrow from the request.
     pub(crate) fn into_owned(self) -> Query<'static> {
         let owned = |key: Cow<'_, [u8]>| Cow::Owned(key.into_owned());
         let Query { start, end, left, reverse, is_of_cluster } = self;
@@ -71,7 +72,7 @@ pub(crate) fn parse(query: Option<&str>) -> Result<Query<'_>, String> {
     Ok(Query { start, end, left, reverse, is_of_cluster })
 }
 
-/// True if `Accept` names this media type, with whatever parameters.
+/// Returns true if the header `Accept` has this media type, with any parameters.
 pub(crate) fn names_type(request: &Request<'_>, media_type: &str) -> bool {
     let accepts = request.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("accept"));
     let mut types = accepts
@@ -80,17 +81,17 @@ pub(crate) fn names_type(request: &Request<'_>, media_type: &str) -> bool {
     types.any(|item| item.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes()))
 }
 
-/// Framed if the client names it, with whatever parameters.
+/// The form that the client asks for: NDJSON if `Accept` has its media type, otherwise plain.
 pub(crate) fn form_of(request: &Request<'_>) -> Form {
     if names_type(request, NDJSON) { Form::Ndjson } else { Form::Plain }
 }
 
 /// A source of the entries of a range.
 pub(crate) trait Entries: Send {
-    /// Its name in the log.
+    /// The name of the source in the log.
     const NAME: &'static str;
 
-    /// An error before the end of the range.
+    /// The type of errors before the end of the range.
     type Error: std::fmt::Display;
 
     /// The next entry.
@@ -99,16 +100,16 @@ pub(crate) trait Entries: Send {
     /// See [`Entries::Error`].
     fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
 
-    /// The error of a value that was there, and can be read no more.
+    /// The error for a value that was verified, but cannot be read from the disk any more.
     fn unreadable() -> Self::Error;
 
-    /// The expiry of the last entry, in milliseconds since the Unix epoch; nothing for never, or if
-    /// its store does not say.
+    /// The expiry of the last entry, in milliseconds since the Unix epoch; `None` if it never
+    /// expires, or the store does not know.
     fn expires_at_ms(&self) -> Option<u64> {
         None
     }
 
-    /// The time that the last entry took, if its reader wants to know.
+    /// The duration of the last entry's read, if the client asked for timing.
     fn read_ns(&self) -> Option<u64> {
         None
     }
@@ -118,25 +119,26 @@ pub(crate) trait Entries: Send {
 pub(crate) enum NextEntry<'a> {
     /// An entry.
     Here(Cow<'a, [u8]>, Object),
-    /// No entry, where one was asked for by its key.
+    /// The client asked for this key, but it has no entry.
     Absent(Cow<'a, [u8]>),
-    /// An entry that has not come yet: the body is asked again once it has.
+    /// The entry has not arrived yet. The transport asks the body again when it has.
     NotHere,
-    /// Nothing.
+    /// The end of the range.
     Over,
 }
 
-/// The entries of a range as a body.
+/// The entries of a range as the body of a reply.
 pub(crate) struct RangeBody<E> {
     entries: E,
     form: Form,
     left: u64,
-    /// The entry whose value is not out yet: values go out in pieces, so that a stream holds little
-    /// however large they are.
+    /// The entry whose value is being written. Large values are written in pieces, so that a stream
+    /// holds little memory.
     open: Option<OpenEntry>,
     log: Log,
 }
 
+/// An entry whose value is being written.
 struct OpenEntry {
     object: Object,
     expires_at_ms: Option<u64>,
@@ -149,16 +151,17 @@ impl<E: Entries> RangeBody<E> {
         RangeBody { entries, form, left, open: None, log: log.clone() }
     }
 
-    /// Appends the next piece.
+    /// Appends the next piece to `out`.
     ///
     /// # Errors
-    /// If the entries end before the range does.
+    /// If the source of the entries fails before the end of the range.
     pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, E::Error> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
                 let is_over = entry.write(out, self.form, full - out.len());
-                // A page that is gone from memory, and cannot be read again, is zeros in a map.
+                // A mapped page that left memory and cannot be read again appears as zeros, so
+                // this has to be checked after the copy.
                 if !entry.object.value.is_readable() {
                     return Err(E::unreadable());
                 }
@@ -228,7 +231,7 @@ fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
 }
 
 impl OpenEntry {
-    /// Writes about `room` bytes of what is left of the entry; true if that was all of it.
+    /// Writes the next part of the value, about `room` bytes; true if the entry is complete.
     fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
         let rest = &self.object.value[self.sent..];
         match form {
@@ -238,8 +241,8 @@ impl OpenEntry {
                 self.sent += piece.len();
             }
             Form::Ndjson => {
-                // Three bytes are four letters; a piece that is not the last ends with such a
-                // group.
+                // Base64 turns groups of three bytes into four letters: only the last piece may
+                // end within a group.
                 let groups = (room / 4).max(1);
                 let piece = &rest[..rest.len().min(groups * 3)];
                 write_base64(out, piece);
@@ -258,7 +261,7 @@ impl OpenEntry {
     }
 }
 
-/// Ends a line, with the time of its read if that is wanted.
+/// Ends a line of NDJSON, with the duration of the read if there is one.
 fn write_end(out: &mut Vec<u8>, read_ns: Option<u64>) {
     if let Some(read_ns) = read_ns {
         out.extend_from_slice(format!(",\"read_ns\":{read_ns}").as_bytes());
@@ -266,6 +269,7 @@ fn write_end(out: &mut Vec<u8>, read_ns: Option<u64>) {
     out.extend_from_slice(b"}\n");
 }
 
+/// Appends `bytes` to `out` in base64.
 pub(crate) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let begin = out.len();
     out.resize(begin + bytes.len().div_ceil(3) * 4, 0);

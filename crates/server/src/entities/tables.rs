@@ -1,4 +1,4 @@
-//! The tables of the entity API: the usual one, and those that have names.
+//! The tables of the entity API: the default table, and named ones.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,40 +15,41 @@ use crate::reply::Failure;
 
 /// The parameter that names a table.
 const PARAMETER: &str = "table";
-/// The beginning of the names of tables in the store: none of them is a table of the server's own.
+/// The prefix of named tables in the store. It keeps them apart from the server's own tables.
 const STORE_PREFIX: &str = "entities/";
-/// Bytes that the name of a table may have.
+/// The longest name of a table, in bytes.
 const NAME_BYTES_MAX: usize = 64;
-/// The form of a name, as a regular expression. A URL carries no segment of dots alone.
+/// The form of a name, as a regular expression. `.` and `..` are excluded, because clients remove
+/// such segments from URLs.
 pub(crate) const NAME_PATTERN: &str = r"^(?!\.{1,2}$)[A-Za-z0-9_.-]{1,64}$";
-/// Tables beside the usual one.
+/// The limit of named tables.
 const TABLES_MAX: usize = 1_000;
-/// Entities that are removed in one batch when a table is emptied.
+/// The size of the batches in which the entities of a table are removed when it is emptied.
 const REMOVED_AT_ONCE: usize = 500;
 
-/// See the module.
+/// The tables of the entity API in one store.
 pub(crate) struct EntityTables {
     store: Arc<dyn Store>,
     usual: Table,
     named: RwLock<BTreeMap<String, Table>>,
-    /// Held while a table is made.
+    /// Locked while a table is created.
     making: Mutex<()>,
-    /// The emptying of a table.
+    /// Reserved while a table is being emptied.
     pub(crate) emptying: OneAtATime,
-    /// The reason why there is only the usual one.
+    /// The reason why there can be no named tables, if there can be none.
     refused: Option<&'static str>,
 }
 
-/// True if a table of the store with this name is one of entities that has a name of its own.
+/// Returns true if `name` is the store's name of a named table of entities.
 #[must_use]
 pub fn is_entity_table(name: &str) -> bool {
     name.starts_with(STORE_PREFIX)
 }
 
-/// The name of the table that a request is about.
+/// The name of the table in the parameter `table`; that of the default table without it.
 ///
 /// # Errors
-/// If it is no name of a table.
+/// If the name is invalid.
 pub(crate) fn table_name(query: Option<&str>) -> Result<Cow<'_, str>, String> {
     match text_parameter(query, PARAMETER)? {
         None => Ok(Cow::Borrowed(ENTITIES)),
@@ -56,7 +57,7 @@ pub(crate) fn table_name(query: Option<&str>) -> Result<Cow<'_, str>, String> {
     }
 }
 
-/// Refuses what is no name of a table.
+/// Refuses an invalid name of a table.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let is_in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let is_short = (1..=NAME_BYTES_MAX).contains(&name.len());
@@ -70,7 +71,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 }
 
 impl EntityTables {
-    /// Those of a store whose usual one is `usual`; `refused` says why there can be no others.
+    /// The tables of `store`, whose default table is `usual`. `refused` is the reason why named
+    /// tables are refused, if they are.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -102,15 +104,15 @@ impl EntityTables {
         })
     }
 
-    /// The usual table.
+    /// The default table.
     pub(crate) fn usual(&self) -> Table {
         self.usual
     }
 
-    /// The table that the request names.
+    /// The table that the query of a request names.
     ///
     /// # Errors
-    /// If there is none of this name.
+    /// If the name is invalid, or there is no such table.
     pub(crate) fn named_in(&self, query: Option<&str>) -> Result<Table, Failure> {
         if query.is_none_or(|query| !query.contains(PARAMETER)) {
             return Ok(self.usual);
@@ -118,10 +120,10 @@ impl EntityTables {
         self.find(&table_name(query)?)
     }
 
-    /// The table of this name.
+    /// The table with this name.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such table.
     pub(crate) fn find(&self, name: &str) -> Result<Table, Failure> {
         if name == ENTITIES {
             return Ok(self.usual);
@@ -150,10 +152,10 @@ impl EntityTables {
         names
     }
 
-    /// Makes a table; false if there is one of this name.
+    /// Creates a table; false if it exists already.
     ///
     /// # Errors
-    /// If there are too many, or the store cannot be written to.
+    /// If the name is invalid, there are too many tables, or the store cannot be written to.
     pub(crate) fn make(&self, name: &str) -> Result<bool, Failure> {
         check_name(name)?;
         if name == ENTITIES {
@@ -177,11 +179,11 @@ impl EntityTables {
         Ok(true)
     }
 
-    /// Removes the entities that `table` has at this moment, and returns their number. What is
-    /// written meanwhile stays. On a thread that may block.
+    /// Removes the entities that `table` has now, and returns their number. Entities that are
+    /// written meanwhile stay. It blocks, so it must not run on an event loop.
     ///
     /// # Errors
-    /// If the store cannot be read or written: some are gone then.
+    /// If the store cannot be read or written; some entities may be removed already.
     pub(crate) fn empty(&self, table: Table) -> Result<u64, StoreError> {
         let snapshot = self.store.snapshot()?;
         let all = Range { start: b"", end: None, reverse: false };
@@ -200,7 +202,8 @@ impl EntityTables {
         }
     }
 
-    /// Removes those of `batch`, keys with their sequence numbers, that are still the same.
+    /// Removes the entities of `batch` (keys with sequence numbers) that have not changed, and
+    /// returns their number.
     fn remove(&self, table: Table, batch: &mut Vec<(Vec<u8>, u64)>) -> Result<u64, StoreError> {
         while !batch.is_empty() {
             let each = batch.iter().map(|(key, sequence)| Operation {
@@ -218,7 +221,7 @@ impl EntityTables {
                     batch.clear();
                     return Ok(removed);
                 }
-                // It was written anew, so it stays.
+                // This entity was written meanwhile, so it stays.
                 Err(StoreError::ConditionFailed { index, .. }) if index < batch.len() => {
                     batch.swap_remove(index);
                 }

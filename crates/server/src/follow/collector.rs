@@ -1,19 +1,19 @@
-//! Posts spans to a collector: one request a batch, over a connection of its own.
+//! Posts spans to a collector: one HTTP request for each batch, over a connection of its own.
 //!
-//! The exporters of the OpenTelemetry crates bring an asynchronous runtime and an HTTP client, or
-//! thirty crates without them.
+//! The OpenTelemetry crates are not used, because their exporters need an asynchronous runtime and
+//! an HTTP client, or thirty other crates.
 
 use std::fmt;
 use std::time::Duration;
 
 use pellucid_client::http::{Question, Target, TlsOptions};
 
-/// The time for which the collector may be silent.
+/// The longest time to wait for the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The path that the protocol names for traces.
+/// The path for traces in the protocol (OTLP over HTTP).
 const PATH: &str = "/v1/traces";
 
-/// The collector that spans go to.
+/// The collector to which spans are posted.
 #[derive(Clone)]
 pub struct Export {
     target: Target,
@@ -21,7 +21,7 @@ pub struct Export {
     header: Option<(String, String)>,
 }
 
-/// The header is left out: it may hold a secret.
+/// Shows the URL without the header, which may contain a secret.
 impl fmt::Debug for Export {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}{}", self.target.address(), self.path)
@@ -29,10 +29,11 @@ impl fmt::Debug for Export {
 }
 
 impl Export {
-    /// To the collector with this base URL, with a header `name: value` for it.
+    /// Describes the collector with this base URL. Each post has the header `name: value`, if one
+    /// is given.
     ///
     /// # Errors
-    /// If the URL is none that can be used, or the header is malformed.
+    /// If the URL is not usable, or the header is malformed.
     pub fn to(url: &str, header: Option<&str>) -> Result<Export, String> {
         let example = "write it as http://127.0.0.1:4318";
         let rest = url.strip_prefix("http://").ok_or_else(|| {
@@ -54,7 +55,10 @@ impl Export {
         Ok(Export { target, path, header })
     }
 
-    /// Posts a document.
+    /// Posts a document of spans.
+    ///
+    /// # Errors
+    /// If the collector cannot be reached, or answers with another status than 2xx.
     pub(crate) fn post(&self, body: &[u8]) -> Result<(), String> {
         let header = self.header.as_ref();
         let header = header.map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
@@ -78,7 +82,7 @@ impl Export {
 }
 
 fn parse_header(header: &str) -> Result<(String, String), String> {
-    // The text is not shown: it may hold a secret.
+    // The error does not show the header, which may contain a secret.
     let malformed = || "a header for the collector is written as `name: value`".to_owned();
     let (name, value) = header.split_once(':').ok_or_else(malformed)?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_is_named_by_its_base() {
+    fn the_path_is_added_to_the_base_url() {
         for (url, expected) in [
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("http://collector/", "http://collector:80/v1/traces"),
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn its_header_is_checked_and_not_shown() {
+    fn the_header_is_checked_and_not_shown() {
         let export = Export::to("http://c", Some("x-key: hunter2")).unwrap();
         assert!(!format!("{export:?}").contains("hunter2"));
         for header in ["hunter2", ": hunter2", "x key: hunter2", "x: hunter2\r\ny: z"] {

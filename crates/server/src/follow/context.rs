@@ -1,4 +1,4 @@
-//! Trace contexts (W3C Trace Context): the trace and the span that a request belongs to.
+//! Trace contexts (W3C Trace Context): the trace and the span of a request.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use pellucid_http::Header;
 /// The place of a request in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
-    /// The trace; never zero.
+    /// The trace ID; never zero.
     pub(crate) trace: u128,
-    /// The caller's span; zero where the trace begins here.
+    /// The span ID of the caller; zero if the trace begins here.
     pub(crate) parent: u64,
-    /// The span of this request; never zero.
+    /// The span ID of this request; never zero.
     pub(crate) span: u64,
 }
 
-/// A header `traceparent`.
+/// The content of a header `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     pub(crate) trace: u128,
     pub(crate) span: u64,
-    /// The caller records this trace.
+    /// True if the caller records this trace.
     pub(crate) is_sampled: bool,
 }
 
 impl TraceParent {
-    /// Reads the header: `version-trace-span-flags`, all in lower-case hexadecimal. A later version
-    /// may have more behind that; version `ff` is none.
+    /// Parses the header: `version-trace-span-flags`, all in lower-case hexadecimal. Versions above
+    /// 0 may have further fields; version `ff` is invalid.
     pub(crate) fn parse(header: &[u8]) -> Option<TraceParent> {
         let text = std::str::from_utf8(header).ok()?;
         let mut fields = text.split('-');
@@ -41,14 +41,14 @@ impl TraceParent {
     }
 }
 
-/// Bytes of a `tracestate` that are passed on, all its headers together: what the standard asks for
-/// at least, and what the peer protocol has room for.
+/// The longest `tracestate`, in bytes, with all its headers joined. The standard requires at least
+/// as much, and the peer protocol has room for it.
 const STATE_BYTES_MAX: usize = TRACE_STATE_BYTES_MAX;
-/// Members that it may have.
+/// The limit of members of a `tracestate`.
 const STATE_MEMBERS_MAX: usize = 32;
 
-/// The notes of other systems on the trace: the headers `tracestate`, in their order, as one list.
-/// A list that is malformed or too long is none.
+/// The headers `tracestate`, joined to one list in their order: data of other systems about the
+/// trace. `None` if there is none, or the list is malformed or too long.
 pub(crate) fn trace_state(headers: &[Header<'_>]) -> Option<Box<str>> {
     let named = |header: &&Header<'_>| {
         header.name.len() == 10 && header.name.eq_ignore_ascii_case("tracestate")
@@ -75,7 +75,7 @@ fn number(digits: &str, length: usize) -> Option<u128> {
     if is_number { u128::from_str_radix(digits, 16).ok() } else { None }
 }
 
-/// The form of the header that tells the caller of our span.
+/// Writes the context in the form of the header `traceresponse`.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-01", self.trace, self.span)
@@ -89,7 +89,7 @@ mod tests {
     const EXAMPLE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_header_is_read_as_the_standard_has_it() {
+    fn a_header_is_parsed_as_in_the_standard() {
         let parsed = TraceParent::parse(EXAMPLE.as_bytes()).unwrap();
         assert_eq!(parsed.trace, 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c);
         assert_eq!((parsed.span, parsed.is_sampled), (0xb7ad_6b71_6920_3331, true));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_context_is_ignored() {
+    fn an_invalid_trace_context_is_ignored() {
         for header in [
             "",
             "00",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_noted_is_one_list_in_their_order() {
+    fn trace_states_are_joined_in_their_order() {
         assert_eq!(state(&["rojo=00f0,congo=t61r"]).unwrap(), "rojo=00f0,congo=t61r");
         assert_eq!(state(&["a=1 , ,b=2", "t@s=3=3"]).unwrap(), "a=1,b=2,t@s=3=3");
         let longest = format!("k={}", "v".repeat(STATE_BYTES_MAX - 2));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_it_is_read() {
+    fn a_context_round_trips() {
         let context = TraceContext { trace: 7, parent: 0, span: 9 };
         let read = TraceParent::parse(context.to_string().as_bytes()).unwrap();
         assert_eq!((read.trace, read.span, read.is_sampled), (7, 9, true));

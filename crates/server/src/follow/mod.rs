@@ -1,9 +1,10 @@
-//! Requests that are worth a closer look: a line in the log for a slow one, spans
-//! for one that is traced.
+//! Follows slow and traced requests: writes a log line for each slow one, and exports the spans of
+//! each traced one.
 //!
-//! The thread that drains the account sees every record. It passes on those that are slow or
-//! traced, without ever waiting: the queue is bounded, and what does not fit is counted. Log and
-//! collector, which may be slow themselves, are served by a thread of their own.
+//! The thread that drains the account sees every record. It passes the records of slow and traced
+//! requests to a bounded queue and never waits: if the queue is full, the record is dropped, and
+//! traced ones are counted as lost. Another thread writes the log and posts to the collector, which
+//! may both be slow.
 
 mod collector;
 mod context;
@@ -29,14 +30,14 @@ pub(crate) use traced::{Trace, Traced};
 
 use crate::observer::Observer;
 
-/// Records that may wait for the log or the collector.
+/// The limit of records that wait for the log or the collector.
 const QUEUE_MAX: usize = 2_048;
-/// Requests whose spans are posted at a time.
+/// The limit of requests whose spans are posted together.
 const BATCH_MAX: usize = 256;
-/// The time that a span may wait for others.
+/// The longest time that spans wait for others before they are posted.
 const BATCH_PAUSE: Duration = Duration::from_secs(1);
 
-/// The record of a request that is passed on.
+/// The record of a slow or traced request.
 struct Followed {
     record: Record,
     is_slow: bool,
@@ -49,8 +50,8 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Begins to follow the requests of an account: those above `slow_ns` (zero for none) and those
-    /// that are traced. It ends with the account's drain.
+    /// Starts to follow the requests that take `slow` or longer (none if it is zero), and those
+    /// that are traced, if there is a collector in `export`.
     pub(crate) fn start(
         observer: &Arc<Observer>,
         slow: Duration,
@@ -77,17 +78,17 @@ impl Follower {
         Ok(Follower { thread: Some(thread) })
     }
 
-    /// Waits until what was followed is written, after the account's drain has ended.
+    /// Waits until all records are written. It must be called after the account's drain has ended.
     pub(crate) fn finish(self, observer: &Observer) {
         observer.account.unlisten();
         if let Some(thread) = self.thread {
-            // A thread that panicked has said so on standard error.
+            // If the thread panicked, the panic message has been printed already.
             let _ = thread.join();
         }
     }
 }
 
-/// Passes a record on if somebody wants to know more of it. Runs on the account's thread.
+/// Passes a record on if its request was slow or traced. It runs on the account's thread.
 #[inline]
 fn see(
     observer: &Observer,
@@ -111,15 +112,15 @@ fn see(
     }
 }
 
-/// The thread's own state.
+/// The state of the thread.
 struct Following {
     observer: Arc<Observer>,
     export: Option<Export>,
     slow: SlowLog,
     batch: Vec<Value>,
-    /// Requests in the batch.
+    /// The number of requests in the batch.
     requests: usize,
-    /// The last post failed: noted so that a lasting failure is one line.
+    /// True if the last post failed, so that a lasting failure is logged once.
     is_failing: bool,
 }
 

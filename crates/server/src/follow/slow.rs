@@ -1,4 +1,4 @@
-//! One line in the log for each slow request, so that what was slow last night can be seen today.
+//! Logs one line for each slow request, so that slow requests can be examined later.
 
 use pellucid_account::{PHASES, Record, TRANSPORT_PARTS};
 
@@ -8,10 +8,11 @@ use crate::log::Log;
 use crate::names::NAMES;
 use crate::observer::Observer;
 
-/// Lines within one interval: a server on which everything is slow must not be busy with saying so.
+/// The limit of lines within one interval, so that a server on which everything is slow is not busy
+/// with logging.
 const LINES_MAX: usize = 20;
 
-/// Writes lines, and counts those it does not write.
+/// Writes lines up to the limit, and counts the requests beyond it.
 #[derive(Default)]
 pub(crate) struct SlowLog {
     written: usize,
@@ -19,7 +20,7 @@ pub(crate) struct SlowLog {
 }
 
 impl SlowLog {
-    /// Writes the line of a request.
+    /// Writes the line of a request, or counts it as left out if the limit is reached.
     pub(crate) fn write(
         &mut self,
         record: &Record,
@@ -77,7 +78,7 @@ impl SlowLog {
         });
     }
 
-    /// Says how many were left out since it was last called.
+    /// Begins a new interval, and logs how many requests were left out in the last one.
     pub(crate) fn end_interval(&mut self, log: &Log) {
         self.written = 0;
         match std::mem::take(&mut self.left_out) {

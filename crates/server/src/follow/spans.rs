@@ -1,8 +1,9 @@
-//! Requests as spans, in the JSON form of OTLP (OpenTelemetry protocol 1.x).
+//! Converts requests to spans, in the JSON form of OTLP (OpenTelemetry protocol 1.x).
 //!
-//! A request is a span of kind server, and each phase of its account a span below it. The parts of
-//! phases are durations without a place in time, so they are attributes: of their phases, and
-//! `decrypt` of the request, as `receive` precedes its span and has none.
+//! A request is a span of kind server, and each of its phases is a child span. The parts of a phase
+//! have durations but no positions in time, so they are attributes of the span of their phase.
+//! `decrypt` is an attribute of the request's span, because its phase `receive` lies before that
+//! span and has none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,13 +15,14 @@ use crate::follow::context::TraceContext;
 use crate::follow::traced::Trace;
 use crate::names::Outcome;
 
-/// Kinds of spans, by their numbers in the protocol.
+/// The kind of spans of phases, as a number of the protocol.
 const INTERNAL: u8 = 1;
+/// The kind of spans of requests.
 const SERVER: u8 = 2;
-/// The status of a span whose request failed on our side, or was given up there.
+/// The status of a span whose request failed in the server, or was cut by it.
 const ERROR: u8 = 2;
 
-/// Tells wall time for readings of the clock.
+/// Converts readings of the clock to wall time.
 pub(crate) struct Anchor {
     clock: Clock,
     ticks: Ticks,
@@ -34,7 +36,7 @@ impl Anchor {
         Anchor { clock, ticks: clock.now(), unix_ns }
     }
 
-    /// Nanoseconds since 1970, as the protocol has them: a number in a text.
+    /// The nanoseconds since 1970 as a string, which is the protocol's form.
     fn unix_ns(&self, at: Ticks) -> String {
         let unix_ns = if at.0 <= self.ticks.0 {
             self.unix_ns.saturating_sub(self.clock.nanoseconds(self.ticks.0 - at.0))
@@ -45,7 +47,7 @@ impl Anchor {
     }
 }
 
-/// The spans of a request: its own, and one for each of its phases that took any time.
+/// The spans of a request: one for the request, and one for each phase that took time.
 pub(crate) fn spans(record: &Record, trace: &Trace, names: Names, anchor: &Anchor) -> Vec<Value> {
     let context = trace.context;
     let name = |names: &[&'static str], slot: u8| {
@@ -104,7 +106,7 @@ fn phase_span(
     index: usize,
     phase: Phase,
 ) -> Option<Value> {
-    // `receive` ends where the request's own span begins, and `unaccounted` has no place.
+    // `receive` ends where the request's span begins, and `unaccounted` has no position in time.
     if matches!(phase, Phase::Receive | Phase::Unaccounted) {
         return None;
     }
@@ -122,7 +124,7 @@ fn phase_span(
     attributes.extend(transport_part(record, phase, anchor));
     Some(json!({
         "traceId": format!("{:032x}", context.trace),
-        // Numbers of their own, derived from the request's: no two phases share one.
+        // Derived from the request's span ID, so that no two phases share an ID.
         "spanId": format!("{:016x}", (context.span ^ (index as u64 + 1) << 56).max(1)),
         "parentSpanId": format!("{:016x}", context.span),
         "name": phase.name(),
@@ -163,7 +165,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// Whole numbers are texts in the protocol's JSON.
+/// An attribute with a whole number, which is a string in the protocol's JSON.
 fn number(key: &str, value: u64) -> Value {
     json!({ "key": key, "value": { "intValue": value.to_string() } })
 }

@@ -1,8 +1,8 @@
-//! The traced requests that are under way: from the event loop that meets one to the thread that
-//! finds its record.
+//! The traced requests in progress. An event loop adds a request when it begins, and the thread
+//! that drains the account removes it when it finds the record.
 //!
-//! A record has no room for a trace, and few requests have one. So the traces are kept here, by the
-//! number of the request, and a request that is not traced costs a look at its headers.
+//! A record has no room for a trace, and few requests are traced. So traces are kept here by the
+//! number of the request, and a request without a trace costs only a check of its headers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
@@ -14,26 +14,28 @@ use pellucid_thread::{Mutex, MutexGuard};
 
 use crate::follow::context::{TraceContext, TraceParent, trace_state};
 
-/// Traced requests under way at a time. Beyond it, the oldest is no longer traced: most likely its
-/// record was lost.
+/// The limit of traced requests in progress. Beyond it, the trace of the oldest is dropped: most
+/// likely its record was lost.
 const TRACED_MAX: usize = 4_096;
 
-/// The place of a request in a trace, and the notes of others on that trace.
+/// The context of a traced request, and the data that its span needs beside the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) context: TraceContext,
-    /// The caller's `tracestate`, which is passed on as it came.
+    /// The caller's `tracestate`, which is passed on unchanged.
     pub(crate) state: Option<Box<str>>,
-    /// The method of HTTP, in the words of OpenTelemetry; none of a request from another node.
+    /// The HTTP method, as OpenTelemetry names it; `None` for a request from another node.
     pub(crate) method: Option<&'static str>,
 }
 
-/// The methods that OpenTelemetry names, and the name that it has for all others.
+/// The methods that OpenTelemetry has names for.
 const METHODS: [&str; 9] =
     ["GET", "PUT", "POST", "DELETE", "HEAD", "PATCH", "OPTIONS", "CONNECT", "TRACE"];
+/// OpenTelemetry's name for all other methods.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// What a request asks to be traced: the caller's trace with its notes, and the method.
+/// The properties of a request that decide about its trace: the caller's trace, its state, and the
+/// method.
 #[derive(Default)]
 struct Wish {
     parent: Option<TraceParent>,
@@ -41,31 +43,36 @@ struct Wish {
     method: Option<&'static str>,
 }
 
-/// The choice of requests that are traced, and those under way.
+/// Chooses the requests that are traced, and keeps the traces of those in progress.
 pub(crate) struct Traced {
-    /// Of 2^64 requests without a trace of their own, how many begin one; zero if nothing is
-    /// exported.
+    /// A request without a caller's trace begins one if a random number is not above this; zero
+    /// means that none does.
     threshold: u64,
     is_on: bool,
     under_way: Mutex<UnderWay>,
-    /// The number of those under way, to be looked at without the lock.
+    /// The number of traced requests in progress, which can be read without the lock.
     count: AtomicUsize,
+    /// The number of traces that were dropped because of [`TRACED_MAX`].
     forgotten: AtomicU64,
 }
 
+/// The traced requests in progress.
 #[derive(Default)]
 struct UnderWay {
+    /// The age number and the trace of each request, by its number.
     by_request: HashMap<u64, (u64, Trace)>,
-    /// The requests in the order in which they began.
+    /// The numbers of the requests, by age number.
     by_age: BTreeMap<u64, u64>,
+    /// The number of traces begun so far, from which age numbers are taken.
     begun: u64,
 }
 
 impl Traced {
-    /// Traces the requests that callers trace, and `share` of the rest; nothing if not `is_on`.
+    /// Traces the requests that callers trace, and `share` (0 to 1) of the rest. Nothing is traced
+    /// unless `is_on`.
     pub(crate) fn new(is_on: bool, share: f64) -> Traced {
         Traced {
-            // A share of 1 is every number there is but the last.
+            // A share of 1 gives the highest number, so every random number is within it.
             threshold: (share.clamp(0.0, 1.0) * u64::MAX as f64) as u64,
             is_on,
             under_way: Mutex::default(),
@@ -74,7 +81,8 @@ impl Traced {
         }
     }
 
-    /// Decides about a request; `random` has to give numbers that are uniform over all of them.
+    /// Decides whether a request is traced, and returns its context if it is. `random` must give
+    /// numbers that are uniformly distributed over all of `u64`.
     #[inline]
     pub(crate) fn begin(
         &self,
@@ -128,7 +136,7 @@ impl Traced {
         Some(context)
     }
 
-    /// Traces a request that came from another node, under the span there.
+    /// Traces a request from another node, as a child of the span there.
     pub(crate) fn begin_below(&self, of: TraceOfAsk<'_>, number: u64, random: impl FnMut() -> u64) {
         if self.is_on {
             let parent = TraceParent { trace: of.trace, span: of.span, is_sampled: true };
@@ -137,7 +145,7 @@ impl Traced {
         }
     }
 
-    /// The trace of a request that is under way.
+    /// The context of a traced request in progress.
     #[inline]
     pub(crate) fn of(&self, number: u64) -> Option<TraceContext> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -146,7 +154,7 @@ impl Traced {
         self.lock().by_request.get(&number).map(|(_, trace)| trace.context)
     }
 
-    /// The same with the notes of others on the trace.
+    /// The whole trace of a traced request in progress.
     #[inline]
     pub(crate) fn whole_of(&self, number: u64) -> Option<Trace> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -155,7 +163,7 @@ impl Traced {
         self.lock().by_request.get(&number).map(|(_, trace)| trace.clone())
     }
 
-    /// Ends the trace of a request, and gives it.
+    /// Removes and returns the trace of a request that has ended.
     #[inline]
     pub(crate) fn end(&self, number: u64) -> Option<Trace> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -168,7 +176,7 @@ impl Traced {
         Some(trace)
     }
 
-    /// Traced requests whose record did not come.
+    /// The number of traced requests whose traces were dropped because there were too many.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Relaxed)
     }
@@ -191,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_decision_stands() {
+    fn the_caller_decides_about_its_own_trace() {
         let traced = Traced::new(true, 1.0);
         let state = Some(Box::from("a=1"));
         let parent = |is_sampled| Wish {
@@ -208,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_others_begin_a_trace() {
+    fn a_share_of_requests_without_a_trace_begins_one() {
         let none = Traced::new(true, 0.0);
         let all = Traced::new(true, 1.0);
         let half = Traced::new(true, 0.5);
@@ -220,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_whose_records_never_come_do_not_pile_up() {
+    fn traces_without_a_record_are_bounded() {
         let traced = Traced::new(true, 1.0);
         let mut random = counter();
         for number in 0..TRACED_MAX as u64 + 10 {

@@ -1,4 +1,4 @@
-//! The memory of bodies that come in, for each account.
+//! Memory budgets, one for each account, for request bodies that are being received.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -8,19 +8,19 @@ use pellucid_thread::Mutex;
 
 use crate::access::{ACCOUNTS_MAX, Identity};
 
-/// See the module.
+/// The memory budgets of all accounts that have sent bodies.
 pub(crate) struct BodyBudgets {
     account_bytes_max: usize,
     by_name: Mutex<HashMap<String, Budget>>,
 }
 
 impl BodyBudgets {
-    /// Budgets of `account_bytes_max` bytes each.
+    /// Creates an empty set whose budgets have `account_bytes_max` bytes each.
     pub(crate) fn new(account_bytes_max: usize) -> BodyBudgets {
         BodyBudgets { account_bytes_max, by_name: Mutex::default() }
     }
 
-    /// The budget of an account; none for those who are none.
+    /// The budget of an account; `None` if the caller has no account.
     pub(super) fn of(&self, identity: &Identity) -> Option<Budget> {
         let name = identity.name()?;
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,7 +28,7 @@ impl BodyBudgets {
             return Some(budget.clone());
         }
         if by_name.len() >= ACCOUNTS_MAX {
-            // Accounts may come and go.
+            // Accounts are made and removed over time: forget the budgets that are not in use.
             by_name.retain(|_, budget| budget.used_bytes() > 0);
         }
         let budget = Budget::new(self.account_bytes_max);

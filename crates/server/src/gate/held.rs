@@ -1,16 +1,16 @@
-//! Requests that left their buffer to wait for their password.
+//! Copies of requests that wait until another thread has verified their password.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pellucid_http::{Header, Request};
 
-/// Bytes of such requests. They are copies, so that the event loop can go on with its buffer.
+/// The limit of bytes that waiting requests may hold together.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of such requests now, over all event loops.
+/// Bytes that waiting requests of all event loops hold now.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// See the module.
+/// A copy of a request, so that the event loop can reuse its buffer meanwhile.
 pub(crate) struct HeldRequest {
     method: String,
     path: String,
@@ -21,7 +21,7 @@ pub(crate) struct HeldRequest {
 }
 
 impl HeldRequest {
-    /// A copy, or nothing where too much is held already.
+    /// Copies a request; `None` if the limit of held bytes would be exceeded.
     pub(super) fn of(request: &Request<'_>) -> Option<HeldRequest> {
         let headers = request.headers.iter().map(|h| h.name.len() + h.value.len());
         let length_bytes = request.body.len() + request.path.len() + headers.sum::<usize>();
@@ -40,7 +40,7 @@ impl HeldRequest {
         })
     }
 
-    /// Has `serve` called with the request as it was.
+    /// Calls `serve` with the request, and returns its result.
     pub(crate) fn with_request<T>(&self, serve: impl FnOnce(&Request<'_>) -> T) -> T {
         let headers = self.headers.iter();
         let headers: Vec<Header<'_>> =

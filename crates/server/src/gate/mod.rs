@@ -1,4 +1,4 @@
-//! The gate of the APIs: callers are identified, and refused without the right.
+//! The gate in front of the APIs: identifies callers, and refuses those without the right.
 
 mod budgets;
 mod held;
@@ -19,32 +19,32 @@ use crate::timing::route;
 pub(crate) use budgets::BodyBudgets;
 pub(crate) use held::HeldRequest;
 
-/// The ways to show credentials (RFC 7617, RFC 6750).
+/// The values of `WWW-Authenticate`: the accepted schemes of credentials (RFC 7617, RFC 6750).
 const CHALLENGES: [&str; 2] =
     ["Basic realm=\"pellucid\", charset=\"UTF-8\"", "Bearer realm=\"pellucid\""];
 
-/// The same for the transport.
+/// [`CHALLENGES`] in the form that the transport takes.
 const CHALLENGE_BYTES: [&[u8]; 2] = [CHALLENGES[0].as_bytes(), CHALLENGES[1].as_bytes()];
 
 const NOT_AUTHORIZED: &str = "not authorized to execute this request";
 
-/// The refusal of the document API's clients without good credentials.
+/// The body of the refusal of credentials, for clients of the document API.
 const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
     \"errorMessage\":\"not authorized to execute this request\"}";
 
-/// The judgement of a request.
+/// The gate's decision about a request.
 #[allow(
     clippy::large_enum_variant,
     reason = "a box would be an allocation for each request that is refused"
 )]
 pub(crate) enum Judged {
-    /// It may go on, as this identity's.
+    /// The request may go on, with this identity as its caller.
     Admitted(Identity),
-    /// It is refused, or away to have its password verified.
+    /// The request is refused, or waits on another thread for its password to be verified.
     Answered(Answer),
 }
 
-/// See the module.
+/// The checks that requests pass before a handler sees them: site, credentials and right.
 pub(crate) struct Gate {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) verifier: Verifier,
@@ -53,7 +53,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Lets a request through, or answers it.
+    /// Decides about a request that is complete: admits it, or answers it.
     #[inline]
     pub(crate) fn judge(
         &self,
@@ -79,7 +79,8 @@ impl Gate {
         }
     }
 
-    /// Goes on with a request whose password was verified.
+    /// Decides about a request whose password another thread has checked; `identity` is `None` if
+    /// the password was wrong.
     pub(crate) fn judge_verified(
         &self,
         identity: Option<Identity>,
@@ -93,6 +94,7 @@ impl Gate {
         }
     }
 
+    /// Gives a copy of the request to the verifier; 429 if too many wait or have failed.
     fn verify_later(&self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
         let mut seconds = 1;
         if let Some(held) = HeldRequest::of(request) {
@@ -110,8 +112,8 @@ impl Gate {
         refuse(reply.with_header("Retry-After", seconds.to_string()), exchange)
     }
 
-    /// Judges a request whose body is still to come by the credentials in its head. So a
-    /// stranger's body takes no memory and nobody's time.
+    /// Decides by the credentials in the head about a request whose body has not been received yet.
+    /// So bodies of callers without an account take neither memory nor time.
     pub(crate) fn admit(&self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
         let is_open = || Target::of(head.method, head.path, head.query).route.need.is_open();
         if !self.accounts.is_enforced() || is_open() {
@@ -125,7 +127,8 @@ impl Gate {
         }
     }
 
-    /// True if the caller is known to have the right that its route needs.
+    /// Returns true if the caller has the right that the route needs; false if that is not known
+    /// yet, because the password has to be verified first.
     pub(crate) fn lets_in(&self, head: &Head<'_, '_>) -> bool {
         let now_seconds = WallTime::now().unix_ms() / 1_000;
         match self.accounts.verify(header_of(head, "authorization"), now_seconds) {
@@ -137,7 +140,7 @@ impl Gate {
         }
     }
 
-    /// Has a password verified before its request goes on.
+    /// Gives the password to the verifier; the request goes on when its verdict is there.
     fn admit_later(
         &self,
         head: &Head<'_, '_>,
@@ -192,7 +195,8 @@ fn refuse_site(foreign: Foreign, request: &Request<'_>, exchange: &mut Loop<'_>)
     refuse(refusal(foreign.status(), line, line, request), exchange)
 }
 
-/// A refusal in the form that the path's clients know: the document API's error 11, or a line.
+/// A refusal in the form that clients of the path expect: for paths that begin with `/_` the
+/// document API's error 11 with `message`, for others `line`.
 fn refusal(status: u16, line: &'static str, message: &str, request: &Request<'_>) -> Reply {
     if !request.path.starts_with("/_") {
         return Reply::line(status, line);
@@ -210,7 +214,8 @@ fn denied(denial: Denial) -> Admission {
     Admission::Refused(Refusal::Unauthorized(denial))
 }
 
-/// The refusal of a request without good credentials, in the form that its path's clients know.
+/// The transport's refusal of a request without valid credentials, in the form that clients of the
+/// path expect.
 fn denial_of(head: &Head<'_, '_>) -> Denial {
     let is_quiet = header_of(head, "x-omit-www-authenticate").is_some();
     let challenges = if is_quiet { &[][..] } else { &CHALLENGE_BYTES[..] };

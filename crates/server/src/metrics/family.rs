@@ -1,30 +1,30 @@
-//! Families of samples in Prometheus' text form.
+//! Writes families of samples in the text format of Prometheus.
 
 use std::fmt::{Display, Write};
 
 use pellucid_account::Distribution;
 
-/// Buckets of durations end at these powers of two nanoseconds: 0.5 µs to 17 s. The server's own
-/// histograms have borders there, so nothing is rounded.
+/// The upper bounds of the buckets, as powers of two in nanoseconds: 0.5 µs to 17 s. The account's
+/// histograms have the same bounds, so nothing is rounded.
 const POWERS: std::ops::RangeInclusive<u32> = 9..=34;
 
-/// The kind of a family, which its name tells.
+/// The type of a family: a counter if its name ends with `_total`, a gauge otherwise.
 pub(super) fn kind_of(name: &str) -> &'static str {
     if name.ends_with("_total") { "counter" } else { "gauge" }
 }
 
-/// Begins a family: its description and its kind.
+/// Writes the head of a family: its description and its type.
 pub(super) fn family(page: &mut String, name: &str, kind: &str, help: &str) {
     let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
-/// A family of one sample without labels.
+/// Writes a family with one sample without labels.
 pub(super) fn single(page: &mut String, name: &str, help: &str, value: impl Display) {
     family(page, name, kind_of(name), help);
     let _ = writeln!(page, "{name} {value}");
 }
 
-/// The samples of a histogram, at every `step` of its borders.
+/// Writes the samples of a histogram, with a bucket at every `step`-th of the bounds.
 pub(super) fn histogram(
     page: &mut String,
     name: &str,

@@ -9,24 +9,24 @@ use pellucid_http::ServerStats;
 use crate::documents::CursorFigures;
 use crate::process::ProcessFigures;
 
-/// See the module.
+/// All values that one page of metrics shows.
 pub(crate) struct Figures {
     pub(crate) snapshot: Snapshot,
     pub(crate) transport: ServerStats,
     pub(crate) store: Vec<(&'static str, u64)>,
     pub(crate) engine: Option<EngineStats>,
     pub(crate) cursors: CursorFigures,
-    /// The memory of all requests together.
+    /// The budget of the memory of all requests together.
     pub(crate) memory: Budget,
     pub(crate) process: ProcessFigures,
-    /// Slow requests, and of traced ones those exported and those lost.
+    /// The numbers of slow requests, of exported traced requests, and of lost traced requests.
     pub(crate) followed: [u64; 3],
-    /// By operation, without single requests.
+    /// The slow requests of each operation, as counts only.
     pub(crate) slow: Vec<SlowOperation>,
-    /// Since the start, and of the last ten minutes.
+    /// The interference since the start, and in the last ten minutes.
     pub(crate) interference: [Vec<InterferenceView>; 2],
     pub(crate) activity: Activity,
-    /// Of a cluster, the other nodes.
+    /// The other nodes of the cluster, with their URLs; empty without a cluster.
     pub(crate) peers: Vec<(String, PeerView)>,
     pub(crate) outcomes: &'static [&'static str],
     pub(crate) version: &'static str,

@@ -16,9 +16,9 @@ use crate::engine_metrics::families;
 
 pub(crate) use self::figures::Figures;
 
-/// Phases are shown at every second of them: there are eight times as many.
+/// Histograms of phases have every second bucket only, because there are so many of them.
 const PHASE_POWER_STEP: usize = 2;
-/// The phase whose parts are the store's.
+/// The phase whose parts the store measures.
 const EXECUTE: &str = "execute";
 
 /// The page, in Prometheus' text format 0.0.4.
@@ -69,7 +69,7 @@ fn write_requests(page: &mut String, operations: &[OperationAccount]) {
     }
 }
 
-/// The parts of a phase: the store's of `execute`, the transport's of others.
+/// The parts of a phase: for `execute` those of the store, for others those of the transport.
 fn parts_of<'account>(
     account: &'account OperationAccount,
     phase: &str,
@@ -82,7 +82,7 @@ fn labels_of(account: &OperationAccount) -> String {
     format!("operation=\"{}\",outcome=\"{}\"", account.operation, account.outcome)
 }
 
-/// A figure without labels. The name tells its kind.
+/// A metric without labels: its name, its description, and its value. The name decides the type.
 type Single = (&'static str, &'static str, fn(&Figures) -> f64);
 
 const SINGLES: &[Single] = &[

@@ -1,4 +1,5 @@
-//! Requests by outcome, slow requests, background jobs, and how they go together.
+//! Metrics of requests by outcome, of slow requests, of background jobs, and of the interference
+//! between them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,8 +14,8 @@ pub(super) fn write(page: &mut String, figures: &Figures) {
     write_interference(page, figures);
 }
 
-/// Every outcome of an operation that occurred, so that a first failure is an increase from zero
-/// and not the appearance of a series.
+/// Writes the requests by outcome. For each operation that has occurred, it writes all outcomes, so
+/// that a first failure is an increase from zero and not a new series.
 fn write_outcomes(page: &mut String, figures: &Figures) {
     let mut operations: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for account in &figures.snapshot.operations {

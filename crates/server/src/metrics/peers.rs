@@ -1,4 +1,4 @@
-//! The other nodes of a cluster, for Prometheus.
+//! Metrics of the other nodes of a cluster.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use pellucid_cluster::{PeerFigures, PeerState, PeerView};
 
 use super::family::{family, kind_of};
 
-/// A figure: its name, its description, and its value.
+/// A metric of a peer: its name, its description, and its value.
 type Figure = (&'static str, &'static str, fn(&PeerFigures) -> u64);
 
 const FIGURES: [Figure; 12] = [
@@ -47,7 +47,7 @@ pub(super) fn write(page: &mut String, peers: &[(String, PeerView)]) {
     let name = "pellucid_peer_round_trip_seconds_total";
     family(page, name, "counter", "Time between requests sent to the peer and answers read.");
     for (url, view) in peers {
-        let seconds = view.figures.round_trip_ns as f64 / 1e9;
+        let seconds = view.figures.round_trip_total_ns as f64 / 1e9;
         let _ = writeln!(page, "{name}{{peer=\"{url}\"}} {seconds}");
     }
 }

@@ -1,4 +1,4 @@
-//! The bodies of backups, in the shapes of ArangoDB.
+//! Schemas of the bodies of backup calls, which have the form of ArangoDB's.
 
 use pellucid_store::{BACKUP_BYTES_PER_SECOND_MIN, BackupId};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ pub(super) fn all() -> [Member; 6] {
     let wanted = [
         ("label", or_null(label)),
         ("bytesPerSecond", or_null(at_least(BACKUP_BYTES_PER_SECOND_MIN))),
-        // ArangoDB's, which mean nothing here.
+        // Members of ArangoDB that have no effect here.
         ("timeout", json!({})),
         ("allowInconsistent", json!({})),
         ("force", json!({})),

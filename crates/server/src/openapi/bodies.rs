@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::schema::named;
 use crate::routes::{BodyLimit, Method, Route};
 
-/// The body of an operation that takes one.
+/// The body of a route's requests; `None` if they have none.
 pub(super) fn of(route: &Route) -> Option<Value> {
     let lines = |schema: &str| {
         let content = json!({ "application/x-ndjson": { "schema": named(schema) } });

@@ -1,6 +1,6 @@
-//! The bodies of the entity API. A schema of NDJSON is that of the list of its lines.
+//! Schemas of the bodies of the entity API. NDJSON is described as an array of its lines.
 //!
-//! Answers may get more members within a minor version; lines that are sent are closed.
+//! Responses may get more members within a minor version; lines of requests have no others.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use super::schema::{
 };
 use crate::entities::{KEYS_MAX, LIFETIME_SECONDS_MAX};
 
-/// The base64 of 1 to 1,024 bytes.
+/// The pattern of base64 of 1 to 1,024 bytes.
 const KEY_PATTERN: &str = "^(?:[A-Za-z0-9+/]{4}){0,340}(?:[A-Za-z0-9+/]{4}\
     |[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|(?:[A-Za-z0-9+/]{4})?[A-Za-z0-9+/][AQgw]==)$";
-/// The base64 of any bytes.
+/// The pattern of base64 of any number of bytes.
 const BYTES_PATTERN: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=\
     |[A-Za-z0-9+/][AQgw]==)?$";
 
@@ -53,21 +53,21 @@ pub(super) fn all() -> [Member; 12] {
     ]
 }
 
-/// A line of a batch that puts.
+/// The schema of a put in a batch.
 fn put() -> Value {
     let members = [("op", one_of(&["put"])), ("key", named("Key")), ("value", named("Bytes"))];
     let ttl = ("ttl", or_null(number_to(LIFETIME_SECONDS_MAX)));
     closed(with_optional(with_condition(object(members)), [ttl]))
 }
 
-/// A line of a batch that deletes.
+/// The schema of a delete in a batch.
 fn delete() -> Value {
     let members = [("op", one_of(&["delete"])), ("key", named("Key"))];
     let none = [("value", nothing()), ("ttl", nothing())];
     closed(with_optional(with_condition(object(members)), none))
 }
 
-/// The same line, with one condition at most.
+/// Adds the conditions to a line of a batch, of which it may have one at most.
 fn with_condition(line: Value) -> Value {
     let revision = json!({ "type": "string", "pattern": r#"^(\*|"?[0-9]{1,19}"?)$"# });
     let members = [("if_match", or_null(revision)), ("if_none_match", or_null(one_of(&["*"])))];
@@ -76,7 +76,7 @@ fn with_condition(line: Value) -> Value {
     line
 }
 
-/// A line of a stream of changes: a write, how far it is, or why it ends.
+/// The schema of a line of changes: a write, the position of the stream, or the reason of its end.
 fn change() -> Value {
     let line = object([("sequence", count())]);
     with_optional(

@@ -1,5 +1,6 @@
-//! `/openapi.json`: the entity API, the server's own pages and backups as OpenAPI 3.1, made of the
-//! table of routes. The document API is ArangoDB's, which describes itself.
+//! `/openapi.json`: describes the entity API, the server's own pages and backups in OpenAPI 3.1.
+//! The document is made from the table of routes. The document API is not in it, because ArangoDB's
+//! documentation describes it.
 
 mod backup_schemas;
 mod bodies;
@@ -16,7 +17,7 @@ use crate::routes::{self, Method, Route};
 const ABOUT: &str = "A HEAD is answered wherever a GET is. With `Prefer: timing`, an answer \
                      carries its account in `Server-Timing`.";
 
-/// The document of a server whose store keeps so many copies of an entry.
+/// The document for a server whose store keeps `copies` copies of an entry.
 pub(crate) fn document(copies: u32) -> Value {
     let mut paths = Map::new();
     for route in routes::described() {
@@ -98,9 +99,9 @@ mod tests {
         assert_eq!(described, methods, "and nothing else");
     }
 
-    /// The parts that a document refers to are in it, and each of them is referred to.
+    /// All components that the document refers to exist, and all existing ones are referred to.
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn references_and_components_agree() {
         fn collect(value: &Value, found: &mut HashSet<String>) {
             match value {
                 Value::Array(items) => items.iter().for_each(|item| collect(item, found)),

@@ -1,4 +1,4 @@
-//! The bodies of the server's own pages. Pages may get more members within a minor version.
+//! Schemas of the server's own pages. Pages may get more members within a minor version.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn all() -> [Member; 12] {
     ]
 }
 
-/// A page of this form, with the extent of accounting.
+/// The schema of a page with this `schema` member and the level of accounting.
 fn page<const N: usize>(form: &str, members: [Member; N]) -> Value {
     let page = object([("schema", json!({ "const": form })), ("accounting", accounting())]);
     let names = members.each_ref().map(|(name, _)| *name);
@@ -115,7 +115,7 @@ fn slow() -> Value {
     page("pellucid.slow.v1", [("quantile", number()), ("operations", list(operation))])
 }
 
-/// A request that is over.
+/// A request that has ended.
 fn request() -> Value {
     let stretches = || list(named("Stretch"));
     let request = object([
@@ -140,7 +140,7 @@ fn request() -> Value {
     with_optional(request, [("key", text()), ("query", text())])
 }
 
-/// A background job beside a request.
+/// A background job that ran at the same time as a request.
 fn job() -> Value {
     object([
         ("id", count()),
@@ -150,7 +150,7 @@ fn job() -> Value {
     ])
 }
 
-/// A request that is under way.
+/// A request in progress.
 fn in_flight() -> Value {
     let wait =
         object([("kind", text()), ("place", or_null(text())), ("duration_ns", or_null(count()))]);
@@ -191,7 +191,7 @@ fn interference() -> Value {
     )
 }
 
-/// A trace, in the form of Chrome's.
+/// A trace in Chrome's format.
 fn trace() -> Value {
     let event = object([
         ("ph", one_of(&["M", "X"])),
@@ -209,8 +209,7 @@ fn trace() -> Value {
     ])
 }
 
-/// The engine's account, whose parts are explained in docs/engine-account.md; nothing of a store
-/// elsewhere.
+/// The engine's account, which docs/engine-account.md explains; null for other kinds of stores.
 fn engine() -> Value {
     let part = || json!({ "type": "object" });
     or_null(object([

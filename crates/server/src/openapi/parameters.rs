@@ -1,4 +1,4 @@
-//! The parameters of operations: of paths, queries and headers.
+//! The parameters of operations, in paths, queries and headers.
 
 use pellucid_account::WINDOW_SECONDS_MAX;
 use pellucid_profile::HERTZ_MAX;
@@ -12,7 +12,7 @@ use crate::names::NAMES;
 use crate::profiles::{BYTES_MIN, FORMATS, ONE_IN_MAX, PROFILES, SECONDS_MAX};
 use crate::routes::{Method, Route};
 
-/// A parameter that is not of the path.
+/// A parameter in the query or in a header.
 struct Parameter {
     name: &'static str,
     place: &'static str,
@@ -21,7 +21,7 @@ struct Parameter {
     form: Form,
 }
 
-/// The schema of a parameter, on a server whose store keeps so many copies.
+/// A function that makes the schema of a parameter, for a store that keeps `copies` copies.
 type Form = fn(copies: u32) -> Value;
 
 const fn query(name: &'static str, about: &'static str, form: Form) -> Parameter {
@@ -63,10 +63,10 @@ const WRITE_IF: [Parameter; 2] = [
     }),
 ];
 
-/// The parameters of one operation, by its method and path.
+/// The method and path of an operation, and groups of its parameters.
 type Row = (Method, &'static [&'static str], &'static [&'static [Parameter]]);
 
-/// The parameters of each operation that has some.
+/// The parameters of all operations that have parameters.
 static PARAMETERS: &[Row] = &[
     (Method::Get, &["v0", "entity"], &[&[KEY, TABLE, ACK, FROM], &READ_IF]),
     (Method::Head, &["v0", "entity"], &[&[KEY, TABLE, ACK, FROM], &READ_IF]),
@@ -219,7 +219,7 @@ fn described(parameter: &Parameter, copies: u32) -> Value {
         "description": parameter.about,
     });
     if schema == flag() {
-        // Without a value it is true.
+        // A flag without a value is true.
         described["allowEmptyValue"] = true.into();
     }
     described["schema"] = schema;
@@ -249,16 +249,16 @@ mod tests {
     use crate::routes;
 
     #[test]
-    fn parameters_are_of_routes_that_there_are() {
+    fn every_row_of_parameters_has_a_route() {
         for (method, path, _) in PARAMETERS {
             let is_it = |route: &Route| route.path == *path && route.methods.has(*method);
             assert!(routes::described().any(is_it), "{path:?}");
         }
     }
 
-    /// A row that refuses all other parameters is described with all of its own.
+    /// For a route that refuses unknown parameters, exactly the known ones are described.
     #[test]
-    fn a_parameter_that_is_taken_is_described() {
+    fn every_known_parameter_is_described() {
         for route in routes::described() {
             let Some(known) = route.parameters else { continue };
             let mut known = known.to_vec();

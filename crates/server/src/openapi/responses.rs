@@ -1,4 +1,4 @@
-//! The answers of operations: those that each has of its own, and the refusals of all.
+//! The responses of operations: those of each operation, and refusals that several share.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 const BYTES: &str = "application/octet-stream";
 
-/// A refusal that several operations share: status, name, and what it says.
+/// A refusal that several operations share: its status, name and description.
 type Refusal = (u16, &'static str, &'static str);
 
 /// The refusals of the transport, which any request may get.
@@ -34,15 +34,15 @@ const OF_ACCOUNTS: [Refusal; 2] = [
     (401, "Unauthorized", "Credentials are missing or wrong."),
     (429, "TooManyAttempts", "Too many passwords wait to be verified, or were wrong."),
 ];
-/// The refusal of bodies in a coding.
+/// The refusal of bodies with a content coding.
 const OF_BODIES: [Refusal; 1] =
     [(415, "Coded", "The body has a `Content-Encoding` other than `identity`.")];
-/// Those of what reads or writes the store.
+/// The refusal of operations that read or write the store.
 const OF_STORE: [Refusal; 1] = [(504, "Unreachable", "A node that has to answer does not.")];
 /// The refusal of writes.
 const OF_WRITES: [Refusal; 1] = [(507, "Full", "The disk is full.")];
 
-/// The components that the refusals are.
+/// All refusals as components of the document.
 pub(super) fn refusals() -> Value {
     let each: [&[Refusal]; 5] = [&OF_ALL, &OF_ACCOUNTS, &OF_BODIES, &OF_STORE, &OF_WRITES];
     let each = each.into_iter().flatten();
@@ -54,7 +54,7 @@ pub(super) fn refusals() -> Value {
 fn refusal(status: u16, about: &str) -> Value {
     let mut content = content(TEXT, text());
     if matches!(status, 401 | 403 | 421 | 501) {
-        // Below `/_`, and of collections, it has the document API's form.
+        // For paths below `/_`, and for collections, it has the document API's form.
         content[JSON] = json!({ "schema": named("Error") });
     }
     let mut response = json!({ "description": about, "content": content });
@@ -67,7 +67,7 @@ fn refusal(status: u16, about: &str) -> Value {
     response
 }
 
-/// All answers of an operation.
+/// All responses of an operation.
 pub(super) fn of(route: &Route, method: Method) -> Value {
     let is_of_table = route.path == ["v0", "tables", "{table}"];
     let is_of_store = is_of_table || matches!(route.need, Need::Entities(_));
@@ -102,7 +102,7 @@ pub(super) fn of(route: &Route, method: Method) -> Value {
     responses.into()
 }
 
-/// The answers that an operation has of its own.
+/// The responses that only this operation has.
 fn own(route: &Route, method: Method) -> Vec<(u16, Value)> {
     match (route.path, method) {
         (["v0", "entity"], Method::Put | Method::Delete) => vec![
@@ -152,7 +152,7 @@ fn own(route: &Route, method: Method) -> Vec<(u16, Value)> {
     }
 }
 
-/// The answers about backups, whose refusals have the document API's form.
+/// The responses of backup calls, whose refusals have the document API's form.
 fn of_backups(route: &Route, method: Method) -> Vec<(u16, Value)> {
     let refused = |about: &str| answer(about, JSON, named("Error"));
     // The transport has refusals of its own.
@@ -194,7 +194,7 @@ fn changes() -> Vec<(u16, Value)> {
     vec![(200, stream), (404, missing), (410, answer(lost, JSON, named("ChangesLost")))]
 }
 
-/// The answers of the server's own pages.
+/// The responses of the server's own pages.
 fn of_page(route: &Route, method: Method) -> Vec<(u16, Value)> {
     let page = |schema: &str| vec![(200, answer(route.about, JSON, named(schema)))];
     match (route.path, method) {
@@ -243,7 +243,7 @@ fn content(media_type: &str, schema: Value) -> Value {
     json!({ media_type: { "schema": schema } })
 }
 
-/// The same answer, with the revision of its entity.
+/// Adds the headers with the revision of the entity to a response.
 fn with_version(mut answer: Value) -> Value {
     answer["headers"] = headers(&[("ETag", true), ("Last-Modified", false)]);
     answer

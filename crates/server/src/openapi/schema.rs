@@ -1,11 +1,11 @@
-//! Pieces that schemas are made of.
+//! Functions that build JSON schemas.
 
 use serde_json::{Map, Value, json};
 
 /// A member of an object: its name and its schema.
 pub(super) type Member = (&'static str, Value);
 
-/// A reference to the schema of this name.
+/// A reference to the schema with this name.
 pub(super) fn named(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
@@ -64,7 +64,7 @@ pub(super) fn object<const N: usize>(members: [Member; N]) -> Value {
     object
 }
 
-/// The same object, which may have these members, too.
+/// Adds optional members to an object.
 pub(super) fn with_optional<const N: usize>(mut object: Value, members: [Member; N]) -> Value {
     if let Some(known) = object["properties"].as_object_mut() {
         known.extend(members.map(|(name, schema)| (name.to_owned(), schema)));
@@ -72,13 +72,13 @@ pub(super) fn with_optional<const N: usize>(mut object: Value, members: [Member;
     object
 }
 
-/// The same object, which has no other members.
+/// Forbids members of an object that its schema does not name.
 pub(super) fn closed(mut object: Value) -> Value {
     object["additionalProperties"] = false.into();
     object
 }
 
-/// Counts by these names.
+/// An object with a count for each name.
 pub(super) fn counts<const N: usize>(names: [&'static str; N]) -> Value {
     object(names.map(|name| (name, count())))
 }

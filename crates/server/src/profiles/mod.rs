@@ -1,8 +1,8 @@
-//! Profiles of the server itself, at the paths that Go's servers have them at, so that
-//! `go tool pprof` and whatever else knows those paths works unchanged.
+//! Profiles of the server itself. They have the same paths as in servers written in Go, so that
+//! `go tool pprof` and other tools work unchanged.
 //!
-//! A profile takes seconds to record and a moment to write, so a thread of its own does both, and
-//! no event loop waits.
+//! A profile takes seconds to record, so a thread of its own records and writes it, and no event
+//! loop waits.
 
 mod rates;
 mod render;
@@ -24,7 +24,7 @@ pub(crate) use rates::{BYTES_MIN, ONE_IN_MAX, set_rates, show_rates};
 use request::{Asked, Span};
 pub(crate) use request::{FORMATS, PROFILES, SECONDS_MAX};
 
-/// Profiles that may be recorded at a time.
+/// The limit of profiles that are recorded at the same time.
 const RECORDINGS_MAX: usize = 4;
 
 static RECORDING: Job = Job::new("profiling");
@@ -52,12 +52,12 @@ parameters:
 /// The profiler of the server itself.
 #[derive(Clone)]
 pub(crate) struct Profiles {
-    /// None where processor time is not sampled.
+    /// The sampler of processor time; `None` if that is not sampled.
     profiler: Option<Profiler>,
     recordings: Arc<AtomicUsize>,
 }
 
-/// A reservation among those that record; given back when it goes.
+/// A reservation within [`RECORDINGS_MAX`], released when it is dropped.
 struct Reservation(Arc<AtomicUsize>);
 
 impl Drop for Reservation {
@@ -67,7 +67,8 @@ impl Drop for Reservation {
 }
 
 impl Profiles {
-    /// Starts sampling waits, and processor time at `hertz`; zero for never.
+    /// Starts to sample waits, and also processor time at `hertz` samples per second, unless it is
+    /// zero.
     pub(crate) fn start(hertz: u32) -> io::Result<Profiles> {
         sample_waits();
         let profiler = (hertz > 0).then(|| Profiler::start(hertz)).transpose()?;
@@ -85,7 +86,8 @@ impl Profiles {
         taken.ok().map(|_| Reservation(Arc::clone(&self.recordings)))
     }
 
-    /// Records what was asked for; it takes as long as was asked for.
+    /// Records a profile, and the base that it is compared with, if one was asked for. It blocks
+    /// for the time to record.
     fn record(&self, asked: &Asked) -> Result<(Resolved, Option<Resolved>), String> {
         let operations = NAMES.operations;
         if !asked.needs_times() {
@@ -95,7 +97,7 @@ impl Profiles {
         let off = "nothing is sampled with its time here: start the server with --profile-hertz 19";
         let profiler = self.profiler.as_ref().ok_or(off)?;
         let (from_ns, to_ns) = match asked.span {
-            // Of memory in use at this moment.
+            // The memory in use now.
             Span::Next(0.0) if asked.kind == Kind::Heap => (0, Profiler::now_ns()),
             Span::Next(seconds) => {
                 let _boost = (asked.kind == Kind::Cpu).then(|| profiler.boost(asked.hertz));
@@ -120,7 +122,8 @@ impl Profiles {
     }
 }
 
-/// The counts so far, or of the seconds that were asked for.
+/// The counts since the start, or, if a number of seconds was asked for, the increase during that
+/// time.
 fn count(asked: &Asked) -> Profile {
     let Span::Next(seconds) = asked.span else { return Profile::counted(asked.kind) };
     if seconds == 0.0 {
@@ -131,7 +134,7 @@ fn count(asked: &Asked) -> Profile {
     Profile::counted(asked.kind).since(&before)
 }
 
-/// Records the profile that the path names.
+/// `GET /debug/pprof/{profile}`: records the profile `name`.
 pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> Handling {
     let Some(asked) = request::parse(name, query)? else {
         let line = format!("there is no profile `{name}`: /debug/pprof/ lists those there are");

@@ -1,6 +1,6 @@
-//! The rates of sampling while nobody records: shown, and set while the server runs, so that the
-//! cost of sampling can be measured in one process, and an incident can be sampled more closely
-//! without a restart.
+//! Shows and sets the rates of sampling that apply while no profile is being recorded. They can be
+//! set while the server runs, so that the cost of sampling can be measured within one process, and
+//! an incident can be sampled more closely without a restart.
 
 use pellucid_profile::{HERTZ_MAX, allocation_sampling, set_allocation_sampling};
 use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, wait_sampling};
@@ -10,21 +10,22 @@ use crate::answer::Handling;
 use crate::query::number_parameter;
 use crate::reply::{Failure, Reply};
 
-/// Samples of allocations closer together than this would cost more than the allocations.
+/// The smallest distance between two sampled allocations, in bytes: more samples would cost more
+/// than the allocations themselves.
 pub(crate) const BYTES_MIN: u64 = 1_024;
 
-/// Rates to be set; what is missing stays.
+/// The rates to set; a rate that is `None` stays as it is.
 #[derive(Debug, PartialEq, Eq)]
 struct Rates {
     hertz: Option<u32>,
     bytes: Option<u64>,
-    /// Waits of this length or longer are all kept, in nanoseconds.
+    /// The length from which on all waits are kept, in nanoseconds.
     wait_ns: Option<u64>,
-    /// One in so many contended unlocks says where the lock had been held.
+    /// One in this number of contended unlocks records where the lock was held.
     holders: Option<u32>,
 }
 
-/// The highest of `wait_ns` and `holders`.
+/// The highest value of `wait_ns` and of `holders`.
 pub(crate) const ONE_IN_MAX: u64 = 1_000_000_000;
 
 impl Rates {
@@ -57,7 +58,7 @@ impl Rates {
     }
 }
 
-/// Sets the rates, and shows them.
+/// `PUT /debug/pprof/rates`: sets the rates, and shows them.
 pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> Handling {
     let rates = Rates::parse(query)?;
     match (rates.hertz, profiles.profiler()) {
@@ -75,7 +76,7 @@ pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> Handling {
     show_rates(profiles)
 }
 
-/// Shows the rates.
+/// `GET /debug/pprof/rates`: shows the rates.
 pub(crate) fn show_rates(profiles: &Profiles) -> Handling {
     let hertz = profiles.profiler().map_or(0, |profiler| profiler.usual_hertz());
     let text = format!(

@@ -1,4 +1,4 @@
-//! A profile in the form that was asked for.
+//! Writes a profile in the form that was asked for.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,10 @@ use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg}
 use super::request::{Asked, Format};
 use crate::reply::Reply;
 
-/// The profile as a page.
+/// The profile as a page, compared with `base` if there is one.
+///
+/// # Errors
+/// If the profile cannot be encoded.
 pub(super) fn page(
     profile: &Resolved,
     base: Option<&Resolved>,
@@ -39,7 +42,7 @@ pub(super) fn page(
     Ok(Reply::bytes(200, content_type, body))
 }
 
-/// The gaps of either profile.
+/// The notes about samples that are missing in either profile.
 fn gaps(profile: &Resolved, base: Option<&Resolved>) -> Vec<String> {
     let of_base = base.map_or_else(Vec::new, Resolved::gaps);
     let of_base = of_base.into_iter().map(|gap| format!("Of what it is compared with: {gap}"));

@@ -1,4 +1,4 @@
-//! The parameters of profiles.
+//! Parses the parameters of profiles.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,17 @@ use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
 use crate::names::check_operation;
 use crate::query::{number_parameter, text_parameter};
 
-/// The longest time to record a profile.
+/// The longest time to record a profile, in seconds.
 pub(crate) const SECONDS_MAX: f64 = 300.0;
-/// The time to record processor time unless said, as Go has it.
+/// The default time to record processor time, in seconds; it is the same as in Go.
 const CPU_SECONDS: f64 = 30.0;
-/// Numbers of seconds below this are before now, and those above since 1970.
+/// The border between the two meanings of a time: lower values are relative to now, and values from
+/// this on are seconds since 1970.
 const UNIX_SECONDS_MIN: f64 = 1e9;
 
-/// The names of profiles, and of the forms that they come in.
+/// The names of profiles, as in their paths.
 pub(crate) const PROFILES: [&str; 6] = ["profile", "cpu", "heap", "allocs", "mutex", "block"];
+/// The values of the parameter `format`.
 pub(crate) const FORMATS: [&str; 5] = ["pb", "folded", "svg", "html", "shares"];
 
 /// The form of a profile.
@@ -28,13 +30,14 @@ pub(super) enum Format {
     Shares,
 }
 
-/// The time that a profile is of, by the monotonic clock.
+/// The time that a profile covers, by the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Span {
-    /// So many seconds from now on; for what is counted, zero means all time.
+    /// This number of seconds from now on. For profiles that are counted, zero means all the time
+    /// since the start.
     Next(f64),
-    /// A stretch that has passed; of memory in use, all that there was at its end if it begins at
-    /// zero.
+    /// An interval in the past. For memory in use, a beginning of zero means all memory at the end
+    /// of the interval.
     Past { from_ns: u64, to_ns: u64 },
 }
 
@@ -50,18 +53,21 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// It takes samples that have times: others are counted since the start of the process,
-    /// and none of them is ever lost.
+    /// Returns true if the profile needs samples with times. Otherwise counts since the start of
+    /// the process are enough, which never lose a sample.
     pub(super) fn needs_times(&self) -> bool {
         let is_recorded = matches!(self.span, Span::Next(seconds) if seconds > 0.0);
         let is_past = matches!(self.span, Span::Past { .. });
-        // The page has a heat map, except of memory in use, which is there all the time.
+        // The page has a heat map over time, except for memory in use, which has no times.
         let is_page = self.format == Format::Html && is_recorded && self.kind != Kind::Heap;
         self.kind == Kind::Cpu || is_past || self.base.is_some() || is_page
     }
 }
 
-/// Reads the request for the profile `name`; nothing if there is no such profile.
+/// Parses the request for the profile `name`; `None` if there is no such profile.
+///
+/// # Errors
+/// If a parameter is invalid; the text names it.
 pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, String> {
     let kind = match name {
         "profile" | "cpu" => Kind::Cpu,
@@ -97,7 +103,7 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, St
     Ok(Some(Asked { kind, span, base, hertz, filter, format }))
 }
 
-/// The time that a profile is of.
+/// The time that a profile covers.
 fn span_of(
     kind: Kind,
     seconds: Option<f64>,
@@ -120,7 +126,8 @@ fn span_of(
     Ok(Span::Past { from_ns, to_ns })
 }
 
-/// The base that a profile of `span` is compared with: a stretch, or, of memory in use, a moment.
+/// The interval of the base that a profile of `span` is compared with. For memory in use, the base
+/// may be a single time.
 fn base_of(kind: Kind, span: Span, text: &str) -> Result<(u64, u64), String> {
     let is_stretch = match span {
         Span::Next(seconds) => seconds > 0.0,
@@ -144,7 +151,8 @@ fn seconds_of(name: &str, text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| format!("`{name}` is a number of seconds"))
 }
 
-/// A stretch of time in nanoseconds of the monotonic clock.
+/// An interval from two texts, in nanoseconds of the monotonic clock. It ends now if `to` is
+/// `None`. The names are those of the parameters, for errors.
 fn stretch(
     from_name: &str,
     from: &str,
@@ -156,7 +164,7 @@ fn stretch(
     let place = |name: &str, text: &str| {
         let seconds = seconds_of(name, text)?;
         let before_now = if seconds >= UNIX_SECONDS_MIN { unix - seconds } else { -seconds };
-        // Zero is before everything, which no time that is named is.
+        // At least one, because a beginning of zero has a meaning of its own (see `Span::Past`).
         Ok::<u64, String>(now_ns.saturating_sub((before_now.max(0.0) * 1e9) as u64).max(1))
     };
     let from_ns = place(from_name, from)?;
@@ -189,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_is_told_by_seconds_before_now_or_since_1970() {
+    fn times_are_relative_to_now_or_since_1970() {
         let now_ns = Profiler::now_ns();
         let Span::Past { from_ns, to_ns } = asked("profile", "from=-2&to=-1").unwrap().span else {
             panic!("it is past");
@@ -216,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_memory_in_use_a_moment_can_be_asked_for_and_compared_with() {
+    fn memory_in_use_can_be_shown_and_compared_at_one_time() {
         let past = |query: &str| match asked("heap", query).unwrap().span {
             Span::Past { from_ns, to_ns } => (from_ns > 0, to_ns > 0),
             Span::Next(_) => panic!("it is past"),
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_parameters_are_refused_by_name() {
         for (name, query) in [
             ("profile", "seconds=301"),
             ("profile", "seconds=-1"),

@@ -1,4 +1,4 @@
-//! The rows of the document API. Each path may stand behind `/_db/NAME`.
+//! The rows of the document API. Each path may also follow the prefix `/_db/NAME`.
 
 use super::methods::Method::{self, Delete, Get, Head, Options, Patch, Post, Put};
 use super::need::Need;
@@ -9,81 +9,82 @@ use super::route::{BodyLimit, OTHER_BODY_BYTES_MAX, Route, Runs};
 use crate::access::Right::{self, Read, Write};
 use crate::names::Operation;
 
-/// Every method of a call; browsers ask for `OPTIONS` before one.
+/// All methods except `OPTIONS`, which browsers send first and which has rows of its own.
 const ANY: &[Method] = &[Get, Head, Post, Put, Patch, Delete];
 
-/// Bytes that a body with documents may have: 1 GiB.
+/// The longest body with documents: 1 GiB.
 pub(crate) const DOCUMENTS_BYTES_MAX: usize = 1 << 30;
 
 const DOCUMENTS: BodyLimit = BodyLimit::Bytes(DOCUMENTS_BYTES_MAX);
-/// 64 MiB, with the bind variables.
+/// The longest body with a query and its bind variables: 64 MiB.
 const QUERY: BodyLimit = BodyLimit::Bytes(64 << 20);
 const OTHER: BodyLimit = BodyLimit::Bytes(OTHER_BODY_BYTES_MAX);
 
 type Parts = &'static [&'static str];
 
-/// A row of single documents.
+/// A row for calls with single documents.
 const fn one(methods: &[Method], path: Parts, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::DocumentWrite);
     route.with_body(DOCUMENTS).runs(Runs::IfSmall)
 }
 
-/// A row of arrays of documents.
+/// A row for calls with arrays of documents.
 const fn many(methods: &[Method], path: Parts, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::DocumentArray);
     route.with_body(DOCUMENTS).runs(Runs::OnWorker)
 }
 
-/// A row of batches of a query's result.
+/// A row for calls that fetch batches of a query's result.
 const fn cursor(methods: &[Method], path: Parts, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::Cursor).with_body(QUERY);
     route.runs(Runs::OnWorker).of_database(Read, Cursors)
 }
 
-/// A row about queries.
+/// A row for calls about queries.
 const fn query(methods: &[Method], path: Parts, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::Query).with_body(OTHER)
 }
 
-/// A row of the catalogue.
+/// A row for calls about the catalogue: databases, collections and indexes.
 const fn catalogue(methods: &[Method], path: Parts, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::Catalogue).with_body(OTHER)
 }
 
-/// A row that changes a collection.
+/// A row for calls that change a collection itself.
 const fn change(path: Parts, about: &'static str) -> Route {
     catalogue(&[Put], path, about).runs(Runs::OnWorker).of_collection(Write, Change)
 }
 
-/// A row of accounts.
+/// A row for calls about accounts.
 const fn access(methods: &[Method], path: Parts, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::Access).with_body(OTHER);
     route.runs(Runs::OnWorker)
 }
 
-/// A row about the server.
+/// A row for calls about the server.
 const fn about(methods: &[Method], path: Parts, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::About).with_body(OTHER)
 }
 
-/// A row about backups of the store, which are of the entities, too.
+/// A row for calls about backups of the store. They contain the entities, too, so a cluster has
+/// these rows as well.
 const fn backup(method: Method, path: Parts, what: &'static str, right: Right) -> Route {
     let route = about(&[method], path, what).runs(Runs::OnWorker).described();
     route.of_server(Need::Server(right), Backups)
 }
 
-/// A row that refuses to move a backup.
+/// A row for calls that would move a backup to or from the server, which are refused.
 const fn unmoved_backup(path: Parts, what: &'static str) -> Route {
     let route = about(&[Post], path, what).runs(Runs::OnWorker);
     route.of_server(Need::Server(Write), Backups)
 }
 
-/// A row that refuses a part that is not implemented.
+/// A row for a part of ArangoDB's API that is not implemented.
 const fn unbuilt(path: Parts, what: &'static str) -> Route {
     about(ANY, path, what).of_database(Read, Unimplemented)
 }
 
-/// A row of a path that says too little; its line says what is expected.
+/// A row for an incomplete path, which is refused with the text `expected`.
 const fn incomplete(methods: &[Method], path: Parts, expected: &'static str) -> Route {
     about(methods, path, expected).for_documents().of_server(Need::Account, Incomplete)
 }
@@ -92,10 +93,10 @@ const COLLECTION: &str = "{collection}";
 const KEY: &str = "{key}";
 const CURSOR: &str = "{cursor}";
 const USER: &str = "{user}";
-/// The line of requests that browsers send before one of a page of another origin.
+/// The description of preflight requests, which browsers send before a request across origins.
 const PREFLIGHT: &str = "Tells the methods that pages of other origins may use.";
 
-/// See the module. Those that are asked for most come first.
+/// The rows of the document API. The most frequent ones come first.
 pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     one(&[Get, Head], &["_api", "document", COLLECTION, KEY], "Reads a document.")
         .counts_as(Operation::DocumentRead)
@@ -152,7 +153,8 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     query(&[Post], &["_api", "query"], "Parses a query.")
         .runs(Runs::OnWorker)
         .of_database(Read, Queries),
-    // Looking for what keeps all workers busy, and ending it, needs none of them.
+    // These calls need no worker: an operator can find and end the queries that keep all workers
+    // busy.
     query(&[Get], &["_api", "query", "current"], "Lists the queries that run.")
         .of_database(Read, Queries),
     query(&[Get, Delete], &["_api", "query", "slow"], "Lists or forgets slow queries: none.")

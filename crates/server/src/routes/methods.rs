@@ -1,8 +1,8 @@
-//! Methods of requests, and sets of them.
+//! HTTP methods, and sets of them.
 
 use std::fmt;
 
-/// A method.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Method {
@@ -13,7 +13,7 @@ pub(crate) enum Method {
     Patch,
     Delete,
     Options,
-    /// One that no route has.
+    /// A method that no route has.
     Other,
 }
 
@@ -77,7 +77,7 @@ impl Methods {
         self.0 & (1 << method as u8) != 0
     }
 
-    /// Those of both.
+    /// The union of both sets.
     pub(crate) const fn with(self, others: Methods) -> Methods {
         Methods(self.0 | others.0)
     }
@@ -87,7 +87,7 @@ impl Methods {
     }
 }
 
-/// As the header `Allow` has them.
+/// Writes the methods in the form of the header `Allow`.
 impl fmt::Display for Methods {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, method) in self.iter().enumerate() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_what_it_was_made_of() {
+    fn a_set_has_the_methods_it_was_made_from() {
         let set = Methods::of(&[Method::Put, Method::Get]);
         assert!(set.has(Method::Get) && !set.has(Method::Head) && !set.has(Method::Other));
         assert_eq!(set.with(Methods::of(&[Method::Delete])).to_string(), "GET, PUT, DELETE");

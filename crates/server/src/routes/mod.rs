@@ -1,9 +1,10 @@
-//! The table of routes: of each method and path the operation that it is accounted for as, the
-//! right that it needs, how long its body may be, the thread that it runs on, and its handler.
+//! The table of routes. Each row belongs to one path and some methods. It has the operation under
+//! which requests are accounted, the right that they need, the limit of their bodies, the thread
+//! that they run on, and their handler.
 //!
-//! A request's path is looked at in one place, [`Target::of`]. All decisions about a request are
-//! read from the row that is found there: limits of bodies, authorisation, dispatch and accounting
-//! cannot disagree about which path it was.
+//! Only [`Target::of`] reads the path of a request. It finds a row, and all decisions about the
+//! request come from this row. So body limits, authorisation, dispatch and accounting cannot
+//! disagree about the path.
 
 mod document_routes;
 mod methods;
@@ -26,13 +27,13 @@ pub(crate) use route::{
 pub(crate) use server_routes::{ENTITY_ROUTES, SERVER_ROUTES};
 pub(crate) use target::Target;
 
-/// All rows, in the order in which the first that fits is taken.
+/// All rows. The first one that fits a request is taken.
 pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
     DOCUMENT_ROUTES.iter().chain(SERVER_ROUTES).chain(&ENTITY_ROUTES)
 }
 
-/// The rows that `/openapi.json` describes. Those that a parameter tells from the next row are one
-/// with it.
+/// The rows that `/openapi.json` describes. A row that differs from the next one only by a
+/// parameter is described together with it.
 pub(crate) fn described() -> impl Iterator<Item = &'static Route> {
     let of_documents = DOCUMENT_ROUTES.iter().filter(|route| route.is_described);
     let others = ENTITY_ROUTES.iter().chain(SERVER_ROUTES);

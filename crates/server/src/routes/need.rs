@@ -6,40 +6,41 @@ use crate::access::{Identity, Right, Scope};
 use crate::entities::table_name;
 use crate::names::ENTITIES;
 
-/// See the module.
+/// The right that a caller needs for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// None: anybody may ask.
+    /// No right and no account.
     Open,
-    /// The secret of the cluster, which its handler asks for.
+    /// The secret of the cluster, which the handler checks itself.
     Peer,
-    /// An account, whatever its rights.
+    /// An account with any rights or none.
     Account,
     /// A right to the table of entities that the query names.
     Entities(Right),
     /// A right to the server itself.
     Server(Right),
-    /// A right to the server itself, or that the account is the caller's own.
+    /// A right to the server itself, unless the path names the caller's own account.
     OwnAccount(Right),
     /// A right to the database that the path names.
     Database(Right),
-    /// A right to the collection that is found.
+    /// A right to the collection that the request names.
     Collection(Right),
 }
 
 impl Need {
-    /// Credentials are not looked at.
+    /// Returns true if the gate does not check credentials.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Need::Open | Need::Peer)
     }
 
-    /// `identity`, which is known, may go on as far as can be said before anything is looked up:
-    /// rights to the objects of a path are judged once they are found.
+    /// Checks the right as far as possible without looking anything up: false if `identity`
+    /// certainly lacks it. Rights to databases, collections and accounts are checked later, when
+    /// these objects have been found.
     pub(crate) fn lets_in(self, identity: &Identity, query: Option<&str>) -> bool {
         match self {
             Need::Entities(right) => match table_name(query) {
                 Ok(name) => identity.may(Scope::Table(&name), right),
-                // A name that is none stands for the usual table until it is refused.
+                // An invalid name is refused later; until then, the default table's right counts.
                 Err(_) => identity.may(Scope::Table(ENTITIES), right),
             },
             Need::Server(right) => identity.may(Scope::Admin, right),

@@ -1,4 +1,4 @@
-//! The path of a request, split at its slashes and then percent-decoded, once.
+//! The path of a request: split at its slashes first, then percent-decoded once.
 
 use std::borrow::Cow;
 
@@ -6,24 +6,26 @@ use pellucid_document::SYSTEM_DATABASE;
 
 use crate::query::percent_decode;
 
-/// Segments of a path that are kept; no route has as many, with `_db` and the database's name.
+/// The number of segments that are kept. It is enough for the longest route, with `_db` and the
+/// database's name in front.
 const SEGMENTS_MAX: usize = 8;
 
-/// Segments that name a database: `_db` and its name.
+/// The number of segments that name a database: `_db` and the name.
 const DATABASE_SEGMENTS: usize = 2;
 
-/// See the module.
+/// A path in decoded segments.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Path<'a> {
     segments: [Cow<'a, str>; SEGMENTS_MAX],
-    /// The number of segments, those beyond the kept ones too.
+    /// The number of all segments, including those that are not kept.
     count: usize,
-    /// The place of the first one behind the database.
+    /// The index of the first segment behind the database.
     begin: usize,
 }
 
 impl<'a> Path<'a> {
-    /// Splits and decodes a path; nothing if its encoding is malformed or no UTF-8.
+    /// Splits and decodes a path; `None` if the percent-encoding is malformed or the result is not
+    /// UTF-8.
     pub(crate) fn of(path: &'a str) -> Option<Path<'a>> {
         let mut this = Path::default();
         for segment in path.split('/').skip(1) {
@@ -39,17 +41,17 @@ impl<'a> Path<'a> {
         Some(this)
     }
 
-    /// It names a database.
+    /// Returns true if the path names a database.
     pub(crate) fn is_in_database(&self) -> bool {
         self.begin > 0
     }
 
-    /// The name of the database, that of the first one where none is named.
+    /// The name of the database; that of the system database if the path names none.
     pub(crate) fn database(&self) -> &str {
         if self.is_in_database() { &self.segments[1] } else { SYSTEM_DATABASE }
     }
 
-    /// The segment at `place` behind the database, or nothing.
+    /// The segment with index `place`, counted from the first one behind the database.
     pub(crate) fn segment(&self, place: usize) -> Option<&str> {
         let segment = self.segments[self.begin..].get(place)?;
         (place < self.len()).then_some(segment)
@@ -60,11 +62,12 @@ impl<'a> Path<'a> {
         self.trimmed_count().saturating_sub(self.begin)
     }
 
-    /// It ends with a slash.
+    /// Returns true if the path ends with a slash.
     pub(crate) fn has_slash(&self) -> bool {
         self.trimmed_count() < self.count
     }
 
+    /// The number of segments without the empty one behind a slash at the end.
     fn trimmed_count(&self) -> usize {
         let ends_empty = |last: &Cow<'_, str>| last.is_empty();
         let last = self.count.checked_sub(1).and_then(|last| self.segments.get(last));
@@ -75,7 +78,7 @@ impl<'a> Path<'a> {
     pub(crate) fn into_owned(self) -> Path<'static> {
         let Path { segments, count, begin } = self;
         let segments = segments.map(|segment| match segment {
-            // Most of them are not there.
+            // Unused places are empty and need no copy.
             Cow::Borrowed("") => Cow::Borrowed(""),
             other => Cow::Owned(other.into_owned()),
         });
@@ -83,7 +86,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Takes the percent-encoding off; nothing if it is malformed or no UTF-8.
+/// Decodes the percent-encoding of `text`; `None` if it is malformed or the result is not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
     match percent_decode(text)? {
         Cow::Borrowed(_) => Some(Cow::Borrowed(text)),
@@ -130,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_has_its_length_and_no_more_than_its_beginning() {
+    fn a_long_path_keeps_its_length_and_its_first_segments() {
         let path = Path::of("/_db/x/1/2/3/4/5/6/7/8").unwrap();
         assert_eq!((path.len(), path.segment(5), path.segment(6)), (8, Some("6"), None));
         assert_eq!(Path::of(&"/a".repeat(1_000)).unwrap().into_owned().len(), 1_000);
     }
 
     #[test]
-    fn what_is_not_encoded_as_it_must_be_is_no_path() {
+    fn a_malformed_encoding_is_no_path() {
         for path in ["/_api/%zz", "/%", "/%4", "/%C0%AF", "/1/2/3/4/5/6/7/8/9/%ff", "/_db/%/x"] {
             assert!(Path::of(path).is_none(), "{path}");
         }

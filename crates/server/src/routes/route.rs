@@ -11,18 +11,19 @@ use crate::answer::Handling;
 use crate::names::Operation;
 use crate::query::flag_of_word;
 
-/// The last part of a path that may have more segments, or none.
+/// The last part of a route's path that stands for any number of segments, also none.
 const ANY_SEGMENTS: &str = "*";
 
-/// Bytes that bodies of the document API may have, if they have neither documents nor queries.
+/// The longest body of the document API that has neither documents nor queries, in bytes.
 pub(super) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
 
-/// A parameter that tells routes of one path apart.
+/// A parameter that distinguishes routes of the same path.
 #[derive(Clone, Copy)]
 pub(crate) enum Distinction {
-    /// A parameter that is present, with or without a value.
+    /// The parameter is present, with or without a value.
     Given(&'static str),
-    /// A flag that is present and not false; the handler refuses a word that is neither.
+    /// The flag is present and not false. The handler refuses a value that is neither true nor
+    /// false.
     Set(&'static str),
 }
 
@@ -33,6 +34,7 @@ impl Distinction {
         }
     }
 
+    /// Returns true if `query` selects the route of this parameter.
     pub(super) fn is_in(self, query: Option<&str>) -> bool {
         let pairs = query.into_iter().flat_map(|query| query.split('&'));
         let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -46,28 +48,30 @@ impl Distinction {
     }
 }
 
-/// See the module.
+/// A row of the table of routes.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) methods: Methods,
-    /// The segments: a text, `{name}` for any one, and at the end `*` for any number.
+    /// The segments: literal text, `{name}` for any one segment, and at the end `*` for any number
+    /// of segments.
     pub(crate) path: &'static [&'static str],
-    /// The parameter that tells the route from the next one of the same path.
+    /// The parameter that distinguishes the route from a later one of the same path.
     pub(crate) parameter: Option<Distinction>,
-    /// The parameters that it knows, where all others are refused.
+    /// The known parameters; all others are refused. `None` if the handler checks them itself.
     pub(crate) parameters: Option<&'static [&'static str]>,
-    /// A line of description.
+    /// A description in one line.
     pub(crate) about: &'static str,
-    /// The operation that it is accounted for as.
+    /// The operation under which requests are accounted.
     pub(crate) operation: Operation,
     pub(crate) need: Need,
     pub(crate) body: BodyLimit,
     pub(crate) runs: Runs,
-    /// It needs the catalogue of documents, which a sharded cluster has not.
+    /// True if the route needs the documents' catalogue, which a sharded cluster does not have.
     pub(crate) needs_documents: bool,
-    /// `/openapi.json` has it, though it is of the document API, which ArangoDB describes.
+    /// True for routes of the document API that `/openapi.json` describes. The others are described
+    /// by ArangoDB's documentation.
     pub(crate) is_described: bool,
-    /// A slash may follow, as it may at all routes of the document API.
+    /// True if the path may end with a slash. Paths of the document API always may.
     takes_slash: bool,
     pub(crate) handler: Handler,
 }
@@ -75,26 +79,26 @@ pub(crate) struct Route {
 /// The longest body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLimit {
-    /// As long as one that is not needed: `OTHER_BODY_BYTES_MAX` of the service.
+    /// The limit for requests that need no body: `OTHER_BODY_BYTES_MAX` of the service.
     Little,
-    /// As long as a value of the store.
+    /// The limit of a value in the store.
     Value,
-    /// As long as the server's option says of batches.
+    /// The limit of batches, an option of the server.
     Batch,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
 }
 
 /// The thread that a handler runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// The event loop: it waits for nothing, or has another thread wait.
+    /// The event loop: the handler never blocks, or hands the blocking work to another thread
+    /// itself.
     AtOnce,
-    /// The event loop if the body is small, one document, and what it reads in memory; otherwise a
-    /// worker.
+    /// The event loop if the body is one small document and the data to read is in memory; a worker
+    /// otherwise.
     IfSmall,
-    /// The event loop if it is a query that was planned before and reads little; otherwise a
-    /// worker.
+    /// The event loop if the query has a cached plan and reads little; a worker otherwise.
     IfPlanned,
     /// A worker, which may block.
     OnWorker,
@@ -103,13 +107,13 @@ pub(crate) enum Runs {
 /// A handler of one of the server's own pages.
 pub(crate) type AdminHandler = fn(&AdminApi, &Request<'_>) -> Handling;
 
-/// A handler of profiles, with the name of one and its parameters.
+/// A handler of profiles. It takes the profile's name and the query with the parameters.
 pub(crate) type ProfileHandler = fn(&AdminApi, &str, Option<&str>) -> Handling;
 
 /// The handler of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Handler {
-    /// One entity, the shortest way.
+    /// One entity. The service calls it directly, because it is the most frequent request.
     Entity,
     /// A range of entities.
     Range,
@@ -121,7 +125,7 @@ pub(crate) enum Handler {
     Tables,
     /// The writes of entities, or of a collection, in their order.
     Changes,
-    /// Another node that connects.
+    /// A connection of another node.
     Peer,
     Admin(AdminHandler),
     Profile(ProfileHandler),
@@ -129,18 +133,19 @@ pub(crate) enum Handler {
     Preflight,
     /// The methods of the server (`OPTIONS *`).
     Methods,
-    /// A token for a name and a password, which waits for its turn to be verified.
+    /// A log-in with name and password, which returns a token. Verifying the password takes time,
+    /// so it is queued.
     LogIn,
     Documents(DocumentHandler),
-    /// No route, for this reason.
+    /// There is no route, for this reason.
     Missing(Missing),
 }
 
-/// A call of the document API, by the object that it is about. The API finds the object and
-/// authorises the caller: a handler has no other way to it.
+/// A call of the document API, by the kind of object that it is about. The API finds the object and
+/// authorises the caller first; a handler cannot get at the object in another way.
 #[derive(Clone, Copy)]
 pub(crate) enum DocumentHandler {
-    /// About no database.
+    /// A call that is about no database.
     Server(ServerCall),
     Database(DatabaseCall),
     Collection(CollectionCall),
@@ -156,9 +161,9 @@ pub(crate) enum ServerCall {
     Backups,
     /// Grants of users, which are refused.
     Grants,
-    /// A path that lacks something, which is refused with the line of its row.
+    /// An incomplete path, which is refused with the description of its row.
     Incomplete,
-    /// A path that lacks an index.
+    /// A path without the name of an index.
     BadIndex,
 }
 
@@ -190,22 +195,24 @@ pub(crate) enum CollectionCall {
     Drop,
 }
 
-/// Why there is no route.
+/// The reason why there is no route for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The path is not encoded as it must be.
+    /// The path's percent-encoding is malformed.
     Encoding,
+    /// The path is unknown.
     Path,
-    /// The path has other methods; it is one of the document API or not.
+    /// The path exists, but not with this method.
     Method {
+        /// True if the path belongs to the document API.
         is_of_documents: bool,
     },
-    /// There is a path that this one begins with.
+    /// The path begins with a known path and has more segments.
     Superfluous,
 }
 
 impl Route {
-    /// A row; [`Route::to`] and its like say the rest.
+    /// Creates a row with default settings; [`Route::to`] and the methods below change them.
     pub(super) const fn on(
         methods: &[Method],
         path: &'static [&'static str],
@@ -228,7 +235,7 @@ impl Route {
         }
     }
 
-    /// The row of what has no route.
+    /// A row for requests that have no route, for the reason `why`.
     pub(super) const fn missing(why: Missing) -> Route {
         Route { handler: Handler::Missing(why), ..Route::on(&[], &[], "No route.") }
     }
@@ -241,7 +248,7 @@ impl Route {
         self.to(need, Handler::Admin(handler))
     }
 
-    /// A row of a page that the helper thread makes.
+    /// Sets a page that the helper thread makes.
     pub(super) const fn to_page(self, page: AdminHandler) -> Route {
         let route = self.counts_as(Operation::Admin).runs(Runs::OnWorker);
         route.to_admin(Need::Server(Right::Read), page)
@@ -259,18 +266,18 @@ impl Route {
         self.with_body(BodyLimit::Little).to(Need::Open, Handler::LogIn)
     }
 
-    /// A row of the document API about no database.
+    /// Sets a call of the document API that is about no database.
     pub(super) const fn of_server(self, need: Need, call: ServerCall) -> Route {
         self.to(need, Handler::Documents(DocumentHandler::Server(call)))
     }
 
-    /// A row about a database.
+    /// Sets a call of the document API about a database.
     pub(super) const fn of_database(self, right: Right, call: DatabaseCall) -> Route {
         let handler = Handler::Documents(DocumentHandler::Database(call));
         self.for_documents().to(Need::Database(right), handler)
     }
 
-    /// A row about a collection.
+    /// Sets a call of the document API about a collection.
     pub(super) const fn of_collection(self, right: Right, call: CollectionCall) -> Route {
         let handler = Handler::Documents(DocumentHandler::Collection(call));
         self.for_documents().to(Need::Collection(right), handler)
@@ -300,29 +307,28 @@ impl Route {
         Route { is_described: true, ..self }
     }
 
-    /// A row that refuses all parameters but these.
+    /// Makes the row refuse all other parameters than these.
     pub(super) const fn knows(self, parameters: &'static [&'static str]) -> Route {
         Route { parameters: Some(parameters), ..self }
     }
 
-    /// The method that a handler has to look at: a HEAD is answered as a GET where there is no row
-    /// for it.
+    /// The method that the handler should act on: HEAD counts as GET if the row has no HEAD.
     pub(crate) fn method_of(&self, asked: Method) -> Method {
         let is_get = asked == Method::Head && !self.methods.has(Method::Head);
         if is_get { Method::Get } else { asked }
     }
 
-    /// A row for requests that have this parameter.
+    /// Restricts the row to requests that have this parameter.
     pub(super) const fn if_given(self, parameter: &'static str) -> Route {
         Route { parameter: Some(Distinction::Given(parameter)), ..self }
     }
 
-    /// A row for requests in which this flag is not off.
+    /// Restricts the row to requests in which this flag is present and not false.
     pub(super) const fn if_set(self, flag: &'static str) -> Route {
         Route { parameter: Some(Distinction::Set(flag)), ..self }
     }
 
-    /// It only reads a database or a collection, as its need says.
+    /// Returns true if the row needs only the right to read a database or a collection.
     pub(crate) fn reads(&self) -> bool {
         matches!(self.need, Need::Collection(Right::Read) | Need::Database(Right::Read))
     }
@@ -335,12 +341,12 @@ impl Route {
         matches!(self.handler, Handler::Preflight)
     }
 
-    /// The place of the segment that `name` stands for.
+    /// The index of the segment `name`, such as `{collection}`, in the path.
     pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
         self.path.iter().position(|part| *part == name)
     }
 
-    /// Its path is this one.
+    /// Returns true if the row's path matches the whole of `path`.
     pub(super) fn fits(&self, path: &Path<'_>) -> bool {
         let (parts, is_open_ended) = self.parts();
         let length = path.len();
@@ -350,12 +356,13 @@ impl Route {
             && begins_with(path, parts)
     }
 
-    /// Its path is the beginning of this one.
+    /// Returns true if the row's path matches only the beginning of `path`.
     pub(super) fn fits_beginning(&self, path: &Path<'_>) -> bool {
         let (parts, is_open_ended) = self.parts();
         !is_open_ended && path.len() > parts.len() && begins_with(path, parts)
     }
 
+    /// The parts of the path without a `*` at the end, and whether there was one.
     fn parts(&self) -> (&'static [&'static str], bool) {
         match self.path.split_last() {
             Some((&ANY_SEGMENTS, parts)) => (parts, true),

@@ -1,4 +1,4 @@
-//! The rows of the entity API, of the server's own pages and of the other nodes of a cluster.
+//! The rows of the entity API, of the server's own pages, and of connections between nodes.
 
 use super::methods::Method::{self, Delete, Get, Head, Post, Put};
 use super::need::Need;
@@ -9,10 +9,11 @@ use crate::names::Operation;
 use crate::profiles::{INDEX, profile, set_rates, show_rates};
 use crate::reply::Reply;
 
-/// Bytes that the keys of a request may have: room for the longest of as many as there may be.
+/// The longest body with keys, in bytes: enough for the highest number of keys, each of the
+/// greatest length.
 const KEYS_BYTES_MAX: usize = 2 << 20;
 
-/// The parameters of changes. The collection that they name is judged once it is found.
+/// The parameters of `/v0/changes`. The right to a collection is checked when it has been found.
 const CHANGES_PARAMETERS: &[&str] =
     &["since", "follow", "prefix", "sync", "table", "collection", "database"];
 
@@ -37,7 +38,7 @@ const fn entity(method: Method, about: &'static str, operation: Operation) -> Ro
     Route::on(&[method], &["v0", "entity"], about).counts_as(operation)
 }
 
-/// See the module.
+/// The rows of the server, without those for one entity.
 pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)

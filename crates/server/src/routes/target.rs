@@ -1,4 +1,4 @@
-//! The route of a request, and what its path says beside that.
+//! The route of a request, together with the names in its path.
 
 use super::methods::{Method, Methods};
 use super::need::Need;
@@ -7,7 +7,7 @@ use super::route::{BodyLimit, Handler, Missing, OTHER_BODY_BYTES_MAX, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
 use crate::names::Operation;
 
-/// The path of entities: looked for first, as most requests are for them.
+/// The path of entities. It is compared first, because most requests have it.
 const ENTITY_PATH: &str = "/v0/entity";
 
 static OPTIONS: Route = Route::on(&[Method::Options], &[], "Tells the methods of the server.")
@@ -16,24 +16,25 @@ static OPTIONS: Route = Route::on(&[Method::Options], &[], "Tells the methods of
 static NO_PATH: Route = Route::missing(Missing::Path);
 static NO_ENCODING: Route = Route::missing(Missing::Encoding);
 static NO_END: Route = Route::missing(Missing::Superfluous);
-/// A mistaken method is told as that, however long the body is that another one may have.
+/// A wrong method gets the refusal of a wrong method even if the body is as long as a right one's
+/// may be.
 static NO_METHOD: Route =
     Route::missing(Missing::Method { is_of_documents: false }).with_body(BodyLimit::Value);
 static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_documents: true })
     .with_body(BodyLimit::Bytes(OTHER_BODY_BYTES_MAX));
 
-/// See the module.
+/// The row that was found for a request, and the segments of the path.
 #[derive(Clone)]
 pub(crate) struct Target<'a> {
     pub(crate) route: &'static Route,
-    /// The methods of the path, if this one is not among them.
+    /// The methods that the path has, if the request's method is not one of them.
     pub(crate) allowed: Methods,
-    /// The path, where it has more to say than its route.
+    /// The path in segments; `None` if the route does not need them.
     pub(crate) path: Option<Path<'a>>,
 }
 
 impl<'a> Target<'a> {
-    /// Finds the route of a request: the one place where its path is looked at.
+    /// Finds the route of a request. No other code reads the path to choose a handler.
     #[inline]
     pub(crate) fn of(method: &str, path: &'a str, query: Option<&str>) -> Target<'a> {
         if path != ENTITY_PATH {
@@ -93,7 +94,7 @@ impl<'a> Target<'a> {
         Target::at(if all().any(is_longer) { &NO_END } else { &NO_PATH })
     }
 
-    /// The segment of the path at `place` behind the database, decoded.
+    /// The decoded segment with index `place`, counted from the first one behind the database.
     pub(crate) fn segment(&self, place: usize) -> Option<&str> {
         self.path.as_ref()?.segment(place)
     }

@@ -1,4 +1,4 @@
-//! The table: each row is found, and each path finds its row.
+//! Tests of the table of routes: each row can be reached, and each path finds its row.
 
 use crate::names::Operation;
 
@@ -6,7 +6,7 @@ use super::methods::Method;
 use super::route::{BodyLimit, Distinction, Handler, Missing};
 use super::{Target, all};
 
-/// A path that fits a row, with `tail` where any number of segments may stand.
+/// A path that fits a row, with `tail` in place of `*`.
 fn example(parts: &[&str], tail: &str) -> String {
     let part = |part: &&str| match *part {
         "*" => tail.to_owned(),
@@ -36,7 +36,7 @@ fn every_row_is_found_by_its_path() {
 }
 
 #[test]
-fn a_head_is_taken_where_a_get_is() {
+fn a_head_is_accepted_wherever_a_get_is() {
     for route in all().filter(|route| route.methods.has(Method::Get)) {
         let path = example(route.path, "/y");
         let found = Target::of("HEAD", &path, route.parameter.map(Distinction::name)).route;
@@ -46,19 +46,19 @@ fn a_head_is_taken_where_a_get_is() {
 }
 
 #[test]
-fn every_row_says_what_it_is() {
+fn every_row_is_complete() {
     for route in all() {
         let is_open = matches!(route.handler, Handler::Preflight);
         assert!(is_open || route.operation != Operation::Unknown, "{:?}", route.path);
         assert!(!matches!(route.handler, Handler::Missing(_)), "{:?}", route.path);
         assert!(route.about.len() > 10 && route.path.len() <= 6, "{:?}", route.path);
-        // What anybody may ask has no use for a large body.
+        // Requests without an account never need a large body.
         assert!(!route.need.is_open() || route.body == BodyLimit::Little, "{:?}", route.path);
     }
 }
 
 #[test]
-fn every_path_needs_what_it_touches() {
+fn every_path_needs_the_right_to_its_object() {
     for (method, path, need) in [
         ("GET", "/v0/status", "open"),
         ("GET", "/v0/cluster/peer", "peer"),
@@ -95,7 +95,7 @@ fn every_path_needs_what_it_touches() {
 }
 
 #[test]
-fn a_parameter_tells_reading_from_writing() {
+fn a_parameter_distinguishes_reading_from_writing() {
     for (path, query, need) in [
         ("/_api/document/c", Some("onlyget=true"), "collection:read"),
         ("/_api/document/c", Some("a=1&onlyget"), "collection:read"),
@@ -110,7 +110,7 @@ fn a_parameter_tells_reading_from_writing() {
 }
 
 #[test]
-fn what_has_no_route_says_why() {
+fn a_request_without_a_route_has_a_reason() {
     use Missing::{Encoding, Method, Path, Superfluous};
     let (page, call) = (Method { is_of_documents: false }, Method { is_of_documents: true });
     for (method, path, why, allowed) in [

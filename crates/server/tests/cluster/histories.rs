@@ -1,5 +1,5 @@
-//! Concurrent clients of a cluster: each key is a register, whichever node is asked, also beside
-//! the restart of a node.
+//! Concurrent clients of a cluster: each key behaves as a register at every node, also while a node
+//! restarts.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::common::Client;
 use crate::common::histories::{History, Mix};
 use crate::common::nodes::{Nodes, options, try_start};
 
-/// Clients at a time.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 6;
 
-/// The time that a request waits for a node that is not there.
+/// The time for which a request waits for an unreachable node.
 const WAIT: Duration = Duration::from_millis(300);
 
 #[test]

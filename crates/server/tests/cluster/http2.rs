@@ -1,5 +1,5 @@
-//! A client of HTTP/2 at one node of a cluster: streams for keys of all nodes beside each other on
-//! one connection.
+//! An HTTP/2 client at one node of a cluster: concurrent streams for keys of all nodes on one
+//! connection.
 
 use std::net::TcpStream;
 
@@ -7,7 +7,7 @@ use crate::common::entity;
 use crate::common::nodes::Nodes;
 use crate::h2_client::{Answer, Client};
 
-/// Streams on the connection at a time: fewer than a server allows.
+/// Number of concurrent streams, fewer than a server allows.
 const AT_ONCE: usize = 48;
 
 fn client(nodes: &Nodes, node: usize) -> Client<TcpStream> {
@@ -16,7 +16,7 @@ fn client(nodes: &Nodes, node: usize) -> Client<TcpStream> {
     Client::new(socket)
 }
 
-/// Makes the requests, many at a time, and returns what is answered to each.
+/// Makes the requests, many at a time, and returns their answers in the same order.
 fn call_all(client: &mut Client<TcpStream>, calls: &[(&str, String, Vec<u8>)]) -> Vec<Answer> {
     let mut answers = Vec::new();
     for some in calls.chunks(AT_ONCE) {
@@ -31,7 +31,7 @@ fn status(answer: &Answer) -> u16 {
     answer.0.status.as_u16()
 }
 
-/// The value of a key: of all lengths from nothing to beyond a window of 64 KiB.
+/// The value of a key, with lengths from zero to more than a window of 64 KiB.
 fn value_of(number: usize) -> Vec<u8> {
     let length = match number % 12 {
         11 => 200_000,
@@ -52,7 +52,7 @@ fn streams_for_several_owners_are_forwarded_beside_each_other() {
         numbered.map(|(number, key)| (method, entity(key), body(number))).collect()
     };
     let nothing = |_| Vec::new();
-    // Nothing is there yet.
+    // No key exists yet.
     let missing = call_all(&mut http2, &calls("GET", &nothing));
     assert!(missing.iter().all(|answer| status(answer) == 404));
     let puts = call_all(&mut http2, &calls("PUT", &value_of));
@@ -71,7 +71,7 @@ fn streams_for_several_owners_are_forwarded_beside_each_other() {
         let told = answer.0.headers["content-length"].to_str().unwrap();
         assert_eq!((status(answer), told, answer.1.len()), (200, &*length, 0));
     }
-    // The others see what came by HTTP/2, each at its owner.
+    // The other nodes see the values that came by HTTP/2, each at its owner.
     for (number, key) in keys.iter().enumerate().take(24) {
         let got = nodes.client(owners[number]).get(&entity(key));
         assert!(got.body == value_of(number), "{number}");
@@ -83,7 +83,7 @@ fn streams_for_several_owners_are_forwarded_beside_each_other() {
 }
 
 #[test]
-fn a_dead_owner_costs_its_own_streams_alone() {
+fn a_dead_owner_fails_only_streams_for_its_keys() {
     let mut nodes = Nodes::start(3, |_| {});
     let dead = nodes.nodes[2].address;
     let mut http2 = client(&nodes, 0);
@@ -103,7 +103,7 @@ fn a_dead_owner_costs_its_own_streams_alone() {
     }
     nodes.start_again(2);
     nodes.wait_for_all(0);
-    // The same connection goes on, and every stream of it is served again.
+    // The same connection continues, and all its streams are served again.
     let answers = call_all(&mut http2, &gets);
     assert!(answers.iter().all(|answer| status(answer) == 200 && answer.1 == b"kept"));
 }

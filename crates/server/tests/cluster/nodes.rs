@@ -1,4 +1,4 @@
-//! Three nodes in this process: every key on one of them, and any of them takes any request.
+//! Three nodes in this process: every key is on one of them, and any of them accepts any request.
 
 use std::collections::BTreeMap;
 
@@ -115,18 +115,18 @@ fn ranges_are_the_nodes_own_or_merged() {
         assert_eq!(few.text(), text(&mut all.iter().take(7)));
         let none = client.get("/v0/entities?start=x&cluster=true");
         assert_eq!((none.status, none.body.len()), (200, 0));
-        // One copy of each key is kept, and no other number was refused.
+        // Regression: numbers of copies other than one were accepted.
         for (copies, status) in [("ack=1&from=1", 200), ("ack=2&from=2", 400), ("ack=1", 400)] {
             let asked = client.get(&format!("/v0/entities?start=r&cluster=true&{copies}"));
             assert_eq!(asked.status, status, "{copies}");
         }
-        // A peer was asked for what no frame holds, and the event loop ended with it.
+        // Regression: a key that fits into no frame ended the event loop.
         let long = "k".repeat(1_025);
         for range in [format!("start={long}"), format!("start=a&end={long}")] {
             client.get(&format!("/v0/entities?{range}&cluster=true")).having(400);
         }
         assert_eq!(client.get(&entity("k".repeat(1_025))).status, 400);
-        // The merged range was of the usual table, whatever the parameters named.
+        // Regression: the merged range ignored `table`, and read the default table.
         for (table, status) in [("table=a&table=b", 400), ("table=%2F", 400), ("table=x", 501)] {
             let refused = client.get(&format!("/v0/entities?start=r&cluster=true&{table}"));
             assert_eq!(refused.status, status, "{}", refused.text());
@@ -156,7 +156,7 @@ fn a_batch_belongs_to_one_node() {
 }
 
 #[test]
-fn a_dead_node_costs_its_own_keys_and_is_taken_back() {
+fn a_dead_node_fails_only_its_keys_and_can_return() {
     let mut nodes = Nodes::start(3, |_| {});
     let (alive, dead) = (entity(nodes.key_of(1)), entity(nodes.key_of(2)));
     let mut client = nodes.client(0);
@@ -214,7 +214,7 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
         two.nodes()[two.owner(key.as_bytes())].as_str().ends_with(&addresses[1].to_string())
     };
     let key = key.into_iter().find(is_theirs).unwrap();
-    // Each event loop finds out on its own.
+    // Each event loop detects it separately.
     wait_for(|| {
         let answer = Client::connect(addresses[0]).get(&entity(&key)).having(504);
         if answer.text().contains("lists of nodes differ") { Ok(()) } else { Err(answer) }
@@ -231,7 +231,7 @@ fn a_node_that_comes_back_with_another_list_is_refused_until_it_has_the_right_on
     nodes.stop(1);
     let third = free_addresses(1)[0];
     let other = list_of(&[nodes.nodes[0].address, address, third]);
-    // It has no keys, so it may start with whatever list.
+    // It has no keys, so it may start with any list.
     let (server, _) = try_start(options(&nodes.nodes[1].folder, address, &other)).unwrap();
     wait_for(|| {
         let answer = nodes.client(0).get(&target).having(504);
@@ -260,8 +260,8 @@ fn the_account_shows_entry_network_and_owner() {
     let target = entity(nodes.key_of(1));
     let mut client = nodes.client(0);
     assert_eq!(client.call("PUT", &target, &[], b"value").status, 201);
-    // A part that was nothing is not told: that of the network, where this node was held up between
-    // sending and the look at its clock.
+    // A part of zero is not shown. The network's part may be zero if this node was delayed between
+    // sending and reading its clock.
     let timing = wait_for(|| {
         let got = client.call("GET", &target, &[("Prefer", "timing")], b"");
         let timing = got.header("Server-Timing").unwrap().to_owned();
@@ -301,7 +301,7 @@ fn the_account_shows_entry_network_and_owner() {
 }
 
 #[test]
-fn a_client_that_knows_the_way_has_nothing_forwarded() {
+fn a_client_that_knows_the_owners_needs_no_forwarding() {
     let nodes = Nodes::start(3, |_| {});
     let mut client = pellucid_client::Client::connect(&nodes.url(0)).unwrap();
     assert_eq!(client.nodes(), Some(&nodes.list));
@@ -321,7 +321,7 @@ fn a_client_that_knows_the_way_has_nothing_forwarded() {
 }
 
 #[test]
-fn a_node_alone_says_that_it_is() {
+fn a_server_without_a_cluster_says_so() {
     let server = crate::common::start();
     let view = server.client().get("/v0/cluster").json();
     assert_eq!((&view["sharded"], view["nodes"].as_array().unwrap().len()), (&false.into(), 0));

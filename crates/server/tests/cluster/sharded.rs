@@ -1,5 +1,5 @@
-//! The store over the nodes of a cluster: the suite of all kinds on three real nodes, and what is
-//! its own.
+//! The store over the nodes of a cluster: the suite that every kind of store passes, on three real
+//! nodes, and tests of its own.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn put(store: &dyn Store, table: Table, keys: &[&str]) -> Result<Written> {
 }
 
 #[test]
-fn the_sharded_store_behaves() {
+fn the_sharded_store_passes_the_suite() {
     let nodes = Nodes::start(3, |_| {});
     behaves(&Kind {
         open: &|| Box::new(sharded(&nodes, PATIENCE)),
@@ -57,7 +57,7 @@ fn the_sharded_store_behaves() {
 }
 
 #[test]
-fn entities_lie_where_the_nodes_look_for_them() {
+fn entities_are_stored_where_nodes_look_for_them() {
     let nodes = Nodes::start(3, |_| {});
     let store = sharded(&nodes, PATIENCE);
     let table = store.table(ENTITIES).unwrap();
@@ -80,7 +80,7 @@ fn entities_lie_where_the_nodes_look_for_them() {
 }
 
 #[test]
-fn a_node_that_is_away_costs_its_own_keys_alone() {
+fn a_node_that_is_away_fails_only_its_keys() {
     let mut nodes = Nodes::start(3, |_| {});
     let store = sharded(&nodes, PATIENCE);
     let table = store.table(ENTITIES).unwrap();
@@ -89,7 +89,7 @@ fn a_node_that_is_away_costs_its_own_keys_alone() {
         put(&store, table, &[key]).unwrap();
     }
     nodes.stop(2);
-    // A read may still be under way as the connection breaks; all after it are told at once.
+    // A read may still be under way when the connection breaks; all later ones fail at once.
     wait_for(|| put(&store, table, &[&keys[2]]).err().ok_or("it is there"));
     let Err(StoreError::Unreachable(what)) = put(&store, table, &[&keys[2]]) else { panic!() };
     assert!(what.contains(&nodes.nodes[2].address.to_string()), "{what}");
@@ -103,9 +103,9 @@ fn a_node_that_is_away_costs_its_own_keys_alone() {
     wait_for(|| put(&store, table, &[&keys[2]]));
 }
 
-/// Whoever waits for an answer is told, and nobody waits for good.
+/// Callers that wait for an answer get an error, and none waits forever.
 #[test]
-fn a_store_that_is_closed_leaves_nobody_waiting() {
+fn closing_the_store_ends_all_waits() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let list = crate::common::nodes::list_of(&[silent.local_addr().unwrap()]);
     let options = ShardedOptions { wait: PATIENCE, ..ShardedOptions::new(list) };
@@ -113,7 +113,7 @@ fn a_store_that_is_closed_leaves_nobody_waiting() {
     let table = store.table(ENTITIES).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get(table, b"key", &mut Timeline::off()).wait());
-        // It is closed before the ask, or while it waits for the node that never answers.
+        // The store is closed before the ask, or while it waits for a node that never answers.
         store.close().unwrap();
         assert!(matches!(waiting.join().unwrap(), Err(StoreError::Unreachable(_))));
     });
@@ -148,7 +148,7 @@ fn a_folder_is_copied_to_a_cluster_and_back() {
     compare(&from, &cluster, entities, &mut |_| {}).unwrap();
     assert_eq!(copy(&source(&cluster), &back, entities, &mut |_| {}).unwrap().entries, 501);
     compare(&from, &back, entities, &mut |_| {}).unwrap();
-    // What is left of its time went with it.
+    // The copy has the rest of the entry's lifetime.
     let range = Range { start: b"lasting", end: None, reverse: false };
     let mut scan = back.scan(back.table(ENTITIES).unwrap(), range).unwrap();
     scan.next().unwrap().unwrap();

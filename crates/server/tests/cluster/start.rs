@@ -1,5 +1,5 @@
-//! What a store must not have to become a node of a cluster: nothing in it may be out of reach
-//! afterwards.
+//! Contents that keep a store from becoming a node of a cluster, because they would be out of
+//! reach afterwards.
 
 use std::time::Duration;
 
@@ -20,9 +20,10 @@ fn put(store: &dyn Store, table: &str, key: &str) {
     written.wait().unwrap();
 }
 
-/// Documents were accepted silently, and answered with 501 from then on.
+/// Regression: such a store started as a node, and its documents were answered with 501 from then
+/// on.
 #[test]
-fn a_store_with_collections_becomes_no_node_until_they_are_gone() {
+fn a_store_with_collections_cannot_become_a_node() {
     let folder = TempDir::new().unwrap();
     let address = free_addresses(1)[0];
     let call = |method: &str, target: &str, body: &[u8]| {
@@ -39,14 +40,14 @@ fn a_store_with_collections_becomes_no_node_until_they_are_gone() {
         let error = try_start(options(&folder, address, list)).err().unwrap().to_string();
         assert!(error.contains("collection `mine`") && error.contains("--cluster"), "{error}");
     }
-    // Nothing is left of the attempts.
+    // The attempts leave nothing behind.
     call("GET", "/_api/collection/mine", b"");
     call("DELETE", "/_api/collection/mine", b"");
     let (server, _) = try_start(options(&folder, address, &lists[1])).unwrap();
     server.stop().unwrap();
 }
 
-/// Only the table of the entity API was looked at.
+/// Regression: only the table of the entity API was checked.
 #[test]
 fn keys_in_any_table_keep_a_store_from_becoming_a_node() {
     let folder = TempDir::new().unwrap();
@@ -82,8 +83,8 @@ fn keys_that_a_guest_has_put_keep_a_node_from_another_list() {
     server.stop().unwrap();
 }
 
-/// Until its own next attempt, half a second later at most, a node took another for unreachable
-/// that had called it long before and served.
+/// Regression: a node took another for unreachable until its own next attempt, up to half a second
+/// later, although the other had already connected to it.
 #[test]
 fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
     let (folders, addresses) =
@@ -98,7 +99,7 @@ fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
     let first = start(0);
     for round in 0..5 {
         wait_until(|| Client::connect(addresses[0]).get("/v0/cluster").json(), is_one_down);
-        // By then it tries twice a second only.
+        // By now it tries only twice a second.
         std::thread::sleep(Duration::from_millis(1_200));
         assert_eq!(Client::connect(addresses[0]).get(&entity(&key)).status, 504, "round {round}");
         let second = start(1);
@@ -106,7 +107,7 @@ fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
             let status = || Client::connect(*address).get("/v0/status").status;
             wait_until(status, |status| *status == 200);
         }
-        // So many that each event loop has some.
+        // Enough requests that each event loop has some.
         for _ in 0..20 {
             let answer = Client::connect(addresses[0]).call("PUT", &entity(&key), &[], b"x");
             assert_eq!(answer.status, 201, "round {round}: {}", answer.text());

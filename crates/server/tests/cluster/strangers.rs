@@ -1,5 +1,5 @@
-//! Strangers at the door of a cluster: those who do not know its secret, those who have heard what
-//! nodes say, and those who change it on the way.
+//! Attackers of a cluster: those who do not know its secret, those who replay recorded traffic, and
+//! those who change traffic on the way.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use crate::common::{Client, add_account, entity, wait_until};
 use pellucid_cluster::{Ask, AskKind, KeyShare, Parties, Session, Side, decode};
 use pellucid_server::access::Right;
 
-/// A node with a secret, and what a caller has to be to be taken.
+/// A cluster of nodes with a secret.
 fn with_secret() -> Nodes {
     Nodes::start(2, |options| {
         if let Some(cluster) = &mut options.cluster {
@@ -30,10 +30,10 @@ fn put_of(key: &str) -> Vec<u8> {
     frame
 }
 
-/// The list of nodes was told to whoever asked with another, and the greeting of a node was taken
-/// from whoever had heard it.
+/// Regression: a caller with another list was told the list of nodes, and a recorded greeting was
+/// accepted from anyone.
 #[test]
-fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
+fn a_caller_without_the_secret_is_refused_and_learns_nothing() {
     let nodes = with_secret();
     let list = nodes.list.text();
     let (from, to) = (nodes.url(1), nodes.url(0));
@@ -52,7 +52,7 @@ fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
     let log = nodes.nodes[0].log.lock().unwrap().concat();
     assert!(log.contains("does not know the cluster's secret"), "{log}");
     assert_eq!(nodes.client(0).get(&entity(&key)).status, 404, "nothing was written");
-    // Who knows it is told what is wrong.
+    // A caller that knows the secret is told what is wrong.
     let other = Caller { list: "http://10.0.0.1:1", ..known };
     let mut end = PeerEnd::caller(nodes.nodes[0].address, other, b"");
     while end.receive() {}
@@ -66,10 +66,10 @@ fn a_stranger_who_calls_himself_a_node_is_refused_and_learns_nothing() {
     nodes.client(0).get("/v0/cluster/peer").having(400);
 }
 
-/// A greeting was good for 300 seconds, and frames had a checksum and no proof: whoever could write
-/// to the wire could write to the store.
+/// Regression: a greeting was valid for 300 seconds, and frames had a checksum but no
+/// authentication, so anyone who could write to the connection could write to the store.
 #[test]
-fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_connection() {
+fn replayed_traffic_is_refused_and_changed_traffic_ends_the_connection() {
     let nodes = with_secret();
     let list = nodes.list.text();
     let (from, to) = (nodes.url(1), nodes.url(0));
@@ -77,7 +77,7 @@ fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_conne
     let address = nodes.nodes[0].address;
     let mut keys = nodes.keys_of(0);
     let is_there = |key: &str| nodes.client(0).get(&entity(key)).status == 200;
-    // What a node says is sent again: greeting, proof and ask.
+    // A replay of a node's greeting, proof and ask.
     let key = keys.next().unwrap();
     let share = KeyShare::new().unwrap();
     let said = peer::hello(known, share.text());
@@ -85,37 +85,37 @@ fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_conne
     first.write_all(said.as_bytes()).unwrap();
     let theirs = peer::key_in(&mut first);
     let parties = Parties { from: &from, to: &to, secret: Some(SECRET) };
-    let mut session = Session::agree(share, &theirs, Side::Caller, parties).unwrap();
-    let mut bundles = Vec::new();
-    session.sealer.seal(list.as_bytes(), &mut bundles);
-    session.sealer.seal(&put_of(&key), &mut bundles);
+    let mut session = Session::agree(share, &theirs, Side::Initiator, parties).unwrap();
+    let mut records = Vec::new();
+    session.sealer.seal(list.as_bytes(), &mut records);
+    session.sealer.seal(&put_of(&key), &mut records);
     let mut again = TcpStream::connect(address).unwrap();
     again.write_all(said.as_bytes()).unwrap();
     peer::key_in(&mut again);
-    again.write_all(&bundles).unwrap();
+    again.write_all(&records).unwrap();
     assert_eq!(again.read(&mut [0]).unwrap_or(0), 0, "it is taken for the node");
     assert!(!is_there(&key));
-    // Likewise what was changed on the way, sent twice, or left out.
+    // The same for records that are changed on the way, sent twice, or left out.
     for harm in [
-        (|bundle: &mut Vec<u8>| bundle[40] ^= 1) as fn(&mut Vec<u8>),
-        |bundle| *bundle.last_mut().unwrap() ^= 0x80,
-        |bundle| bundle[0] ^= 1,
+        (|record: &mut Vec<u8>| record[40] ^= 1) as fn(&mut Vec<u8>),
+        |record| *record.last_mut().unwrap() ^= 0x80,
+        |record| record[0] ^= 1,
     ] {
         let key = keys.next().unwrap();
         let mut end = PeerEnd::caller(address, known, b"");
-        let mut bundle = Vec::new();
-        end.session.sealer.seal(&put_of(&key), &mut bundle);
-        harm(&mut bundle);
-        end.socket.write_all(&bundle).unwrap();
+        let mut record = Vec::new();
+        end.session.sealer.seal(&put_of(&key), &mut record);
+        harm(&mut record);
+        end.socket.write_all(&record).unwrap();
         end.socket.shutdown(Shutdown::Write).unwrap();
         while end.receive() {}
         assert!(end.opened.is_empty() && !is_there(&key));
     }
     let mut end = PeerEnd::caller(address, known, b"");
     let key = keys.next().unwrap();
-    let mut bundle = Vec::new();
-    end.session.sealer.seal(&put_of(&key), &mut bundle);
-    end.socket.write_all(&[&bundle[..], &bundle].concat()).unwrap();
+    let mut record = Vec::new();
+    end.session.sealer.seal(&put_of(&key), &mut record);
+    end.socket.write_all(&[&record[..], &record].concat()).unwrap();
     while end.receive() {}
     let mut answers = 0;
     while let Some((_, length)) = decode(&end.opened, 1 << 20).unwrap() {
@@ -131,7 +131,8 @@ fn what_is_heard_on_the_wire_is_worth_nothing_and_what_is_changed_ends_the_conne
     assert!(!is_there(&key));
 }
 
-/// Whoever called was a peer from then on, too, and could read and write everything.
+/// Regression: after that, any caller was still accepted as a peer, and could read and write all
+/// keys.
 #[test]
 fn the_first_account_ends_a_cluster_without_a_secret() {
     let nodes = Nodes::start(2, |_| {});
@@ -148,7 +149,7 @@ fn the_first_account_ends_a_cluster_without_a_secret() {
     while client.get(&entity(&key)).status != 401 {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // A connection of before ends, and no other is made, in either direction.
+    // An open connection ends, and no new one is made, in either direction.
     before.opened.clear();
     before.send(&put_of(&key));
     while before.receive() {}

@@ -1,5 +1,5 @@
-//! One request over two nodes as one account: the trace goes on at the owner, and the slow requests
-//! of the entry node show the owner's part.
+//! One request over two nodes as one account: its trace continues at the owner, and the slow
+//! requests of the entry node show the owner's part.
 
 use crate::common::collector::{collector, spans};
 use crate::common::nodes::Nodes;

@@ -1,4 +1,4 @@
-//! Accounts for tests of who may do what.
+//! Accounts for tests of rights.
 
 use std::path::Path;
 
@@ -15,22 +15,22 @@ pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord 
     account
 }
 
-/// Puts an account among those of the server at this folder; returns a token of it.
+/// Adds an account to those of the server at this folder; returns a token for it.
 pub(crate) fn enter(data: &Path, mut account: AccountRecord) -> String {
     let (_, token) = account.add_token("test", None, 0).unwrap();
     AccountFile::new(data).change(|list| list.add(account)).unwrap();
     token
 }
 
-/// The same for an account whose password is its name.
+/// Adds an account whose password is its name; returns a token for it.
 pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> String {
     let mut account = account_of(name, grants);
     account.set_password(name).unwrap();
     enter(data, account)
 }
 
-/// Takes a right from an account, and waits until the server has noticed: until it refuses the
-/// account `target`.
+/// Takes the right to `scope` from an account, and waits until the server refuses the account
+/// `target`.
 pub(crate) fn take_right(server: &Running, name: &str, scope: &str, target: &str) {
     let changed = AccountFile::new(server.folder()).change(|list| {
         list.account(name)?.grants.set(scope, Right::None).unwrap();

@@ -1,5 +1,5 @@
-//! A client that sends what it is told, byte for byte, and takes nothing from the server on trust:
-//! every answer is held against the grammar before a test looks at it.
+//! An HTTP client that sends exactly the given bytes, and checks the grammar of every answer before
+//! a test sees it.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// How long a test waits for what has to happen at some time.
+/// The longest time for which a test waits for an event that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks again and again until `look` has found it, and gives what it found; a test that waits in
-/// vain ends with what was there last.
+/// Calls `look` repeatedly until it returns `Ok`, and returns that value. Fails the test with the
+/// last error after [`PATIENCE`].
 pub(crate) fn wait_for<T, E: Debug>(mut look: impl FnMut() -> Result<T, E>) -> T {
     let begun = Instant::now();
     loop {
@@ -28,7 +28,7 @@ pub(crate) fn wait_for<T, E: Debug>(mut look: impl FnMut() -> Result<T, E>) -> T
     }
 }
 
-/// Looks again and again until it is so; gives what it saw then.
+/// Calls `look` repeatedly until `is_so` accepts its result; returns that result.
 pub(crate) fn wait_until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) -> T {
     wait_for(|| {
         let found = look();
@@ -36,13 +36,13 @@ pub(crate) fn wait_until<T: Debug>(mut look: impl FnMut() -> T, is_so: impl Fn(&
     })
 }
 
-/// One connection.
+/// A client on one connection.
 pub(crate) struct Client<S = TcpStream> {
     pub(crate) socket: S,
     unread: Vec<u8>,
 }
 
-/// One answer, freed of its framing.
+/// A response, without its framing.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -51,14 +51,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The same; one of another status fails the test.
+    /// Returns this answer; fails the test if its status is another one.
     #[track_caller]
     pub(crate) fn having(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    /// The value of the only header of this name.
+    /// The value of the header of this name; two such headers fail the test.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
@@ -86,7 +86,7 @@ impl Answer {
     }
 }
 
-/// The status of an error of the document API, and its number.
+/// The status and the number of an error of the document API.
 pub(crate) fn number(answer: &Answer) -> (u16, u64) {
     let body = answer.json();
     assert!(body["error"] == true && body["code"] == answer.status, "{body}");
@@ -94,7 +94,7 @@ pub(crate) fn number(answer: &Answer) -> (u16, u64) {
     (answer.status, body["errorNum"].as_u64().unwrap())
 }
 
-/// A request as bytes, with `Host` and, where there is a body or might be one, `Content-Length`.
+/// A request as bytes, with `Host`, and with `Content-Length` if there is a body or might be one.
 pub(crate) fn request(
     method: &str,
     target: &str,
@@ -114,7 +114,7 @@ pub(crate) fn basic(name: &str, password: &str) -> String {
     format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
 }
 
-/// The path of an entity, with every byte of the key that could be mistaken percent-encoded.
+/// The path of an entity; all bytes of the key except letters, digits, `-` and `_` are encoded.
 pub(crate) fn entity(key: impl AsRef<[u8]>) -> String {
     format!("/v0/entity?id={}", encode(key))
 }
@@ -138,7 +138,7 @@ impl Client {
         Client::on(socket)
     }
 
-    /// A client at the file of a Unix socket; the type stands for streams of either kind.
+    /// A client on a Unix socket. `TcpStream` wraps the descriptor, of either kind.
     pub(crate) fn at_file(path: &Path) -> Client {
         let socket = UnixStream::connect(path).unwrap();
         Client::on(OwnedFd::from(socket).into()).unwrap()
@@ -152,7 +152,7 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// The same over a stream that is made of this one.
+    /// Wraps the client's stream by `make`, for example into a TLS session.
     pub(crate) fn map_socket<T>(self, make: impl FnOnce(S) -> T) -> Client<T> {
         Client { socket: make(self.socket), unread: self.unread }
     }
@@ -191,7 +191,7 @@ impl<S: Read + Write> Client<S> {
         self.call("PUT", target, &[], body)
     }
 
-    /// A figure of `/metrics` that has no labels.
+    /// The value of a metric of `/metrics` without labels.
     pub(crate) fn figure(&mut self, name: &str) -> f64 {
         let page = self.get("/metrics");
         let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -221,7 +221,7 @@ impl<S: Read + Write> Client<S> {
         Ok(answer)
     }
 
-    /// Reads the head of an answer; the body stays to be read.
+    /// Reads the head of an answer, and leaves its body unread.
     pub(crate) fn try_head(&mut self) -> io::Result<Answer> {
         let status_line = self.line()?;
         let (version, rest) = status_line.split_once(' ').unwrap();
@@ -244,7 +244,7 @@ impl<S: Read + Write> Client<S> {
         Ok(answer)
     }
 
-    /// The next chunk of a chunked body, or nothing after the last.
+    /// Reads the next chunk of a chunked body, or `None` after the last one.
     pub(crate) fn try_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.line()?;
         let size = usize::from_str_radix(&line, 16).unwrap();
@@ -282,7 +282,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Reads an invitation to send the body.
+    /// Reads `100 Continue`.
     pub(crate) fn expect_continue(&mut self) {
         assert_eq!(
             (self.line().unwrap(), self.line().unwrap()),
@@ -290,12 +290,12 @@ impl<S: Read + Write> Client<S> {
         );
     }
 
-    /// True if nothing that was read is left.
+    /// True if all received bytes were consumed.
     pub(crate) fn has_read_all(&self) -> bool {
         self.unread.is_empty()
     }
 
-    /// All that comes until the server closes the connection.
+    /// Reads everything until the server closes the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = std::mem::take(&mut self.unread);
         self.socket.read_to_end(&mut rest).unwrap();
@@ -308,7 +308,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// The time that an RFC 9110 date names, in seconds since the Unix epoch; its weekday has to fit.
+/// The time of an RFC 9110 date, in seconds since the Unix epoch; a wrong weekday fails the test.
 pub(crate) fn unix_seconds(date: &str) -> u64 {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];

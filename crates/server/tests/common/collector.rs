@@ -1,4 +1,4 @@
-//! A collector of traces that the server posts to.
+//! A trace collector, to which the server posts spans.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-/// A collector that takes everything, and passes on what it got: head and document.
+/// Starts a collector that accepts all posts. Returns its URL and the received posts, each with its
+/// head and its document.
 pub(crate) fn collector() -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,22 +1,22 @@
-//! The system's allocator, which counts what event loops allocate. A test that uses it is alone in
-//! its process.
+//! The system's allocator, with a count of the allocations of event loops. A test that uses it must
+//! be alone in its process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How the names of threads of event loops begin, as the kernel has them.
+/// The prefix of the thread names of event loops.
 const LOOP_NAME: &[u8] = b"pellucid-loop";
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether the thread is known to run an event loop. Others allocate by the clock,
-    /// whatever is asked: those of accounts, of the journal, of merges.
+    /// True if the thread is known to run an event loop. Other threads (of the account, the
+    /// journal, merges) allocate periodically, whatever the requests are.
     static IS_LOOP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Allocations of event loops until now.
+/// The number of allocations of event loops so far.
 pub(crate) fn allocations_of_loops() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }
@@ -28,11 +28,11 @@ fn is_loop() -> bool {
     result == 0 && name.starts_with(LOOP_NAME)
 }
 
-/// The allocator.
+/// The counting allocator.
 pub(crate) struct Counting;
 
 fn count() {
-    // A thread has its name only after its first steps, so only a yes is kept.
+    // A thread gets its name only after its start, so only a positive result is cached.
     let is_loop = IS_LOOP.try_with(|known| {
         known.set(known.get() || is_loop());
         known.get()
@@ -42,11 +42,11 @@ fn count() {
     }
 }
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller vouches for what the system's allocator asks.
+        // SAFETY: the caller guarantees the requirements of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,6 +1,6 @@
-//! Histories of concurrent clients, and the check that the keys behave as registers: every
-//! operation seems to take effect at one moment between its call and its answer (Herlihy and Wing,
-//! "Linearizability", 1990; the search is that of Wing and Gong, 1993). One that is about several
+//! Histories of concurrent clients, and a check that they are linearizable: every operation seems
+//! to take effect at one moment between its call and its answer (Herlihy and Wing,
+//! "Linearizability", 1990; the search is that of Wing and Gong, 1993). An operation on several
 //! keys does so for all of them at the same moment.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,17 +15,17 @@ use serde_json::json;
 
 use super::{Answer, Client, entity};
 
-/// Keys of one history: few, so that clients meet.
+/// Number of keys of one history: few, so that clients conflict.
 const KEYS: usize = 4;
-/// Events of one history at most: a set of them is some numbers.
+/// The most events of one history, the size of a [`Set`].
 const EVENTS_MAX: usize = 384;
 
-/// The value of a key, by its number; nothing where there is none.
+/// The value of a key, as a number; `None` if the key does not exist.
 pub(crate) type Value = Option<u64>;
 /// The values of all keys.
 type Values = [Value; KEYS];
 
-/// An operation on one key, with its answer.
+/// The effect of an operation on one key, with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     Read(Value),
@@ -39,7 +39,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// The value behind it, where the one before it allows for its answer.
+    /// The value after this effect on `value`, or `None` if its answer does not fit `value`.
     fn after(self, value: Value) -> Option<Value> {
         match self {
             Effect::Read(read) => (read == value).then_some(value),
@@ -49,7 +49,7 @@ impl Effect {
         }
     }
 
-    /// The value that it saw, or asked for.
+    /// The value that the operation read, or that its condition names.
     fn seen(self) -> Value {
         match self {
             Effect::Read(value) | Effect::Swap { from: value, .. } => value,
@@ -57,7 +57,7 @@ impl Effect {
         }
     }
 
-    /// The same with `change` made to the value that it writes.
+    /// This effect with `change` applied to the value that it writes.
     fn writing(self, change: impl Fn(Value) -> Value) -> Effect {
         match self {
             Effect::Read(_) => self,
@@ -67,11 +67,11 @@ impl Effect {
     }
 }
 
-/// An operation in time, on one key or several.
+/// An operation on one or several keys, with the times of its call and answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     called: u64,
-    /// Nothing if nobody knows whether and when it took effect.
+    /// `None` if it is unknown whether and when the operation took effect.
     answered: Option<u64>,
     effects: Vec<(usize, Effect)>,
 }
@@ -89,7 +89,7 @@ impl Event {
         Some(next)
     }
 
-    /// The part of it on one key.
+    /// The part of this event on one key.
     fn on(&self, key: usize) -> Option<Event> {
         let effects = self.effects.iter().filter(|(other, _)| *other == key);
         let part = Event { effects: effects.copied().collect(), ..*self };
@@ -97,7 +97,7 @@ impl Event {
     }
 }
 
-/// A set of events.
+/// A set of events, by their indexes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Set([u64; EVENTS_MAX / 64]);
 
@@ -116,10 +116,10 @@ impl Set {
     }
 }
 
-/// Stands for every value that no operation saw: they cannot be told apart.
+/// The representative of all values that no operation read: these are interchangeable.
 const UNSEEN: u64 = u64::MAX;
 
-/// The events, with one value in the place of all that no operation saw.
+/// The events, with all values that no operation read replaced by [`UNSEEN`].
 fn without_unseen_values(events: &[Event]) -> Vec<Event> {
     let effects = || events.iter().flat_map(|event| &event.effects);
     let seen: HashSet<Value> = effects().map(|(_, effect)| effect.seen()).collect();
@@ -132,8 +132,8 @@ fn without_unseen_values(events: &[Event]) -> Vec<Event> {
     events.iter().map(changed).collect()
 }
 
-/// For each event without an answer, the one that was called last before it and does the same: of
-/// two that are alike and may take effect whenever they like, the earlier one does so first.
+/// For each event without an answer, the last earlier call with the same effect. Two such events
+/// may take effect at any later time, so the search need only try the earlier one first.
 fn alike_before(events: &[Event]) -> Vec<Option<usize>> {
     let mut unanswered: Vec<usize> =
         (0..events.len()).filter(|index| events[*index].answered.is_none()).collect();
@@ -145,8 +145,8 @@ fn alike_before(events: &[Event]) -> Vec<Option<usize>> {
     before
 }
 
-/// True if there is an order of the events that fits their times and their answers. No key is there
-/// at first.
+/// True if there is an order of the events that fits their times and their answers. At first no key
+/// exists.
 pub(crate) fn is_linearizable(events: &[Event]) -> bool {
     assert!(events.len() <= EVENTS_MAX, "{} events", events.len());
     let events = &without_unseen_values(events);
@@ -165,13 +165,13 @@ pub(crate) fn is_linearizable(events: &[Event]) -> bool {
         }
         let left = || (0..events.len()).filter(|index| !done.has(*index));
         let is_next = |index: &usize| alike_before[*index].is_none_or(|other| done.has(other));
-        // What was called after another one's answer comes after it.
+        // An event that was called after another one's answer comes after it.
         let first_answer = left().filter_map(|index| events[index].answered).min();
         let may_be_next = left().filter(is_next).filter(|index| {
             first_answer.is_none_or(|answer| events[*index].called < answer)
                 && state.needs_its_last(*index, events)
         });
-        // Those that have to take effect are tried first, which is last in.
+        // Events that have to take effect are tried first, so they are pushed last.
         let (unknown, known) =
             may_be_next.partition::<Vec<_>, _>(|index| events[*index].answered.is_none());
         for index in unknown.into_iter().chain(known) {
@@ -185,41 +185,41 @@ pub(crate) fn is_linearizable(events: &[Event]) -> bool {
     false
 }
 
-/// The events that took effect until a moment.
+/// A state of the search: the events that have taken effect so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct State {
     done: Set,
     values: Values,
-    /// The last of them, if it has no answer, and the values before it.
+    /// The last of these events, if it has no answer, and the values before it.
     unknown: Option<(usize, Values)>,
 }
 
 impl State {
-    /// True unless the last event, without an answer, can be left out before this one, or come
-    /// after it, with the same outcome. It has no time by which it takes effect, so those orders
-    /// are tried anyway.
+    /// True unless the last event, which has no answer, can be left out before the event `index`,
+    /// or come after it, with the same result. It may take effect at any later time, so the search
+    /// tries those orders anyway.
     fn needs_its_last(&self, index: usize, events: &[Event]) -> bool {
         let Some((last, before)) = self.unknown else { return true };
         let event = &events[index];
         let (Some(with), Some(without)) = (event.after(&self.values), event.after(&before)) else {
             return true;
         };
-        // Of two without answers that may change places, the first in the list goes first.
+        // Two events without answers that may be swapped are tried only in the list's order.
         let may_change = event.answered.is_some() || index < last;
         with != without && !(may_change && events[last].after(&without) == Some(with))
     }
 }
 
-/// The operations that clients make.
+/// The kinds of operations that clients make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mix {
-    /// On one key each.
+    /// Operations on one key.
     Single,
-    /// Also batches, ranges and reads of several keys.
+    /// Operations on one key, batches, ranges and reads of several keys.
     Several,
 }
 
-/// The clients' common clock, and the events.
+/// The events of all clients, and their common clock.
 #[derive(Default)]
 pub(crate) struct History {
     clock: AtomicU64,
@@ -227,7 +227,7 @@ pub(crate) struct History {
     events: Mutex<Vec<Event>>,
 }
 
-/// A client, with the value that it read last of each key, and its ETag.
+/// A client, with the last value that it read of each key, and that value's ETag.
 struct Player<'a> {
     history: &'a History,
     prefix: &'a str,
@@ -239,8 +239,8 @@ impl History {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Has one client make `count` operations on keys that begin with `prefix`. A connection that
-    /// ends is made anew by `connect`, as long as that takes.
+    /// Makes `count` operations as one client, on keys that begin with `prefix`. If the connection
+    /// ends, `connect` makes a new one, and may block for as long as that takes.
     pub(crate) fn play(
         &self,
         (prefix, mix): (&str, Mix),
@@ -276,13 +276,14 @@ impl History {
         self.events.lock().unwrap().push(Event::new(called, answered, effects));
     }
 
-    /// Checks all keys together, if operations were about several and the outcome of each is known,
-    /// and otherwise each key. Returns the number of events, and of those with an unknown outcome.
+    /// Checks all keys together if some operations are on several keys and all outcomes are known,
+    /// and otherwise each key separately. Returns the number of events, and the number of those
+    /// with an unknown outcome.
     pub(crate) fn check(&self, name: &str) -> (usize, usize) {
         let events = self.events.lock().unwrap();
         let unknown = events.iter().filter(|event| event.answered.is_none()).count();
         let is_about_several = events.iter().any(|event| event.effects.len() > 1);
-        // Events of which nobody knows whether they took effect leave too many orders of all keys.
+        // With unknown outcomes, all keys together have too many possible orders.
         if is_about_several && unknown == 0 {
             assert!(is_linearizable(&events), "{name}: no order of all: {events:#?}");
         }
@@ -294,7 +295,7 @@ impl History {
     }
 }
 
-/// The answer to a write: done, refused by its condition, or unknown.
+/// The outcome of a write: `true` if done, `false` if its condition failed, `None` if unknown.
 fn outcome(answer: &Answer) -> Option<bool> {
     match answer.status {
         200..=202 => Some(true),
@@ -306,7 +307,7 @@ fn outcome(answer: &Answer) -> Option<bool> {
     }
 }
 
-/// Each makes an operation, and says whether the connection is still there.
+/// The operations. Each returns whether the connection still works.
 impl Player<'_> {
     fn key(&self, key: usize) -> String {
         format!("{}{key}", self.prefix)
@@ -351,7 +352,7 @@ impl Player<'_> {
         answer.is_some()
     }
 
-    /// Writes a key if it has the value that was read last.
+    /// Writes a key on condition that it has the value that was read last.
     fn swap(&mut self, client: &mut Client, key: usize) -> bool {
         let Some((from, etag)) = self.known.get(&key) else {
             return self.operate(client, key, 7);
@@ -365,7 +366,7 @@ impl Player<'_> {
         answer.is_some()
     }
 
-    /// Writes all keys; `key`, of which a value was read, if it has that value.
+    /// Writes all keys in a batch, on condition that `key` has the value that was read last.
     fn write_batch(&mut self, client: &mut Client, key: usize) -> bool {
         let known = self.known.get(&key);
         let (mut lines, mut effects) = (String::new(), Vec::new());
@@ -392,7 +393,7 @@ impl Player<'_> {
         let answer = client.try_call("POST", "/v0/batch", &[], lines.as_bytes()).ok();
         let done = answer.as_ref().and_then(outcome);
         if done == Some(false) {
-            // Then nothing is written, and the condition did not hold.
+            // Nothing was written, because the condition failed.
             effects.retain(|(other, _)| *other == key);
             if let [(_, Effect::Swap { is_done, .. })] = &mut effects[..] {
                 *is_done = false;
@@ -420,7 +421,7 @@ impl Player<'_> {
         self.note_lines(called, answer)
     }
 
-    /// Notes the values of all keys, of which those are there that have a value in a line.
+    /// Notes a read of all keys: a key without a line does not exist.
     fn note_lines(&self, called: u64, answer: Option<Answer>) -> bool {
         let Some(answer) = answer else { return false };
         if answer.status != 200 {

@@ -1,4 +1,4 @@
-//! A server in this process on a folder of its own, for tests that meet it over real sockets.
+//! A server in this process with a folder of its own, for tests over real sockets.
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
@@ -25,22 +25,22 @@ use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
 pub(crate) use stores::TestStore;
 use tempfile::TempDir;
 
-/// A server that is stopped, cleanly, at the end of the test.
+/// A server that is stopped cleanly when this value is dropped.
 pub(crate) struct Running {
     server: Option<RunningServer>,
     pub(crate) address: SocketAddr,
     folder: Arc<TempDir>,
-    /// What the server had to say to its operator.
+    /// The lines of the server's log.
     pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
-/// Starts a server with two event loops, on the store that the environment asks for, and options as
-/// `set` leaves them.
+/// Starts a server with two event loops, on the kind of store that the environment names, with
+/// options that `set` changes.
 pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
     start_on(Arc::new(TempDir::new().unwrap()), set)
 }
 
-/// As [`start_with`], in `folder`.
+/// Like [`start_with`], in `folder`.
 pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
@@ -60,12 +60,12 @@ pub(crate) fn start() -> Running {
     start_with(|_| {})
 }
 
-/// As [`start`], with a client.
+/// Like [`start`], and returns a client, too.
 pub(crate) fn serve() -> (Running, Client) {
     serve_with(|_| {})
 }
 
-/// As [`start_with`], with a client.
+/// Like [`start_with`], and returns a client, too.
 pub(crate) fn serve_with(set: impl FnOnce(&mut ServerOptions)) -> (Running, Client) {
     let running = start_with(set);
     let client = running.client();
@@ -82,14 +82,14 @@ impl Running {
         self.folder.path()
     }
 
-    /// Sends `bytes` on a connection of its own; nothing has been read yet.
+    /// Sends `bytes` on a new connection, and reads nothing.
     pub(crate) fn sent(&self, bytes: &[u8]) -> Client {
         let mut client = self.client();
         client.send(bytes);
         client
     }
 
-    /// Every entry of the store, as the range API frames it.
+    /// All entries of the store, in the form of a range.
     pub(crate) fn contents(&self) -> String {
         let target = "/v0/entities?start=%00";
         let answer = self.client().call("GET", target, &[("Accept", "application/x-ndjson")], b"");
@@ -97,14 +97,14 @@ impl Running {
         answer.text().to_owned()
     }
 
-    /// The account of everything since the start.
+    /// The account of all requests since the start.
     pub(crate) fn account(&self) -> Snapshot {
         let answer = self.client().get("/_admin/account");
         assert_eq!(answer.status, 200);
         serde_json::from_value(answer.json()).unwrap()
     }
 
-    /// Stops the server and starts another on its folder.
+    /// Stops the server and starts another one on its folder.
     pub(crate) fn restart(mut self) -> Running {
         self.server.take().unwrap().stop().unwrap();
         start_on(Arc::clone(&self.folder), |_| {})

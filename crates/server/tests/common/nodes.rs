@@ -1,7 +1,7 @@
 //! Nodes of a cluster in this process.
 //!
-//! Nodes have to know each other's ports before they start, so each is given one below those that
-//! the system gives to whoever asks for any, which was free a moment before.
+//! Nodes have to know each other's ports before they start. So each gets a port that was free a
+//! moment before, below the range of ephemeral ports.
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::{Client, PATIENCE, wait_until};
 
-/// What a node had to say to its operator.
+/// The lines of a node's log.
 pub(crate) type Lines = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Node {
@@ -49,7 +49,7 @@ pub(crate) fn options(folder: &TempDir, address: SocketAddr, list: &NodeList) ->
     options.threads = 2;
     let node = NodeUrl::parse(&format!("http://{address}")).unwrap();
     let mut cluster = ClusterOptions::new(list.clone(), node);
-    // A machine may stand still for a while without a node being taken for dead.
+    // A machine that stalls for a while must not make a node appear dead.
     (cluster.wait, cluster.silence) = (PATIENCE, PATIENCE);
     options.cluster = Some(cluster);
     options
@@ -82,13 +82,13 @@ impl Nodes {
         Client::connect(self.nodes[node].address)
     }
 
-    /// The place in our list of the node that owns the key.
+    /// The index of the node that owns the key, in the order of this list.
     pub(crate) fn owner(&self, key: &[u8]) -> usize {
         let url = self.list.nodes()[self.list.owner(key)].as_str();
         (0..self.nodes.len()).find(|node| self.url(*node) == url).unwrap()
     }
 
-    /// A key of this node.
+    /// A key that this node owns.
     pub(crate) fn key_of(&self, node: usize) -> String {
         self.keys_of(node).next().unwrap()
     }
@@ -103,7 +103,7 @@ impl Nodes {
         self.client(node).get("/v0/cluster").json()
     }
 
-    /// Waits until this node has met all others.
+    /// Waits until this node is connected to all others.
     pub(crate) fn wait_for_all(&self, node: usize) {
         let is_met =
             |node: &serde_json::Value| matches!(node["state"].as_str(), Some("self" | "ready"));
@@ -125,7 +125,7 @@ impl Nodes {
         wait_until(|| self.view(noticed_by), is_one_down);
     }
 
-    /// Starts a node again that was stopped.
+    /// Starts a stopped node again.
     pub(crate) fn start_again(&mut self, node: usize) {
         let Node { folder, address, .. } = &self.nodes[node];
         let (server, log) = try_start(options(folder, *address, &self.list)).unwrap();

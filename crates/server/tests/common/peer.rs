@@ -1,4 +1,4 @@
-//! One end of a connection of the peer protocol, as a test plays it.
+//! One end of a connection of the peer protocol, which a test plays.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,17 +8,17 @@ use pellucid_store::{Acknowledgement, Condition};
 
 use super::PATIENCE;
 
-/// A connection whose keys are agreed.
+/// The test's end of a connection after the key agreement.
 pub(crate) struct PeerEnd {
     pub(crate) socket: TcpStream,
     pub(crate) session: Session,
-    /// What the other end has sent behind its first bundle, opened.
+    /// The decrypted bytes that the other end has sent behind its first record.
     pub(crate) opened: Vec<u8>,
-    /// The first bundle of the other end.
+    /// The first record of the other end.
     pub(crate) first: Option<Vec<u8>>,
 }
 
-/// What a caller says that it is.
+/// The identity that a caller claims.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) from: &'a str,
@@ -40,13 +40,13 @@ fn header<'a>(head: &'a str, name: &str) -> &'a str {
     lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap_or_default().1
 }
 
-/// The key share in a node's answer to the request for the protocol.
+/// The key share in a node's answer to the request for the upgrade.
 pub(crate) fn key_in(socket: &mut TcpStream) -> String {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     header(&head_of(socket), "pellucid-key").to_owned()
 }
 
-/// The request for the protocol.
+/// The request for the upgrade to the protocol.
 pub(crate) fn hello(caller: Caller<'_>, key: &str) -> String {
     format!(
         "GET /v0/cluster/peer HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
@@ -55,7 +55,7 @@ pub(crate) fn hello(caller: Caller<'_>, key: &str) -> String {
     )
 }
 
-/// An ask as a peer makes it, with this number and no key yet.
+/// An ask of a peer with this number, and without a key.
 pub(crate) fn ask_of_peer(id: u64, kind: AskKind) -> Ask<'static> {
     let wait_ms = PATIENCE.as_millis() as u32;
     Ask { id, acknowledgement: Acknowledgement::Os, wait_ms, ..Ask::plain(kind) }
@@ -67,8 +67,8 @@ impl PeerEnd {
         PeerEnd { socket, session, opened: Vec::new(), first: None }
     }
 
-    /// Takes a node's request for the protocol and its proof, and consents; `with_it` is sent in
-    /// one piece with the consent.
+    /// Receives a node's request for the upgrade and its proof, and consents; `with_it` is sent in
+    /// the same write as the consent.
     pub(crate) fn owner(mut socket: TcpStream, with_it: &[u8]) -> PeerEnd {
         let head = head_of(&mut socket);
         assert!(head.starts_with("GET /v0/cluster/peer HTTP/1.1\r\n"), "{head}");
@@ -80,21 +80,22 @@ impl PeerEnd {
         let (from, to) = (header(&head, "pellucid-from"), header(&head, "pellucid-to"));
         let parties = Parties { from, to, secret: None };
         let theirs = header(&head, "pellucid-key");
-        let session = Session::agree(share, theirs, Side::Owner, parties).unwrap();
+        let session = Session::agree(share, theirs, Side::Responder, parties).unwrap();
         let mut end = PeerEnd::new(socket, session);
-        // The node may be gone already; the test sees that.
+        // If the node is already gone, the test will notice.
         let _ = end.socket.write_all(answer.as_bytes());
         while end.first.is_none() && end.receive() {}
-        let mut bundles = Vec::new();
-        end.session.sealer.seal(b"", &mut bundles);
+        let mut records = Vec::new();
+        end.session.sealer.seal(b"", &mut records);
         if !with_it.is_empty() {
-            end.session.sealer.seal(with_it, &mut bundles);
+            end.session.sealer.seal(with_it, &mut records);
         }
-        let _ = end.socket.write_all(&bundles);
+        let _ = end.socket.write_all(&records);
         end
     }
 
-    /// Greets a node and proves what `caller` knows, with `frames` in one piece with the proof.
+    /// Does the handshake with a node as `caller`, and sends `frames` in the same write as the
+    /// proof.
     pub(crate) fn caller(address: SocketAddr, caller: Caller<'_>, frames: &[u8]) -> PeerEnd {
         let share = KeyShare::new().unwrap();
         let mut socket = TcpStream::connect(address).unwrap();
@@ -104,24 +105,24 @@ impl PeerEnd {
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let parties = Parties { from: caller.from, to: caller.to, secret: caller.secret };
         let theirs = header(&head, "pellucid-key");
-        let session = Session::agree(share, theirs, Side::Caller, parties).unwrap();
+        let session = Session::agree(share, theirs, Side::Initiator, parties).unwrap();
         let mut end = PeerEnd::new(socket, session);
-        let mut bundles = Vec::new();
-        end.session.sealer.seal(caller.list.as_bytes(), &mut bundles);
+        let mut records = Vec::new();
+        end.session.sealer.seal(caller.list.as_bytes(), &mut records);
         if !frames.is_empty() {
-            end.session.sealer.seal(frames, &mut bundles);
+            end.session.sealer.seal(frames, &mut records);
         }
-        end.socket.write_all(&bundles).unwrap();
+        end.socket.write_all(&records).unwrap();
         end
     }
 
     pub(crate) fn send(&mut self, frames: &[u8]) {
-        let mut bundles = Vec::new();
-        self.session.sealer.seal(frames, &mut bundles);
-        self.socket.write_all(&bundles).unwrap();
+        let mut records = Vec::new();
+        self.session.sealer.seal(frames, &mut records);
+        self.socket.write_all(&records).unwrap();
     }
 
-    /// Reads once; false once the other end has closed.
+    /// Reads once; returns false if the other end has closed the connection.
     pub(crate) fn receive(&mut self) -> bool {
         let mut piece = [0; 64 << 10];
         let Ok(count @ 1..) = self.socket.read(&mut piece) else { return false };

@@ -1,9 +1,9 @@
-//! Which kind of store the servers of a test are on: the environment says it, so that the same
-//! tests run over each of them.
+//! The kind of store under the servers of a test. An environment variable names it, so that the
+//! same tests run over every kind.
 
 use pellucid_server::{ServerOptions, StoreKind};
 
-/// The variable that names the kind of store; the embedded one if it is not set.
+/// The environment variable that names the kind of store; unset means the embedded one.
 const VARIABLE: &str = "PELLUCID_TEST_STORE";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(crate) enum TestStore {
 }
 
 impl TestStore {
-    /// The one that the environment asks for. A test fails if there is none of this name here: it
-    /// must not pass on another one.
+    /// The kind that the environment names. An unknown name, or one that is not built in, fails the
+    /// test, which must not pass on another kind.
     pub(crate) fn asked_for() -> TestStore {
         let name = std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned());
         TestStore::named(name.as_deref()).unwrap_or_else(|what| panic!("{what}"))
@@ -34,7 +34,8 @@ impl TestStore {
         }
     }
 
-    /// The status of changes for who may read them: RocksDB tells none.
+    /// The status of a request for changes by an account with the right: RocksDB does not support
+    /// them.
     pub(crate) fn status_of_changes(self) -> u16 {
         match self {
             TestStore::Embedded => 200,
@@ -42,8 +43,8 @@ impl TestStore {
         }
     }
 
-    /// Puts a server on a store of this kind, with the limits that its options have for the
-    /// embedded one.
+    /// Sets the server's options to a store of this kind, with the limits that the options have for
+    /// the embedded one.
     pub(crate) fn choose(self, options: &mut ServerOptions) {
         options.store = match self {
             TestStore::Embedded => StoreKind::Embedded,

@@ -1,4 +1,4 @@
-//! The client of the tests over TLS.
+//! A TLS client for tests.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::client::Client;
 
 pub(crate) type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
-/// A certificate for `localhost` and its key as files in a folder, and the setup of a client that
-/// trusts it.
+/// Creates a certificate for `localhost` and its key as files in `folder`, and the configuration of
+/// a client that trusts it.
 pub(crate) fn localhost(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));

@@ -1,10 +1,10 @@
-//! Queries that are asked again, their account, and queries that sleep.
+//! Repeated queries, the account of queries, and queries that sleep.
 
 use crate::common::{Client, request, serve, start, wait_for};
 use crate::{ask, call};
 use serde_json::{Value, json};
 
-/// What is counted of reads, and does not depend on the way they are made.
+/// The statistics of reads that do not depend on how a query is executed.
 const STATS: [&str; 5] = ["seeks", "scannedIndex", "documentLookups", "filtered", "cursorsCreated"];
 
 /// A collection with 900 documents.
@@ -21,7 +21,7 @@ fn make_index(client: &mut Client, field: &str) -> String {
     answer.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// From the second time on a query is answered by the plan that is there, which must not show.
+/// From the second time on, a query uses the cached plan; the results must not differ.
 #[test]
 fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
     let (_server, mut client) = serve();
@@ -52,7 +52,7 @@ fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
     assert_eq!(call(&mut client, "POST", "/_api/cursor", &body).json()["errorNum"], 1203);
 }
 
-/// One that finds more than an event loop should read is begun again elsewhere.
+/// A query that finds more than an event loop should read is started again on a worker.
 #[test]
 fn a_query_that_finds_much_gives_all_of_it_each_time() {
     let (_server, mut client) = serve();
@@ -67,10 +67,10 @@ fn a_query_that_finds_much_gives_all_of_it_each_time() {
     }
 }
 
-/// Queries that look up one place of an index have a way of their own from the second time on. What
-/// they give is what the others give.
+/// From the second time on, queries that look up one place of an index have a short path. It must
+/// give the same results as the general one.
 #[test]
-fn a_query_of_one_place_gives_the_same_by_its_short_way() {
+fn a_query_of_one_place_gives_the_same_on_its_short_path() {
     let (_server, mut client) = serve();
     fill(&mut client);
     let nested =
@@ -101,7 +101,7 @@ fn a_query_of_one_place_gives_the_same_by_its_short_way() {
             let mut body = json!({"query": query, "bindVars": variables});
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             let answers = [0, 1, 2].map(|_| whole(&mut client, body.clone()));
-            // A profile is made by the long way alone.
+            // Only the general path makes a profile.
             body["options"] = json!({"profile": 1});
             let long = whole(&mut client, body);
             for answer in answers {
@@ -117,7 +117,7 @@ fn a_query_of_one_place_gives_the_same_by_its_short_way() {
     }
 }
 
-/// The answer to a query, with the values of all its batches.
+/// Runs a query; returns its answer, with the values of all its batches.
 fn whole(client: &mut Client, body: Value) -> Value {
     let answer = call(client, "POST", "/_api/cursor", &body).having(201);
     let mut first = answer.json();
@@ -143,7 +143,7 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
         let answer = client.call("POST", "/_api/cursor", &timed, body.to_string());
         let timing = answer.header("Server-Timing").unwrap().to_owned();
         for part in ["query_parse", "query_plan", "query_run"] {
-            // One that took less than half a microsecond is shown with zero.
+            // A part of less than half a microsecond is shown as zero.
             assert!(timing.contains(&format!(", {part};dur=")), "{timing}");
         }
         assert!(!timing.contains("ledger"), "{timing}");
@@ -154,7 +154,7 @@ fn the_account_of_a_query_tells_reading_planning_and_running() {
     assert_eq!(parts, ["query_parse", "query_plan", "query_run"]);
 }
 
-/// The account said that a query was slow, and not which node of its plan was.
+/// Regression: the account showed that a query was slow, but not which node of its plan.
 #[test]
 fn a_slow_query_says_which_node_took_the_time_and_why() {
     let (_server, mut client) = serve();
@@ -173,13 +173,13 @@ fn a_slow_query_says_which_node_took_the_time_and_why() {
     }
     let node = &query["nodes"][0];
     assert_eq!((&node["rows"], &node["filtered"]), (&json!(1), &json!(49_999)), "{query}");
-    // Constants of a query may be as secret as keys are.
+    // Constants in a query may be as secret as keys.
     assert!(query["text"].is_null() && !page.to_string().contains("hush"), "{page}");
 }
 
-/// As many sleeping queries as there are threads kept everybody else waiting.
+/// Regression: as many sleeping queries as there are threads delayed all others.
 #[test]
-fn queries_that_sleep_hold_no_other_one_up() {
+fn sleeping_queries_delay_no_others() {
     let server = start();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let count = (4 * cores).max(8) + 4;

@@ -1,5 +1,5 @@
-//! Input of the document API that is too much, too deep, or not what it says it is: each has its
-//! number, the server goes on, and what was there stays as it was.
+//! Input of the document API that is too large, too deep, or of the wrong type: each is refused
+//! with its error number, the server continues, and the stored data is unchanged.
 
 use std::io::Read;
 
@@ -20,7 +20,7 @@ fn is_as_it_was(client: &mut Client) {
     assert_eq!(client.get("/_api/document/c/kept").json()["n"], 1);
 }
 
-/// A body of more than 1 GiB is refused by what its head says, before any of it is read.
+/// A body of more than 1 GiB is refused by its head, before any of it is read.
 #[test]
 fn a_body_beyond_the_limit_is_refused_unread() {
     let (server, mut client) = with_one();
@@ -35,7 +35,7 @@ fn a_body_beyond_the_limit_is_refused_unread() {
         let head = format!("POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
         let answer = server.sent(head.as_bytes()).answer();
         assert_eq!(answer.status, 413, "{target}: {}", answer.text());
-        // Up to the limit the server asks for the rest.
+        // Up to the limit, the server answers `100 Continue`.
         let head = format!(
             "POST {target} HTTP/1.1\r\nHost: t\r\nContent-Length: {limit}\r\n\
              Expect: 100-continue\r\n\r\n"
@@ -43,7 +43,7 @@ fn a_body_beyond_the_limit_is_refused_unread() {
         wait_for(|| {
             let mut said = [0; 12];
             server.sent(head.as_bytes()).socket.read_exact(&mut said).unwrap();
-            // The room of the last one comes back when the server sees that it has gone.
+            // The memory of the last body is free once the server notices that its client is gone.
             let is_early = &said == b"HTTP/1.1 503";
             assert!(is_early || &said == b"HTTP/1.1 100", "{target}: {said:?}");
             if is_early { Err(target) } else { Ok(()) }
@@ -52,7 +52,8 @@ fn a_body_beyond_the_limit_is_refused_unread() {
     is_as_it_was(&mut client);
 }
 
-/// `/_api/version/x` was answered as `/_api/version` is, and `/_open/auth/x` gave a token.
+/// Regression: `/_api/version/x` was answered like `/_api/version`, and `/_open/auth/x` gave a
+/// token.
 #[test]
 fn paths_with_more_behind_them_are_refused() {
     let (_server, mut client) = with_one();
@@ -78,7 +79,7 @@ fn paths_with_more_behind_them_are_refused() {
         let answer = client.call(method, target, &[], body);
         assert_eq!(number(&answer), (400, 601), "{method} {target}");
     }
-    // A slash at the end is no more than that.
+    // A slash at the end is accepted.
     assert_eq!(client.get("/_api/version/").status, 200);
     assert_eq!(client.call("POST", "/_open/auth/", &[], login).status, 200);
     for target in ["/_admin/server/role", "/_admin/time"] {
@@ -88,7 +89,7 @@ fn paths_with_more_behind_them_are_refused() {
     is_as_it_was(&mut client);
 }
 
-/// An import of 40 MB in one request, of which a line is broken.
+/// An import of 40 MB in one request, in which one line is malformed.
 #[test]
 fn a_large_import_is_one_request() {
     let (_server, mut client) = with_one();
@@ -108,9 +109,9 @@ fn a_large_import_is_one_request() {
     assert_eq!(client.get("/_api/collection/c/count").json()["count"], 10_001);
 }
 
-/// One document undid all, and nobody was told which.
+/// Regression: one document caused all to be undone, and the error did not say which.
 #[test]
-fn an_import_that_is_undone_says_which_document_is_to_blame() {
+fn an_import_that_is_undone_names_the_document_that_caused_it() {
     let (_server, mut client) = with_one();
     let target = "/_api/import?collection=c&type=documents&complete=true";
     let lines = "{\"_key\":\"a\"}\n\n{\"_key\":\"kept\"}\n";
@@ -137,7 +138,7 @@ fn queries_of_megabytes_are_answered_or_refused_by_name() {
     let list = format!("RETURN LENGTH([{}0])", "0,".repeat(199_999));
     let answer = answer_to(&mut client, &list, &json!({}));
     assert_eq!((answer.status, answer.json()["result"].clone()), (201, json!([200_000])));
-    // Nesting that no stack has room for.
+    // Nesting too deep for any stack.
     for open in ["(", "[", "{a:", "!", "NOT ", "-", "1+(", "LENGTH("] {
         let deep = format!("RETURN {}", open.repeat(100_000));
         let (status, _) = number(&answer_to(&mut client, &deep, &json!({})));
@@ -170,7 +171,7 @@ fn thousands_of_bind_variables_are_bound_and_each_is_needed() {
 }
 
 #[test]
-fn text_that_is_no_utf8_and_attributes_that_come_twice_are_refused() {
+fn invalid_utf8_and_duplicate_attributes_are_refused() {
     let (_server, mut client) = with_one();
     let bad: [&[u8]; 5] = [
         b"{\"a\":\"\xff\"}",
@@ -201,7 +202,7 @@ fn text_that_is_no_utf8_and_attributes_that_come_twice_are_refused() {
     }
     let query = b"{\"query\":\"RETURN '\xff'\"}";
     assert_eq!(number(&client.call("POST", "/_api/cursor", &[], query)), (400, 600));
-    // In a path as well.
+    // The same in a path.
     assert!(client.get("/_api/document/c/%ff").status >= 400);
     is_as_it_was(&mut client);
 }
@@ -232,7 +233,7 @@ fn deep_nesting_is_refused_and_what_is_just_deep_is_kept() {
 
 /// Numbers keep their value as far as 64 bits and doubles do, and are refused beyond.
 #[test]
-fn huge_numbers_stay_what_they_are_or_are_refused() {
+fn huge_numbers_keep_their_value_or_are_refused() {
     let (_server, mut client) = with_one();
     for text in ["9223372036854775807", "-9223372036854775808", "18446744073709551615", "1e300"] {
         let body = format!("{{\"_key\":\"n\",\"v\":{text}}}");
@@ -248,8 +249,8 @@ fn huge_numbers_stay_what_they_are_or_are_refused() {
     }
 }
 
-/// What cursors hold: how many there are, the bytes of their results, and the moments of the store
-/// that they pin, where the store tells.
+/// The resources of cursors: their number, the bytes of their results, and the snapshots of the
+/// store that they hold (if the store reports these).
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Held {
     open: f64,
@@ -265,12 +266,12 @@ fn held(client: &mut Client) -> Held {
     }
 }
 
-/// Waits until no more is held than this.
+/// Waits until cursors hold no more than `expected`.
 fn wait_until_held(client: &mut Client, expected: Held) {
     wait_until(|| held(client), |found| *found == expected);
 }
 
-/// Opens a cursor on all of `c` and says where it is.
+/// Opens a cursor over all of `c`; returns its path.
 fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
     let body = json!({
         "query": "FOR d IN c RETURN d", "batchSize": 1, "ttl": ttl,
@@ -280,8 +281,8 @@ fn open(client: &mut Client, ttl: u64, is_stream: bool) -> String {
     format!("/_api/cursor/{}", answer.json()["id"].as_str().unwrap())
 }
 
-/// Cursors that nobody asks for any more are gone after their time, all of them, and with them
-/// their results and the moments of the store that they saw. Those with time left stay.
+/// Abandoned cursors are removed after their `ttl`, with their results and their snapshots of the
+/// store. Cursors with time left stay.
 #[test]
 fn abandoned_cursors_are_gone_after_their_time() {
     let (_server, mut client) = with_one();
@@ -297,7 +298,7 @@ fn abandoned_cursors_are_gone_after_their_time() {
     let full = held(&mut client);
     assert!(full.open > base.open && full.bytes > base.bytes, "{full:?}, {base:?}");
     assert!(full.snapshots > base.snapshots || base.snapshots.is_none(), "{full:?}, {base:?}");
-    // Asking for a batch would keep a cursor, so the figures are watched.
+    // A request for a batch would prolong a cursor, so the test watches the metrics.
     wait_until_held(&mut client, base);
     for path in &abandoned {
         assert_eq!(number(&client.call("POST", path, &[], b"")), (404, 1600), "{path}");
@@ -310,8 +311,8 @@ fn abandoned_cursors_are_gone_after_their_time() {
     wait_until_held(&mut client, nothing);
 }
 
-/// `"waitForSync":"true"` made a collection that waits for nothing, and users that are no list were
-/// left out.
+/// Regression: `"waitForSync":"true"` created a collection without that property, and `users` that
+/// was not a list was ignored.
 #[test]
 fn members_of_another_type_are_refused() {
     let (_server, mut client) = with_one();
@@ -340,9 +341,9 @@ fn members_of_another_type_are_refused() {
     is_as_it_was(&mut client);
 }
 
-/// Each of these was taken for something else, and the write was done.
+/// Regression: each of these was interpreted as something else, and the write was done.
 #[test]
-fn writes_whose_terms_cannot_be_judged_are_refused() {
+fn writes_with_invalid_parameters_or_conditions_are_refused() {
     let (_server, mut client) = with_one();
     let tag = ("If-Match", "\"1\"");
     let (one, new) = ("/_api/document/c/kept", "/_api/document/c");
@@ -371,7 +372,7 @@ fn writes_whose_terms_cannot_be_judged_are_refused() {
     is_as_it_was(&mut client);
 }
 
-/// `onlyget` counted by its presence, so that a replacement only read.
+/// Regression: `onlyget=false` counted as set, so a replacement only read the documents.
 #[test]
 fn only_a_true_onlyget_reads() {
     let (_server, mut client) = with_one();

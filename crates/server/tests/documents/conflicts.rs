@@ -1,12 +1,12 @@
-//! Writes of documents on which others are at the same time, where the store says only later that
-//! somebody was faster: the embedded one with everything handed over, or the one that is asked for.
+//! Concurrent writes of the same documents on a store that reports conflicts only later: the
+//! embedded one with `--hand-over always`, or the one that the environment names.
 
 use crate::common::{Client, Running, start_with};
 use pellucid_server::HandOver;
 
-/// Clients that change one document.
+/// Number of clients that change one document.
 const CLIENTS: usize = 6;
-/// Changes of each.
+/// Number of changes that each client makes.
 const CHANGES: usize = 25;
 
 fn start() -> Running {
@@ -20,7 +20,7 @@ fn change(client: &mut Client, attribute: usize, value: usize) -> u16 {
     client.call("PATCH", "/_api/document/c/k", &[], body).status
 }
 
-/// They were told of a conflict, though nobody had asked for a certain revision.
+/// Regression: clients got conflicts, though they had not asked for a certain revision.
 #[test]
 fn changes_of_one_document_by_several_clients_are_all_made() {
     let server = start();
@@ -42,8 +42,8 @@ fn changes_of_one_document_by_several_clients_are_all_made() {
     }
 }
 
-/// A batch is first written as if all of it were new, and one document that was there made the
-/// import fail.
+/// Regression: an import first writes a batch as if all its documents were new, and failed if one
+/// existed.
 #[test]
 fn an_import_over_documents_that_are_there_is_made() {
     let server = start();

@@ -72,8 +72,8 @@ fn a_document_from_its_insertion_to_its_removal() {
     );
 }
 
-/// HEAD read the body to tell its length; now the ledger knows it, whatever the name of the
-/// collection is by then.
+/// Regression: HEAD read the body for its length. The ledger has the length, also after the
+/// collection was renamed.
 #[test]
 fn head_and_checks_of_revisions_read_no_body() {
     let (_server, mut client) = serve();
@@ -84,7 +84,7 @@ fn head_and_checks_of_revisions_read_no_body() {
     expect(&mut client, "PATCH", "/_api/document/c/k", &json!({"more": {"a": [false]}}), 202);
     expect(&mut client, "PUT", "/_api/collection/c/rename", &json!({"name": "longer"}), 200);
     let path = "/_api/document/longer/k";
-    // Other stores do not say how many bodies were read, and read them for the length.
+    // Other stores do not report how many bodies were read, and read them for the length.
     let is_told = TestStore::asked_for() == TestStore::Embedded;
     let records = |client: &mut crate::common::Client| {
         is_told.then(|| {
@@ -100,7 +100,7 @@ fn head_and_checks_of_revisions_read_no_body() {
     assert_eq!(client.call("GET", path, &[("If-Match", "\"_other\"")], b"").status, 412);
     assert_eq!(client.call("HEAD", "/_api/document/longer/none", &[], b"").status, 404);
     assert_eq!(records(&mut client), before, "no body was read");
-    // A stale condition of a write was noticed only when the body had been read.
+    // Regression: a write read the body before it noticed a stale condition.
     let stale = [("If-Match", "\"_other\"")];
     let index = json!({"type": "persistent", "fields": ["t"]});
     expect(&mut client, "POST", "/_api/index?collection=longer", &index, 201);
@@ -162,7 +162,7 @@ fn arrays_answer_for_each_item() {
 }
 
 #[test]
-fn who_has_no_credentials_stays_outside() {
+fn requests_without_credentials_are_refused() {
     let folder = tempfile::TempDir::new().unwrap();
     for (name, scope) in [("root", "*"), ("ann", "database/hers")] {
         add_account(folder.path(), name, &[(scope, Right::Write), ("admin", Right::Read)]);

@@ -1,5 +1,5 @@
-//! Answers of ArangoDB 3.12.10 to the calls that its documentation shows, and ours to the same:
-//! statuses, members, texts of errors and headers, without what differs from run to run
+//! Compares our answers to the calls in ArangoDB's documentation with those of ArangoDB 3.12.10:
+//! statuses, members, error messages and headers, without values that differ from run to run
 //! (testdata/README.md).
 
 use std::collections::HashMap;
@@ -9,25 +9,26 @@ use serde_json::Value;
 
 const ANSWERS: &str = include_str!("../../testdata/answers.jsonl");
 
-/// Lines of the table, so that none is lost unseen.
+/// The number of lines of the table, so that a lost line is noticed.
 const LINES: usize = 103;
-/// Lines whose answer is our own: what docs/documents.md says is refused, and key generators.
+/// The number of lines with our own answer: calls that docs/documents.md lists as refused, and key
+/// generators.
 const OWN: usize = 8;
 
-/// Members that say what a query cost there: how a query is planned is each server's own affair.
+/// Members with the cost of a query, which depend on each server's own planner.
 const COSTS: [&str; 6] =
     ["documentLookups", "seeks", "scannedFull", "scannedIndex", "cursorsCreated", "filtered"];
 
-/// What is told beside what ArangoDB tells: in a profile, what was done in the store's terms.
+/// Members that ArangoDB does not have: in a profile, the work in the store.
 const BESIDE: [&str; 1] = ["store"];
 
-/// Lines whose error has another text here, and which.
+/// Lines whose error has another message here, with that message.
 const OTHER_TEXTS: [(&str, &str); 1] = [
-    // What a parser of JSON expected is its own affair.
+    // Each JSON parser describes its expectation in its own words.
     ("RestDocumentHandlerPostBadJson1", "VPackError error: *"),
 ];
 
-/// What earlier answers of a line gave: the last `id`, and the revision of each key.
+/// Values from earlier answers of a line: the last `id`, and the revision of each key.
 #[derive(Default)]
 struct Given {
     id: String,
@@ -35,7 +36,7 @@ struct Given {
 }
 
 impl Given {
-    /// Takes note of what an answer gives.
+    /// Notes the values of an answer.
     fn note(&mut self, answer: &Value) {
         if let Some(id) = answer["id"].as_str() {
             id.clone_into(&mut self.id);
@@ -45,7 +46,7 @@ impl Given {
         }
     }
 
-    /// Puts what was given into the placeholders of a path, a header or a body.
+    /// Replaces the placeholders of a path, a header or a body by the noted values.
     fn fill(&self, text: &str) -> String {
         let mut text = text.replace("{id}", &self.id);
         for (key, revision) in &self.revisions {
@@ -55,7 +56,7 @@ impl Given {
     }
 }
 
-/// Whether `found` is what is `expected`, in which `*` is anything.
+/// True if `found` matches `expected`, in which `*` stands for any value.
 fn is_like(expected: &Value, found: &Value) -> bool {
     match (expected, found) {
         (Value::String(expected), Value::String(found)) => is_text_like(expected, found),
@@ -76,7 +77,7 @@ fn is_like(expected: &Value, found: &Value) -> bool {
     }
 }
 
-/// Whether a text is what is expected, in which one `*` is any characters, at least one.
+/// True if a text matches `expected`, in which one `*` stands for one or more characters.
 fn is_text_like(expected: &str, found: &str) -> bool {
     match expected.split_once('*') {
         Some((before, after)) => {
@@ -87,7 +88,7 @@ fn is_text_like(expected: &str, found: &str) -> bool {
     }
 }
 
-/// Puts the texts of errors in their place that are others here. Says whether there was one.
+/// Replaces error messages that differ here ([`OTHER_TEXTS`]). Returns true if there was one.
 fn put_other_texts(line: &mut Value) -> bool {
     let name = line["name"].as_str().unwrap();
     let Some((_, text)) = OTHER_TEXTS.iter().find(|(other, _)| *other == name) else {
@@ -102,7 +103,7 @@ fn put_other_texts(line: &mut Value) -> bool {
     true
 }
 
-/// Sends one step, and says in what its answer differs.
+/// Sends one step; returns the difference of its answer, if there is one.
 fn step(client: &mut Client, step: &Value, given: &mut Given) -> Option<String> {
     let text = |name: &str| given.fill(step[name].as_str().unwrap_or(""));
     let (method, path, body) = (text("method"), text("path"), text("body"));
@@ -132,7 +133,7 @@ fn step(client: &mut Client, step: &Value, given: &mut Given) -> Option<String> 
         .then(|| format!("{method} {path}\n  gives {status} {headers:?}\n  {found}\n  {step}"))
 }
 
-/// Removes what a line has made.
+/// Removes everything that a line has created.
 fn clear(client: &mut Client) {
     for collection in client.get("/_api/collection").json()["result"].as_array().unwrap() {
         let name = collection["name"].as_str().unwrap();

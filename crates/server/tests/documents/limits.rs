@@ -1,5 +1,5 @@
-//! What the document API refuses and ends, by number: every error of the contract that a client can
-//! cause, and queries that are listed, killed and bounded.
+//! Errors and limits of the document API: every error number of the contract that a client can
+//! cause, and queries that are listed, killed and limited.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn make(client: &mut Client, target: &str, body: &Value) {
     assert!(answer.status < 300, "{}", answer.text());
 }
 
-/// Calls, each with the status and the number that the contract has for it.
+/// Calls, each with the status and the error number of the contract.
 const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", "/_api/collection", "", 400, 1208),
     ("POST", "/_api/collection", "{}", 400, 1208),
@@ -87,7 +87,7 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("DELETE", "/_api/version", "", 405, 405),
 ];
 
-/// Bodies of `/_api/cursor`, likewise.
+/// Bodies of `/_api/cursor`, each with its status and error number.
 const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
     (r#"{"query":""}"#, 400, 1502),
     (r#"{"query":"RETURN 1","bindVars":[1]}"#, 400, 17),
@@ -145,12 +145,12 @@ fn errors_have_the_status_and_the_number_of_the_contract() {
         wrong.check(name, &answer, (status, number));
     }
     wrong.end();
-    // Nothing of it has changed anything.
+    // The refused calls have changed nothing.
     let count = client.get("/_api/collection/c/count");
     assert_eq!(count.json()["count"], 2);
 }
 
-/// The queries that run, but for the one that asks.
+/// The running queries.
 fn running(client: &mut Client) -> Vec<Value> {
     let list = client.get("/_api/query/current").having(200);
     serde_json::from_slice(&list.body).unwrap()
@@ -160,7 +160,7 @@ fn wait_until_running(client: &mut Client, expected: usize) {
     wait_until(|| running(client).len(), |count| *count == expected);
 }
 
-/// One that sleeps and one that computes, on the server's only event loop.
+/// One query that sleeps and one that computes, with a single event loop.
 #[test]
 fn queries_are_listed_and_killed_while_others_are_answered() {
     let (server, mut client) = serve_with(|options| options.threads = 1);
@@ -172,7 +172,7 @@ fn queries_are_listed_and_killed_while_others_are_answered() {
             running.find(|one| one["query"] == text).ok_or(text)
         });
         assert_eq!((&query["state"], &query["database"]), (&json!("executing"), &json!("_system")));
-        // The event loop has not been waiting for it.
+        // The event loop does not wait for the query.
         assert_eq!(client.get("/_api/version").status, 200);
         let light = asked(&mut client, &json!({"query": "RETURN 7"}));
         assert_eq!(light.json()["result"], json!([7]));
@@ -184,14 +184,14 @@ fn queries_are_listed_and_killed_while_others_are_answered() {
     }
 }
 
-/// Connections, and queries on each that are sent without waiting for an answer: their product is
-/// the number of queries at once. Client and server share the process's descriptors, of which some
-/// systems allow 1,024.
+/// The number of connections, and of queries that are sent on each without waiting for an answer:
+/// their product is the number of concurrent queries. Client and server share the process's
+/// descriptors, of which some systems allow 1,024.
 const CONNECTIONS: usize = 250;
 const QUERIES_AT_ONCE: usize = 4;
 
-/// A thousand increments that are all asked before the first is answered. Each that another one was
-/// faster than is asked again.
+/// A thousand increments, all sent before the first is answered. An increment that loses a conflict
+/// is sent again.
 #[test]
 fn a_thousand_increments_at_once_lose_nothing() {
     let (server, mut client) = serve();
@@ -220,7 +220,7 @@ fn a_thousand_increments_at_once_lose_nothing() {
     assert_eq!(document.json()["n"], CONNECTIONS * QUERIES_AT_ONCE);
 }
 
-/// A streamed query could neither be seen nor ended once its first batch was given.
+/// Regression: a streamed query could be neither listed nor killed after its first batch.
 #[test]
 fn streamed_queries_are_listed_and_killed_between_batches() {
     let (_server, mut client) = serve();
@@ -248,7 +248,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (410, 1500));
     assert_eq!(number(&client.call("POST", &path, &[], b"")), (404, 1600));
     assert!(running(&mut client).is_empty());
-    // One that is removed, and one that is read to its end, are gone from the list too.
+    // A removed cursor, and one that is read to its end, are gone from the list, too.
     let again = asked(&mut client, &body).json();
     let path = format!("/_api/cursor/{}", again["id"].as_str().unwrap());
     assert_eq!(running(&mut client).len(), 1);
@@ -264,7 +264,7 @@ fn streamed_queries_are_listed_and_killed_between_batches() {
     assert!(running(&mut client).is_empty());
 }
 
-/// The profile of a streamed query, which was told to nobody, comes with the last batch.
+/// Regression: the profile of a streamed query was never sent. It comes with the last batch.
 #[test]
 fn a_streamed_query_tells_its_profile_at_its_end() {
     let (_server, mut client) = serve();
@@ -282,33 +282,34 @@ fn a_streamed_query_tells_its_profile_at_its_end() {
     assert_eq!(nodes.last().unwrap()["items"], 3, "{extra}");
 }
 
-/// The operator's limit is one for queries that say nothing, and for those that ask for more.
+/// The operator's limit applies to queries without a limit of their own, and to those that ask for
+/// more.
 #[test]
-fn no_query_runs_longer_than_the_operator_says() {
+fn no_query_runs_longer_than_the_operators_limit() {
     let limit = Duration::from_millis(20);
     let (_server, mut client) = serve_with(|options| options.documents.query_runtime_max = limit);
     for more in [json!({}), json!({"maxRuntime": 600}), json!({"stream": true})] {
         let body = json!({"query": "RETURN SLEEP(600)", "options": more});
         assert_eq!(number(&asked(&mut client, &body)), (410, 1500), "{more}");
     }
-    // On a busy machine a thread for it may take longer to come.
+    // On a busy machine, it may take longer until a thread takes the query.
     let status = || asked(&mut client, &json!({"query": "RETURN 1"})).status;
     wait_until(status, |status| *status == 201);
 }
 
-/// A request of a query that takes until it is killed, and does not rest.
+/// A request for a query that computes until it is killed.
 fn endless() -> Vec<u8> {
     let query = br#"{"query":"FOR i IN 1..1000000000000 FILTER i < 0 RETURN i"}"#;
     request("POST", "/_api/cursor", &[], query)
 }
 
-/// Calls beyond the queue are refused as drivers expect it, and so is who would not wait as long as
-/// the last one did.
+/// Calls beyond the queue's limit are refused as drivers expect, and so are calls that would not
+/// wait as long as the last one did.
 #[test]
-fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
+fn a_full_queue_and_a_long_wait_are_refused_with_their_numbers() {
     let (server, mut client) = serve_with(|options| options.documents.queued_calls_max = 2);
     let mut waiting = Vec::new();
-    // All threads get one, and then the queue fills: as soon as it is full, this is told here.
+    // All workers get a query, and then the queue fills; once it is full, this call is refused.
     while client.get("/_admin/server/availability").status == 200 {
         waiting.push(server.sent(&endless()));
         assert!(waiting.len() < 10_000, "the queue never fills");
@@ -319,12 +320,12 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
         if answer.status == 503 {
             break answer;
         }
-        // A thread came to help on a machine that is slow.
+        // On a slow machine, a further worker was started.
         waiting.push(server.sent(&endless()));
     };
     assert_eq!(number(&refused), (503, 21003));
     assert_eq!(refused.header("Retry-After"), Some("1"));
-    // What needs no worker is answered.
+    // Calls that need no worker are answered.
     assert_eq!(client.get("/_api/version").status, 200);
     while !waiting.is_empty() {
         for query in running(&mut client) {
@@ -346,21 +347,21 @@ fn a_full_queue_and_a_long_one_are_told_with_their_numbers() {
         let body = json!({"query": "RETURN 1"}).to_string();
         client.call("POST", "/_api/cursor", &headers, body)
     };
-    // Those that were in the queue waited for the others to be killed.
+    // The queued queries waited until the others were killed.
     assert_eq!(number(&patient("0.000001")), (412, 21004));
     for seconds in ["1000", "0"] {
         assert_eq!(patient(seconds).status, 201, "{seconds}");
     }
 }
 
-/// All of them ran on after their clients had exited, and nobody else had a thread.
+/// Regression: such queries ran on after their clients had exited, and occupied all workers.
 #[test]
 fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
     let (server, mut client) = serve();
     make(&mut client, "/_api/collection", &json!({"name": "c"}));
     let mut asking: Vec<_> = (0..4).map(|_| server.sent(&endless())).collect();
     wait_until_running(&mut client, 4);
-    // More than there are threads for, so that the last ones wait.
+    // More than there are workers, so that the last ones wait.
     asking.extend((0..200).map(|_| server.sent(&endless())));
     let import = request("POST", "/_api/import?collection=c", &[], br#"{"_key":"late"}"#);
     asking.push(server.sent(&import));
@@ -375,7 +376,7 @@ fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
     assert_eq!(answer.json()["result"], json!([0]), "the import was not begun");
 }
 
-/// The header is the account's `queue` of the same request, and none that was measured beside it.
+/// The header equals the account's `queue` of the same request, and is not measured separately.
 #[test]
 fn the_time_in_the_queue_is_that_of_the_account() {
     let (_server, mut client) = serve();
@@ -392,7 +393,7 @@ fn the_time_in_the_queue_is_that_of_the_account() {
     }
 }
 
-/// Two who ask for the next batch of one cursor at a time.
+/// Two clients request the next batch of one cursor at the same time.
 #[test]
 fn a_cursor_that_is_read_is_busy() {
     let (server, mut client) = serve();
@@ -422,9 +423,9 @@ fn a_cursor_that_is_read_is_busy() {
     });
 }
 
-/// What is told of a query that is only read, and of queries at large.
+/// The answers about a query that is only parsed, and about queries in general.
 #[test]
-fn what_is_told_of_queries_is_true_of_them() {
+fn answers_about_queries_are_correct() {
     let (_server, mut client) =
         serve_with(|options| options.documents.reported_version = "4.0.0".into());
     let body = json!({"query": "FOR d IN people FOR e IN @@c FILTER d.x == @x RETURN e"});
@@ -435,7 +436,7 @@ fn what_is_told_of_queries_is_true_of_them() {
     assert!(rules.as_array().unwrap().iter().any(|rule| rule["name"] == "use-indexes"), "{rules}");
     let same = client.call("PUT", "/_api/query/properties", &[], br#"{"enabled":true}"#);
     assert_eq!((same.status, &same.json()["maxSlowQueries"]), (200, &json!(0)));
-    // The version is the same one wherever it is asked for.
+    // The version is the same everywhere.
     for (target, place) in [
         ("/_api/version", "/version"),
         ("/_api/version?details=true", "/details/server-version"),
@@ -447,7 +448,7 @@ fn what_is_told_of_queries_is_true_of_them() {
     assert_eq!(version.json()["result"], json!(["4.0.0"]));
 }
 
-/// A batch had as many values as were asked for, however large: a gigabyte in one answer.
+/// Regression: a batch had as many values as requested, of any size: a gigabyte in one answer.
 #[test]
 fn batches_are_cut_by_their_bytes() {
     let (_server, mut client) = serve();
@@ -475,10 +476,10 @@ fn batches_are_cut_by_their_bytes() {
     }
 }
 
-/// What a value becomes as JSON counts before it is written, and so do answers about many
+/// The length of a value as JSON is counted before it is written, also in answers about many
 /// documents.
 #[test]
-fn answers_take_no_more_memory_than_there_is() {
+fn answers_take_no_more_memory_than_the_limit() {
     let server = start_with(|options| {
         options.request_memory = 64 << 20;
         options.documents.query_memory_max = 32 << 20;
@@ -496,7 +497,7 @@ fn answers_take_no_more_memory_than_there_is() {
     assert_eq!(number(&refused), (500, 32));
     let answer = client.call("PUT", target, &[], keys(10));
     assert_eq!(answer.json().as_array().unwrap().len(), 10);
-    // Slow readers hold what they have not taken, and all of it comes back.
+    // Slow readers hold the memory of unread responses, and all of it is freed in the end.
     let mut readers: Vec<_> =
         (0..40).map(|_| server.sent(&request("PUT", target, &[], keys(10).as_bytes()))).collect();
     let statuses: Vec<u16> = readers.iter_mut().map(|reader| reader.answer().status).collect();
@@ -506,7 +507,7 @@ fn answers_take_no_more_memory_than_there_is() {
     wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
 }
 
-/// An import took as long as it took.
+/// Regression: an import had no time limit.
 #[test]
 fn an_import_ends_when_its_time_is_over() {
     let limit = Duration::from_millis(1);

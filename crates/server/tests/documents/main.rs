@@ -1,4 +1,4 @@
-//! The document API over HTTP, on the kind of store that the environment asks for.
+//! The document API over HTTP, on the kind of store that the environment names.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 #[path = "../common/mod.rs"]
@@ -18,7 +18,7 @@ mod users;
 use common::{Answer, Client, Running, serve};
 use serde_json::{Value, json};
 
-/// A server with a collection `c` that has this document.
+/// Starts a server with a collection `c` that has this document.
 fn with_collection(document: &str) -> (Running, Client) {
     let (server, mut client) = serve();
     assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
@@ -26,7 +26,7 @@ fn with_collection(document: &str) -> (Running, Client) {
     (server, client)
 }
 
-/// Calls; null is no body.
+/// Makes a call; a null `body` means no body.
 fn call(client: &mut Client, method: &str, target: &str, body: &Value) -> Answer {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     client.call(method, target, &[], body)
@@ -40,12 +40,12 @@ fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status:
     json
 }
 
-/// The answer to a query.
+/// Runs a query; returns its answer.
 fn asked(client: &mut Client, body: &Value) -> Answer {
     call(client, "POST", "/_api/cursor", body)
 }
 
-/// The result of a query.
+/// Runs a query; returns its result.
 fn ask(client: &mut Client, query: &str, variables: &Value) -> Value {
     let body = json!({"query": query, "bindVars": variables});
     expect(client, "POST", "/_api/cursor", &body, 201)["result"].clone()

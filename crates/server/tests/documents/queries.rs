@@ -54,7 +54,7 @@ fn queries_write_and_show_the_revisions_that_were_written() {
 }
 
 #[test]
-fn cursors_give_their_batches_and_then_are_gone() {
+fn cursors_return_their_batches_and_are_then_removed() {
     let (_server, mut client) = serve();
     for is_stream in [false, true] {
         let body = json!({
@@ -81,8 +81,8 @@ fn cursors_give_their_batches_and_then_are_gone() {
     assert_eq!(error["errorNum"], 1600);
 }
 
-/// Values longer than a key has room for are found through an index, and are not taken for others
-/// that begin like them; an equality used to find nothing.
+/// Values longer than a key can hold are found through an index, and are not confused with others
+/// that have the same beginning. Regression: an equality found nothing.
 #[test]
 fn an_index_tells_long_values_apart() {
     let (_server, mut client) = serve();
@@ -107,9 +107,9 @@ fn an_index_tells_long_values_apart() {
     assert_eq!(ask(&mut client, both, &json!({"text": long("b")})), json!(["b"]));
 }
 
-/// What a query did in the store was told to nobody.
+/// Regression: the work of a query in the store was not reported.
 #[test]
-fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
+fn a_profile_reports_the_work_in_the_store() {
     let (_server, mut client) = serve();
     expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
     let index = json!({"type": "persistent", "fields": ["n"]});
@@ -132,7 +132,7 @@ fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
         ["index_look_ups", "index_entries", "document_reads", "look_ups", "records"]
             .map(|name| account[name].as_u64().unwrap())
     };
-    // The journal is the embedded store's.
+    // Only the embedded store has a journal.
     let (parts, record) = match TestStore::asked_for() {
         TestStore::Embedded => (&["ledger_ns", "journal_read_ns"][..], 1),
         TestStore::Rocks => (&["memtable_ns"][..], 0),
@@ -152,10 +152,10 @@ fn a_profile_tells_what_was_done_in_the_terms_of_the_store() {
     assert_eq!(counts(&covering)[..4], [1, 20, 0, 0], "{covering}");
 }
 
-/// Texts by what they begin with, from an index as from all documents, also where the index has but
-/// the first bytes of them.
+/// Strings are found by prefix with an index as without, even if the index has only their first
+/// bytes.
 #[test]
-fn beginnings_of_texts_are_found_by_an_index_as_without() {
+fn prefixes_of_strings_are_found_by_an_index_as_without() {
     let (_server, mut client) = serve();
     let long = "x".repeat(650);
     let texts =

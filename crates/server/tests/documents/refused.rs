@@ -1,16 +1,16 @@
-//! What of ArangoDB's API is not there, and says so: each call with the status and the number that
-//! its drivers expect. Also the numbers of errors that few calls lead to.
+//! Calls of ArangoDB's API that are not supported: each is refused with the status and the error
+//! number that drivers expect. Also rare error numbers.
 
 use crate::common::{Answer, number};
 use crate::{asked, with_collection};
 use serde_json::{Value, json};
 
-/// Calls that are refused: method, target, body, status, number.
+/// A call that is refused: method, target, body, status, error number.
 type Refused = (&'static str, &'static str, &'static str, u16, u64);
 
 const EDGES: &str = r#"{"name":"g","edgeDefinitions":[]}"#;
 
-/// Of each thing that is not built, calls that would use it.
+/// Calls that use unsupported features.
 const NOT_BUILT: &[Refused] = &[
     ("POST", "/_api/transaction", r#"{"collections":{},"action":"f"}"#, 501, 9),
     ("POST", "/_api/transaction/begin", r#"{"collections":{}}"#, 501, 9),
@@ -65,7 +65,7 @@ const NOT_BUILT: &[Refused] = &[
     ("GET", "/_admin/database/target-version", "", 404, 404),
 ];
 
-/// Lists that are there, and empty.
+/// Lists that exist and are empty.
 const EMPTY_LISTS: &[(&str, &str)] = &[
     ("/_api/view", "result"),
     ("/_api/analyzer", "result"),
@@ -74,8 +74,8 @@ const EMPTY_LISTS: &[(&str, &str)] = &[
     ("/_api/gharial", "graphs"),
 ];
 
-/// Queries: their text, status and number. Who has made a mistake is told of it before he is told
-/// that the right query would be refused.
+/// Queries: text, status and error number. A syntax error is reported before the refusal of an
+/// unsupported feature.
 const QUERIES: &[(&str, u16, u64)] = &[
     ("FOR d IN v SEARCH d.a == 1 RETURN d", 501, 9),
     ("FOR d IN v SEARCH d.a = 1 RETURN d", 400, 1501),
@@ -94,7 +94,7 @@ const QUERIES: &[(&str, u16, u64)] = &[
     ("FOR d IN FULLTEXT(c, 'a', 'b') RETURN d", 400, 1540),
 ];
 
-/// Says of each answer that is not as it should be what it is.
+/// Lists the answers that are not as expected.
 #[derive(Default)]
 pub(crate) struct Wrong(Vec<String>);
 
@@ -113,7 +113,7 @@ impl Wrong {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_its_number() {
+fn unsupported_features_are_refused_by_their_number() {
     let (_server, mut client) = with_collection(r#"{"_key":"a"}"#);
     let mut wrong = Wrong::default();
     for (method, target, body, status, number) in NOT_BUILT {
@@ -137,20 +137,20 @@ fn what_is_not_built_is_refused_by_its_number() {
         let answer = client.get(target);
         assert_eq!((answer.status, &answer.json()[name]), (200, &json!([])), "{target}");
     }
-    // What a single server has no use for is taken, and makes no difference.
+    // Parameters that a single server does not need are accepted, and have no effect.
     let body = r#"{"name":"d","numberOfShards":3,"replicationFactor":2,"writeConcern":2,
         "cacheEnabled":true}"#;
     assert_eq!(client.call("POST", "/_api/collection", &[], body).status, 200);
     let body = r#"{"type":"persistent","fields":["a"],"inBackground":true,"estimates":false,
         "cacheEnabled":true}"#;
     assert_eq!(client.call("POST", "/_api/index?collection=d", &[], body).status, 201);
-    // Nothing of what was refused was done.
+    // The refused calls have changed nothing.
     assert_eq!(client.get("/_api/collection/c/count").json()["count"], 1);
     assert_eq!(client.get("/_api/index?collection=c").json()["indexes"][1], Value::Null);
     assert_eq!(client.get("/_api/collection?excludeSystem=true").json()["result"][2], Value::Null);
 }
 
-/// Calls that lead to an error that others do not.
+/// Calls with an error number that no other call has.
 const SELDOM: &[Refused] = &[
     ("POST", "/_api/document/given", r#"{"_key":"a"}"#, 400, 1222),
     ("POST", "/_api/document/c", "7", 400, 1227),
@@ -159,8 +159,8 @@ const SELDOM: &[Refused] = &[
     ("POST", "/_api/collection", r#"{"name":"d","keyOptions":{"type":7}}"#, 400, 1232),
 ];
 
-/// Queries, likewise, and whether the number is that of a warning: with it the query ends if that
-/// is asked for, and goes on otherwise.
+/// Queries with rare error numbers, and whether the number is that of a warning, which ends the
+/// query only if the query asks for that.
 const SELDOM_QUERIES: &[(&str, bool, u16, u64)] = &[
     ("INSERT {_key: 'b'} INTO given", false, 400, 1222),
     ("UPDATE {a: 1} IN c", false, 400, 1226),
@@ -182,7 +182,7 @@ const SELDOM_QUERIES: &[(&str, bool, u16, u64)] = &[
 ];
 
 #[test]
-fn errors_that_come_seldom_have_their_number() {
+fn rare_errors_have_their_number() {
     let (_server, mut client) = with_collection(r#"{"_key":"a"}"#);
     let given = r#"{"name":"given","keyOptions":{"allowUserKeys":false}}"#;
     assert_eq!(client.call("POST", "/_api/collection", &[], given).status, 200);
@@ -201,7 +201,7 @@ fn errors_that_come_seldom_have_their_number() {
             assert_eq!(answer.json()["extra"]["warnings"][0]["code"], *number, "{text}");
         }
     }
-    // Nesting, of an expression, of brackets and of subqueries that run.
+    // Nested expressions, brackets, and subqueries at run time.
     let deep = |open: &str, inner: &str, close: &str, depth: usize| {
         format!("RETURN {}{inner}{}", open.repeat(depth), close.repeat(depth))
     };

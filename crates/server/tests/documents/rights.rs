@@ -1,5 +1,4 @@
-//! Which collections a query may read and write: those of its text, and those that only its values
-//! name.
+//! Rights to the collections of a query: those in its text, and those that only its values name.
 
 use crate::common::{
     Answer, Client, Running, TestStore, add_account, basic, start_with, take_right,
@@ -7,8 +6,8 @@ use crate::common::{
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
-/// A server with a database `d` of two collections, of which one is kept from the account `guest`
-/// and is there for `root`; each one's password is its name.
+/// Starts a server with a database `d` of two collections. The account `guest` has no right to one
+/// of them, `root` has all. Each password equals the name.
 fn guarded() -> (Running, Client) {
     let server = start_with(|options| {
         let add = |name: &str, grants: &[_]| add_account(&options.data, name, grants);
@@ -41,13 +40,13 @@ fn call_as(client: &mut Client, who: &str, call: (&str, &str), body: &str) -> An
     client.call(call.0, &format!("/_db/d{}", call.1), &[("Authorization", &*basic(who, who))], body)
 }
 
-/// The number of a collection, as text.
+/// The number of a collection, as a string.
 fn number_of(client: &mut Client, name: &str) -> String {
     let call = ("GET", &*format!("/_api/collection/{name}"));
     call_as(client, "root", call, "").json()["id"].as_str().unwrap().to_owned()
 }
 
-/// What a collection that nobody wrote to says of itself.
+/// Checks that a collection is unchanged.
 fn is_untouched(client: &mut Client, name: &str) {
     let mut get = |path: &str| {
         let call = ("GET", &*path.replace("{c}", name));
@@ -64,9 +63,9 @@ fn ask(client: &mut Client, call: &str, who: &str, query: &str, binds: &Value) -
     call_as(client, who, ("POST", &format!("/_api/{call}")), &body)
 }
 
-/// `DOCUMENT` and `COLLECTION_COUNT` asked nobody, and gave what a grant keeps from the account.
+/// Regression: `DOCUMENT` and `COLLECTION_COUNT` did not check rights.
 #[test]
-fn a_query_reads_no_collection_that_is_kept_from_its_account() {
+fn a_query_reads_no_collection_without_the_right() {
     let (_server, mut client) = guarded();
     let id = number_of(&mut client, "secret");
     let none = json!({});
@@ -113,12 +112,12 @@ fn a_query_reads_no_collection_that_is_kept_from_its_account() {
     }
 }
 
-/// A collection that is kept from an account was told apart from one that is not there.
+/// Regression: the answers showed which collections without rights existed.
 #[test]
-fn a_query_tells_nobody_which_collections_are_kept_from_him() {
+fn a_query_does_not_reveal_collections_without_rights() {
     let (server, mut client) = guarded();
     take_right(&server, "guest", "database/d/nowhere", "/_db/d/_api/collection/nowhere");
-    // A plan that somebody else has made already is refused in the same words.
+    // A plan that another account's query has cached is refused with the same message.
     assert_eq!(
         ask(&mut client, "cursor", "root", "FOR d IN secret RETURN 1", &json!({})).status,
         201
@@ -142,9 +141,9 @@ fn a_query_tells_nobody_which_collections_are_kept_from_him() {
     }
 }
 
-/// A plan tells how many documents there are, and which indexes.
+/// A plan shows the number of documents, and the indexes.
 #[test]
-fn a_plan_is_shown_to_who_may_run_it() {
+fn explaining_a_query_needs_the_rights_of_running_it() {
     let (_server, mut client) = guarded();
     let none = json!({});
     for (query, status) in [
@@ -159,7 +158,7 @@ fn a_plan_is_shown_to_who_may_run_it() {
     }
 }
 
-/// Calls that read a collection: method, path, body.
+/// Calls that read a collection: method, path and body.
 const READS: &[(&str, &str, &str)] = &[
     ("GET", "/_api/document/{c}/k", ""),
     ("HEAD", "/_api/document/{c}/k", ""),
@@ -176,7 +175,7 @@ const READS: &[(&str, &str, &str)] = &[
     ("GET", "/_api/collection/{c}/checksum", ""),
 ];
 
-/// Calls that change it.
+/// Calls that change a collection: method, path and body.
 const WRITES: &[(&str, &str, &str)] = &[
     ("PUT", "/_api/document/{c}/k", "{}"),
     ("PATCH", "/_api/document/{c}/k", "{}"),
@@ -204,9 +203,9 @@ const WRITES: &[(&str, &str, &str)] = &[
     ("DELETE", "/_api/collection/{c}", ""),
 ];
 
-/// Rights were judged on the text of the path, and a collection's number is none of its names.
+/// Regression: rights were checked by the name in the path, so a collection's number evaded them.
 #[test]
-fn a_collection_is_judged_by_what_it_is_and_not_by_how_it_is_named() {
+fn rights_to_a_collection_hold_by_name_and_by_number() {
     let (_server, mut client) = guarded();
     let [secret, plan] = ["secret", "plan"].map(|name| number_of(&mut client, name));
     let is_refused = |client: &mut Client, (method, path, body): (&str, &str, &str), name: &str| {
@@ -235,9 +234,9 @@ fn a_collection_is_judged_by_what_it_is_and_not_by_how_it_is_named() {
     ["secret", "plan"].iter().for_each(|name| is_untouched(&mut client, name));
 }
 
-/// A query may name its collections by numbers, too, in its text and in what is bound.
+/// A query may also name its collections by number, in its text and in bind variables.
 #[test]
-fn a_query_names_no_collection_past_its_rights() {
+fn rights_hold_for_every_way_to_name_a_collection() {
     let (_server, mut client) = guarded();
     for name in ["secret", "plan"] {
         let number = number_of(&mut client, name);
@@ -250,7 +249,7 @@ fn a_query_names_no_collection_past_its_rights() {
                 ("RETURN LENGTH(@@c)", bound.clone()),
                 ("RETURN DOCUMENT(@@c, 'k')", bound.clone()),
                 ("RETURN DOCUMENT(@id)", json!({"id": format!("{named}/k")})),
-                // Without its function the event loop would answer it.
+                // Without the function, the event loop would answer the query.
                 (
                     "FOR d IN open FILTER d._key == 'k' RETURN DOCUMENT(@id)",
                     json!({"id": format!("{named}/k")}),
@@ -266,7 +265,7 @@ fn a_query_names_no_collection_past_its_rights() {
             ];
             let refused = if name == "secret" { &reads[..] } else { &[] };
             for (query, binds) in refused.iter().chain(&writes) {
-                // A plan that was made for another serves nobody who may not run it.
+                // A cached plan of another account must not be used without the right.
                 for who in ["guest", "guest", "root", "guest", "guest"] {
                     if who == "root" && !query.starts_with("FOR") && !query.starts_with("RETURN") {
                         continue;
@@ -284,7 +283,8 @@ fn a_query_names_no_collection_past_its_rights() {
     }
 }
 
-/// Reading several documents is asked for by `PUT`, and `onlyget` alone was taken for reading.
+/// Regression: `onlyget` alone made any call count as reading. Only a `PUT` of several documents
+/// is.
 #[test]
 fn only_several_documents_are_read_by_put() {
     let (_server, mut client) = guarded();
@@ -307,7 +307,7 @@ fn only_several_documents_are_read_by_put() {
     is_untouched(&mut client, "plan");
 }
 
-/// The list named collections that its reader may not see, with their numbers.
+/// Regression: the list had collections that the account may not read, with their numbers.
 #[test]
 fn the_list_of_collections_shows_those_that_may_be_read() {
     let (_server, mut client) = guarded();
@@ -320,9 +320,9 @@ fn the_list_of_collections_shows_those_that_may_be_read() {
     assert_eq!(list("root"), ["open", "plan", "secret"]);
 }
 
-/// A name that an account may not write to is none that it may give away.
+/// Renaming a collection needs the right to the new name.
 #[test]
-fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
+fn renaming_a_collection_needs_the_right_to_the_new_name() {
     let (_server, mut client) = guarded();
     call_as(&mut client, "root", ("DELETE", "/_api/collection/plan"), "").having(200);
     let mut rename = |body: &str| {
@@ -336,7 +336,7 @@ fn a_collection_gets_no_name_that_is_kept_from_who_renames_it() {
 fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
     let (_server, mut client) = guarded();
     let told = TestStore::asked_for().status_of_changes();
-    // By its number, it is the same collection.
+    // The same by the collection's number.
     let number = number_of(&mut client, "secret");
     for (who, name, status) in [
         ("root", "secret", told),
@@ -349,14 +349,15 @@ fn the_changes_of_a_collection_are_for_those_who_may_read_it() {
         let answer = client.call("GET", &target, &[("Authorization", &*basic(who, who))], b"");
         assert_eq!(answer.status, status, "{who} {name}: {}", answer.text());
     }
-    // Those of entities need the right to their table.
+    // Changes of entities need the right to their table.
     let guest = [("Authorization", &*basic("guest", "guest"))];
     client.call("GET", "/v0/changes?since=0", &guest, b"").having(403);
 }
 
-/// The right to the database was enough, and it was told whether there was one of the name.
+/// Regression: the right to the database was enough, and the answer showed whether the name
+/// existed.
 #[test]
-fn a_collection_is_made_by_who_has_the_right_to_its_name() {
+fn creating_a_collection_needs_the_right_to_its_name() {
     let (_server, mut client) = guarded();
     for name in ["secret", "plan"] {
         let body = json!({ "name": name }).to_string();
@@ -365,9 +366,9 @@ fn a_collection_is_made_by_who_has_the_right_to_its_name() {
     call_as(&mut client, "guest", ("POST", "/_api/collection"), r#"{"name":"new"}"#).having(200);
 }
 
-/// A cursor gave what was left of its result, whatever became of the right to it.
+/// Regression: a cursor returned the rest of its result after its account had lost the right.
 #[test]
-fn a_cursor_is_read_by_who_may_still_read() {
+fn reading_a_cursor_needs_the_right_at_that_time() {
     let (server, mut client) = guarded();
     let put = r#"[{"n":1},{"n":2},{"n":3}]"#;
     assert_eq!(call_as(&mut client, "root", ("POST", "/_api/document/open"), put).status, 202);
@@ -379,7 +380,7 @@ fn a_cursor_is_read_by_who_may_still_read() {
         assert_eq!(call_as(&mut client, "guest", ("POST", &path), "").status, 200);
         path
     });
-    // This one names the collection by a value alone.
+    // This query names the collection only by a value.
     let query = "FOR i IN 1..3 RETURN DOCUMENT('open/k').n";
     let body = json!({"query": query, "batchSize": 1, "options": {"stream": true}});
     let first = call_as(&mut client, "guest", ("POST", "/_api/cursor"), &body.to_string()).json();

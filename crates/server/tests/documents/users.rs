@@ -1,10 +1,10 @@
-//! `/_api/user`: accounts are made, changed and removed as ArangoDB's drivers do it.
+//! `/_api/user`: accounts are created, changed and removed as ArangoDB's drivers do it.
 
 use crate::common::{Answer, Client, Running, add_account, basic, number, serve, start_with};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
-/// A server whose account `root` may do everything; its password is its name.
+/// Starts a server whose account `root` may do everything; its password is its name.
 fn guarded() -> (Running, Client) {
     let all = [("*", Right::Write), ("admin", Right::Write)];
     let server = start_with(|options| drop(add_account(&options.data, "root", &all)));
@@ -39,7 +39,7 @@ fn users_are_made_changed_and_removed() {
     let names: Vec<_> =
         list["result"].as_array().unwrap().iter().map(|user| &user["user"]).collect();
     assert!(names.contains(&&json!("ada")) && names.contains(&&json!("root")), "{list}");
-    // A part of it changes, and the rest stays.
+    // PATCH changes some members, and keeps the others.
     let changed = admin("PATCH", "/_api/user/ada", &json!({"extra": {"team": 8}}));
     assert_eq!((changed.status, &changed.json()["extra"]), (200, &json!({"team": 8})));
     let login = |client: &mut Client, password: &str| {
@@ -47,12 +47,12 @@ fn users_are_made_changed_and_removed() {
         client.call("POST", "/_open/auth", &[], body).status
     };
     assert_eq!(login(&mut client, "first"), 200);
-    // All of it does, and what is not said is as it is at first.
+    // PUT replaces all members; those not given get their defaults.
     let replaced =
         call_as(&mut client, root, ("PUT", "/_api/user/ada"), &json!({"passwd": "next"}));
     assert_eq!((replaced.status, &replaced.json()["extra"]), (200, &json!({})));
     assert_eq!((login(&mut client, "first"), login(&mut client, "next")), (401, 200));
-    // One may change its own password, and nobody else's.
+    // An account may change its own password, but no other.
     let own = ("ada", "next");
     let body = json!({"passwd": "own"});
     assert_eq!(call_as(&mut client, own, ("PATCH", "/_api/user/ada"), &body).status, 200);
@@ -77,9 +77,9 @@ fn users_are_made_changed_and_removed() {
     }
 }
 
-/// Its number was no text, so the account had the empty password, and anybody could be it.
+/// Regression: a number as password gave the account the empty one, so anyone could log in.
 #[test]
-fn a_password_that_is_no_text_is_refused() {
+fn a_password_that_is_not_a_string_is_refused() {
     let (_server, mut client) = guarded();
     let mut admin = |method: &str, target: &str, body: &Value| {
         call_as(&mut client, ("root", "root"), (method, target), body)
@@ -100,7 +100,7 @@ fn a_password_that_is_no_text_is_refused() {
             assert_eq!(admin(method, "/_api/user/ada", body).status, 400, "{method} {body}");
         }
     }
-    // A body that is no object was one without a password, which gave the account the empty one.
+    // Regression: a body that was not an object gave the account the empty password.
     for body in [json!([{"passwd": "x"}]), Value::Null, json!({"passwd": "s", "extra": 7})] {
         for method in ["PUT", "PATCH"] {
             assert_eq!(admin(method, "/_api/user/ada", &body).status, 400, "{method} {body}");
@@ -108,7 +108,7 @@ fn a_password_that_is_no_text_is_refused() {
     }
     let root = [("Authorization", &*basic("root", "root"))];
     assert_eq!(client.call("PUT", "/_api/user/ada", &root, "").status, 400);
-    // One without a password had the empty one.
+    // Regression: an account without a password had the empty one.
     call_as(&mut client, ("root", "root"), ("POST", "/_api/user"), &json!({"user": "bob"}))
         .having(201);
     let body = json!({"username": "bob", "password": ""}).to_string();
@@ -119,7 +119,7 @@ fn a_password_that_is_no_text_is_refused() {
     }
 }
 
-/// A token of an hour, or one lent for a day, was made a password for ever.
+/// Regression: a short-lived token could set a permanent password.
 #[test]
 fn a_token_sets_no_password() {
     let (_server, mut client) = guarded();
@@ -138,19 +138,19 @@ fn a_token_sets_no_password() {
         assert_eq!(number(&refused), (403, 11), "{method} {target}");
         assert!(refused.text().contains("Basic"), "{}", refused.text());
     }
-    // Nor does it make an account that has a right at once, and a password.
+    // Nor can a token create an account that has a right and a password.
     let users = json!({"name": "d", "users": [{"username": "me", "passwd": "mine"}]});
     assert_eq!(number(&by_token("POST", "/_api/database", users)), (403, 11));
-    // What an account has is not taken away either.
+    // The existing password and rights are unchanged.
     assert_eq!(by_token("PUT", "/_api/user/root", json!({})).status, 403);
     assert_eq!(by_token("PATCH", "/_api/user/ada", json!({"extra": {"team": 7}})).status, 200);
     let body = json!({"passwd": "next"});
     call_as(&mut client, ("root", "root"), ("PATCH", "/_api/user/root"), &body).having(200);
 }
 
-/// The first account would lock out who makes it over the network.
+/// The first account would lock out the client that creates it.
 #[test]
-fn an_open_server_makes_no_users() {
+fn a_server_without_accounts_creates_no_users() {
     let (_server, mut client) = serve();
     for (method, target) in [
         ("POST", "/_api/user"),

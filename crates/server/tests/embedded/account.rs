@@ -1,5 +1,5 @@
-//! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three ways to keep
-//! it.
+//! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three modes of
+//! `--accounting`.
 
 use crate::common::{Answer, Client, Running, entity, serve, start, start_with};
 use pellucid_account::{OperationAccount, SCHEMA, Snapshot};
@@ -57,14 +57,14 @@ fn server_timing_holds_the_phases_and_the_stores_parts() {
     assert!(parts.contains(&"sync".to_owned()), "{parts:?}");
 }
 
-/// With the account comes when the request arrived, on the clock of this machine: that was after it
-/// was sent and before its answer was there.
+/// The account includes the time of the request's arrival, on the clock of this machine: after the
+/// request was sent, and before its answer came.
 #[test]
 fn a_client_on_the_same_machine_can_place_the_account() {
     let (_running, mut client) = serve();
     let clock = Clock::system();
-    // The first look at a connection is for its room to send, and a request that comes during that
-    // look counts from its beginning.
+    // The first event of a connection says that it is writable, and a request that arrives during
+    // that event counts from its beginning.
     client.get(&entity("k"));
     let sent = clock.now();
     let answer = client.call("GET", &entity("k"), &[PREFER], b"");
@@ -76,7 +76,7 @@ fn a_client_on_the_same_machine_can_place_the_account() {
     assert_eq!(client.get(&entity("k")).header("Pellucid-Clock"), None);
 }
 
-/// An answer that is an error was without its account, although it was asked for.
+/// Regression: errors were answered without the account, although the request asked for it.
 #[test]
 fn every_answer_has_its_account_if_the_request_asks_for_it_and_else_none() {
     let (_running, mut client) = serve();
@@ -128,7 +128,7 @@ fn the_preference_may_stand_among_others() {
     }
 }
 
-/// One request of each operation and outcome, some several times.
+/// Makes requests of each operation and outcome; returns these with the number of their requests.
 fn requests(running: &Running) -> Vec<(&'static str, &'static str, u64)> {
     let mut client = running.client();
     let etag = client.put(&entity("k"), "v").etag();
@@ -231,7 +231,7 @@ fn check_account(account: &OperationAccount) {
 }
 
 #[test]
-fn a_window_that_is_none_is_400() {
+fn an_invalid_window_is_400() {
     let (_running, mut client) = serve();
     for window in ["", "0", "-1", "x", "1.5", "601", "99999999999999999999", "1&window=2"] {
         let answer = client.get(&format!("/_admin/account?window={window}"));
@@ -253,7 +253,8 @@ fn without_full_accounting_the_account_is_empty_and_says_so() {
     }
 }
 
-/// Requests that come together in one read wait for each other; the wait is theirs to see.
+/// Requests that come together in one read wait for each other, and each one's account shows its
+/// wait.
 #[test]
 fn pipelined_requests_are_accounted_for_one_by_one() {
     let running = start();

@@ -1,4 +1,4 @@
-//! `/_admin/backup`: backups of a server that serves.
+//! `/_admin/backup`: backups while the server runs.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -11,14 +11,14 @@ use pellucid_engine::{EngineOptions, restore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Calls, and returns the status and the body.
+/// Makes a call of the backup API, and returns the status and the body of the answer.
 fn ask(client: &mut Client, call: &str, body: &Value) -> (u16, Value) {
     let target = format!("/_admin/backup/{call}");
     let answer = client.call("POST", &target, &[], body.to_string());
     (answer.status, answer.json())
 }
 
-/// A server on what a backup holds, restored.
+/// Restores a backup into a new folder, and starts a server on it.
 fn restored(server: &Running, id: &str) -> Running {
     let (folder, files) = (TempDir::new().unwrap(), EngineOptions::default().file_system);
     let backup = server.folder().join("backups").join(id);
@@ -76,7 +76,7 @@ fn backups_are_listed_and_removed() {
     let listed = client.get("/_admin/backup").json();
     assert_eq!(listed["result"]["list"], json!({ (id.clone()): made["result"] }));
     assert_eq!(ask(&mut client, "list", &json!({"id": id})).1["result"], listed["result"]);
-    // It is there after a restart, and the store beside it is as it was.
+    // The backup is still there after a restart, and the store is unchanged.
     let server = server.restart();
     let mut client = server.client();
     assert_eq!(client.get("/_admin/backup").json(), listed);
@@ -85,7 +85,7 @@ fn backups_are_listed_and_removed() {
     assert_eq!(ask(&mut client, "list", &json!({})), none);
 }
 
-/// A server whose backups lie on another file system, where files are copied, with 1.8 MB in it.
+/// A server with 1.8 MB of entries, whose backups are on another file system, so files are copied.
 fn start_with_backups_elsewhere() -> (Running, TempDir) {
     let (server, other) = (start(), tempfile::tempdir_in("/dev/shm").unwrap());
     let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
@@ -98,7 +98,7 @@ fn start_with_backups_elsewhere() -> (Running, TempDir) {
     (server, other)
 }
 
-/// Makes a backup of this label, slowly, and has `watch` look at each state that `GET` shows of it.
+/// Makes a backup with this label, slowly, and calls `watch` with each progress that `GET` shows.
 fn make_slowly(server: &Running, label: &str, mut watch: impl FnMut(&Value)) -> (u16, Value) {
     let mut client = server.client();
     std::thread::scope(|scope| {
@@ -138,12 +138,12 @@ fn a_backup_elsewhere_is_copied_at_a_bounded_speed_and_shows_its_progress() {
 }
 
 #[test]
-fn a_backup_that_is_removed_while_it_is_made_is_none() {
+fn a_backup_that_is_removed_while_it_is_made_leaves_nothing() {
     let (server, _other) = start_with_backups_elsewhere();
     let mut client = server.client();
     let (status, answer) = make_slowly(&server, "removed", |progress| {
         let removed = ask(&mut client, "delete", &json!({"id": progress["id"]}));
-        // It may be gone since it was looked for.
+        // The backup may be gone since the last look.
         assert!([200, 404, 503].contains(&removed.0), "{}", removed.1);
     });
     assert_eq!((status, &answer["errorNum"]), (410, &json!(1500)), "{answer}");

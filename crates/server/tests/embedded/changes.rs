@@ -1,4 +1,4 @@
-//! `GET /v0/changes`: the writes in their order, once and as they come.
+//! `GET /v0/changes`: the writes in order, once and continuously.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
-/// Time in which a change has to arrive.
+/// The time within which a change has to arrive.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Sequence number, key, and the value if there is one.
+/// The sequence number, the key and the value (if any) of a line.
 fn entry(line: &Value) -> (u64, String, Option<String>) {
     let text = |name: &str| {
         let bytes = STANDARD.decode(line[name].as_str()?).unwrap();
@@ -30,7 +30,7 @@ fn sequence(answer: &Answer) -> u64 {
     answer.etag().trim_matches('"').parse().unwrap()
 }
 
-/// A stream that goes on, read line by line, freed of the sizes of its chunks.
+/// A stream that follows, read line by line, without the framing of its chunks.
 struct Stream {
     reader: BufReader<TcpStream>,
 }
@@ -52,7 +52,7 @@ impl Stream {
         (count > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// The next line of the body; nothing at its end.
+    /// The next line of the body; `None` at its end.
     fn next(&mut self) -> Option<String> {
         loop {
             let line = self.line()?;
@@ -85,7 +85,7 @@ fn all_writes_come_in_their_order_and_then_the_place_to_go_on() {
         entries.iter().map(|(_, key, value)| (&key[..], value.as_deref())).collect();
     assert_eq!(values, [("a", Some("1")), ("b", Some("2")), ("a", Some("3")), ("b", None)]);
     assert!(entries.is_sorted_by_key(|(sequence, _, _)| *sequence));
-    // What was made since belongs to the documents, or is nothing.
+    // Everything written since is in documents, or there is none.
     let since = last["sequence"].as_u64().unwrap();
     assert_eq!(client.get(&format!("/v0/changes?since={since}")).lines().len(), 1);
     let put = sequence(&client.put(&entity("c"), "4"));
@@ -128,7 +128,7 @@ fn a_value_of_many_pieces_arrives_whole() {
     let mut stream = Stream::open(&server, "/v0/changes?follow", &[]);
     client.put(&entity("large"), &value);
     let mut text = String::new();
-    // The line has the borders of chunks in it.
+    // The line spans several chunks.
     loop {
         let piece = stream.next().unwrap();
         text += &piece;
@@ -140,13 +140,13 @@ fn a_value_of_many_pieces_arrives_whole() {
 }
 
 #[test]
-fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
+fn collected_changes_are_refused_and_the_answer_says_where_to_go_on() {
     let (server, mut client) = serve();
     let value = "v".repeat(1 << 20);
     for _ in 0..40 {
         client.put(&entity("again"), &value);
     }
-    // It has taken nothing yet.
+    // This reader has read nothing yet.
     let mut slow = Stream::open(&server, "/v0/changes?since=0&follow=true", &[]);
     assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
     let gone = client.get("/v0/changes?since=0").having(410);
@@ -155,7 +155,7 @@ fn what_was_collected_is_gone_and_the_answer_says_where_to_go_on() {
     assert_eq!(client.get(&format!("/v0/changes?since={oldest}")).status, 200);
     let ahead = newest.as_u64().unwrap() + 1;
     assert_eq!(client.get(&format!("/v0/changes?since={ahead}")).status, 410);
-    // A slow reader is told in its stream, behind what was on its way.
+    // A slow reader is told in its stream, behind the lines that were already sent.
     let mut last = String::new();
     while let Some(line) = slow.next() {
         last = line;
@@ -193,7 +193,7 @@ fn documents_of_a_collection_come_as_json_until_it_is_emptied() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn invalid_requests_for_changes_are_refused() {
     let (_server, mut client) = serve();
     for (query, status, what) in [
         ("", 400, "since"),
@@ -210,7 +210,7 @@ fn what_cannot_be_followed_is_refused() {
     }
 }
 
-/// A stream went on for who had lost the right to it.
+/// Regression: a stream went on after its account had lost the right to it.
 #[test]
 fn a_stream_ends_with_the_right_to_it() {
     let server = start_with(|options| {

@@ -19,7 +19,7 @@ fn all_tables_are_merged_into_one_level_and_nothing_is_lost() {
             let value = format!("value {key} of round {round}");
             assert!(client.put(&entity(format!("k{}", key + round * 10)), value).status < 300);
         }
-        // A server that ends leaves what it has in memory in a table of its own.
+        // A clean stop flushes the memtable to a table of its own.
         running = running.restart();
     }
     let mut client = running.client();

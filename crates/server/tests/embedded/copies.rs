@@ -1,5 +1,5 @@
-//! `ack` and `from` over a store that keeps three copies of each entry, one of which is away: what
-//! is asked for is passed to the store, by reads of one key and of ranges alike.
+//! `ack` and `from` over a store that keeps three copies of each entry, one of which is
+//! unreachable: reads of one key and of ranges pass the parameters to the store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,18 +18,18 @@ use tempfile::TempDir;
 const COPIES: u32 = 3;
 const COPIES_THERE: u32 = 2;
 
-/// A store that says what a ring with a dead node says.
+/// A store that answers like a ring with a dead node.
 struct ThreeCopies {
     entries: Arc<EmbeddedStore>,
     ack: u32,
-    /// Looks for a table until there is one.
+    /// The number of look-ups of a table that fail before one succeeds.
     looks: AtomicUsize,
-    /// From now on, nothing is answered.
+    /// While true, the store answers nothing for [`HANG`].
     hangs: Arc<AtomicBool>,
 }
 
 impl ThreeCopies {
-    /// Refuses what too few copies are there for.
+    /// Fails if fewer copies are reachable than the request waits for.
     fn check(&self) -> Result<()> {
         if self.ack > COPIES_THERE {
             let ack = self.ack;
@@ -124,10 +124,11 @@ impl ReplicatedStore for ThreeCopies {
     }
 }
 
-/// Time for which a store does not answer that hangs.
+/// The time for which a hanging store does not answer.
 const HANG: Duration = Duration::from_secs(120);
 
-/// A server whose store is not to be used for so many looks; its log, and what has it hang.
+/// Starts a server whose store refuses the first `looks` look-ups of a table. Returns the server,
+/// its log, and the switch that makes the store hang.
 fn start_after(
     folder: &TempDir,
     looks: usize,
@@ -148,9 +149,9 @@ fn start(folder: &TempDir) -> RunningServer {
     start_after(folder, 0).0
 }
 
-/// It ended with an error instead.
+/// Regression: the server ended with an error instead of waiting.
 #[test]
-fn a_server_waits_for_the_copies_that_its_start_needs_and_says_so() {
+fn a_starting_server_waits_for_enough_copies_and_logs_that() {
     let folder = TempDir::new().unwrap();
     let (server, lines, _) = start_after(&folder, 2);
     let said = lines.lock().unwrap().clone();
@@ -159,7 +160,7 @@ fn a_server_waits_for_the_copies_that_its_start_needs_and_says_so() {
     server.stop().unwrap();
 }
 
-/// It waited for requests in flight as long as they might take, and for its last notes as well.
+/// Regression: a stop waited as long as requests in flight took, and for its last notes as well.
 #[test]
 fn a_server_ends_soon_though_its_store_answers_nothing() {
     let folder = TempDir::new().unwrap();
@@ -175,7 +176,7 @@ fn a_server_ends_soon_though_its_store_answers_nothing() {
 }
 
 #[test]
-fn so_many_copies_are_waited_for_as_the_request_says() {
+fn the_request_decides_for_how_many_copies_the_store_waits() {
     let folder = TempDir::new().unwrap();
     let server = start(&folder);
     let mut client = Client::connect(server.address().unwrap());

@@ -1,5 +1,5 @@
-//! The Grafana dashboard asks for nothing that `/metrics` does not have, and nothing there is left
-//! unexplained.
+//! The Grafana dashboard queries only metrics that `/metrics` has, and the documentation explains
+//! every metric of `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const DASHBOARD: &str = include_str!("../../../../docs/grafana/pellucid.json");
 
-/// Names of metrics and, in braces behind them, of labels that an expression compares.
+/// The metrics that an expression uses, each with the labels in the braces behind it.
 fn names(expression: &str) -> Vec<(String, Vec<String>)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -45,7 +45,7 @@ fn expressions(value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The labels of each metric on the page; of one that has no sample now, none are known.
+/// The labels of each metric on the page; empty for a metric without samples at present.
 fn metrics(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, family) in parse(page) {
@@ -77,7 +77,7 @@ fn every_metric_of_the_dashboard_is_on_the_page() {
         assert!(!names.is_empty(), "{expression}");
         for (index, (name, compared)) in names.into_iter().enumerate() {
             let Some(labels) = known.get(&name) else { panic!("{name} of {expression}") };
-            // What is divided by has lost its labels.
+            // The divisor of a quotient has lost its labels.
             let legend = if index == 0 { legend.as_str() } else { "" };
             let shown = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
             let used = compared.into_iter().chain(shown.map(str::to_owned));
@@ -88,7 +88,7 @@ fn every_metric_of_the_dashboard_is_on_the_page() {
     }
 }
 
-/// The page that says what metrics mean; those of the engine have one of their own.
+/// The page that explains the metrics; those of the engine are on a page of their own.
 const DOCUMENTATION: &str = include_str!("../../../../docs/observability.md");
 
 #[test]

@@ -60,7 +60,7 @@ fn the_servers_default_applies_where_the_request_names_none() {
     assert!(more < 50, "{more} syncs for 50 puts that did not ask for one");
 }
 
-/// The second request of a pipeline must not be answered, or seen, before the first one is durable.
+/// The second request of a pipeline must not be answered or executed before the first is durable.
 #[test]
 fn pipelined_requests_are_answered_in_order_while_one_waits_for_the_disk() {
     let running = start();
@@ -75,13 +75,13 @@ fn pipelined_requests_are_answered_in_order_while_one_waits_for_the_disk() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_waits_harms_nobody() {
+fn a_client_that_leaves_while_it_waits_does_no_harm() {
     let running = start();
     for index in 0..50 {
         let target = entity(format!("gone {index}")) + "&sync=disk";
         drop(running.sent(&request("PUT", &target, &[], b"v")));
     }
     put_to_disk(&running, 2, 5, "&sync=disk");
-    // The request for the page may count itself.
+    // The request for the page may be counted, too.
     wait_until(|| figure(&running, "pellucid_requests_in_flight"), |count| *count <= 1);
 }

@@ -4,8 +4,8 @@ use crate::common::{Answer, Client, Running, add_account, basic, number, request
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
-/// A server whose accounts `ann` and `ben` may write everything and administer nothing, and whose
-/// account `root` administers; each one's password is its name.
+/// A server with the accounts `ann` and `ben`, who may write everything but not administer, and
+/// `root`, who may administer. Each password equals the name.
 fn start() -> Running {
     start_with(|options| {
         let all = [("*", Right::Write), ("admin", Right::Write)];
@@ -20,16 +20,16 @@ fn call(client: &mut Client, method: &str, target: &str, who: &str, body: &Value
     client.call(method, target, &[("Authorization", &*basic(who, who))], body)
 }
 
-/// A cursor's path, and its answer.
+/// Creates a cursor; returns its path and the answer.
 fn cursor(client: &mut Client, who: &str, query: &Value) -> (String, Value) {
     let answer = call(client, "POST", "/_api/cursor", who, query).having(201);
     let body = answer.json();
     (format!("/_api/cursor/{}", body["id"].as_str().unwrap()), body)
 }
 
-/// Whoever guessed the number of a cursor read what another account had asked for, and removed it.
+/// Regression: anyone who guessed the number of a cursor could read and remove another account's.
 #[test]
-fn cursors_are_there_for_their_owners_alone() {
+fn cursors_exist_only_for_their_owners() {
     let server = start();
     let mut client = server.client();
     for is_stream in [false, true] {
@@ -48,17 +48,17 @@ fn cursors_are_there_for_their_owners_alone() {
             }
         }
         assert_eq!(number(&call(&mut client, "DELETE", &path, "ben", &Value::Null)), (404, 1600));
-        // It is as it was.
+        // The cursor is unchanged.
         let next = call(&mut client, "POST", &path, "ann", &Value::Null);
         assert_eq!(next.json()["result"], json!(["secret3", "secret4"]), "{}", next.text());
-        // Administrators make room without a look at what is there.
+        // Administrators may remove a cursor, but not read it.
         assert_eq!(call(&mut client, "DELETE", &path, "root", &Value::Null).status, 202);
         assert_eq!(number(&call(&mut client, "POST", &path, "ann", &Value::Null)), (404, 1600));
     }
 }
 
-/// Bind values of one account's queries were shown to all that might read the database, and any of
-/// them ended any query.
+/// Regression: bind values of an account's queries were shown to everyone who might read the
+/// database, and everyone could kill any query.
 #[test]
 fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     let server = start();
@@ -85,7 +85,7 @@ fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     assert_eq!(state(&mut client), "executing");
     assert_eq!(call(&mut client, "DELETE", &path, "root", &Value::Null).status, 200);
     assert_eq!(state(&mut client), "killed");
-    // One that is at work, by its owner.
+    // A running query is killed by its owner.
     let body = json!({"query": "RETURN SLEEP(600)"}).to_string();
     let headers = [("Authorization", &*basic("ben", "ben"))];
     let mut waiting = server.sent(&request("POST", "/_api/cursor", &headers, body.as_bytes()));
@@ -102,9 +102,9 @@ fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     assert_eq!(number(&waiting.answer()), (410, 1500));
 }
 
-/// One account's cursors took all places there were.
+/// Regression: one account's cursors could take all places.
 #[test]
-fn an_account_has_a_part_of_all_cursors() {
+fn an_account_can_open_only_a_part_of_all_cursors() {
     let server = start();
     let mut client = server.client();
     let query = json!({"query": "FOR i IN 1..3 RETURN i", "batchSize": 1});

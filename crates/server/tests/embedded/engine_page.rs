@@ -1,4 +1,4 @@
-//! `GET /_admin/engine`, and the engine's part of `/metrics`: the same figures.
+//! `GET /_admin/engine`, and the engine's part of `/metrics`, which have the same figures.
 
 use crate::common::{Client, entity, serve};
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn number(document: &Value, path: &str) -> u64 {
     document.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no {path}"))
 }
 
-/// Longer than what the ledger holds by itself, so that reads come from the journal.
+/// A value too long for the ledger, so that reads come from the journal.
 const VALUE: &str = "a value that is longer than those that the ledger holds beside the journal, \
                      so that it is read from there";
 
@@ -50,7 +50,7 @@ fn requests_are_counted_where_they_end() {
 }
 
 #[test]
-fn metrics_say_the_same() {
+fn metrics_agree_with_the_page() {
     let (_running, mut client) = serve();
     client.put(&entity("k"), "value");
     (0..4).for_each(|_| assert_eq!(client.get(&entity("k")).status, 200));

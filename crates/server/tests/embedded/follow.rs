@@ -17,7 +17,7 @@ fn unix_ns(span: &Value, name: &str) -> u64 {
 }
 
 /// The document as the protocol defines it (`opentelemetry/proto/trace/v1/trace.proto` in its JSON
-/// form): a member that it does not know, or one of another type, is an error.
+/// form): an unknown member, or one of another type, is an error.
 mod otlp {
     use serde::Deserialize;
 
@@ -51,7 +51,7 @@ mod otlp {
     }
 
     impl Span {
-        /// Beginning and end, in nanoseconds since 1970.
+        /// The beginning and the end, in nanoseconds since 1970.
         pub(super) fn times(&self) -> (u64, u64) {
             let ns = |text: &String| text.parse().unwrap();
             (ns(&self.start_time_unix_nano), ns(&self.end_time_unix_nano))
@@ -65,7 +65,7 @@ mod otlp {
         pub(super) value: AnyValue,
     }
 
-    /// Whole numbers of 64 bits are texts, as everywhere in that form.
+    /// The value of an attribute. 64-bit integers are strings, as everywhere in this form.
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(rename_all = "camelCase")]
     pub(super) enum AnyValue {
@@ -74,8 +74,8 @@ mod otlp {
     }
 }
 
-/// What the protocol says of every span: identifiers as hexadecimal, of 16 and 8 bytes and not
-/// zero, times as texts, kinds by their numbers.
+/// Checks the protocol's rules for every span: identifiers are hexadecimal, of 16 and 8 bytes and
+/// not zero, times are strings, kinds are numbers.
 fn check_span(span: &otlp::Span) {
     let is_identifier = |text: &str, digits: usize| {
         text.len() == digits
@@ -98,7 +98,7 @@ fn check_span(span: &otlp::Span) {
 }
 
 #[test]
-fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
+fn exported_spans_follow_the_protocol_and_have_the_callers_trace() {
     let (url, received) = collector();
     let (_server, mut client) = serve_with(|options| {
         options.export = Some(Export::to(&url, Some("x-key: secret")).unwrap());
@@ -155,7 +155,7 @@ fn what_is_exported_is_what_the_protocol_says_and_has_the_callers_trace() {
 }
 
 #[test]
-fn what_the_caller_does_not_trace_is_not_traced() {
+fn a_request_without_a_sampled_trace_is_not_traced() {
     let (url, _received) = collector();
     let (_server, mut client) =
         serve_with(|options| options.export = Some(Export::to(&url, None).unwrap()));
@@ -201,7 +201,7 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
         let lines = server.log.lock().unwrap();
         lines.iter().filter(|line| line.contains("spans are lost")).count()
     };
-    // What is lost is counted first, and said then.
+    // A loss is first counted, and then logged.
     while said() == 0 {
         std::thread::yield_now();
     }
@@ -240,7 +240,8 @@ fn a_slow_requests_key_is_shown_where_it_is_asked_for() {
     assert!(slow_lines(&server)[0].contains("key=\"plain-key\""));
 }
 
-/// They were the fastest of all by the account, which ended with their heads.
+/// Regression: the account of such requests ended with their heads, so they seemed the fastest of
+/// all.
 #[test]
 fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
     let (url, received) = collector();
@@ -255,7 +256,7 @@ fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
     let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{trace}\r\n");
     let mut gone = server.sent(text.as_bytes());
     gone.try_head().unwrap();
-    // It runs on for a while, as nobody can tell a client that is gone from one that only waits.
+    // The query runs on for a while, as a closed sending side may belong to a client that waits.
     let query = r#"{"query":"RETURN SLEEP(600)"}"#;
     let asking = server.sent(&request("POST", "/_api/cursor", &[], query.as_bytes()));
     std::thread::sleep(Duration::from_millis(400));
@@ -288,7 +289,7 @@ fn requests_that_their_clients_gave_up_are_slow_in_every_view() {
     assert!(took_ns >= 300_000_000, "{own}");
 }
 
-/// Everything is slow here: the log must not become what the server does.
+/// All requests are slow here: logging them must not become the server's main work.
 #[test]
 fn slow_lines_are_bounded() {
     let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));

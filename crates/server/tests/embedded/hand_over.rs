@@ -1,4 +1,4 @@
-//! Requests that would wait for the disk leave their event loop, and their neighbours go on.
+//! Requests that would wait for the disk leave their event loop, which continues to serve others.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use pellucid_server::{
 };
 use tempfile::TempDir;
 
-/// A disk that answers no read of the journal while it is held.
+/// A disk on which reads of the journal block while it is held.
 #[derive(Default)]
 struct Disk {
     is_cold: AtomicBool,
@@ -24,7 +24,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// From now on nothing is in memory, and reads wait.
+    /// From now on, no page counts as in memory, and reads block.
     fn hold(&self) {
         self.is_cold.store(true, Ordering::SeqCst);
         *self.is_held.lock().unwrap() = true;
@@ -128,8 +128,8 @@ impl Map for SlowMap {
     }
 }
 
-/// A server with one event loop on a disk that the test holds and releases, filled so far that the
-/// first keys lie in segments that are sealed.
+/// Starts a server with one event loop, on a disk that the test holds and releases. The store is
+/// filled so far that the first keys are in sealed segments.
 fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TempDir, RunningServer) {
     let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
     let engine_options = EngineOptions {
@@ -151,7 +151,7 @@ fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TempDir, RunningServer) {
     (disk, folder, server)
 }
 
-/// The longest time in the queue of an operation, in nanoseconds.
+/// The longest `queue` of the operation's requests, in nanoseconds.
 fn queue_ns(server: &Running, operation: &str) -> u64 {
     let account = server.account();
     let of = account.operations.iter().find(|found| found.operation == operation).unwrap();
@@ -169,7 +169,7 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     let mut beside = Client::connect(server.address().unwrap());
     disk.hold();
     waiting.send(b"GET /v0/entity?id=key-3 HTTP/1.1\r\nHost: a\r\nPrefer: timing\r\n\r\n");
-    // All on the one event loop, and all answered while the read waits.
+    // All are on the only event loop, and all are answered while the read waits.
     assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
     assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
     assert_eq!(beside.get("/v0/status").status, 200);
@@ -179,7 +179,7 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     server.stop().unwrap();
 }
 
-/// What a range of keys that begin with `key-3` is made of, the first `limit` of it.
+/// The expected body of the range of keys with the prefix `key-3`, up to `limit` entries.
 fn range_of_threes(limit: usize) -> Vec<u8> {
     let mut keys: Vec<String> = (0..300).map(|number| number.to_string()).collect();
     keys.retain(|number| number.starts_with('3'));
@@ -194,13 +194,13 @@ fn range_of_threes(limit: usize) -> Vec<u8> {
 fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut beside = Client::connect(server.address().unwrap());
-    // A short one is tried on its event loop, a long one is not; both reach beyond one piece.
+    // A short range is tried on its event loop, a long one is not; both have more than one piece.
     for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
         let mut waiting = Client::connect(server.address().unwrap());
         disk.hold();
         let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
         waiting.send(&request("GET", &target, &[], b""));
-        // All on the one event loop, and all answered while the range waits.
+        // All are on the only event loop, and all are answered while the range waits.
         assert_eq!(beside.call("PUT", "/v0/entity?id=small", &[], b"in memory").status, 201);
         assert_eq!(beside.get("/v0/entity?id=small").body, b"in memory");
         assert_eq!(beside.get("/v0/status").status, 200);
@@ -212,9 +212,9 @@ fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     server.stop().unwrap();
 }
 
-/// The first piece comes from memory, and what follows does not.
+/// The first piece comes from memory, and the following ones do not.
 #[test]
-fn a_range_that_comes_to_what_is_not_in_memory_delays_nobody() {
+fn a_range_that_leaves_memory_midway_delays_no_other_request() {
     let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut reader = Client::connect(server.address().unwrap());
     let mut beside = Client::connect(server.address().unwrap());
@@ -249,10 +249,10 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
     }
 }
 
-/// A query that does not look at its kill switch kept the server from ending, whatever
-/// `--stop-timeout` said.
+/// Regression: a query that does not check its kill switch kept the server from ending, whatever
+/// `--stop-timeout` was.
 #[test]
-fn a_stop_waits_for_no_thread_beyond_its_time() {
+fn a_stop_waits_for_threads_only_until_its_timeout() {
     let (disk, folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
@@ -273,7 +273,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
     let Ok(Err(ServerError::Stuck(text))) = outcome else { panic!("{outcome:?}") };
     assert!(text.contains("FILTER d.v == 'stuck'"), "{text}");
     stop.join().unwrap();
-    // What was acknowledged is there, and nobody holds the store any more.
+    // Acknowledged writes are there, and the store is no longer locked.
     let options = ServerOptions { threads: 1, ..ServerOptions::new(folder.path().to_owned()) };
     let options = ServerOptions { listen: vec!["127.0.0.1:0".parse().unwrap()], ..options };
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
@@ -284,7 +284,7 @@ fn a_stop_waits_for_no_thread_beyond_its_time() {
 }
 
 #[test]
-fn beyond_the_room_for_waiting_reads_the_answer_is_503_at_once() {
+fn reads_beyond_the_limit_of_waiting_ones_are_503_at_once() {
     let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
     let (disk, _folder, server) = start(embedded);
     disk.hold();
@@ -317,11 +317,11 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
     }
 }
 
-/// After one slow read all queries went to the workers. Now each tries on its event loop, and goes
-/// there only if what it reads is not in memory.
+/// Regression: after one slow read all queries went to the workers. Each query tries on its event
+/// loop, and goes to a worker only if a page that it needs is not in memory.
 #[test]
-fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
-    // Of a store that was just opened nobody knows yet what is in memory.
+fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
+    // In a store that was just opened, reads count as slow.
     let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     let mut post = |target: &str, body: String| {
@@ -337,7 +337,7 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
     }
     let query = r#"FOR d IN c FILTER d.n == @n RETURN d"#;
     let body = |n: u32| format!(r#"{{"query":"{query}","bindVars":{{"n":{n}}}}}"#);
-    // The first is planned by a worker.
+    // A worker plans the first query.
     post("/_api/cursor", body(0));
     for n in 1..5 {
         let answer = post("/_api/cursor", body(n));
@@ -355,11 +355,11 @@ fn a_query_leaves_its_event_loop_for_what_is_not_in_memory_alone() {
     server.stop().unwrap();
 }
 
-/// While reads were slow, each read of a document went to the workers. Now it tries on its event
-/// loop, as queries do.
+/// Regression: while reads were slow, each read of a document went to the workers. It tries on its
+/// event loop, as queries do.
 #[test]
 fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
-    // Of a store that was just opened nobody knows yet what is in memory: reads count as slow.
+    // In a store that was just opened, reads count as slow.
     let (disk, _folder, server) = start(EmbeddedOptions::default());
     let mut client = Client::connect(server.address().unwrap());
     client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
@@ -386,5 +386,5 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     server.stop().unwrap();
 }
 
-/// What an answer says that was made on its event loop.
+/// The status and the queue time of an answer that was made on its event loop.
 const HERE: (u16, Option<&str>) = (200, Some("0.000000"));

@@ -1,4 +1,4 @@
-//! Servers on the embedded store: their views of themselves, and of their store.
+//! Servers on the embedded store: their pages about themselves, and about their store.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 

@@ -7,13 +7,13 @@ use pellucid_server::Accounting;
 
 type Labels = BTreeMap<String, String>;
 
-/// One family with its samples: name, labels, value.
+/// A metric family with its samples (name, labels, value).
 pub(crate) struct Family {
     pub(crate) kind: String,
     pub(crate) samples: Vec<(String, Labels, f64)>,
 }
 
-/// Parses the page and holds it against every rule that a scraper relies on.
+/// Parses the page and checks every rule on which a scraper relies.
 pub(crate) fn parse(page: &str) -> BTreeMap<String, Family> {
     assert!(page.ends_with('\n') && page.is_ascii());
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
@@ -73,7 +73,7 @@ fn sample(line: &str) -> (String, Labels, f64) {
     (name.to_owned(), labels, number(value))
 }
 
-/// A label's value up to its closing quote, unescaped, and what follows.
+/// Splits a label's value, up to its closing quote and unescaped, from the rest of the text.
 fn quoted(text: &str) -> (String, &str) {
     let (mut value, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -167,16 +167,16 @@ fn the_page_counts_what_was_requested() {
     assert!(single(&families, "pellucid_event_loop_run_delay_seconds_total") >= 0.0);
 }
 
-/// The system counts in steps of 10 ms, which a few requests need not take.
+/// The system counts processor time in steps of 10 ms, and a few requests may take less.
 #[test]
 fn the_page_shows_processor_time_once_there_was_some() {
     let (_running, mut client) = serve();
     let seconds = || single(&page(&mut client), "process_cpu_seconds_total");
-    // Pages cost processor time.
+    // Making pages takes processor time.
     wait_until(seconds, |seconds| *seconds > 0.0);
 }
 
-/// A scrape's totals may only grow, or the rates that people plot go negative.
+/// Totals of a scrape must never shrink, or plotted rates become negative.
 #[test]
 fn counters_and_buckets_never_shrink() {
     let (_running, mut client) = serve();
@@ -185,7 +185,7 @@ fn counters_and_buckets_never_shrink() {
         (0..20).for_each(|_| assert_eq!(client.put(&entity("k"), "v").status, 201));
         client.get(&entity(format!("none {round}")));
         let after = page(&mut client);
-        // The loops of this process are those of other tests, too, whose servers end.
+        // Event loops of this process include those of other tests, whose servers end.
         let is_of_process = |name: &str| name.starts_with("pellucid_event_loop_run_");
         let counts = |name: &str, kind: &str| kind != "gauge" && !is_of_process(name);
         for (name, family) in before.iter().filter(|(name, family)| counts(name, &family.kind)) {

@@ -1,5 +1,4 @@
-//! Single requests, seen from aside: the slow ones, those under way, traces, and what runs beside
-//! them.
+//! The pages about single requests: slow ones, those under way, traces, and the jobs beside them.
 
 use crate::common::{Running, entity, request, serve, start, start_with, wait_for};
 use pellucid_server::Accounting;
@@ -66,7 +65,7 @@ fn keys_are_shown_where_the_operator_asks_for_them() {
     assert_eq!(put["key"], "plain-key");
 }
 
-/// The page of requests under way, once it is as it is expected to be.
+/// Waits until `is_expected` accepts the list of requests under way; returns the page.
 fn eventually(running: &Running, is_expected: impl Fn(&[Value]) -> bool) -> Value {
     wait_for(|| {
         let document = page(running, "/_admin/requests");
@@ -74,13 +73,13 @@ fn eventually(running: &Running, is_expected: impl Fn(&[Value]) -> bool) -> Valu
     })
 }
 
-/// A client that takes nothing keeps its response under way, and everybody can see it.
+/// If a client reads nothing, its request stays under way, and the page shows it.
 #[test]
 fn requests_under_way_are_shown_with_phase_and_age() {
     let (running, mut client) = serve();
     assert_eq!(client.put(&entity("large"), vec![b'v'; 32 << 20]).status, 201);
     let slow = running.sent(&request("GET", &entity("large"), &[], b""));
-    // It was answered as far as sockets hold, once the first byte is here.
+    // Once the first byte is here, the response is written as far as the sockets' buffers allow.
     let mut first = [0];
     slow.socket.peek(&mut first).unwrap();
     let document = eventually(&running, |requests| {
@@ -91,7 +90,7 @@ fn requests_under_way_are_shown_with_phase_and_age() {
     assert_eq!((&get["phase"], &get["place"]), (&"encode".into(), &"away".into()));
     assert_eq!(get["waits_for"]["kind"], "client");
     let own = requests.iter().find(|of| of["operation"] == "admin").unwrap();
-    // Its thread may be looking before the event loop has put it away.
+    // Its `place` varies: the helper may make the page before the event loop has noted `away`.
     assert_eq!(own["phase"], "execute");
     assert!(number(get, "age_ns") > number(own, "age_ns"), "the oldest come first");
     drop(slow);
@@ -132,7 +131,7 @@ fn a_trace_has_requests_phases_and_jobs_in_the_form_that_viewers_open() {
     let (running, mut client) = serve();
     let target = format!("{}&sync=disk", entity("k"));
     assert_eq!(client.call("PUT", &target, &[], "v").status, 201);
-    // Of one wake-up, so that they overlap.
+    // Sent in one write, so that one wake-up reads them and they overlap.
     let three = request("GET", &entity("k"), &[], b"").repeat(3);
     client.send(&three);
     (0..3).for_each(|_| assert_eq!(client.answer().status, 200));
@@ -166,7 +165,7 @@ fn the_rings_alone_are_enough_for_a_trace() {
 }
 
 #[test]
-fn interference_counts_and_hides_what_is_too_few() {
+fn interference_hides_lifts_of_too_few_requests() {
     let (running, mut client) = serve();
     for _ in 0..20 {
         let target = format!("{}&sync=disk", entity("k"));
@@ -195,7 +194,7 @@ fn interference_counts_and_hides_what_is_too_few() {
     }
 }
 
-/// A request of each page with a method that it does not have.
+/// Each page refuses a method that it does not have, and names those that it has.
 #[test]
 fn the_pages_have_their_methods_alone() {
     let running = start();

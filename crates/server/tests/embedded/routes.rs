@@ -1,11 +1,11 @@
-//! The table of routes, walked over real sockets: of each row exactly those pass who have the right
-//! that it needs, and no spelling of its path needs less.
+//! The table of routes, tested over real sockets: each route lets exactly those accounts pass that
+//! have the right that it needs, and no spelling of its path needs less.
 
 use crate::common::{Answer, Client, Running, account_of, enter, start_with};
 use pellucid_server::access::Right::{self, None as Nothing, Read, Write};
 use pellucid_server::fuzzing::{RouteView, need_of, routes};
 
-/// The rights of an account, by what they are to, and how they are granted.
+/// The rights of an account in each area, and the grants that give them.
 struct Account {
     name: &'static str,
     entities: Right,
@@ -23,8 +23,8 @@ const fn account(
     Account { name, entities, server, database, collection, grants }
 }
 
-/// Accounts: of each kind of right those that have it alone, and those from whom or to whom the
-/// collection `c` of the database `d` is kept or given.
+/// The accounts: for each kind of right one that has only this right, and accounts whose right to
+/// the collection `c` differs from that to its database `d`.
 const ACCOUNTS: &[Account] = &[
     account("nothing", [Nothing; 4], &[]),
     account(
@@ -53,10 +53,11 @@ const ACCOUNTS: &[Account] = &[
     account("elsewhere", [Nothing; 4], &[("database/e", Write), ("database/e/c", Write)]),
 ];
 
-/// The account that routes of accounts are asked about.
+/// The account that requests to routes of accounts name.
 const ASKED_ABOUT: &str = "reader";
 
-/// A server with these accounts, one that may do everything, and a token of each.
+/// Starts a server with these accounts and one that may do everything. Returns the server, the
+/// accounts' credentials, and those of the last.
 fn guarded() -> (Running, Vec<String>, String) {
     let (mut tokens, mut root) = (Vec::new(), String::new());
     let server = start_with(|options| {
@@ -74,7 +75,7 @@ fn call(client: &mut Client, method: &str, target: &str, who: &str, body: &str) 
     client.call(method, target, &[("Authorization", who)], body)
 }
 
-/// Whether an account has the right that a row needs; `None` stands for no account.
+/// True if the account has the right that a route needs; `None` stands for no account.
 fn has(account: Option<&Account>, need: &str) -> bool {
     let (kind, right) = need.split_once(':').unwrap_or((need, "none"));
     let right: Right = right.parse().unwrap();
@@ -91,27 +92,27 @@ fn has(account: Option<&Account>, need: &str) -> bool {
     }
 }
 
-/// The status of those who have not the right.
+/// The status of a refusal for lack of the right.
 fn refusal(account: Option<&Account>, need: &str) -> u16 {
-    // A database is kept from those who may not have it as from those who are not known.
+    // A missing right to a database is answered like unknown credentials.
     let is_unknown = account.is_none() || need.starts_with("database");
     if is_unknown { 401 } else { 403 }
 }
 
-/// Whether somebody was refused for want of a right, and not for another reason.
+/// True if the request was refused for lack of a right, and not for another reason.
 fn is_refused(method: &str, answer: &Answer) -> bool {
     if answer.status != 401 && answer.status != 403 {
         return false;
     }
     let body = serde_json::from_slice::<serde_json::Value>(&answer.body).unwrap_or_default();
     let (number, message) = (body["errorNum"].as_u64(), body["errorMessage"].as_str());
-    // Passwords are not set by tokens, whatever their account may do.
+    // Another reason: tokens cannot set passwords, whatever the account's rights.
     let is_of_token = message.is_some_and(|message| message.starts_with("a token"));
     // The entity API has no numbers, and an answer to HEAD no body.
     method == "HEAD" || number.is_none_or(|number| number == 11) && !is_of_token
 }
 
-/// The path of a row, about this collection.
+/// The path of a route, with this collection in it.
 fn path_of(route: &RouteView, collection: &str) -> String {
     let own = if route.need.starts_with("own") { ASKED_ABOUT } else { "nobody" };
     let database = if route.is_of_documents { "/_db/d" } else { "" };
@@ -143,7 +144,7 @@ fn body_of(method: &str, route: &RouteView) -> &'static str {
 }
 
 #[test]
-fn of_every_route_those_pass_who_have_its_right_and_nobody_else() {
+fn every_route_lets_exactly_accounts_with_its_right_pass() {
     let (server, tokens, root) = guarded();
     let mut client = server.client();
     let strangers = ["", "Bearer v1.nobody"].map(|who| (None, who));
@@ -185,7 +186,7 @@ fn of_every_route_those_pass_who_have_its_right_and_nobody_else() {
     assert!(checked > 1_000, "{checked}");
 }
 
-/// Ways to write a path that somebody might take for another one.
+/// Spellings of a path that code might confuse with another path.
 fn spellings(path: &str) -> Vec<String> {
     const FOR_SLASH: [&str; 12] = [
         "%2F", "%2f", "//", "/./", "/../", "/%2e/", "/%2E%2E/", "\\", "%5C", ";/", "/%00/",
@@ -260,7 +261,7 @@ fn no_spelling_of_a_path_needs_less_than_its_route() {
                     Some((path, query)) => (path, Some(query)),
                     None => (&*spelling, None),
                 };
-                // What is dispatched is what was judged.
+                // The path that is dispatched must be the path that the gate checked.
                 let passes = is_open(&need_of(method, path, query));
                 assert!(is_open(&route.need) || !passes, "{method} {spelling} is open");
                 let what = || format!("{method} {spelling}: {} {:?}", answer.status, answer.body);

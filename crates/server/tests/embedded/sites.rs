@@ -2,7 +2,7 @@
 
 use crate::common::{entity, serve, start, start_with};
 
-/// A page of any site wrote to the server of a developer who looked at it.
+/// Regression: a page of any site could write to a server on the machine of its reader.
 #[test]
 fn pages_of_other_sites_neither_read_nor_write() {
     let (server, mut client) = serve();
@@ -23,7 +23,7 @@ fn pages_of_other_sites_neither_read_nor_write() {
         assert_eq!(client.call("OPTIONS", "/_api/cursor", foreign, "").status, 403);
     }
     assert_eq!(client.get(&entity("a")).status, 404, "nothing was written");
-    // Pages of its own, programs, and whoever follows a link.
+    // Allowed: the server's own pages, programs, and links that a user follows.
     let headers = [("Origin", "http://test"), ("Sec-Fetch-Site", "same-origin")];
     assert_eq!(client.call("PUT", &entity("a"), &headers, "x").status, 201);
     assert_eq!(client.call("PUT", &entity("a"), &[("Sec-Fetch-Site", "none")], "x").status, 201);
@@ -32,9 +32,9 @@ fn pages_of_other_sites_neither_read_nor_write() {
     assert_eq!(client.call("PUT", &entity("a"), &[("Origin", &*own)], "x").status, 403, "not Host");
 }
 
-/// DNS that leads a stranger's name here made his page the server's own.
+/// Regression: with DNS rebinding, an attacker's page had the same origin as the server.
 #[test]
-fn a_name_of_a_stranger_that_leads_here_is_refused() {
+fn a_public_name_that_resolves_to_the_server_is_refused() {
     let ask = |server: &crate::common::Running, host: &str| {
         let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", entity("a"));
         server.sent(request.as_bytes()).answer()

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-/// The parts in the order of a request, and their phases.
+/// The parts in the order of their occurrence, with their phases.
 const PARTS: [(&str, &str); 3] =
     [("decrypt", "receive"), ("compress", "encode"), ("encrypt", "write")];
 
@@ -83,7 +83,7 @@ fn check_trace(trace: &Value) {
 
 fn check_spans(document: &Value) {
     let of = |name: &str| spans(document).iter().find(|span| span["name"] == name).unwrap();
-    // Receiving precedes the request's span, and so has none of its own.
+    // `receive` precedes the request's span, so it has no span of its own.
     for (part, span) in [("decrypt", "entity_get"), ("compress", "encode"), ("encrypt", "write")] {
         let key = format!("pellucid.part.{part}_ns");
         let attributes = of(span)["attributes"].as_array().unwrap();
@@ -126,7 +126,7 @@ fn every_view_has_the_parts_of_the_transport() {
     let lines = running.log.lock().unwrap();
     let line = lines.iter().find(|line| line.contains("operation=\"entity_get\"")).unwrap();
     for (part, duration_ns) in parts {
-        // Less than a microsecond is left out of the line: a fast processor decrypts in that time.
+        // The line leaves out parts below a microsecond, in which a fast processor can decrypt.
         let told = line.split("parts_ms").nth(1).unwrap().contains(&format!("{part}="));
         assert_eq!(told, duration_ns >= 1_000, "{part}, {duration_ns} ns: {line}");
     }

@@ -1,4 +1,4 @@
-//! A server at the file of a Unix socket, beside TCP.
+//! A server on a Unix socket, beside TCP.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::common::nodes::{free_addresses, list_of, options};
 use crate::common::{Client, Running, entity, start_with};
 
-/// A server over TCP and at a file in `folder`, with options as `set` leaves them.
+/// Starts a server on TCP and on a Unix socket in `folder`, with options that `set` changes.
 fn start_at_both(folder: &TempDir, set: impl FnOnce(&mut ServerOptions)) -> (Running, PathBuf) {
     let path = folder.path().join("socket");
     let at = ListenAddress::Unix(path.clone());
@@ -21,7 +21,7 @@ fn start_at_both(folder: &TempDir, set: impl FnOnce(&mut ServerOptions)) -> (Run
 }
 
 #[test]
-fn entries_are_the_same_by_either_way() {
+fn entries_are_the_same_over_tcp_and_the_socket() {
     let folder = TempDir::new().unwrap();
     let (running, path) = start_at_both(&folder, |_| {});
     let mut client = Client::at_file(&path);
@@ -37,7 +37,7 @@ fn entries_are_the_same_by_either_way() {
 }
 
 #[test]
-fn who_asks_at_a_file_needs_an_account_where_there_are_accounts() {
+fn a_unix_socket_needs_credentials_if_there_are_accounts() {
     let folder = TempDir::new().unwrap();
     let required = |options: &mut ServerOptions| options.authentication = Authentication::On;
     let (_running, path) = start_at_both(&folder, required);
@@ -49,7 +49,7 @@ fn who_asks_at_a_file_needs_an_account_where_there_are_accounts() {
 }
 
 #[test]
-fn a_file_that_is_in_use_is_left_to_its_server() {
+fn a_socket_in_use_is_left_to_its_server() {
     let folder = TempDir::new().unwrap();
     let (_running, path) = start_at_both(&folder, |_| {});
     let mut beside = ServerOptions::new(folder.path().join("beside"));
@@ -61,7 +61,7 @@ fn a_file_that_is_in_use_is_left_to_its_server() {
 }
 
 #[test]
-fn a_node_of_a_cluster_has_an_address_for_the_others() {
+fn a_node_of_a_cluster_needs_a_tcp_address() {
     let folder = TempDir::new().unwrap();
     let addresses = free_addresses(2);
     let mut options = options(&folder, addresses[0], &list_of(&addresses));

@@ -1,12 +1,12 @@
-//! Who gets in, and to what, over real sockets.
+//! Authentication and rights, over real sockets.
 
 use std::io::Read;
 
 use crate::common::{Client, Running, add_account, basic, entity, request, serve, start_with};
 use pellucid_server::access::{Authentication, Right};
 
-/// A server with accounts that may read, write, and see the admin pages; each one's password is its
-/// name. It gives a token of the one that reads.
+/// Starts a server with accounts that may read, write, and see the admin pages. Each password
+/// equals the name. Returns also a token of the account that reads.
 fn guarded() -> (Running, String) {
     let mut token = String::new();
     let running = start_with(|options| {
@@ -52,7 +52,7 @@ fn each_account_gets_what_it_was_granted() {
 }
 
 #[test]
-fn who_is_not_known_is_told_how_to_be() {
+fn a_401_says_how_to_authenticate() {
     let (server, _) = guarded();
     let mut client = server.client();
     for authorization in
@@ -73,9 +73,9 @@ fn who_is_not_known_is_told_how_to_be() {
     assert!(!log.contains("guess"), "{log}");
 }
 
-/// A request whose password is verified said of itself that it waited for nothing.
+/// Regression: a request whose password was being verified was shown as one that waits for nothing.
 #[test]
-fn a_request_that_waits_for_its_password_says_so() {
+fn a_request_whose_password_is_verified_is_shown_as_waiting() {
     let (server, _) = guarded();
     let (mut watcher, authorization) = (server.client(), basic("watcher", "watcher"));
     let mut look = || {
@@ -87,7 +87,7 @@ fn a_request_that_waits_for_its_password_says_so() {
         let (kind, place) = (&of["waits_for"]["kind"], &of["waits_for"]["place"]);
         *kind == "thread" && place.as_str().is_some_and(|place| place.contains("gate/mod.rs:"))
     };
-    // A password takes some of a processor's time, and one thread verifies them all.
+    // Verifying a password takes processor time, and one thread verifies all of them.
     let mut passwords = (0..).map(|number| basic(&format!("nobody {number}"), "wrong"));
     let is_seen = (0..20).any(|_| {
         let clients: Vec<Client> = passwords
@@ -108,9 +108,10 @@ fn a_request_that_waits_for_its_password_says_so() {
     assert!(!look()["requests"].as_array().unwrap().iter().any(is_one), "they are answered");
 }
 
-/// Each of them kept a thread of the document API's, so that queries waited for all of them.
+/// Regression: each log-in occupied a worker of the document API, so queries waited for all of
+/// them.
 #[test]
-fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
+fn log_ins_without_credentials_are_limited_and_delay_no_query() {
     let (server, token) = guarded();
     let (token, writer) = (format!("Bearer {token}"), basic("writer", "writer"));
     assert_eq!(status(&mut server.client(), "GET", &entity("a"), &writer), 404);
@@ -138,11 +139,12 @@ fn log_ins_of_a_stranger_are_few_at_a_time_and_hold_no_query_up() {
         }
     }
     assert!(wrong >= 10 && refused >= 100, "{wrong} verified, {refused} refused");
-    // Elsewhere than at these log-ins, the account is what it was.
+    // Except for these log-ins, the account still works as before.
     assert_eq!(status(&mut server.client(), "GET", &entity("a"), &token), 404);
 }
 
-/// Beyond 64 at a time they were told to come again, though all had the same password.
+/// Regression: beyond 64 at a time, requests were refused with 429, though all had the same
+/// password.
 #[test]
 fn a_password_that_many_connections_send_at_once_is_verified_for_all() {
     let (server, _) = guarded();
@@ -152,8 +154,8 @@ fn a_password_that_many_connections_send_at_once_is_verified_for_all() {
     clients.into_iter().for_each(|mut client| assert_eq!(client.answer().status, 404));
 }
 
-/// The first request of a password leaves its buffer while the password is verified: what it
-/// brought has to come back whole, and in its turn among others of the connection.
+/// The first request with a password leaves the connection's buffer while the password is verified:
+/// it has to return complete, and in order among the connection's other requests.
 #[test]
 fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
     let (server, token) = guarded();
@@ -169,7 +171,7 @@ fn a_request_that_waits_for_its_password_is_served_whole_and_in_order() {
 }
 
 #[test]
-fn a_stranger_may_not_send_much_and_is_told_why() {
+fn a_large_body_without_credentials_is_refused_with_a_reason() {
     let (server, _) = guarded();
     let answer = server.client().put(&entity("a"), vec![0; 1 << 20]);
     assert_eq!(answer.status, 401, "who has an account and forgot to say so must not be told 413");
@@ -201,8 +203,8 @@ fn authentication_can_be_on_without_an_account() {
     assert_eq!(server.client().get(&entity("a")).status, 401);
 }
 
-/// The gate decoded a path and then split it, its handler the other way round: each found another
-/// path.
+/// Regression: the gate decoded a path and then split it, and the handler did the reverse, so they
+/// saw different paths.
 #[test]
 fn no_spelling_of_a_path_is_open() {
     let (server, _) = guarded();
@@ -237,7 +239,7 @@ fn no_spelling_of_a_path_is_open() {
     assert_eq!(client.get("/_db/x%2Fy/_admin/server/availability").status, 200);
 }
 
-/// With any `Authorization`, two silent requests took the memory for bodies from everybody else.
+/// Regression: with any `Authorization`, two silent requests could take all memory for bodies.
 #[test]
 fn credentials_are_judged_by_the_head() {
     let (server, token) = guarded();
@@ -268,10 +270,10 @@ fn credentials_are_judged_by_the_head() {
     }
 }
 
-/// A client that waited to go on was told of a wrong parameter where there was a table, and to go
-/// on where there was none.
+/// Regression: to `Expect: 100-continue`, the server answered with an error about a parameter if
+/// the table existed, and with `100 Continue` if it did not.
 #[test]
-fn a_head_tells_nobody_which_tables_there_are() {
+fn a_head_does_not_reveal_which_tables_exist() {
     let (server, token) = guarded();
     let mut client = server.client();
     let writer = basic("writer", "writer");

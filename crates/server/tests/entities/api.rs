@@ -8,9 +8,9 @@ fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A run over another store that is none would show nothing.
+/// Without this check, a run meant for another kind of store could test the embedded one.
 #[test]
-fn the_store_below_is_the_one_that_is_asked_for() {
+fn the_store_is_of_the_kind_that_the_environment_names() {
     let running = start();
     let answer = running.client().get("/metrics");
     let is_rocks = TestStore::asked_for() == TestStore::Rocks;
@@ -67,7 +67,7 @@ fn head_is_get_without_the_body() {
     assert_eq!(client.get(&entity("small")).status, 200, "the connection is in step");
 }
 
-/// A HEAD that read the value would cost as much as a GET: the account tells.
+/// A HEAD that read the value would cost as much as a GET; the account shows that it does not.
 #[test]
 fn head_never_reads_the_value() {
     let (running, mut client) = serve();
@@ -84,7 +84,7 @@ fn head_never_reads_the_value() {
             assert!(parts("entity_get").contains(&"journal_read".to_owned()));
             assert_eq!(parts("entity_head"), ["ledger"]);
         }
-        // It keeps the head in front of the value, and finds both at once.
+        // RocksDB keeps the head in front of the value, and finds both at once.
         TestStore::Rocks => {
             for operation in ["entity_get", "entity_head"] {
                 let parts = parts(operation);
@@ -194,7 +194,7 @@ fn keys_are_bytes_however_they_are_encoded() {
     for (index, key) in keys.iter().enumerate() {
         assert_eq!(client.get(&entity(key)).text(), format!("value {index}"), "{key:?}");
     }
-    // One key, whichever of its bytes are encoded, in whichever case.
+    // The same key, with any of its bytes encoded, in either case.
     client.put("/v0/entity?id=%6b%C3%B6%2f", "one");
     assert_eq!(client.get("/v0/entity?&id=k%c3%b6/").text(), "one");
     assert_eq!(client.get("/v0/entity?id=+").text(), "value 3", "a plus is a plus");
@@ -296,7 +296,7 @@ fn sync_names_what_an_acknowledgement_survives() {
 }
 
 #[test]
-fn what_has_expired_is_gone_from_every_read() {
+fn expired_entries_are_in_no_read() {
     let (running, mut client) = serve();
     let cached = |value| [("Cache-Control", value)];
     assert_eq!(client.put(&format!("{}&ttl=0", entity("at-once")), "x").status, 201);
@@ -304,7 +304,7 @@ fn what_has_expired_is_gone_from_every_read() {
     assert_eq!(client.put(&format!("{}&ttl=3600.5", entity("later")), "x").status, 201);
     let header = cached("no-cache, Max-Age=3600");
     assert_eq!(client.call("PUT", &entity("later-too"), &header, "x").status, 201);
-    // The parameter goes before the header, and a key may look like a parameter.
+    // The parameter overrides the header, and a key may look like a parameter.
     let target = format!("{}&ttl=3600", entity("both"));
     assert_eq!(client.call("PUT", &target, &cached("max-age=0"), "x").status, 201);
     assert_eq!(client.put(&format!("/v0/entity?id={}", encode("ttl=0")), "x").status, 201);
@@ -328,7 +328,7 @@ fn an_entry_expires_while_the_clock_runs() {
     let (_running, mut client) = serve();
     let target = format!("{}&ttl=0.3", entity("k"));
     assert_eq!(client.put(&target, "x").status, 201);
-    // Ends by itself: it waits for what the server promised, however slow the machine is.
+    // This loop ends on any machine, as the server promised that the entry expires.
     while client.get(&entity("k")).status == 200 {
         std::thread::yield_now();
     }
@@ -336,7 +336,7 @@ fn an_entry_expires_while_the_clock_runs() {
 }
 
 #[test]
-fn a_lifetime_that_is_none_is_refused() {
+fn an_invalid_lifetime_is_refused() {
     let (running, mut client) = serve();
     for ttl in ["", "-1", "soon", "1e99", "0x10", "99999999999999"] {
         let answer = client.put(&format!("{}&ttl={ttl}", entity("k")), "x");
@@ -350,7 +350,7 @@ fn a_lifetime_that_is_none_is_refused() {
 }
 
 #[test]
-fn what_was_stored_is_there_after_a_restart() {
+fn stored_entries_are_there_after_a_restart() {
     let (first, mut client) = serve();
     let large = "l".repeat(500_000);
     client.put(&entity("a"), "1");

@@ -1,5 +1,5 @@
-//! Bad input to the whole server: the right status, a line that says what is wrong, the connection
-//! closed where the stream can no longer be trusted, and the store as before.
+//! Bad input to the whole server: the right status, a line that says what is wrong, a closed
+//! connection if the byte stream can no longer be trusted, and an unchanged store.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -23,7 +23,7 @@ fn put(headers: &str, body: &str) -> String {
     format!("{PUT}{headers}\r\n{body}")
 }
 
-/// Sends `text` and what would be one more request; exactly one answer comes, and then the end.
+/// Sends `text` and one more request behind it; expects exactly one answer, and then the end.
 fn refused(running: &Running, text: &[u8], status: u16) {
     let next = request("DELETE", &entity("k"), &[], b"");
     let mut client = running.sent(&[text, &next].concat());
@@ -49,7 +49,7 @@ fn malformed_request_lines_and_headers() {
         ("G\x01T / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
         ("GET here HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
         ("GET / HTTP/2.0\r\nHost: a\r\n\r\n".to_owned(), 505),
-        // Not quite the beginning of HTTP/2, which is another protocol.
+        // Almost the preface of HTTP/2.
         ("PRI * HTTP/2.0\r\n\r\nXM\r\n\r\n".to_owned(), 505),
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
         (header("Host: b"), 400),
@@ -83,7 +83,7 @@ fn heads_beyond_the_limits() {
     assert_eq!(running.sent(most.as_bytes()).answer().status, 201, "64 headers are fine");
 }
 
-/// What one server takes for the body and the next for a request is how requests are smuggled.
+/// Request smuggling: bytes that one server takes for the body, and the next one for a request.
 #[test]
 fn lengths_that_contradict_each_other_and_other_ways_to_smuggle() {
     let (running, contents) = guarded();
@@ -147,7 +147,7 @@ fn chunked_bodies_that_are_malformed() {
     assert_eq!(running.contents(), contents);
 }
 
-/// The client ends its side within the body: nothing of it may be stored, and no answer claims so.
+/// The client closes its sending side within the body: nothing of it may be stored or acknowledged.
 #[test]
 fn bodies_shorter_than_declared_or_cut_within_a_chunk() {
     let (running, contents) = guarded();
@@ -174,7 +174,7 @@ fn bodies_shorter_than_declared_or_cut_within_a_chunk() {
 }
 
 #[test]
-fn what_follows_a_body_is_the_next_request() {
+fn the_bytes_after_a_body_are_the_next_request() {
     let running = start();
     let mut client =
         running.sent(put("Content-Length: 5\r\n", "value and more\r\n\r\n").as_bytes());
@@ -212,7 +212,7 @@ fn a_client_that_sends_on_after_a_refusal_still_reads_it() {
         let mut client = running.client();
         client.send(put("Content-Length: 300000\r\n", "").as_bytes());
         for _ in 0..30 {
-            // The server may have closed by then; that is for the answer to show.
+            // The server may have closed by then; the answer is checked below.
             let _ = client.socket.write_all(&[b'x'; 10_000]);
         }
         assert_eq!(client.answer().status, 413);
@@ -237,8 +237,8 @@ fn a_request_that_takes_too_long_is_408_whatever_its_stage() {
     assert_eq!(running.contents(), "");
 }
 
-/// Bytes that are all noise, or a request with some bytes replaced, doubled or cut out. Whatever
-/// the damage makes of it, its key stays a short one.
+/// Random bytes, or a request with some bytes replaced, doubled or removed. After any such damage,
+/// its key is still a short one.
 fn garbage(random: &mut SeededRandom) -> Vec<u8> {
     let whole = [
         request("GET", &entity("k"), &[("If-None-Match", "\"1\""), ("Prefer", "timing")], b""),
@@ -278,7 +278,7 @@ fn two_thousand_connections_of_garbage() {
                 let mut random = SeededRandom::new(thread);
                 for round in 0..500 {
                     let mut client = running.client();
-                    // The server may refuse, and close, before all of it is sent.
+                    // The server may refuse and close before all of it is sent.
                     let _ = client.socket.write_all(&garbage(&mut random));
                     if round % 2 == 0 {
                         let _ = client.socket.shutdown(Shutdown::Write);
@@ -320,10 +320,10 @@ fn a_pipeline_of_good_and_bad_requests() {
     assert_eq!(running.client().get(&entity("k")).text(), "2");
 }
 
-/// What is read ahead of a response with `Connection: close` must not turn the response into a
-/// reset.
+/// Bytes behind a request with `Connection: close` must not cause a reset that destroys its
+/// response.
 #[test]
-fn what_follows_a_request_to_close_does_not_cost_its_answer() {
+fn bytes_after_a_request_to_close_do_not_destroy_its_answer() {
     let running = start();
     running.client().put(&entity("k"), "v".repeat(200_000));
     for _ in 0..20 {

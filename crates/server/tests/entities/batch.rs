@@ -1,4 +1,4 @@
-//! `POST /v0/batch`: all of it or nothing.
+//! `POST /v0/batch`: a batch is written completely or not at all.
 
 use crate::common::{Answer, Client, entity, serve, start, start_with};
 use base64::Engine as _;
@@ -58,7 +58,7 @@ fn the_last_sequence_number_is_the_last_entrys_etag() {
 }
 
 #[test]
-fn one_bad_line_and_nothing_is_written() {
+fn with_one_bad_line_nothing_is_written() {
     let (running, mut client) = serve();
     let long = "k".repeat(1_025);
     for bad in [
@@ -89,7 +89,7 @@ fn one_bad_line_and_nothing_is_written() {
 }
 
 #[test]
-fn one_condition_that_fails_and_nothing_is_written() {
+fn with_one_failed_condition_nothing_is_written() {
     let (_running, mut client) = serve();
     let etag = client.put(&entity("there"), "1").etag();
     let sequence = etag.trim_matches('"').to_owned();
@@ -114,7 +114,7 @@ fn one_condition_that_fails_and_nothing_is_written() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_whole() {
+fn a_batch_that_is_too_large_is_refused_as_a_whole() {
     let running = start_with(|options| {
         options.batch_bytes_max = 10_000;
         options.embedded.value_bytes_max = 1_000;
@@ -160,7 +160,7 @@ fn a_large_batch_arrives_whole() {
     assert_eq!(running.contents(), "");
 }
 
-/// A reader that saw half a batch would find the two keys different.
+/// A reader that saw half of a batch would find different values of the two keys.
 #[test]
 fn a_batch_is_seen_whole_or_not_at_all() {
     let running = start();

@@ -1,11 +1,11 @@
-//! Compressed responses: who gets them, of what, and what the other headers then say.
+//! Compressed responses: which clients get them, of which bodies, and with which other headers.
 
 use std::io::Read;
 
 use crate::common::client::Answer;
 use crate::common::{Client, entity, serve, serve_with};
 
-/// What the shortest compressed body has by default.
+/// The length of the shortest compressed body by default, in bytes.
 const FROM: usize = 4_096;
 
 fn get(client: &mut Client, target: &str, accepted: &str) -> Answer {
@@ -28,7 +28,7 @@ fn unpacked(answer: &Answer) -> Vec<u8> {
 }
 
 #[test]
-fn who_asks_gets_large_bodies_compressed_and_small_ones_as_they_are() {
+fn large_bodies_are_compressed_on_request_and_small_ones_are_not() {
     let (_running, mut client) = serve();
     for length in [FROM, 60_000, 65_537, 1_000_000] {
         let (target, value) = (entity(format!("{length} bytes")), text(length));
@@ -54,7 +54,7 @@ fn who_asks_gets_large_bodies_compressed_and_small_ones_as_they_are() {
     assert_eq!(answer.body.len(), FROM - 1);
 }
 
-/// A HEAD says what its GET would, but for the length, which nobody knows before.
+/// A HEAD has the headers of its GET, except the length, which is not known in advance.
 #[test]
 fn a_head_has_the_headers_of_its_get() {
     let (_running, mut client) = serve();
@@ -94,7 +94,7 @@ fn tags_of_compressed_bodies_hold_for_reads_and_writes() {
     assert_eq!(client.get(&target).text(), "next");
 }
 
-/// What is compressed shows in the figures, and an operator can have it otherwise.
+/// Metrics count compressed responses, and a setting turns compression off.
 #[test]
 fn compression_is_counted_and_can_be_set() {
     let (_running, mut client) = serve_with(|options| options.limits.compressed_from_bytes = 10);
@@ -109,10 +109,10 @@ fn compression_is_counted_and_can_be_set() {
     assert_eq!((answer.header("Content-Encoding"), answer.header("Vary")), (None, None));
 }
 
-/// Drivers offer codings on every request, and ArangoDB never compresses unless it is told to: with
-/// documents it is the same here.
+/// Drivers offer codings on every request, and ArangoDB compresses only if it is configured to. The
+/// document API does the same.
 #[test]
-fn documents_are_compressed_only_where_the_operator_says_so() {
+fn documents_are_compressed_only_if_the_operator_enables_it() {
     for (from, coding) in [(0, None), (FROM, Some("gzip"))] {
         let (_running, mut client) =
             serve_with(|options| options.documents.compressed_from_bytes = from);
@@ -134,7 +134,7 @@ fn documents_are_compressed_only_where_the_operator_says_so() {
             let plain = if coding.is_some() { unpacked(&result) } else { result.body };
             assert!(plain.len() > length);
         }
-        // Entities are as they were.
+        // Compression of entities is unchanged.
         client.put(&entity("e"), text(FROM));
         let answer = get(&mut client, &entity("e"), "gzip");
         assert_eq!(answer.header("Content-Encoding"), Some("gzip"));

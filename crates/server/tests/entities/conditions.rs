@@ -1,4 +1,4 @@
-//! Conditional requests: every combination, and races that must lose nothing.
+//! Conditional requests: every combination, and races that must lose no update.
 
 use crate::common::{Client, entity, serve, start};
 
@@ -40,7 +40,7 @@ fn reads_are_answered_304_or_412_as_their_conditions_say() {
 }
 
 #[test]
-fn reads_of_what_is_not_there() {
+fn reads_of_missing_entities() {
     let (_running, mut client) = serve();
     for method in ["GET", "HEAD"] {
         assert_eq!(status(&mut client, method, &[("If-None-Match", "*")]), 404);
@@ -94,7 +94,7 @@ fn conditions_that_a_write_cannot_take_are_400_and_write_nothing() {
 /// Each thread adds to a counter by GET and PUT with If-Match; an increment that was overwritten
 /// would be missing from the sum.
 #[test]
-fn eight_threads_that_read_modify_and_write_lose_nothing() {
+fn concurrent_read_modify_write_cycles_lose_no_update() {
     const THREADS: u64 = 8;
     const INCREMENTS: u64 = 40;
     let running = start();
@@ -125,7 +125,7 @@ fn increment(client: &mut Client) {
 }
 
 #[test]
-fn of_many_that_create_a_key_one_does() {
+fn of_many_concurrent_creations_of_a_key_one_succeeds() {
     let running = start();
     let created: usize = std::thread::scope(|scope| {
         let create = |thread: usize| {

@@ -1,4 +1,4 @@
-//! Requests as raw bytes, each with the section of RFC 9110 or RFC 9112 that it is about.
+//! Raw requests, each with the section of RFC 9110 or RFC 9112 that it tests.
 
 use std::io::Read;
 
@@ -6,14 +6,14 @@ use crate::common::{Client, Running, entity, start};
 
 const CASES: &str = include_str!("http_cases.txt");
 
-/// The bytes that a request of the table stands for, in pieces that are sent one after another.
+/// The bytes of a request of the table, in pieces that are sent one after another.
 fn pieces(request: &str, etag: &str) -> Vec<Vec<u8>> {
     let request = repeated(&request.replace("{etag}", etag));
     let text = request.replace('@', " HTTP/1.1\\nHost: a\\n");
     text.split("\\w").map(unescaped).collect()
 }
 
-/// The text with each `{N*text}` written out.
+/// Expands each `{N*text}` of the text.
 fn repeated(text: &str) -> String {
     let Some((before, rest)) = text.split_once('{') else { return text.to_owned() };
     let (inner, after) = rest.split_once('}').unwrap();
@@ -44,7 +44,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Plays one case; tells the way in which its expectation does not hold.
+/// Plays one case; returns an error that describes a failed expectation.
 fn play(running: &Running, request: &str, expected: &str) -> Result<(), String> {
     let etag = running.client().put(&entity("k"), "guarded").etag();
     let etag = etag.trim_matches('"');
@@ -94,7 +94,7 @@ fn play(running: &Running, request: &str, expected: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// Nothing more comes, and then the end.
+/// True if the server closes the connection without sending more.
 fn is_closed(client: &mut Client) -> bool {
     client.has_read_all() && matches!(client.socket.read(&mut [0; 1]), Ok(0))
 }

@@ -1,4 +1,4 @@
-//! The entity API over HTTP, on the kind of store that the environment asks for.
+//! The entity API over HTTP, on the kind of store that the environment names.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 

@@ -1,4 +1,4 @@
-//! `POST /v0/entities/get`: entities of several keys in one answer.
+//! `POST /v0/entities/get`: the entities of several keys in one answer.
 
 use crate::common::{Client, encode, entity, serve};
 use base64::Engine as _;
@@ -18,7 +18,7 @@ fn text(line: &Value, name: &str) -> String {
 }
 
 #[test]
-fn entities_come_in_the_order_of_their_keys_and_missing_ones_are_told() {
+fn entities_come_in_the_requested_order_and_missing_ones_are_marked() {
     let (_running, mut client) = serve();
     client.put(&entity("a"), "A");
     let etag = client.put(&entity("b"), "B").etag();
@@ -44,7 +44,7 @@ fn each_line_has_the_time_of_its_read_if_that_is_wanted() {
 }
 
 #[test]
-fn all_of_an_answer_is_of_one_moment() {
+fn an_answer_is_read_from_one_snapshot() {
     let (running, mut writer) = serve();
     let keys: Vec<String> = (0..200).map(|number| format!("k{number}")).collect();
     let write = |client: &mut Client, round: u32| {
@@ -103,7 +103,8 @@ fn bad_lists_are_refused() {
         assert!(answer.text().contains(what), "{}", answer.text());
     }
     assert_eq!(client.call("POST", TARGET, &[], "{\"key\":\"YQ==\"}\n".repeat(1_001)).status, 400);
-    // It is refused by its head: a client that goes on sending may find the connection closed.
+    // This request is refused by its head, so a client that keeps sending may find a closed
+    // connection.
     let length = (2 << 20) + 1;
     let head = format!("POST {TARGET} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n");
     client.send(head.as_bytes());

@@ -1,4 +1,4 @@
-//! `GET /v0/entities`: which entries, in which order, in which form, and as of when.
+//! `GET /v0/entities`: the entries of a range, their order, their format and their snapshot.
 
 use crate::common::{Answer, Client, Running, encode, entity, request, serve, serve_with};
 use base64::Engine as _;
@@ -65,7 +65,7 @@ fn limit_and_reverse() {
 }
 
 #[test]
-fn what_names_no_range_is_400() {
+fn an_invalid_range_is_400() {
     let running = letters();
     let mut client = running.client();
     for query in [
@@ -91,7 +91,7 @@ fn what_names_no_range_is_400() {
     assert_eq!(client.get("/v0/entities").status, 400);
 }
 
-/// They were not looked at.
+/// Regression: `ack` and `from` of ranges were ignored.
 #[test]
 fn ack_and_from_are_those_of_a_single_read() {
     let running = letters();
@@ -105,7 +105,7 @@ fn ack_and_from_are_those_of_a_single_read() {
 }
 
 #[test]
-fn framed_output_gives_every_entry_back_whatever_its_bytes() {
+fn framed_output_preserves_entries_with_any_bytes() {
     let (_running, mut client) = serve();
     let entries: [(&[u8], &[u8]); 4] =
         [(b"\n", b"\n\n"), (b"a\nb", b""), (b"a\nb\n", &[0, 255, 10]), (b"\xff", &[7; 100_000])];
@@ -127,9 +127,9 @@ fn framed_output_gives_every_entry_back_whatever_its_bytes() {
     assert_eq!(client.get(&target).text(), "a\nb\n");
 }
 
-/// Expiry was not among the members of a line, so that a copy of a range lasted for ever.
+/// Regression: a line had no expiry, so entries copied by a range never expired.
 #[test]
-fn a_line_says_when_its_entry_is_gone() {
+fn a_line_says_when_its_entry_expires() {
     let (_running, mut client) = serve();
     let now_ms = || {
         let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
@@ -142,7 +142,7 @@ fn a_line_says_when_its_entry_is_gone() {
     let answer = client.call("GET", "/v0/entities?start=a", &[NDJSON], b"");
     let lines = answer.lines();
     let expires_at_ms = lines[0]["expires_at_ms"].as_u64().unwrap();
-    // The server's clock is read now and then, and never goes back where the system's is set.
+    // The server reads the system's clock periodically, and never goes back when that is set back.
     let expected_ms = before_ms + 599_000..=after_ms + 601_000;
     assert!(expected_ms.contains(&expires_at_ms), "{}", lines[0]);
     assert_eq!(lines[1].get("expires_at_ms"), None);
@@ -159,7 +159,7 @@ fn deleted_entries_are_in_no_range() {
     assert_eq!(text(&mut client, "start=b&end=c"), "");
 }
 
-/// A proxy that speaks HTTP/1.0 names the host all the same, and took the chunks for the value.
+/// Regression: an HTTP/1.0 proxy, which also sends `Host`, got chunks and took them for the value.
 #[test]
 fn a_client_of_http_1_0_is_sent_no_chunks() {
     let running = letters();
@@ -185,10 +185,10 @@ fn fill(client: &mut Client, entries: usize, value: &[u8]) {
     }
 }
 
-/// The range was begun before the writes, and is far too long for the socket to hold: what comes
-/// out after them is still what there was at its beginning.
+/// The range begins before the writes, and is far too long for the socket's buffer: the entries
+/// that come after the writes are still those of its beginning.
 #[test]
-fn a_range_is_of_one_moment_while_writes_go_on() {
+fn a_range_reads_one_snapshot_while_writes_go_on() {
     let (running, mut client) = serve();
     let value = vec![b'o'; 100_000];
     fill(&mut client, 200, &value);
@@ -214,7 +214,7 @@ fn a_range_is_of_one_moment_while_writes_go_on() {
     assert_eq!(body.len(), 200 * (value.len() + 5));
 }
 
-/// With one event loop, a reader that takes nothing would hold up everyone if its stream blocked.
+/// With one event loop, a stream that blocked on a slow reader would block all other clients.
 #[test]
 fn a_slow_reader_blocks_nobody() {
     let (running, mut client) = serve_with(|options| options.threads = 1);

@@ -62,7 +62,7 @@ fn a_table_that_is_large_is_emptied_whole() {
 }
 
 #[test]
-fn no_name_reaches_a_table_of_the_servers_own() {
+fn no_name_reaches_an_internal_table_of_the_server() {
     let (_server, mut client) = serve();
     for name in ["documents", "..", "a%2Fb", "entities%2Fx", "", "%00", "catalogue"] {
         let answer = client.get(&format!("/v0/entity?id=a&table={name}"));

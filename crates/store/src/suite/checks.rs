@@ -1,4 +1,4 @@
-//! Checks of every kind.
+//! Checks that every kind of store has to pass.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::error::{Result, StoreError};
 use crate::model::{Acknowledgement, Condition, Copies, Operation, Written};
 use crate::store::Store;
 
-/// The longest wait for what has to come to pass, however slow the machine is.
+/// The longest wait for an expected event, so long that a slow machine makes no difference.
 const PATIENCE_NS: u64 = 60_000_000_000;
-/// The interval at which it is looked for.
+/// The interval at which the event is checked.
 const POLL: Duration = Duration::from_millis(50);
-/// The distance by which the system's time may be set back meanwhile.
+/// The most by which the system's clock may be set back during a check.
 const WALL_STEP_MS: u64 = 1_000;
-/// Entries of a large batch.
+/// The number of entries of a large batch.
 pub(super) const LARGE_BATCH: usize = 5_000;
 
 pub(super) fn reads_and_writes(using: &Using<'_>) {
@@ -29,7 +29,7 @@ pub(super) fn reads_and_writes(using: &Using<'_>) {
     assert_eq!((&*object.value, object.head.sequence), (&b"one"[..], first));
     assert_eq!(object.head.value_length, 3);
     let now_ms = Clock::system().wall().unix_ms();
-    // The system's time may be set back between the three.
+    // The system's clock may be set back between the three readings.
     let range_ms = before_ms - WALL_STEP_MS..=now_ms + WALL_STEP_MS;
     assert!(range_ms.contains(&object.head.written_at_ms));
     assert_eq!(using.head("a"), Some(object.head), "a head is the object without its value");
@@ -90,7 +90,7 @@ pub(super) fn is_unacceptable(result: Result<Written>) {
     assert!(text.len() > 10, "{text}");
 }
 
-/// A full merge, where the store has one, leaves everything as it was.
+/// A full merge, if the store has one, changes no contents.
 pub(super) fn full_merge(using: &Using<'_>) {
     for key in ["a", "b", "c"] {
         using.put(key, "old");
@@ -153,7 +153,7 @@ pub(super) fn scans(using: &Using<'_>) {
     }
 }
 
-/// An entry whose time is over is gone from every read, and its key is free.
+/// An expired entry is absent from every read and for every condition.
 pub(super) fn lifetimes(using: &Using<'_>) {
     let brief = Operation { lifetime_ms: Some(1_250), ..put("brief", "x") };
     let long = Operation { lifetime_ms: Some(3_600_500), ..put("long", "y") };
@@ -179,12 +179,12 @@ pub(super) fn lifetimes(using: &Using<'_>) {
     assert_eq!(using.value("long").unwrap(), b"new");
 }
 
-/// The part of a key is what stands before its first colon.
+/// The part of a key is its prefix up to the first colon.
 fn part_of(key: &[u8]) -> usize {
     key.iter().position(|byte| *byte == b':').map_or(0, |place| place + 1)
 }
 
-/// Batches within a part are all or nothing, with conditions, however many entries they have.
+/// Batches within a part are atomic, with conditions, for any number of entries.
 pub(super) fn parts(store: &dyn Store) {
     let table = store.table_in_parts("parts", part_of).unwrap();
     let using = Using::of(store, table);
@@ -216,7 +216,7 @@ pub(super) fn parts(store: &dyn Store) {
     assert!(backward.iter().map(|(key, _)| key).eq(many.iter().rev()));
 }
 
-/// Whatever number of copies has to answer, reads see what was acknowledged by all.
+/// Reads that wait for any number of copies see a write that all copies acknowledged.
 pub(super) fn copies(using: &Using<'_>) {
     let from = using.store.properties().copies;
     let replicated = using.store.replicated();
@@ -272,12 +272,12 @@ pub(super) fn figures(store: &dyn Store) {
     let mut names: Vec<_> = figures.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), figures.len(), "a name comes once");
+    assert_eq!(names.len(), figures.len(), "each name is unique");
     let good = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     assert!(names.into_iter().all(good));
 }
 
-/// An increment that overwrote another would be missing from the sum.
+/// If one increment overwrote another, the sum would be too small.
 pub(super) fn concurrent_increments(store: &dyn Store) {
     let table = Using::new(store, "increments");
     table.put("sum", "0");
@@ -301,7 +301,7 @@ fn increment(using: &Using<'_>) {
         match using.write(&[when(put("sum", &next), condition)]) {
             Ok(_) => return,
             Err(StoreError::ConditionFailed { index: 0, current }) => {
-                assert_ne!(current, Some(object.head.sequence), "it would have held");
+                assert_ne!(current, Some(object.head.sequence), "the condition holds");
             }
             Err(error) => panic!("{error}"),
         }

@@ -1,4 +1,5 @@
-//! Features of some kinds: checked to hold, or not to.
+//! Checks of the features that only some kinds of store support: that each works, or that it does
+//! not.
 
 use pellucid_account::Timeline;
 
@@ -30,13 +31,13 @@ pub(super) fn check(feature: Feature, is_supported: bool, store: &dyn Store) {
 fn batches(using: &Using<'_>) {
     using.put("old", "x");
     let written = using.write(&[put("a", "1"), delete("old"), put("b", "2"), put("a", "3")]);
-    assert_eq!(using.value("a").unwrap(), b"3", "the last one about a key stands");
+    assert_eq!(using.value("a").unwrap(), b"3", "the last operation on a key counts");
     assert_eq!(using.head("a").unwrap().sequence, written.unwrap().sequence);
     assert_eq!(using.keys("", None, false), "a b ");
 }
 
-/// Of pairs of keys, some lie together by chance; the others are refused, and nothing is written of
-/// them.
+/// Some pairs of keys are in one part by chance. The others are refused, and nothing of them is
+/// written.
 fn no_batches(using: &Using<'_>) {
     let pairs = (0..100).map(|index| (format!("{index} one"), format!("{index} other")));
     let mut refused = 0;
@@ -79,7 +80,7 @@ fn large_batches(using: &Using<'_>, is_supported: bool) {
     assert!(found.iter().all(|(key, value)| key == value));
 }
 
-/// A snapshot of such a store sees entries that were written after it was taken.
+/// A snapshot of a store without this feature sees entries that were written after it was taken.
 fn no_snapshots(using: &Using<'_>) {
     using.put("a", "old");
     let snapshot = using.store.snapshot().unwrap();
@@ -88,7 +89,7 @@ fn no_snapshots(using: &Using<'_>) {
     assert_eq!(&*found.unwrap().value, b"new", "it has snapshots after all");
 }
 
-/// A scan is of the moment at which it began, whatever is written while it goes on.
+/// A scan sees only the state at its beginning, whatever is written while it runs.
 fn snapshots(using: &Using<'_>) {
     using.put("a", "old");
     let snapshot = using.store.snapshot().unwrap();

@@ -5,24 +5,24 @@ use crate::store::Store;
 /// A feature that some kinds of store do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// Scans and snapshots are of the moment at which they began.
+    /// Scans and snapshots see only the state at the time at which they began.
     Snapshots,
-    /// A batch over several parts of a table takes conditions.
+    /// A batch over several parts of a table may have conditions.
     ConditionsAcrossParts,
-    /// A batch over several parts of a table has room for thousands of entries.
+    /// A batch over several parts of a table may have thousands of entries.
     LargeBatchesAcrossParts,
-    /// There are batches over several parts of a table at all.
+    /// A batch may span several parts of a table.
     BatchesAcrossParts,
-    /// Sequence numbers are in one line over all keys.
+    /// Sequence numbers are totally ordered over all keys.
     OneLine,
 }
 
 /// A kind of store under test.
 pub struct Kind<'a> {
-    /// Opens the store, whose contents stay from one opening to the next. There is none in it when
-    /// the suite begins.
+    /// Opens the store. Its contents persist between openings, and it is empty when the suite
+    /// begins.
     pub open: &'a dyn Fn() -> Box<dyn Store>,
-    /// The largest value of the store that is opened, in bytes.
+    /// The most bytes of a value in that store.
     pub value_bytes_max: usize,
     /// The features that it does not support.
     pub unsupported: &'a [Feature],

@@ -1,9 +1,9 @@
-//! The behaviour of every kind of store, as one suite that each kind's tests run, so that the kinds
-//! cannot drift apart.
+//! The conformance suite of the store interface. The tests of each kind of store run it, so that
+//! all kinds behave in the same way.
 //!
-//! A kind names what it does not support, as [`Feature`]s, and the suite checks that too: a feature
-//! that is missing from the list has to work, and one that stands there has to be refused, or to be
-//! seen not to hold.
+//! A kind lists the [`Feature`]s that it does not support. The suite checks the list as well: a
+//! feature that is not in the list has to work, and one in the list must be refused or visibly not
+//! work.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod checks;
@@ -23,10 +23,10 @@ const FEATURES: [Feature; 5] = [
     Feature::OneLine,
 ];
 
-/// Checks all of it: what the APIs above rely on, whichever store they are on.
+/// Runs the whole suite on a kind of store.
 ///
 /// # Panics
-/// At the first thing that is not as it has to be.
+/// At the first check that fails.
 pub fn behaves(kind: &Kind<'_>) {
     let store = (kind.open)();
     let using = |name: &str| Using::new(store.as_ref(), name);

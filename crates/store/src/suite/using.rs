@@ -1,4 +1,4 @@
-//! A table whose answers are waited for, as tests use it.
+//! Helpers of the suite: a table with blocking calls.
 
 use pellucid_account::Timeline;
 
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::model::{Acknowledgement, Condition, Head, Object, Operation, Table, Written};
 use crate::store::{Range, Store};
 
-/// One table of a store, with answers waited for.
+/// One table of a store. Its calls wait for the answers.
 pub(super) struct Using<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) table: Table,

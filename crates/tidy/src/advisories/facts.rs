@@ -1,23 +1,24 @@
-//! The file of facts: what it holds, and when a version is affected.
+//! The contents of the file of advisory facts, and the test whether a version is affected.
 
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 
-/// What is known about the packages that we lock.
+/// The file of facts about the packages in our lock files.
 #[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Facts {
-    /// Where the database is.
+    /// The URL of the database.
     pub(super) database: String,
-    /// Its commit that the facts come from, and the day of that.
+    /// The commit of the database that the facts come from.
     pub(super) commit: String,
+    /// The date of that commit.
     pub(super) committed_on: String,
     /// The packages that were looked up.
     pub(super) covered: Vec<String>,
-    /// What was found, by package and identity.
+    /// The advisories found, ordered by package and identity.
     #[serde(default)]
     pub(super) advisory: Vec<Advisory>,
-    /// What we live with. Written by people, and kept when the facts are refreshed.
+    /// The advisories that we accept. People write them; a refresh keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) accepted: Vec<Accepted>,
 }
@@ -28,10 +29,10 @@ pub(super) struct Advisory {
     pub(super) id: String,
     pub(super) package: String,
     pub(super) date: String,
-    /// `unmaintained`, `unsound` or `notice` if it is no vulnerability.
+    /// `unmaintained`, `unsound` or `notice`; `None` for a vulnerability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) informational: Option<String>,
-    /// The versions in which it is mended.
+    /// The versions in which it is fixed.
     #[serde(default)]
     pub(super) patched: Vec<String>,
     /// The versions that never had it.
@@ -47,7 +48,10 @@ pub(super) struct Accepted {
 }
 
 impl Advisory {
-    /// Whether `version` is neither patched nor unaffected.
+    /// Returns true if `version` is neither patched nor unaffected.
+    ///
+    /// # Errors
+    /// If a range of versions cannot be parsed.
     pub(super) fn affects(&self, version: &Version) -> Result<bool, semver::Error> {
         for range in self.patched.iter().chain(&self.unaffected) {
             if VersionReq::parse(range)?.matches(version) {
@@ -58,14 +62,14 @@ impl Advisory {
     }
 }
 
-/// The day of a date such as `2026-08-21`, counted from 1970-01-01; nothing if it is none.
+/// The number of days from 1970-01-01 to a date such as `2026-08-21`; `None` if it is no date.
 pub(super) fn day_of(date: &str) -> Option<u64> {
     let mut parts = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Years that begin in March have their leap day last, so that it moves no other day.
+    // Counting years from March puts the leap day last, so that it shifts no other day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let before = year * 365 + year / 4 - year / 100 + year / 400;
     const DAYS_TO_1970: u64 = 719_468;

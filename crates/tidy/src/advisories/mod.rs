@@ -1,5 +1,5 @@
-//! Published weaknesses of the packages in our locks: facts in a file, so that the check needs no
-//! network and finds the same everywhere.
+//! Checks the packages in our lock files against published advisories. The facts are in a file, so
+//! the check needs no network and gives the same result everywhere.
 
 mod facts;
 mod refresh;
@@ -18,10 +18,10 @@ use crate::tree::{File, LOCK_NAME, Tree};
 
 /// The file of facts.
 const FACTS: &str = "docs/advisories.toml";
-/// The age from which on the facts are worth refreshing.
+/// The age in days above which the facts should be refreshed.
 const AGE_MAX_DAYS: u64 = 180;
 
-/// A lock of cargo.
+/// A lock file of cargo.
 #[derive(Deserialize)]
 struct Lock {
     #[serde(default)]
@@ -33,11 +33,11 @@ struct Lock {
 struct Locked {
     name: String,
     version: String,
-    /// Nothing for a package of this repository.
+    /// The source of the package; `None` for a package of this repository.
     source: Option<String>,
 }
 
-/// The versions of each package from outside, with the lock that names them.
+/// The versions of each external package, each with the path of its lock file.
 type Versions = BTreeMap<String, Vec<(String, Version)>>;
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -88,7 +88,7 @@ fn read_facts(file: &File) -> Result<Facts, Finding> {
     })
 }
 
-/// What is locked, in all locks of the tree.
+/// The external packages in all lock files of the tree.
 fn locked_versions(tree: &Tree) -> Result<Versions, Finding> {
     let mut versions = Versions::new();
     for file in tree.files.iter().filter(|file| file.name() == LOCK_NAME) {
@@ -155,7 +155,7 @@ mod tests {
     const LOCK: &str = "version = 4\n[[package]]\nname = \"weak\"\nversion = \"1.2.0\"\n\
         source = \"registry+a\"\n[[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n";
 
-    /// The weights of what is found with these facts beside the fixed ones.
+    /// The weights of the findings if `more` is appended to the fixed facts.
     fn weights(more: &str) -> Vec<Weight> {
         let facts = format!(
             "database = \"d\"\ncommit = \"c\"\ncommitted_on = \"2999-01-01\"\n\
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_information_is_a_note() {
+    fn an_informational_advisory_is_a_note() {
         let note = advisory("informational = \"unmaintained\"\npatched = []");
         assert_eq!(weights(&note), [Weight::Note]);
     }
@@ -198,7 +198,7 @@ mod tests {
         let findings = check(&tree_of(&[(FACTS, facts), ("Cargo.lock", &lock)]));
         assert!(findings[0].what.contains("does not cover new"), "{findings:?}");
         assert_eq!(findings[0].weight, Weight::Failure);
-        // The facts of the year 2000 are old, which fails nothing.
+        // The facts from the year 2000 are old, but that is only a note.
         assert_eq!((findings.len(), findings[1].weight), (2, Weight::Note));
     }
 

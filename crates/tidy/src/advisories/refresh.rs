@@ -1,4 +1,4 @@
-//! Takes the facts of advisories from a checkout of the RustSec database.
+//! Rewrites the file of advisory facts from a checkout of the RustSec database.
 
 use std::io;
 use std::path::Path;
@@ -16,10 +16,10 @@ const HEADING: &str = "\
 # database below. By hand: only `[[accepted]]` entries, an `id` and a `reason` each, at the end.
 
 ";
-/// How the front matter of an advisory begins and ends.
+/// The marks before and after the front matter of an advisory.
 const FENCES: (&str, &str) = ("```toml\n", "\n```");
 
-/// The front matter of an advisory, as far as it is facts.
+/// The facts in the front matter of an advisory.
 #[derive(Deserialize)]
 struct Published {
     advisory: Header,
@@ -41,12 +41,12 @@ struct Versions {
     unaffected: Vec<String>,
 }
 
-/// Writes the facts about every locked package anew, from the checkout of the database in
-/// `database`, and says what it wrote. What people have accepted stays.
+/// Rewrites the facts about every locked package from the checkout in `database`, and returns a
+/// sentence about the result. The accepted advisories are kept.
 ///
 /// # Errors
-/// If `database` is no checkout of it, or something in it, in the locks or in the facts as they are
-/// cannot be read.
+/// If `database` is no checkout of the database, a file of the database, a lock file or the old
+/// facts cannot be read, or the new facts cannot be written.
 pub fn refresh(tree: &Tree, database: &Path) -> io::Result<String> {
     let accepted = match tree.file(FACTS).map(read_facts) {
         Some(facts) => facts.map_err(|finding| io::Error::other(finding.to_string()))?.accepted,
@@ -77,7 +77,7 @@ pub fn refresh(tree: &Tree, database: &Path) -> io::Result<String> {
     Ok(format!("{FACTS}: {advisories} advisories about {packages} packages, as of {committed_on}"))
 }
 
-/// The advisories in the folder of a package, which has one only if there are any.
+/// The advisories of a package; none if its folder does not exist.
 fn published(folder: &Path) -> io::Result<Vec<Advisory>> {
     let mut advisories = Vec::new();
     if !folder.is_dir() {
@@ -94,7 +94,7 @@ fn published(folder: &Path) -> io::Result<Vec<Advisory>> {
     Ok(advisories)
 }
 
-/// The facts of an advisory; nothing if it was withdrawn.
+/// Parses the facts of an advisory; `None` if it was withdrawn.
 fn facts_in(text: &str) -> Result<Option<Advisory>, String> {
     let front = text.split_once(FENCES.0).and_then(|(_, rest)| rest.split_once(FENCES.1));
     let (front, _) = front.ok_or("there is no front matter")?;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_written_and_what_was_accepted_stays() {
+    fn facts_are_written_and_accepted_advisories_stay() {
         let folder = tempfile::tempdir().unwrap();
         let (root, database) = (folder.path().join("ours"), folder.path().join("theirs"));
         fs::create_dir_all(root.join("docs")).unwrap();

@@ -1,4 +1,4 @@
-//! Imports between the files of a crate: they run in one direction.
+//! Finds circular imports between the files of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     crates.values().flat_map(circles_of).collect()
 }
 
-/// The path of the module that the file is; none for binaries beside a library.
+/// The path of the module in a file.
 fn module_of(file: &File) -> Option<Module> {
     let (_, rest) = file.in_package()?;
     let inner = rest.strip_prefix("src/")?.strip_suffix(".rs")?;
@@ -39,7 +39,7 @@ fn module_of(file: &File) -> Option<Module> {
     Some(module)
 }
 
-/// The names of a module that come from elsewhere, by `pub use`.
+/// The names that each module re-exports by `pub use`, with the paths that they come from.
 type Exports = BTreeMap<Module, BTreeMap<String, Module>>;
 
 fn circles_of(files: &Files<'_>) -> Vec<Finding> {
@@ -85,7 +85,7 @@ fn circles_of(files: &Files<'_>) -> Vec<Finding> {
 /// The module that defines the name at the end of the path.
 fn owner<'a>(path: &[String], files: &'a Files<'_>, exports: &Exports) -> Option<&'a Module> {
     let mut path = path.to_vec();
-    // A name may be handed on from module to module.
+    // A name may be re-exported by several modules in turn.
     for _ in 0..8 {
         let end = (0..=path.len()).rev().find(|end| files.contains_key(&path[..*end]))?;
         let handed_on = path.get(end).and_then(|name| exports.get(&path[..end])?.get(name));
@@ -99,7 +99,8 @@ fn owner<'a>(path: &[String], files: &'a Files<'_>, exports: &Exports) -> Option
     None
 }
 
-/// The path from the root of the crate; none if it begins in another crate.
+/// The path from the root of the crate; `None` if it is invalid. A path into another crate is taken
+/// for one below `module`, which then names no file.
 fn absolute(path: &[String], module: &Module) -> Option<Module> {
     let first = path.first()?;
     match first.as_str() {
@@ -114,7 +115,7 @@ fn absolute(path: &[String], module: &Module) -> Option<Module> {
     }
 }
 
-/// Each path of a `use`, with the name that it brings.
+/// Collects each path of a `use`, with the name that it imports.
 fn paths_of(tree: &UseTree, before: &mut Vec<String>, paths: &mut Vec<(Vec<String>, String)>) {
     match tree {
         UseTree::Path(path) => {
@@ -152,7 +153,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        // A face hands names on and does not need them.
+        // A re-export does not depend on the names itself.
         if matches!(item.vis, Visibility::Inherited) {
             let mut paths = Vec::new();
             paths_of(&item.tree, &mut Vec::new(), &mut paths);
@@ -169,7 +170,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// Groups of two or more that reach each other.
+/// Finds groups of two or more modules that reach each other.
 fn components<'a>(edges: &BTreeMap<&'a Module, BTreeSet<&'a Module>>) -> Vec<Vec<&'a Module>> {
     let reach = |from: &'a Module| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_face_hands_on_belong_to_their_own_files() {
+    fn reexported_names_belong_to_the_files_that_define_them() {
         let files = [
             ("crates/a/src/lib.rs", "mod b; pub use b::B;"),
             ("crates/a/src/b/mod.rs", "mod c; pub(crate) use c::C; use c::f; pub struct B;"),

@@ -1,4 +1,4 @@
-//! The order of the documentation: every page has one place in it, and tasks are on the front page.
+//! Checks the table of contents: every page is listed once, and the front page links to tasks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::tree::Tree;
 /// The table of contents, from which mdBook makes the site.
 const CONTENTS: &str = "docs/SUMMARY.md";
 const FRONT: &str = "docs/index.md";
-/// Tasks that the front page leads to, at least.
+/// The fewest tasks that the front page has to link to.
 const TASKS_MIN: usize = 12;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -33,7 +33,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// A front page whose table leads to too few tasks.
+/// Returns a finding if the table of the front page links to too few tasks.
 fn few_tasks(tree: &Tree) -> Option<Finding> {
     let front = tree.file(FRONT);
     let is_row = |line: usize| {

@@ -1,4 +1,4 @@
-//! What a newcomer looks for in the documents at the top.
+//! Checks that the top-level documents contain the parts that a newcomer looks for.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
@@ -31,7 +31,7 @@ mod tests {
     use crate::tree::tests::tree_of;
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_parts_are_named() {
         assert_eq!(check(&tree_of(&[])).len(), 3);
         let whole = tree_of(&[
             ("CHANGELOG.md", "# Changes\n\n## [Unreleased]\n"),

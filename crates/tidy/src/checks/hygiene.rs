@@ -1,12 +1,12 @@
-//! Size and white space: what makes diffs noisy and clones slow.
+//! Checks size, encoding and white space of files, so that diffs stay clear and clones fast.
 
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
 const SIZE_MAX_BYTES: usize = 1 << 20;
-/// Files that people edit as text.
+/// Extensions of files that must be UTF-8 text.
 const TEXTS: &[&str] = &["css", "html", "js", "json", "lua", "md", "rs", "sh", "toml", "ts"];
-/// Of these, the ones in which white space is ours alone.
+/// Extensions of files whose white space is checked.
 const CLEAN: &[&str] = &["md", "rs", "sh", "toml"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,5 +1,5 @@
-//! Which crate may depend on which: only on those before it, so that each can be understood, and
-//! tested, without what is built upon it.
+//! Checks the dependencies between our crates: a crate may depend only on those before it in the
+//! order, so that it can be understood and tested without the crates built upon it.
 
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
@@ -11,7 +11,7 @@ const ORDER: &[&str] = &[
     "profile", "report", "server", "load", "study", "pellucid", "tidy",
 ];
 
-/// What a crate must know nothing of although it comes before it.
+/// Crates that must not depend on certain earlier crates.
 const APART: &[(&str, &[&str])] = &[
     ("http", &["store", "engine", "document", "cluster", "topology"]),
     ("store", &["engine"]),
@@ -52,7 +52,7 @@ fn findings_in(file: &File, name: &str) -> Vec<Finding> {
     findings
 }
 
-/// The crates of ours that a manifest names as normal dependencies, with their lines.
+/// Our crates among the normal dependencies in a manifest, with their lines.
 fn dependencies(file: &File) -> Vec<(usize, &str)> {
     let mut within = false;
     let mut found = Vec::new();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_comes_before_may_be_used() {
+    fn a_crate_may_use_only_earlier_crates() {
         let clock = "[dependencies]\npellucid-clock = { workspace = true }\n";
         let server = "[dependencies]\npellucid-server.workspace = true\n";
         assert_eq!((findings("http", clock), findings("http", server)), (0, 1));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_what_they_like_but_platforms_may_not() {
+    fn dev_dependencies_are_free_and_platform_dependencies_are_not() {
         let dev = "[dev-dependencies]\npellucid-server = { workspace = true }\n";
         let linux = "[target.'cfg(unix)'.dependencies]\npellucid-server = { workspace = true }\n";
         assert_eq!((findings("http", dev), findings("http", linux)), (0, 1));

@@ -1,6 +1,6 @@
-//! Licences and sources of all packages, those for other platforms and the fuzz targets' included.
-//! The peers of benchmarks are left out: nothing of them is handed on, and cargo knows the licences
-//! of packages only after downloading them.
+//! Checks the licences and sources of all external packages, including those for other platforms
+//! and for fuzz targets. The packages of the benchmarks against other engines are left out: we
+//! distribute none of them, and cargo knows a licence only after it has downloaded the package.
 
 use std::process::Command;
 
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use crate::finding::Finding;
 use crate::tree::{LOCK_NAME, Tree};
 
-/// What may be linked into a program under the Apache licence and handed on without conditions
-/// beyond naming the authors.
+/// The accepted licences. Their code may be linked into a program under the Apache licence and
+/// distributed without conditions beyond naming the authors.
 const ACCEPTED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -26,17 +26,17 @@ const ACCEPTED: &[&str] = &[
     "Zlib",
 ];
 
-/// Packages with one more licence, and why that is no harm.
+/// Exceptions: a package, a further licence that it may have, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("libfuzzer-sys", "NCSA", "permissive, and part of the fuzz targets only")];
 
-/// Benchmarks beside other engines, with locks of their own.
+/// The folder of benchmarks against other engines, which has its own lock files.
 const BENCHMARKS: &str = "lab/bench/";
 
-/// The source of packages from the default registry, up to the registry's own name.
+/// The beginning of the source of packages from the default registry.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/";
 
-/// What `cargo metadata` says.
+/// The output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -47,7 +47,7 @@ struct Package {
     name: String,
     version: String,
     license: Option<String>,
-    /// Nothing for a package of this repository.
+    /// The source of the package; `None` for a package of this repository.
     source: Option<String>,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sources_are_found_and_our_own_packages_are_not() {
+    fn other_sources_are_findings_and_our_own_packages_are_not() {
         let git = package(Some("MIT"), Some("git+https://example.com/a#1"));
         assert_eq!(findings_in(LOCK_NAME, &git).len(), 1);
         assert_eq!(findings_in(LOCK_NAME, &package(None, None)).len(), 0);

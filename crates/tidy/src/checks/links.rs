@@ -1,4 +1,4 @@
-//! Links of the documents: the file that each names is there, and so is the heading.
+//! Checks links between documents: the file and the heading must exist.
 
 use crate::finding::Finding;
 use crate::markdown::{Link, anchors, links, resolved};
@@ -10,7 +10,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     documents.flat_map(dead).collect()
 }
 
-/// A link of the document that leads nowhere.
+/// Returns a finding if the target of the link does not exist.
 fn finding(tree: &Tree, document: &File, link: Link<'_>) -> Option<Finding> {
     let (path, heading) = link.within()?;
     let target = resolved(&document.path, path).and_then(|path| tree.file(&path));
@@ -33,7 +33,7 @@ mod tests {
     use crate::tree::tests::tree_of;
 
     #[test]
-    fn files_and_headings_that_are_not_there_are_found() {
+    fn links_to_missing_files_and_headings_are_found() {
         let tree = tree_of(&[
             ("README.md", "# A\n[b](docs/b.md#c-d), [e](docs/f.md), [g](#a)\n[h](docs/)\n"),
             ("docs/b.md", "## C d\n[a](../README.md#b) [i](http://j.k/l.md#m)\n[n](../../o.md)\n"),

@@ -1,5 +1,5 @@
-//! Paths of a developer's machine and hosts of package registries: both work for one person only.
-//! They are put together from pieces, so that this file does not find itself.
+//! Finds paths of a developer's machine and hosts of package registries: neither works for
+//! everybody. The words are concatenated from pieces, so that the check does not find this file.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
@@ -38,7 +38,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a path in `line` begins with `folder`, rather than going through a folder of that name.
+/// Returns true if a path in `line` begins with `folder`; a folder of that name inside a path does
+/// not count.
 fn begins_a_path(line: &str, folder: &str) -> bool {
     let goes_on = |letter: char| letter.is_alphanumeric() || "._-~})*]>".contains(letter);
     line.match_indices(folder).any(|(at, _)| !line[..at].ends_with(goes_on))

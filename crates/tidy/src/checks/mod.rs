@@ -1,4 +1,4 @@
-//! All checks, each with the rule that it holds the tree to.
+//! The list of all checks, each with the rule that it enforces.
 
 mod circles;
 mod contents;
@@ -25,7 +25,7 @@ use crate::tree::Tree;
 pub struct Check {
     /// The rule, as a sentence without its full stop.
     pub rule: &'static str,
-    /// Looks for what breaks it.
+    /// Finds the places that break the rule.
     pub run: fn(&Tree) -> Vec<Finding>,
 }
 

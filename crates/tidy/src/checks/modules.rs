@@ -1,9 +1,9 @@
-//! Module docs: a reader meets the purpose of a file before its code.
+//! Checks that every file begins with module documentation.
 
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
-/// Sentences with which a crate introduces itself, at least.
+/// The fewest sentences in the documentation of a crate's root.
 const CRATE_SENTENCES_MIN: usize = 2;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -39,7 +39,7 @@ mod tests {
     use crate::tree::tests::tree_of;
 
     #[test]
-    fn modules_without_a_purpose_are_found() {
+    fn modules_without_documentation_are_found() {
         let tree = tree_of(&[
             ("crates/a/src/lib.rs", "//! One thing.\n//! And why.\n\nmod b;"),
             ("crates/a/src/b.rs", "//! B.\nfn b() {}"),

@@ -1,4 +1,4 @@
-//! Files and targets of make that documents name in code: they are there.
+//! Checks that the files and make targets in the code of documents exist.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::markdown::code;
 use crate::tree::Tree;
 
 const MAKEFILE: &str = "Makefile";
-/// The folders at the top: a path that begins with one of them is of this repository.
+/// The top-level folders: a path that begins with one of them belongs to this repository.
 const FOLDERS: &[&str] =
     &["backends/", "crates/", "docs/", "fuzz/", "lab/", "packaging/", "scripts/", "studies/"];
 
@@ -32,7 +32,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The target that a command of make asks for, behind assignments of variables.
+/// The target in a make command, which may begin with assignments of variables.
 fn target_of_make(piece: &str) -> Option<&str> {
     let mut words = piece.split_whitespace().skip_while(|word| word.contains('='));
     let is_make = words.next() == Some("make");
@@ -43,7 +43,7 @@ fn target_of_make(piece: &str) -> Option<&str> {
     words.next().filter(|word| is_make && is_name(word))
 }
 
-/// The path of the repository that the code begins with, unless it stands for several.
+/// The path in this repository that the code begins with, unless it is a pattern.
 fn path_of(piece: &str) -> Option<&str> {
     let path = piece.split_whitespace().next()?.trim_end_matches(['/', ',', ':']);
     let is_ours = FOLDERS.iter().any(|folder| path.starts_with(folder));
@@ -63,7 +63,7 @@ mod tests {
     use crate::tree::tests::tree_of;
 
     #[test]
-    fn names_of_what_is_not_there_are_found() {
+    fn names_of_missing_files_and_targets_are_found() {
         let text = "Say `make test`, `RUNS=3 make benches`, and make haste.\n\
                     `scripts/run` or `scripts/walk`, `crates/a/`, `crates/b/*.rs`\n\
                     ```\nmake test\nmake it\nlab/gone --now\nmake -j\n```\n";

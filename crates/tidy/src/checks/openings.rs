@@ -1,4 +1,5 @@
-//! First lines of files and of items: they name the thing, and do not describe it by a clause.
+//! Checks the first lines of the documentation of files and items: they should name the thing, and
+//! not begin with a clause.
 
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
@@ -19,7 +20,7 @@ const CLAUSES: &[&str] = &[
     "As what",
 ];
 
-/// Clauses among a hundred first lines at most: now and then one is the shortest way to say it.
+/// The highest percentage of clauses among all first lines: sometimes a clause is the shortest way.
 const PERCENT_MAX: usize = 3;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -33,7 +34,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     if findings.len() * 100 <= first_lines * PERCENT_MAX { Vec::new() } else { findings }
 }
 
-/// The clauses among the first lines of a file, and how many first lines there are.
+/// The clauses among the first lines of a file, and the number of its first lines.
 fn clauses_in(file: &File) -> (Vec<Finding>, usize) {
     let (mut findings, mut first_lines) = (Vec::new(), 0);
     let mut before = "";

@@ -1,4 +1,4 @@
-//! Packages from outside: each is named once, used, and has its reason in docs/dependencies.md.
+//! Checks the external packages: each is used, and has its reason in docs/dependencies.md.
 
 use toml::{Table, Value};
 
@@ -48,14 +48,14 @@ fn manifest(file: &File) -> Result<Table, Finding> {
     })
 }
 
-/// The names in `[workspace.dependencies]`, and whether the package is ours.
+/// The names in `[workspace.dependencies]`, each with true if the package is ours.
 fn shared_in(root: &Table) -> Vec<(String, bool)> {
     let shared = root.get("workspace").and_then(|table| table.get("dependencies"));
     let shared = shared.and_then(Value::as_table).into_iter().flatten();
     shared.map(|(name, value)| (name.clone(), value.get("path").is_some())).collect()
 }
 
-/// Adds the names of all dependencies in a manifest, of whatever kind and for whatever platform.
+/// Adds the names of all dependencies in a manifest, of every kind and for every platform.
 fn used_in(table: &Table, used: &mut Vec<String>) {
     for (name, value) in table {
         let Some(inner) = value.as_table() else { continue };
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_is_none_is_found() {
+    fn an_invalid_manifest_is_found() {
         let tree = tree_of(&[(MANIFEST, ROOT), ("crates/a/Cargo.toml", "[dependencies")]);
         assert!(check(&tree).iter().any(|found| found.path == "crates/a/Cargo.toml"));
     }

@@ -1,4 +1,5 @@
-//! Width of Rust files. rustfmt breaks lines, but neither strings nor what stands within a macro.
+//! Checks the width of lines in Rust files. rustfmt does not break strings or the contents of
+//! macros.
 
 use crate::finding::Finding;
 use crate::tree::Tree;

@@ -1,5 +1,5 @@
-//! Types: the inherent impls of each in one file, few fields, and no `unsafe` in a crate that does
-//! not say so.
+//! Checks types and `unsafe`: the inherent impls of a type are in few files, structs have few
+//! fields, and a crate without `unsafe` forbids it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use syn::{Fields, Item, ItemImpl, ItemMod, Type};
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
-/// Files that hold inherent impls of one type at most: a second one for a constructor.
+/// The most files with inherent impls of one type; the second is for a constructor.
 const FILES_MAX: usize = 2;
-/// Named fields of a struct at most.
+/// The most named fields of a struct.
 const FIELDS_MAX: usize = 20;
-/// Endings of types that may have more fields: each field is a setting.
+/// Suffixes of the names of types that may have more fields, because each field is a setting.
 const SETTINGS: &[&str] = &["Settings", "Options"];
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// A type of a crate, and the files with its inherent impls.
+/// The files with the inherent impls of each type, by crate and name of the type.
 type Impls<'a> = BTreeMap<(&'a str, String), BTreeSet<&'a str>>;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -86,7 +86,7 @@ fn line_of(file: &File, name: &str) -> usize {
     file.lines().find(|(_, line)| line.contains(&mark)).map_or(1, |(number, _)| number)
 }
 
-/// Crates without `unsafe` whose root does not forbid it.
+/// Finds crates without `unsafe` whose root does not forbid it.
 fn crates_that_forbid_nothing(tree: &Tree) -> Vec<Finding> {
     let mut unsafes: BTreeMap<&str, bool> = BTreeMap::new();
     for file in tree.rust() {
@@ -108,7 +108,7 @@ fn crates_that_forbid_nothing(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether `unsafe` begins a block or an item in this line.
+/// Returns true if `unsafe` begins a block or an item in this line.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or(line);
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait", "unsafe("]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_structs_are_found_but_for_settings() {
+    fn wide_structs_are_found_except_settings() {
         let fields: String = (0..=FIELDS_MAX).map(|at| format!("f{at}: u8,")).collect();
         let text = format!("struct Wide {{ {fields} }} struct WideOptions {{ {fields} }}");
         let expected = ["`Wide` has 21 fields, more than 20"];

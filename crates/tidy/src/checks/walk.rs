@@ -1,5 +1,5 @@
-//! The walk of a request in docs/architecture.md: every function stands in the file that is named
-//! beside it, and is called from a file of the walk before it.
+//! Checks the walk of a request in docs/architecture.md: every function is in the file named beside
+//! it, and is called from that file or an earlier file of the walk.
 
 use super::words::has_word;
 use crate::finding::Finding;

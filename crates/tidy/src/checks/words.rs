@@ -1,24 +1,24 @@
-//! Words that must not stand in code. They are put together from pieces, so that this file does not
-//! find itself.
+//! Finds words that are forbidden in code. They are concatenated from pieces, so that the check
+//! does not find this file.
 
 use crate::finding::Finding;
 use crate::tree::{File, Tree};
 
-/// Where a word is forbidden.
+/// The files in which a word is forbidden.
 #[derive(Clone, Copy)]
 enum Place {
     /// In code of any language.
     Code,
     /// In Rust.
     Rust,
-    /// In the sources of these crates, but for their tests.
+    /// In the sources of these crates, except for tests.
     Sources(&'static [&'static str]),
 }
 
-/// A word, where it is forbidden, and what to do about it.
+/// A word, the files in which it is forbidden, and the cure.
 type Forbidden = (&'static str, Place, &'static str);
 
-/// Crates on the path of a request, whose times are the account's.
+/// Crates on the path of a request, whose times go into the account.
 const TIMED: &[&str] = &["account", "engine", "http", "server", "store"];
 
 const LATER: &str = "write it, or leave it out and open an issue";
@@ -72,8 +72,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether `word` stands in `line` on its own, and not as a part of a longer one: `mktemp` wants
-/// more of the same letter than a note to oneself has.
+/// Returns true if `word` occurs in `line`, and not only as a part of a longer word, such as the
+/// run of capital letters in a pattern for `mktemp`.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     line.match_indices(word).any(|(at, _)| {

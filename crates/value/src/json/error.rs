@@ -1,34 +1,34 @@
-//! Faults of JSON text.
+//! Errors in JSON text.
 
 use std::fmt;
 
-/// The reason for which text was refused, with its place.
+/// An error in JSON text, with its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// Bytes from the front of the text.
+    /// The offset in the text, in bytes.
     pub offset: usize,
-    /// Why.
+    /// The kind of the error.
     pub problem: JsonProblem,
 }
 
-/// The reason for which text was refused.
+/// The kind of an error in JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonProblem {
-    /// Something else should stand here.
+    /// Something else is expected here, which the text names.
     Expected(&'static str),
     /// The bytes are no UTF-8.
     Utf8,
-    /// A number that is beyond the range of doubles.
+    /// A number is beyond the range of doubles.
     NumberRange,
-    /// `\u` with half of a pair of surrogates.
+    /// A `\u` escape is half of a surrogate pair.
     LoneSurrogate,
     /// A control character that is not escaped.
     ControlCharacter,
-    /// Deeper than this limit.
+    /// The value is nested deeper than this limit.
     Depth(usize),
-    /// Longer in bytes than this limit.
+    /// The value is longer than this limit in bytes.
     Size(usize),
-    /// An attribute that the object, which ends here, has twice.
+    /// The object that ends here has this attribute name twice.
     DuplicateName(String),
 }
 

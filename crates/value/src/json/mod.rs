@@ -1,4 +1,4 @@
-//! JSON text (RFC 8259): read straight into packed form, and written by the rules that ArangoDB's
+//! JSON text (RFC 8259): parsed directly to packed form, and written in the format that ArangoDB's
 //! drivers expect.
 
 mod error;

@@ -3,8 +3,8 @@
 use super::JsonProblem;
 use crate::Number;
 
-/// Reads the number at the front of `text`, and says how many bytes it takes. Errors come with the
-/// place where something else should stand.
+/// Parses the number at the front of `text`. Returns it with its length in bytes, or an error with
+/// its offset.
 pub(super) fn parse(text: &[u8]) -> Result<(Number, usize), (JsonProblem, usize)> {
     let is_negative = text.first() == Some(&b'-');
     let start = usize::from(is_negative);
@@ -48,7 +48,7 @@ fn digits_at(text: &[u8], at: usize) -> usize {
     text.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The whole number of these digits, if it fits 64 bits.
+/// The whole number with these digits, if it fits in 64 bits.
 fn whole(digits: &[u8], is_negative: bool) -> Option<Number> {
     let mut magnitude: u64 = 0;
     for digit in digits {

@@ -1,4 +1,4 @@
-//! Reads JSON text straight into packed form, in one pass and without a tree between.
+//! Parsing of JSON text directly to packed form, in one pass and without a tree in between.
 
 use super::{JsonError, JsonProblem, number, string};
 use crate::packed::{Builder, DEPTH_MAX};
@@ -7,11 +7,11 @@ use crate::{Duplicates, OverLimit, VALUE_BYTES_MAX, Value};
 /// Limits on JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The number of arrays and objects that may lie in each other, up to [`DEPTH_MAX`].
+    /// The most levels of nested arrays and objects, up to [`DEPTH_MAX`].
     pub depth: usize,
-    /// The longest text of one value.
+    /// The most bytes of the text of one value.
     pub size_bytes: usize,
-    /// The treatment of an attribute that an object has twice.
+    /// The rule for an attribute name that occurs twice in an object.
     pub duplicates: Duplicates,
 }
 
@@ -21,10 +21,10 @@ impl Default for Limits {
     }
 }
 
-/// Reads one value, around which there may be white space, as a packed document.
+/// Parses one value, with optional white space around it, to a packed document.
 ///
 /// # Errors
-/// A fault of the text, with its place.
+/// The first error in the text, with its offset.
 pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
     let mut parser = Parser::new(text, limits)?;
     parser.skip_space();
@@ -34,10 +34,10 @@ pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
     Ok(parser.into_document())
 }
 
-/// As [`parse_packed`], as a value.
+/// Parses one value as [`parse_packed`] does, and opens it as a [`Value`].
 ///
 /// # Errors
-/// A fault of the text, with its place.
+/// The first error in the text, with its offset.
 pub fn parse_value(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
     let document = parse_packed(text, limits)?;
     let offset = text.len();
@@ -45,13 +45,13 @@ pub fn parse_value(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
         .map_err(|_| JsonError { offset, problem: JsonProblem::Expected("a value") })
 }
 
-/// Room for what a short text takes more when it is packed.
+/// The bytes by which the packed form of a short text may be longer than the text.
 const PACKED_EXTRA_BYTES: usize = 64;
-/// Room that is made before anything is read, at most.
+/// The most bytes that are reserved before anything is parsed.
 const RESERVED_BYTES: usize = 4 << 10;
 
-/// Reads values one after another out of a longer text, such as the elements of an array of
-/// documents. Memory is used again from one value to the next.
+/// A parser that reads several values from a longer text, such as the elements of an array of
+/// documents. Its memory is reused from one value to the next.
 #[derive(Debug)]
 pub struct Parser<'a> {
     text: &'a str,
@@ -59,12 +59,12 @@ pub struct Parser<'a> {
     limits: Limits,
     builder: Builder,
     document: Vec<u8>,
-    /// A string with escapes, unescaped.
+    /// The buffer for unescaped strings.
     scratch: String,
 }
 
 impl<'a> Parser<'a> {
-    /// Begins at the front of `text`.
+    /// Makes a parser at the beginning of `text`.
     ///
     /// # Errors
     /// If the text is no UTF-8.
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         Ok(Self::of_text(text, limits))
     }
 
-    /// Begins at the front of `text`.
+    /// Makes a parser at the beginning of `text`.
     #[must_use]
     pub fn of_text(text: &'a str, limits: Limits) -> Self {
         let builder = Builder::idle(limits.duplicates);
@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         Self { text, at: 0, limits, builder, document, scratch }
     }
 
-    /// The offset of the next value, in bytes from the front.
+    /// The current offset in the text, in bytes.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
@@ -96,37 +96,37 @@ impl<'a> Parser<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Goes on behind white space.
+    /// Skips white space.
     pub fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
         }
     }
 
-    /// Goes on behind `byte` if it stands here.
+    /// Skips the next byte if it is `byte`. Returns true if so.
     pub fn take(&mut self, byte: u8) -> bool {
         let is_here = self.peek() == Some(byte);
         self.at += usize::from(is_here);
         is_here
     }
 
-    /// Makes sure that this is the end.
+    /// Checks that the text ends here.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it does not.
     pub fn expect_end(&self) -> Result<(), JsonError> {
         if self.peek().is_none() { Ok(()) } else { Err(self.expected("the end of the text")) }
     }
 
-    /// Reads the value that begins here, and leaves the position behind it. The packed document
-    /// stays readable until the next call.
+    /// Parses the value that begins here, and moves behind it. Returns the packed document, which
+    /// stays valid until the next call.
     ///
     /// # Errors
-    /// A fault of the text, with its place. Where to go on is then unknown.
+    /// The first error in the text, with its offset. The parser cannot continue after it.
     pub fn value(&mut self) -> Result<&[u8], JsonError> {
         let mut memory = std::mem::take(&mut self.document);
         if memory.capacity() == 0 {
-            // What is packed takes about as much room as its text.
+            // The packed form takes about as many bytes as the text.
             memory.reserve((self.text.len() - self.at + PACKED_EXTRA_BYTES).min(RESERVED_BYTES));
         }
         self.builder.restart(memory);
@@ -137,10 +137,10 @@ impl<'a> Parser<'a> {
         Ok(&self.document)
     }
 
-    /// Goes on with another text, which is one value, and reads that. Memory is used again.
+    /// Parses another text, which has to be one value. The memory is reused.
     ///
     /// # Errors
-    /// A fault of the text, with its place.
+    /// The first error in the text, with its offset.
     pub fn whole(&mut self, text: &'a str) -> Result<&[u8], JsonError> {
         (self.text, self.at) = (text, 0);
         self.skip_space();
@@ -150,7 +150,7 @@ impl<'a> Parser<'a> {
         Ok(&self.document)
     }
 
-    /// The document that was read last.
+    /// The document that was parsed last.
     #[must_use]
     pub fn into_document(self) -> Vec<u8> {
         self.document
@@ -215,8 +215,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads a string: a part of the text, or what is in the scratch that comes with it, which the
-    /// caller gives back.
+    /// Parses a string. Returns it as a part of the text, or, if it has escapes, `None` and the
+    /// string in the buffer. The caller puts the buffer back to `scratch`.
     fn string(&mut self) -> Result<(Option<&'a str>, String), JsonError> {
         self.at += 1;
         let start = self.at;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written() {
+    fn parsed_values_are_written_in_normal_form() {
         for (text, expected) in [
             (" {\"b\" : 1 , \"a\":[ ] } ", "{\"b\":1,\"a\":[]}"),
             ("-9223372036854775808", "-9223372036854775808"),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_their_place() {
+    fn errors_tell_their_offset() {
         for (text, expected) in [
             ("", "Expecting a value at byte 0"),
             ("{\"a\":1,}", "Expecting an attribute name at byte 7"),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_go_by_the_rule() {
+    fn duplicate_names_follow_the_rule() {
         let text = br#"{"a":1,"b":2,"a":{"c":3},"d":4}"#;
         for (duplicates, expected) in [
             (Duplicates::First, r#"{"a":1,"b":2,"d":4}"#),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn values_follow_each_other() {
+    fn several_values_of_one_text_are_parsed() {
         let mut parser = Parser::new(b"{\"a\":\"x\"}\n[2]", Limits::default()).unwrap();
         let first = parser.value().unwrap().to_vec();
         assert_eq!(Value::open(&first).unwrap().attribute("a").to_json(), "\"x\"");
@@ -408,7 +408,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_comes_back(value in values()) {
+        fn json_round_trips(value in values()) {
             let text = value.to_json();
             let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
             prop_assert_eq!(check(&document), Ok(()));

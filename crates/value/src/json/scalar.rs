@@ -5,14 +5,14 @@ use std::io::Write as _;
 use super::string::plain_bytes;
 use crate::Number;
 
-/// Doubles from here on, which no longer tell neighbouring whole numbers apart, are written with
-/// `.0` where they are whole.
+/// 2^53. From here on, doubles do not distinguish all whole numbers, and whole doubles are written
+/// with `.0`.
 const FRACTION_BEGIN: f64 = 9_007_199_254_740_992.0;
-/// From here on doubles are written with an exponent.
+/// The size from which on doubles are written with an exponent.
 const EXPONENT_BEGIN: f64 = 18_446_744_073_709_551_616.0 * 100.0;
-/// Below it too.
+/// The size below which doubles are written with an exponent.
 const EXPONENT_END: f64 = 1e-7;
-/// 2^64, where the `.0` ends.
+/// 2^64. From here on, whole doubles are written without `.0` again.
 const FRACTION_END: f64 = 18_446_744_073_709_551_616.0;
 
 /// The number of bytes that [`write_number`] appends.
@@ -35,7 +35,7 @@ pub(crate) fn number_length(number: Number) -> usize {
     }
 }
 
-/// The number of bytes that [`write_string`] appends for a text of these.
+/// The number of bytes that [`write_string`] appends for a text with these bytes.
 pub(crate) fn string_length(bytes: &[u8]) -> usize {
     let (mut at, mut length) = (0, 2);
     loop {
@@ -50,7 +50,7 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// Appends a number; null for a double that is none.
+/// Appends a number; null for a NaN or an infinite double.
 pub fn write_number(number: Number, out: &mut Vec<u8>) {
     match number {
         Number::Int(value) => {
@@ -64,10 +64,10 @@ pub fn write_number(number: Number, out: &mut Vec<u8>) {
     }
 }
 
-/// Digits of the largest number.
+/// The digits of the largest whole number.
 const DIGITS_MAX: usize = 20;
 
-/// Appends a whole number: documents and answers are full of short ones.
+/// Appends a whole number. It avoids the formatting machinery, because short numbers are frequent.
 fn write_digits(mut value: u64, out: &mut Vec<u8>) {
     let mut digits = [0; DIGITS_MAX];
     let mut begin = DIGITS_MAX;
@@ -83,7 +83,7 @@ fn write_digits(mut value: u64, out: &mut Vec<u8>) {
 }
 
 fn write_double(value: f64, out: &mut Vec<u8>) {
-    // Zero has no sign here.
+    // This turns -0.0 into 0.0.
     let value = value + 0.0;
     let size = value.abs();
     if write_short(value, out) {
@@ -94,7 +94,7 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
         write!(out, "null")
     } else if size >= EXPONENT_BEGIN || (size < EXPONENT_END && size > 0.0) {
         let text = format!("{value:e}");
-        // The sign of the exponent is written, as elsewhere.
+        // A positive exponent is written with its sign, as ArangoDB does.
         let signed = if text.contains("e-") { text } else { text.replace('e', "e+") };
         write!(out, "{signed}")
     } else if (FRACTION_BEGIN..FRACTION_END).contains(&size) && value.fract() == 0.0 {
@@ -104,15 +104,17 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
     };
 }
 
-/// From here on, six digits behind the point and those in front are more than a double always has.
+/// The bound of short doubles: below it, the digits before the decimal point and six behind it are
+/// at most 15, which a double always holds.
 const SHORT_END: f64 = 1e9;
 
-/// Most digits behind the point that are looked for.
+/// The most digits behind the decimal point of a short double.
 const PLACES_MAX: usize = 6;
 
-/// The digits before and behind the point, and how many these are, of a double that is a whole
-/// number or has few digits behind its point, as most in documents do; without its sign. A decimal
-/// of at most 15 digits that rounds to a double is the only one of its length that does.
+/// Splits a short double, which has few digits behind the decimal point, as most in documents have.
+/// Returns the number before the point, the digits behind it as a number, and the count of those
+/// digits, without the sign; `None` for other doubles. Of all decimals with at most 15 digits and
+/// the same number of places, only one rounds to a given double.
 fn short(value: f64) -> Option<(u64, u64, usize)> {
     let size = value.abs();
     if size.is_nan() || size >= SHORT_END {
@@ -120,7 +122,8 @@ fn short(value: f64) -> Option<(u64, u64, usize)> {
     }
     let mut power: u64 = 1;
     for places in 0..=PLACES_MAX {
-        // The nearest whole number, or one beside it where none could pass what follows.
+        // The nearest whole number. Where rounding gives a neighbour, the comparison below fails
+        // for all whole numbers.
         let scaled = (size * power as f64 + 0.5) as i64;
         if scaled as f64 / power as f64 == size {
             let scaled = scaled.unsigned_abs();
@@ -131,7 +134,7 @@ fn short(value: f64) -> Option<(u64, u64, usize)> {
     None
 }
 
-/// Appends such a double; false if it is another one.
+/// Appends a short double. Returns false, and appends nothing, for other doubles.
 fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     let Some((whole, behind, places)) = short(value) else { return false };
     if value < 0.0 {
@@ -140,7 +143,7 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     write_digits(whole, out);
     if places > 0 {
         let begin = out.len();
-        // A one in front keeps the zeros behind it, until the point takes its place.
+        // A leading one keeps the zeros behind it; the point then replaces it.
         write_digits(10_u64.pow(places as u32) + behind, out);
         out[begin] = b'.';
     }
@@ -181,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn short_decimals_are_written_as_the_shortest_that_comes_back(
+        fn short_decimals_are_written_as_the_shortest_that_round_trips(
             digits in -2_000_000_000_i64..2_000_000_000,
             places in 0_i32..9,
             noise in -2_i64..=2,

@@ -5,14 +5,14 @@ use super::JsonProblem;
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = ONES << 7;
 
-/// A bit in the high end of each byte that is `byte`; bits above the first one may be wrong.
+/// Sets the high bit of each byte of `word` that equals `byte`. Only the lowest set bit is certain.
 fn marks(word: u64, byte: u8) -> u64 {
     let zeroed = word ^ (ONES * u64::from(byte));
     zeroed.wrapping_sub(ONES) & !zeroed & HIGHS
 }
 
-/// The number of bytes that at the front stand for themselves: neither quote nor backslash nor
-/// control character. Eight at a time.
+/// The number of bytes at the front of `text` that need no escape: no quote, backslash or control
+/// character. It looks at eight bytes at a time.
 pub(super) fn plain_bytes(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
@@ -28,13 +28,13 @@ pub(super) fn plain_bytes(text: &[u8]) -> usize {
     at + text[at..].iter().take_while(plain).count()
 }
 
-/// True if all of a text is ASCII that stands for itself.
+/// True if all of a text is ASCII that needs no escape.
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let are_plain = |word: u64| {
         let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
         (marks(word, b'"') | marks(word, b'\\') | controls | word & HIGHS) == 0
     };
-    // What is left is looked at together with bytes that were looked at before.
+    // The last, incomplete word is checked together with bytes before it.
     if let Some(last) = text.last_chunk::<8>() {
         let (words, _) = text.as_chunks::<8>();
         return words.iter().chain([last]).all(|word| are_plain(u64::from_le_bytes(*word)));
@@ -46,8 +46,8 @@ pub(crate) fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|byte| matches!(byte, b' '..=b'~' | 0x7f if *byte != b'"' && *byte != b'\\'))
 }
 
-/// Reads the escape behind a backslash into `out`, and says how many bytes it takes. Errors come
-/// with their place.
+/// Appends the character of the escape behind a backslash to `out`. Returns the escape's length in
+/// bytes, or an error with its offset.
 pub(super) fn unescape(text: &[u8], out: &mut String) -> Result<usize, (JsonProblem, usize)> {
     let plain = match text.first() {
         Some(b'"') => '"',
@@ -96,8 +96,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn plain_text_is_told_at_any_length(text in prop::collection::vec(any::<u8>(), 0..30)) {
-            // Mostly letters, or none would be plain.
+        fn plain_text_is_detected_at_any_length(text in prop::collection::vec(any::<u8>(), 0..30)) {
+            // Mostly letters, because otherwise hardly any text would be plain.
             let some = |byte: &u8| if *byte < 200 { b'a' + byte % 26 } else { byte - 200 };
             for text in [text.iter().map(some).collect::<Vec<_>>(), text] {
                 let is_it = |byte: &u8| {

@@ -1,12 +1,12 @@
-//! Writes JSON text as ArangoDB's drivers expect it: no white space, attributes as inserted, whole
-//! doubles without fraction.
+//! Writing of JSON text in the format that ArangoDB's drivers expect: no white space, attributes in
+//! the order of insertion, whole doubles without a fraction.
 
 use super::scalar::{number_length, string_length, write_number, write_string};
 use crate::packed::{node_length, write_json};
 use crate::walk::{Step, Walk};
 use crate::{ArrayRef, ObjectRef, Ref};
 
-/// The value as text.
+/// The value as JSON text.
 #[must_use]
 pub fn to_string(value: Ref<'_>) -> String {
     let mut out = Vec::new();
@@ -15,7 +15,7 @@ pub fn to_string(value: Ref<'_>) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The number of bytes that [`write()`] appends; of a damaged document, about as many.
+/// The number of bytes that [`write()`] appends; for a damaged document, only approximately.
 #[must_use]
 pub fn length(value: Ref<'_>) -> usize {
     let packed = match value {
@@ -26,18 +26,18 @@ pub fn length(value: Ref<'_>) -> usize {
     packed.unwrap_or_else(|| length_of_steps(value))
 }
 
-/// As [`length`], whatever the depth.
+/// As [`length`], for values of any depth.
 fn length_of_steps(value: Ref<'_>) -> usize {
     let mut length = 0;
     for step in Walk::new(value) {
         length += match step {
-            // With its colon.
+            // The name with its colon.
             Step::Name(name) => string_length(name.as_bytes()) + 1,
             Step::Value(Ref::Null | Ref::Bool(true)) => 4,
             Step::Value(Ref::Bool(false)) => 5,
             Step::Value(Ref::Number(number)) => number_length(number),
             Step::Value(Ref::String(text)) => string_length(text.as_bytes()),
-            // Its brackets, and a comma before all but the first.
+            // The brackets, and a comma before all elements but the first.
             Step::Value(Ref::Array(array)) => 1 + array.len().max(1),
             Step::Value(Ref::Object(object)) => 1 + object.len().max(1),
             Step::EndArray | Step::EndObject => 0,
@@ -55,13 +55,13 @@ pub fn write(value: Ref<'_>, out: &mut Vec<u8>) {
     };
     let begin = out.len();
     if write_json(node, out).is_none() {
-        // Deeper than values may be now, or damaged: as much of it as can be read.
+        // It is damaged or deeper than the limit: write as much of it as can be read.
         out.truncate(begin);
         write_steps(value, usize::MAX, out);
     }
 }
 
-/// The beginning of the value as text: all of it, or at least so many bytes and not many more.
+/// The beginning of the value as JSON text: all of it, or at least `bytes` bytes and not many more.
 #[must_use]
 pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
     let mut out = Vec::new();
@@ -69,7 +69,7 @@ pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// As [`write`], whatever the depth, until there are so many bytes.
+/// As [`write`], for values of any depth. It stops once `out` has `most` bytes.
 fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
     let begin = |text: &str| {
         let mut end = most.min(text.len());
@@ -122,7 +122,7 @@ fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`write`], by what each part of the value reads as.
+/// As [`write`], part by part through [`Ref`].
 fn write_parts(value: Ref<'_>, out: &mut Vec<u8>) {
     match value {
         Ref::Null => out.extend_from_slice(b"null"),

@@ -1,30 +1,31 @@
-//! Writes packed documents, front to back: lengths and tables are filled in when an array or object
-//! ends, so that nothing is moved.
+//! The builder of packed documents. It writes from front to back; lengths and tables are filled in
+//! when an array or object ends, so that nothing has to be moved.
 
 use super::depth::depth;
 use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, FORMAT, string_at, tag};
 use crate::{ArrayRef, Duplicates, Number, ObjectRef, OverLimit, Ref, VALUE_BYTES_MAX};
 
-/// Writes one document: values between [`begin_object`](Self::begin_object) or
-/// [`begin_array`](Self::begin_array) and [`end`](Self::end), in objects each after its
-/// [`name`](Self::name). Using it otherwise is a mistake in the program and ends it.
+/// A builder of one document. Values are added between [`begin_object`](Self::begin_object) or
+/// [`begin_array`](Self::begin_array) and [`end`](Self::end); in objects, each value follows its
+/// [`name`](Self::name). Any other order of calls is a bug of the caller and panics.
 #[derive(Debug)]
 pub struct Builder {
     bytes: Vec<u8>,
-    /// Arrays and objects that have not ended.
+    /// The arrays and objects that have not ended.
     frames: Vec<Frame>,
-    /// The offset at which the entries of all frames begin, from the front of `bytes`.
+    /// The offsets in `bytes` of the entries of all frames.
     entries: Vec<u32>,
     duplicates: Duplicates,
-    /// A name waits for its value.
+    /// True between a name and its value.
     is_named: bool,
-    /// The reason for which there is no document, whatever comes.
+    /// The limit that was exceeded. The document is refused then, whatever is added.
     failed: Option<OverLimit>,
 }
 
-/// Entries that have room from the beginning.
+/// The number of entries for which memory is reserved first.
 const ENTRIES_USUAL: usize = 16;
 
+/// An array or object that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     start: usize,
@@ -33,13 +34,14 @@ struct Frame {
 }
 
 impl Builder {
-    /// Of two members of one name the later one stays.
+    /// Makes a builder that keeps the last of several members with one name.
     #[must_use]
     pub fn new() -> Self {
         Self::with(Duplicates::Last)
     }
 
-    /// With a rule for names that come twice.
+    /// Makes a builder with this rule for duplicate names. [`Duplicates::Refuse`] keeps the first
+    /// unless `try_end` is used.
     #[must_use]
     pub fn with(duplicates: Duplicates) -> Self {
         let mut builder = Self::idle(duplicates);
@@ -47,13 +49,13 @@ impl Builder {
         builder
     }
 
-    /// Has no document yet: [`restart`](Self::restart) begins the first one.
+    /// Makes a builder without a document; [`restart`](Self::restart) begins the first one.
     pub(crate) fn idle(duplicates: Duplicates) -> Self {
         let (bytes, frames, entries) = (Vec::new(), Vec::new(), Vec::new());
         Self { bytes, frames, entries, duplicates, is_named: false, failed: None }
     }
 
-    /// Begins another document in the memory of `bytes`.
+    /// Begins another document, in the memory of `bytes`.
     pub(crate) fn restart(&mut self, mut bytes: Vec<u8>) {
         bytes.clear();
         bytes.push(FORMAT);
@@ -64,7 +66,7 @@ impl Builder {
         self.failed = None;
     }
 
-    /// The document, after which only [`restart`](Self::restart) makes sense.
+    /// Returns the document. Only [`restart`](Self::restart) may be called afterwards.
     pub(crate) fn take(&mut self) -> Result<Vec<u8>, OverLimit> {
         assert!(self.frames.is_empty() && self.bytes.len() > 1, "a document is one whole value");
         match self.failed.take() {
@@ -73,7 +75,8 @@ impl Builder {
         }
     }
 
-    /// True if it is over a limit: no document will come of it, and what is added is left out.
+    /// True if the document exceeds a limit. It is refused at the end, so further values can be
+    /// left out.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -87,7 +90,7 @@ impl Builder {
         }
     }
 
-    /// Makes room for the entries of a usual object at once.
+    /// Reserves memory for the entries of a usual object at once.
     fn make_room(&mut self) {
         if self.entries.capacity() == 0 {
             self.entries.reserve(ENTRIES_USUAL);
@@ -120,7 +123,7 @@ impl Builder {
         self.bytes.push(if value { tag::TRUE } else { tag::FALSE });
     }
 
-    /// Adds a number; a double that is none becomes null.
+    /// Adds a number; a NaN or infinite double becomes null.
     pub fn number(&mut self, number: Number) {
         match number {
             Number::Int(value) => self.int(value),
@@ -176,7 +179,7 @@ impl Builder {
         self.append(text.as_bytes());
     }
 
-    /// Names the next value of an object.
+    /// Adds the name of the next value of an object.
     pub fn name(&mut self, name: &str) {
         let is_object = self.frames.last().is_some_and(|frame| frame.is_object);
         assert!(is_object && !self.is_named, "a name stands in an object, before its value");
@@ -209,11 +212,14 @@ impl Builder {
 
     /// Ends the array or object that began last.
     pub fn end(&mut self) {
-        // The rule for duplicates is kept by dropping one, so that nothing can fail.
+        // `try_end` has dropped the duplicates, so its error can be ignored.
         let _ = self.try_end();
     }
 
-    /// As [`end`](Self::end); says which name comes twice if that is refused. The first one stays.
+    /// As [`end`](Self::end), with an error for duplicate names.
+    ///
+    /// # Errors
+    /// A name that occurs twice, with [`Duplicates::Refuse`]. The first member is kept.
     pub(crate) fn try_end(&mut self) -> Result<(), String> {
         assert!(!self.is_named, "a name has its value before the object ends");
         let frame = self.frames.pop().expect("what ends has begun");
@@ -233,7 +239,7 @@ impl Builder {
         string_at(&bytes[entry as usize..]).map_or(&[], |(name, _)| name)
     }
 
-    /// Orders the entries from `first` on by name, those of one name as they were added.
+    /// Sorts the entries from `first` on by name, and those of one name in the order of insertion.
     fn sort(&mut self, first: usize) {
         let bytes = &self.bytes;
         let by_name = |left: &u32, right: &u32| {
@@ -245,7 +251,7 @@ impl Builder {
         }
     }
 
-    /// A name that comes twice among the ordered entries from `first` on.
+    /// A name that occurs twice among the sorted entries from `first` on.
     fn duplicate(&self, first: usize) -> Option<String> {
         let name_at = |entry| Self::name_at(&self.bytes, entry);
         let same = |pair: &&[u32]| name_at(pair[0]) == name_at(pair[1]);
@@ -253,12 +259,12 @@ impl Builder {
         Some(String::from_utf8_lossy(name_at(pair[1])).into_owned())
     }
 
-    /// Writes the members of the object again, of each name only the one that stays.
+    /// Rewrites the members of the object, with only one member for each name.
     fn drop_duplicates(&mut self, frame: &Frame) {
         let body = frame.start + CONTAINER_HEADER_BYTES;
         let by_name = self.entries.split_off(frame.first_entry);
         let name = |entry: u32| Self::name_at(&self.bytes, entry);
-        // Where the first of each name lies, and the one that stays.
+        // For each name, the offsets of its first member and of the one that is kept.
         let mut kept: Vec<(u32, u32)> = Vec::new();
         for entries in by_name.chunk_by(|left, right| name(*left) == name(*right)) {
             let (first, last) = (entries[0], entries[entries.len() - 1]);
@@ -278,7 +284,7 @@ impl Builder {
         self.sort(frame.first_entry);
     }
 
-    /// Writes the table, and the length into the header.
+    /// Writes the table, and fills in the header.
     fn close(&mut self, frame: &Frame) {
         let entries = &self.entries[frame.first_entry..];
         let body = self.bytes.len() - frame.start;
@@ -302,7 +308,7 @@ impl Builder {
         self.entries.truncate(frame.first_entry);
     }
 
-    /// Adds any value; what is packed already is copied as it is.
+    /// Adds any value. Packed bytes are copied unchanged.
     pub fn value(&mut self, value: Ref<'_>) {
         if self.has_failed() {
             return self.null();
@@ -338,10 +344,10 @@ impl Builder {
         self.append(node);
     }
 
-    /// The document.
+    /// Returns the document.
     ///
     /// # Errors
-    /// If it were deeper than [`DEPTH_MAX`] or larger than [`VALUE_BYTES_MAX`].
+    /// If it is deeper than [`DEPTH_MAX`] or larger than [`VALUE_BYTES_MAX`].
     pub fn finish(mut self) -> Result<Vec<u8>, OverLimit> {
         self.take()
     }
@@ -353,7 +359,8 @@ impl Default for Builder {
     }
 }
 
-/// An offset as the format has it; a document of which it has none is given to nobody.
+/// Converts an offset to the format's width. A larger offset is clamped: such a document is refused
+/// at the end.
 fn position(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! A check of packed documents that come from outside.
+//! A complete check of packed documents.
 
 use super::node::{
     CONTAINER_HEADER_BYTES, DEPTH_MAX, Damage, Table, extent, is_container, node_of, string_at, tag,
@@ -7,14 +7,15 @@ use super::node::{
 /// Checks every byte of a packed document.
 ///
 /// # Errors
-/// The first fault.
+/// The first damage that is found.
 pub fn check(document: &[u8]) -> Result<(), Damage> {
     let node = node_of(document)?;
     let end = check_node(node, 1, 0)?;
     if end == node.len() { Ok(()) } else { Err(Damage::Truncated { offset: 1 + end }) }
 }
 
-/// Checks the node at the front of `node`, which lies at `offset`, and returns its length.
+/// Checks the node at the front of `node` and returns its length. `offset` is the offset of the
+/// node in the document.
 fn check_node(node: &[u8], offset: usize, depth: usize) -> Result<usize, Damage> {
     let length = extent(node).ok_or(Damage::Truncated { offset })?;
     let first = node[0];

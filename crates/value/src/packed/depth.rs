@@ -1,9 +1,9 @@
-//! The depth of a packed value, told from its bytes.
+//! The depth of a packed value.
 
 use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, string_at};
 
-/// The number of arrays and objects that lie in each other in the node at the front of `node`,
-/// counted up to one more than [`DEPTH_MAX`].
+/// The levels of nested arrays and objects in the node at the front of `node`, counted up to one
+/// more than [`DEPTH_MAX`].
 pub(crate) fn depth(node: &[u8]) -> usize {
     levels(node, DEPTH_MAX + 1)
 }

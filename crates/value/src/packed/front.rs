@@ -1,18 +1,19 @@
-//! An object with members put in front of it: its own are copied as they lie, and their table is
-//! shifted, which takes a fraction of the time of building the object again.
+//! Insertion of members at the front of a packed object. The object's own members are copied
+//! unchanged and their table is shifted, which is much faster than building the object again.
 
 use super::node::{CONTAINER_HEADER_BYTES, FORMAT, PackedObject, extent, string_at, tag};
 use crate::ObjectRef;
 
-/// Members that may be put in front, and that may be left out.
+/// The most members that may be inserted, and the most that may be left out.
 pub const FRONT_MAX: usize = 8;
 
-/// A member that is put in front: its name, and a string in two pieces.
+/// A member to insert: its name, and a string value in two pieces.
 pub type Front<'a> = (&'a str, [&'a str; 2]);
 
-/// The packed document with `front`, whose names differ, and behind it the members of `body` but
-/// those whose names are left out. Nothing if that cannot be done by copying: the object is not
-/// packed, damaged, or has a name of `front` that is not left out.
+/// Makes the packed document with the members of `front`, whose names are distinct, followed by the
+/// members of `body` except those whose names `is_left_out` accepts. `None` if that cannot be done
+/// by copying: `body` is not packed or is damaged, has a name of `front` that is not left out, or
+/// there are more than [`FRONT_MAX`] members to insert or to leave out.
 #[must_use]
 pub fn with_front(
     front: &[Front<'_>],
@@ -54,7 +55,7 @@ pub fn with_front(
     (out.len() == 1 + length).then_some(out)
 }
 
-/// Writes where the members begin, by name.
+/// Writes the table: the offsets of the members, sorted by name.
 fn write_table(
     out: &mut Vec<u8>,
     width: u8,
@@ -87,7 +88,7 @@ fn write_table(
     Some(())
 }
 
-/// Bytes of the node of a string of that length.
+/// The bytes of the node of a string with `length` bytes.
 fn string_bytes(length: usize) -> usize {
     length + if length <= 127 { 1 } else { 5 }
 }
@@ -103,9 +104,9 @@ fn push_string(out: &mut Vec<u8>, pieces: [&str; 2]) {
     pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
 }
 
-/// The members that are left out, as they lie.
+/// The members that are left out.
 struct Gaps {
-    /// From where to where, in order.
+    /// The beginning and the end of each, sorted.
     places: [(usize, usize); FRONT_MAX],
     count: usize,
     bytes: usize,
@@ -130,7 +131,7 @@ impl Gaps {
         Some(gaps)
     }
 
-    /// The number of bytes that before `offset` are left out; nothing if it is itself.
+    /// The bytes that are left out before `offset`; `None` if the member at `offset` is left out.
     fn bytes_before(&self, offset: usize) -> Option<usize> {
         let mut bytes = 0;
         for (begin, end) in &self.places[..self.count] {
@@ -163,7 +164,7 @@ mod tests {
     use crate::samples::values;
     use crate::{Ref, Value};
 
-    /// The same, member by member.
+    /// The expected result, built member by member.
     fn built(front: &[Front<'_>], body: ObjectRef<'_>) -> Vec<u8> {
         let mut builder = Builder::new();
         builder.begin_object();
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_there_is_not_put_in_front() {
+    fn a_name_that_exists_is_not_inserted() {
         let document = crate::json::parse_packed(b"{\"_key\":1}", crate::json::Limits::default());
         let document = document.unwrap();
         let body = open(&document).ok().and_then(Ref::as_object).unwrap();

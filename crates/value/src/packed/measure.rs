@@ -1,5 +1,5 @@
-//! The length of a document as JSON, told from its packed bytes: neither is the text made, nor are
-//! values looked at one by one, since every document that is written is measured.
+//! The length of a document as JSON, computed from its packed bytes. It does not make the text or
+//! open the values one by one, because each document is measured when it is written.
 
 use super::node::{
     CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, node_of, string_at, tag,
@@ -7,18 +7,19 @@ use super::node::{
 use crate::Ref;
 use crate::json::{number_length, string_length};
 
-/// The bytes that [`crate::json::write`] makes of a packed document; nothing if it is damaged.
+/// The number of bytes that [`crate::json::write`] writes for a packed document; `None` if it is
+/// damaged or too deep.
 #[must_use]
 pub fn json_length(document: &[u8]) -> Option<usize> {
     measure(node_of(document).ok()?, 0).map(|(length, _)| length)
 }
 
-/// As [`json_length`], of a node.
+/// As [`json_length`], for a node.
 pub(crate) fn node_length(node: &[u8]) -> Option<usize> {
     measure(node, 0).map(|(length, _)| length)
 }
 
-/// The length as JSON of the node at the front of `node`, and its extent.
+/// The length as JSON of the node at the front of `node`, and its length in packed form.
 fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
     let first = *node.first()?;
     match first {
@@ -45,12 +46,12 @@ fn contents(node: &[u8], depth: usize) -> Option<(usize, usize)> {
     for place in 0..table.count {
         if table.is_object {
             let (name, end) = string_at(table.node.get(at..table.begin)?)?;
-            // With its colon.
+            // The name with its colon.
             length += string_length(name) + 1;
             at += end;
         }
         let (value, end) = measure(table.node.get(at..table.begin)?, depth + 1)?;
-        // A comma stands before all but the first.
+        // The value, with a comma before all but the first.
         length += value + usize::from(place > 0);
         at += end;
     }

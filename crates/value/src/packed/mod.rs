@@ -1,26 +1,27 @@
-//! The binary form of documents: an attribute is found by halving a table of names, and nothing
-//! else of the document is looked at.
+//! The binary form of documents. An attribute is found by a binary search in a table of names,
+//! without reading the rest of the document.
 //!
-//! A packed document is one byte [`FORMAT`] and one node. A node is a tag and what it says:
+//! A packed document is one byte [`FORMAT`] and one node. A node begins with a tag:
 //!
 //! | tag | node |
 //! |---|---|
 //! | 0, 1, 2 | null, false, true |
-//! | 4, 5, 6, 7 | whole number with sign in 1, 2, 4, 8 bytes |
-//! | 8 | whole number without sign, 8 bytes, above all with sign |
+//! | 4, 5, 6, 7 | signed integer of 1, 2, 4, 8 bytes |
+//! | 8 | unsigned integer of 8 bytes, for numbers above all signed ones |
 //! | 9 | double, 8 bytes |
-//! | 10 | string: length in 4 bytes, bytes of UTF-8 |
-//! | 16, 17, 18 | array, whose table has entries of 1, 2, 4 bytes |
-//! | 24, 25, 26 | object, likewise |
+//! | 10 | string: length in 4 bytes, then UTF-8 bytes |
+//! | 16, 17, 18 | array, with a table of entries of 1, 2, 4 bytes |
+//! | 24, 25, 26 | object, with a table of entries of 1, 2, 4 bytes |
 //! | 64 + n | string of n bytes, n up to 127 |
 //!
-//! Arrays and objects go on with the length of the whole node and the number of entries, 4 bytes
-//! each, then the entries in the order of their insertion: nodes, or a string node (the name) and a
-//! node. Last is the table: where each entry begins, counted from the tag; for objects ordered by
-//! name, byte by byte. All numbers are little-endian.
+//! In arrays and objects, the tag is followed by the length of the whole node and the number of
+//! entries, 4 bytes each, and then by the entries in the order of their insertion. An entry of an
+//! array is a node; an entry of an object is a string node (the name) and a node. Last comes the
+//! table with the offset of each entry, counted from the tag. The table of an object is sorted by
+//! the bytes of the names. All numbers are little-endian.
 //!
-//! Reading checks every length that it follows: damaged bytes read as null or as too few entries.
-//! [`check`] says whether bytes are a document altogether.
+//! Readers check every length that they follow: damaged bytes are read as null or as too few
+//! entries. [`check`] checks a whole document.
 
 mod build;
 mod check;
@@ -42,10 +43,10 @@ pub(crate) use text::write_json;
 
 use crate::Ref;
 
-/// A packed document, read where it lies.
+/// Opens a packed document, without copying it.
 ///
 /// # Errors
-/// As [`node_of`].
+/// Those of [`node_of`].
 pub fn open(document: &[u8]) -> Result<Ref<'_>, Damage> {
     node_of(document).map(Ref::of_node)
 }
@@ -60,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_document_is_as_long_as_its_text(value in values()) {
+        fn the_length_as_json_is_that_of_the_text(value in values()) {
             let text = value.to_json();
             let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
             prop_assert_eq!(json_length(&document), Some(text.len()));

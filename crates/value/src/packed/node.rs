@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The first byte of a packed document.
 pub const FORMAT: u8 = 1;
-/// The greatest number of arrays and objects within each other.
+/// The most levels of nested arrays and objects.
 pub const DEPTH_MAX: usize = 200;
 
 pub(crate) mod tag {
@@ -25,10 +25,10 @@ pub(crate) mod tag {
     pub(crate) const SHORT_STRING_END: u8 = SHORT_STRING + 127;
 }
 
-/// Tag, length and number of entries of an array or object.
+/// The bytes of the tag, the length and the number of entries of an array or object.
 pub(crate) const CONTAINER_HEADER_BYTES: usize = 9;
 
-/// The node of a packed document, of which only the first byte is looked at.
+/// The node of a packed document. Only the format byte is checked.
 ///
 /// # Errors
 /// If the format is unknown or there is no node.
@@ -40,7 +40,7 @@ pub fn node_of(document: &[u8]) -> Result<&[u8], Damage> {
     }
 }
 
-/// A fault of bytes that should be a packed document.
+/// Damage in a packed document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The first byte names a format that this version does not know.
@@ -48,7 +48,7 @@ pub enum Damage {
         /// The first byte.
         format: u8,
     },
-    /// A node does not fit into the bytes that it has, or has an unknown tag.
+    /// A node is cut off, or has an unknown tag.
     Truncated {
         /// The offset.
         offset: usize,
@@ -58,12 +58,12 @@ pub enum Damage {
         /// The offset at which its node begins.
         offset: usize,
     },
-    /// A table of entries does not say where they are.
+    /// A table does not have the offsets of the entries in their order.
     Table {
         /// The offset at which the array or object begins.
         offset: usize,
     },
-    /// Arrays and objects lie deeper in each other than [`DEPTH_MAX`].
+    /// Arrays and objects are nested deeper than [`DEPTH_MAX`].
     Depth {
         /// The offset.
         offset: usize,
@@ -104,7 +104,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_le_bytes(*field)).ok()
 }
 
-/// The number of bytes that the node at the front of `node` takes; nothing if it is cut or unknown.
+/// The length in bytes of the node at the front of `node`; `None` if it is cut off or unknown.
 pub(crate) fn extent(node: &[u8]) -> Option<usize> {
     let first = *node.first()?;
     let length = match first {
@@ -127,7 +127,7 @@ pub(super) fn is_container(first: u8) -> bool {
     (tag::ARRAY..tag::ARRAY + 3).contains(&first) || (tag::OBJECT..tag::OBJECT + 3).contains(&first)
 }
 
-/// The bytes of the string node at the front of `node`, and its extent.
+/// The text of the string node at the front of `node`, and the length of the node.
 #[inline]
 pub(crate) fn string_at(node: &[u8]) -> Option<(&[u8], usize)> {
     let first = *node.first()?;
@@ -142,8 +142,7 @@ pub(crate) fn string_at(node: &[u8]) -> Option<(&[u8], usize)> {
     Some((node.get(start..end)?, end))
 }
 
-/// Bytes as text; nothing if they are no UTF-8. Names and most strings are ASCII, which is told
-/// faster.
+/// Converts bytes to text; `None` if they are no UTF-8. Most are ASCII, which is checked faster.
 #[inline]
 pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
     if bytes.is_ascii() {
@@ -153,22 +152,22 @@ pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// A node with entries.
+/// An array or object node with its table of entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table<'a> {
-    /// Exactly the node.
+    /// The bytes of the node, and no others.
     pub(super) node: &'a [u8],
     pub(super) count: usize,
-    /// The offset at which the table begins.
+    /// The offset of the table in the node.
     pub(super) begin: usize,
-    /// Two to the power of this are the bytes of an entry of the table.
+    /// The binary logarithm of the bytes of an entry of the table.
     width: u8,
-    /// Entries have names before them.
+    /// True for an object, whose entries begin with names.
     pub(crate) is_object: bool,
 }
 
 impl<'a> Table<'a> {
-    /// The array or object at the front of `node`, if there is one that is whole.
+    /// Opens the array or object at the front of `node`; `None` for other or damaged nodes.
     pub(crate) fn open(node: &'a [u8]) -> Option<Self> {
         let first = *node.first().filter(|first| is_container(**first))?;
         let is_object = first >= tag::OBJECT;
@@ -180,7 +179,7 @@ impl<'a> Table<'a> {
         (begin >= CONTAINER_HEADER_BYTES).then_some(Self { node, count, begin, width, is_object })
     }
 
-    /// The bytes from the entry in that place on.
+    /// The bytes of the node from the beginning of an entry to the table.
     #[inline]
     pub(super) fn entry(&self, place: usize) -> Option<&'a [u8]> {
         if place >= self.count {
@@ -192,8 +191,8 @@ impl<'a> Table<'a> {
             1 => usize::from(u16::from_le_bytes(*self.node.get(at..)?.first_chunk()?)),
             _ => u32_at(self.node, at)?,
         };
-        // An entry lies behind the header and before the table, so that nodes get smaller as they
-        // are followed.
+        // An entry must be between the header and the table, so that nested nodes always get
+        // smaller, and following them ends.
         self.node.get(offset..self.begin).filter(|_| offset >= CONTAINER_HEADER_BYTES)
     }
 }
@@ -203,17 +202,17 @@ impl<'a> Table<'a> {
 pub struct PackedArray<'a>(pub(crate) Table<'a>);
 
 impl<'a> PackedArray<'a> {
-    /// Exactly its bytes.
+    /// The bytes of the array's node.
     pub(crate) fn node(self) -> &'a [u8] {
         self.0.node
     }
 
-    /// The number of elements that it says that it has.
+    /// The number of elements by its header.
     pub(crate) fn len(self) -> usize {
         self.0.count
     }
 
-    /// The bytes from the element in that place on.
+    /// The bytes from the beginning of an element on.
     pub(crate) fn get(self, place: usize) -> Option<&'a [u8]> {
         self.0.entry(place)
     }
@@ -227,23 +226,23 @@ impl<'a> PackedObject<'a> {
     /// The offset at which the first member begins.
     pub(crate) const FIRST: usize = CONTAINER_HEADER_BYTES;
 
-    /// Exactly its bytes.
+    /// The bytes of the object's node.
     pub(crate) fn node(self) -> &'a [u8] {
         self.0.node
     }
 
-    /// The number of members that it says that it has.
+    /// The number of members by its header.
     pub(crate) fn len(self) -> usize {
         self.0.count
     }
 
-    /// The bytes from the value of that name on.
+    /// The bytes from the beginning of the value of this name on.
     pub(crate) fn get(self, name: &str) -> Option<&'a [u8]> {
         self.find(name).map(|(_, node)| node)
     }
 
-    /// As [`Self::get`], where members of that name are often found in the same place of the table:
-    /// that is looked at first, and noted where it is another one.
+    /// As [`Self::get`], but looks at the entry `place` of the table first, and sets `place` to the
+    /// entry where the name was found.
     pub(crate) fn get_near(self, name: &str, place: &mut usize) -> Option<&'a [u8]> {
         let near = self.0.entry(*place).and_then(|entry| Some((entry, string_at(entry)?)));
         if let Some((entry, (found, end))) = near
@@ -256,7 +255,7 @@ impl<'a> PackedObject<'a> {
         Some(node)
     }
 
-    /// The place in the table of the member of that name, and the bytes from its value on.
+    /// The index in the table of the member of this name, and the bytes from its value on.
     fn find(self, name: &str) -> Option<(usize, &'a [u8])> {
         let (mut low, mut high) = (0, self.0.count);
         while low < high {
@@ -272,14 +271,14 @@ impl<'a> PackedObject<'a> {
         None
     }
 
-    /// The member that is in this place by name.
+    /// The member at this index in the order of names.
     pub(crate) fn sorted(self, place: usize) -> Option<(&'a str, &'a [u8])> {
         let entry = self.0.entry(place)?;
         let (name, end) = string_at(entry)?;
         Some((text_of(name)?, entry.get(end..)?))
     }
 
-    /// The member that begins at `offset`, and where the next one does.
+    /// The member that begins at `offset`, and the offset of the next one.
     pub(crate) fn member_at(self, offset: usize) -> Option<(&'a str, &'a [u8], usize)> {
         let entry = self.0.node.get(offset..self.0.begin)?;
         let (name, end) = string_at(entry)?;
@@ -289,7 +288,7 @@ impl<'a> PackedObject<'a> {
     }
 }
 
-/// The string that a packed object has as the member of that name.
+/// The member of this name of a packed object, if it is a string.
 pub(crate) fn string_member<'a>(node: &'a [u8], name: &str) -> Option<&'a str> {
     let object = Table::open(node).filter(|table| table.is_object).map(PackedObject)?;
     text_of(string_at(object.get(name)?)?.0)

@@ -1,19 +1,19 @@
-//! Packed documents as JSON text, written from their bytes: nearly all strings are copied as they
-//! lie, and values are not looked at one by one.
+//! Writing of packed documents as JSON directly from their bytes. Nearly all strings are copied
+//! unchanged, and the values are not opened one by one.
 
 use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
 use crate::Ref;
 use crate::json::{is_plain, write_number, write_string};
 
-/// Appends what [`crate::json::write`] does for what the node reads as; nothing, with some of it
-/// appended, if the node is damaged.
+/// Appends a node as JSON, as [`crate::json::write`] does. `None` if the node is damaged or too
+/// deep; a part of it may be appended then.
 pub(crate) fn write_json(node: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    // About as long: lengths and tags take as much as quotes, colons and commas.
+    // The JSON is about as long: lengths and tags take as much as quotes, colons and commas.
     out.reserve(node.len());
     write(node, 0, out).map(|_| ())
 }
 
-/// Appends the node at the front of `node`, and says how many bytes it takes.
+/// Appends the node at the front of `node`, and returns its length in packed form.
 fn write(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
     let first = *node.first()?;
     match first {
@@ -81,7 +81,7 @@ mod tests {
     use crate::samples::values;
 
     proptest! {
-        /// The same value in memory of its own is written the other way.
+        /// A built value is written by other code than a packed one.
         #[test]
         fn packed_values_are_written_as_built_ones(value in values()) {
             let mut built = Vec::new();
@@ -92,7 +92,7 @@ mod tests {
             prop_assert_eq!(String::from_utf8(written), String::from_utf8(built));
         }
 
-        /// Whatever the bytes, what is written is JSON. Damage can give two members one name.
+        /// The output is valid JSON for any bytes. Damage can give two members one name.
         #[test]
         fn damaged_bytes_are_written_as_what_they_read_as(
             value in values(),

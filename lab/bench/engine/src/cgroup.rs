@@ -1,16 +1,17 @@
-//! Memory bounded by a control group (version 1), page cache included, with the disk reads of the
-//! group counted. Only root may; elsewhere the benchmark says that it did not measure this.
+//! Limits memory by a control group (version 1), page cache included, and counts the disk reads of
+//! the group. This needs root; otherwise the benchmark reports that it did not measure this part.
 
 use std::path::{Path, PathBuf};
 
 use crate::peer::Outcome;
 
-/// Where version 1 is mounted.
+/// The mount point of version 1.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// A limit that nothing reaches. The kernel counts reads only on disks that have one.
+/// A limit of reads that is never reached. The kernel counts reads only on disks with a limit.
 const READS_PER_SECOND_UNBOUNDED: u64 = 1_000_000_000;
 
-/// The groups of one child: they lie within those of this process, so that its limits stay.
+/// The groups of one child. They are inside those of this process, so that its limits stay in
+/// force.
 pub struct Groups {
     memory: PathBuf,
     disk: Option<PathBuf>,
@@ -30,7 +31,7 @@ impl Groups {
         Ok(groups)
     }
 
-    /// What a child enters: the folders of its groups, one a line.
+    /// The text for [`Cgroup::enter`]: the folders of the groups, one per line.
     pub fn description(&self) -> String {
         let disk = self.disk.as_deref().unwrap_or(Path::new(""));
         format!("{}\n{}\n", self.memory.display(), disk.display())
@@ -40,13 +41,13 @@ impl Groups {
 impl Drop for Groups {
     fn drop(&mut self) {
         for group in std::iter::once(&self.memory).chain(&self.disk) {
-            // It is empty once the child has been waited for.
+            // The child has ended, so the group is empty and can be removed.
             let _ = std::fs::remove_dir(group);
         }
     }
 }
 
-/// The groups, from inside.
+/// The membership of this process in the groups.
 pub struct Cgroup {
     disk: PathBuf,
 }
@@ -66,13 +67,13 @@ impl Cgroup {
         Ok(Cgroup { disk })
     }
 
-    /// Reads that went to disks so far; `None` where the kernel does not count them.
+    /// The number of disk reads so far; `None` if the kernel does not count them.
     pub fn disk_reads(&self) -> Option<u64> {
         let path = self.disk.join("blkio.throttle.io_serviced");
         let account = std::fs::read_to_string(path).ok()?;
         let reads =
             account.lines().filter_map(|line| line.split_once(" Read ")?.1.parse::<u64>().ok());
-        // The process has read its own store by now, so no reads at all means no count.
+        // The process has read its store by now, so zero means that reads are not counted.
         Some(reads.sum()).filter(|sum| *sum > 0)
     }
 }
@@ -95,13 +96,13 @@ fn make_group(controller: &str) -> Outcome<PathBuf> {
     }
 }
 
-/// Has the kernel count the reads of `group` on the disk of `folder`, if it can.
+/// Makes the kernel count the reads of `group` on the disk of `folder`, if that is possible.
 fn count_reads(group: &Path, folder: &Path) {
     use std::os::unix::fs::MetadataExt;
     let Ok(facts) = std::fs::metadata(folder) else { return };
     let (major, minor) = (libc::major(facts.dev()), libc::minor(facts.dev()));
     let rule = format!("{major}:{minor} {READS_PER_SECOND_UNBOUNDED}");
-    // Without it reads are not counted, and the benchmark says so.
+    // If this fails, reads are not counted, and the benchmark reports that.
     let _ = write(&group.join("blkio.throttle.read_iops_device"), &rule);
 }
 

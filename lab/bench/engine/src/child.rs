@@ -1,5 +1,5 @@
-//! The side that works: each peer in a process of its own, so that time, memory and disk are its
-//! own. It prints its figures as one object of JSON.
+//! The child process, which does the work on one peer. Each peer has its own process, so that time,
+//! memory and disk traffic can be measured per peer. The child prints its figures as a JSON object.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,35 +15,36 @@ use crate::work::{self, Draws, Latencies};
 
 /// The longest wait for merges to end.
 const SETTLE_MAX: Duration = Duration::from_secs(900);
-/// How often the end of merges is looked for, and how often in a row it has to be seen.
+/// The interval at which the end of merges is checked.
 const SETTLE_PERIOD: Duration = Duration::from_millis(10);
+/// The number of consecutive checks that must find the store settled.
 const SETTLE_SIGHTS: u32 = 3;
-/// Puts per second while others read: what all peers can keep up with, so that all have the same
-/// work beside the reads.
+/// The rate of the writer beside readers, in puts per second. All peers can hold it, so that all do
+/// the same work beside the reads.
 pub const WRITER_PER_SECOND: u64 = 50_000;
-/// The writer sleeps once in so many puts.
+/// The number of puts after which the writer sleeps.
 const WRITER_BURST: u64 = 50;
-/// Threads that read while one writes.
+/// Threads that read beside the writer.
 pub const READERS: u64 = 2;
-/// The longest time for look-ups in confined memory.
+/// The longest time for look-ups in limited memory.
 const CONFINED_MAX: Duration = Duration::from_secs(60);
 
-/// What a child is to do.
+/// The task of a child.
 pub struct Task {
     /// The peer.
     pub peer: String,
     /// The folder of its store.
     pub folder: PathBuf,
-    /// Puts, and the range of keys.
+    /// The number of puts, and of keys that they are drawn from.
     pub keys: u64,
 }
 
-/// Fills a store and measures all that needs no restart.
+/// Fills a store and runs all measurements that need no restart.
 pub fn fill(task: &Task) -> Outcome<Figures> {
     let anonymous_before = process::anonymous_bytes();
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
     let figures = measure_filled(&*store, task, anonymous_before)?;
-    // So that the next opening comes after a clean stop.
+    // Close it cleanly, because the next measurement is an opening after a clean stop.
     store.close()?;
     Ok(figures)
 }
@@ -106,7 +107,7 @@ fn fill_and_settle(
     figures.set("put_unsettled_per_s", keys as f64 / begun.elapsed().as_secs_f64());
     store.flush()?;
     settle(store)?;
-    // The sightings of the settled state are no work.
+    // The last checks for the settled state are no work of the store.
     let idle = SETTLE_PERIOD * (SETTLE_SIGHTS - 1);
     let seconds = begun.elapsed().saturating_sub(idle).as_secs_f64();
     let cpu_us = (process::cpu_seconds() - cpu) * 1e6 / keys as f64;
@@ -121,7 +122,7 @@ fn fill_and_settle(
     Ok(())
 }
 
-/// Bytes of the keys and values of so many puts.
+/// The bytes of the keys and values of this number of puts.
 fn user_bytes(puts: u64) -> f64 {
     (puts * (work::KEY_LENGTH + work::VALUE_LENGTH) as u64) as f64
 }
@@ -140,7 +141,7 @@ fn settle(store: &dyn Peer) -> Outcome<()> {
     }
 }
 
-/// Scans twice, the first time for the page cache; returns the bytes that are live.
+/// Scans twice, the first time to fill the page cache. Returns the live bytes.
 fn scan(store: &dyn Peer, name: &str, figures: &mut Figures) -> Outcome<u64> {
     let first = store.scan()?;
     let (cpu, begun) = (process::cpu_seconds(), Instant::now());
@@ -222,7 +223,7 @@ fn write_steadily(store: &dyn Peer, draws: &Draws, is_over: &AtomicBool) -> Outc
     Ok(index)
 }
 
-/// Opens a store and reads one key of it: how long that takes.
+/// Measures the time to open a store and read one key.
 pub fn open(task: &Task) -> Outcome<Figures> {
     let mut figures = Figures::default();
     let begun = Instant::now();
@@ -233,7 +234,7 @@ pub fn open(task: &Task) -> Outcome<Figures> {
     Ok(figures)
 }
 
-/// Scans a store that is there, as after its compaction.
+/// Scans an existing store.
 pub fn scan_again(task: &Task) -> Outcome<Figures> {
     let mut figures = Figures::default();
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
@@ -242,7 +243,7 @@ pub fn scan_again(task: &Task) -> Outcome<Figures> {
     Ok(figures)
 }
 
-/// Writes a fifth of all keys anew, and dies in the middle of it.
+/// Writes a fifth of all keys again, and then kills this process without closing the store.
 pub fn kill(task: &Task) -> Outcome<Figures> {
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
     work::put(&*store, &Draws::new(task.keys), 0..task.keys / 5, &mut Pauses::new())?;
@@ -251,7 +252,8 @@ pub fn kill(task: &Task) -> Outcome<Figures> {
     Err("the process survived its kill".to_owned())
 }
 
-/// Gets keys in memory that is bounded, page cache included.
+/// Measures look-ups in limited memory, page cache included. `groups` is the file with the
+/// description of the control groups.
 pub fn confined(task: &Task, limit_bytes: u64, groups: &Path) -> Outcome<Figures> {
     let group = Cgroup::enter(groups)?;
     let mut figures = Figures::default();

@@ -13,7 +13,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Sets one.
+    /// Sets a figure.
     pub fn set(&mut self, name: &str, value: f64) {
         self.numbers.insert(name.to_owned(), value);
     }
@@ -23,7 +23,7 @@ impl Figures {
         self.notes.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Sets all that is known of an operation: its rate, its processor time, its latencies.
+    /// Sets the figures of an operation: rate, processor time and latencies.
     pub fn operation(&mut self, name: &str, per_second: f64, cpu_us: f64, latencies: &Latencies) {
         self.set(&format!("{name}_per_s"), per_second);
         self.set(&format!("{name}_cpu_us"), cpu_us);
@@ -43,7 +43,7 @@ impl Figures {
         self.notes.get(name).map(String::as_str)
     }
 
-    /// Takes over all of `other`, with `prefix` before its names.
+    /// Adds all figures and texts of `other`, with `prefix` before their names.
     pub fn merge(&mut self, prefix: &str, other: &Figures) {
         for (name, value) in &other.numbers {
             self.set(&format!("{prefix}{name}"), *value);
@@ -53,12 +53,12 @@ impl Figures {
         }
     }
 
-    /// As one line of JSON.
+    /// Encodes the figures as one line of JSON.
     pub fn to_json(&self) -> String {
         serde_json::json!({ "numbers": self.numbers, "notes": self.notes }).to_string()
     }
 
-    /// From that line.
+    /// Parses a line of [`Figures::to_json`].
     pub fn from_json(line: &str) -> Outcome<Figures> {
         let value: serde_json::Value = serde_json::from_str(line).map_err(text)?;
         let mut figures = Figures::default();
@@ -77,7 +77,7 @@ mod tests {
     use super::Figures;
 
     #[test]
-    fn figures_survive_their_line() {
+    fn figures_round_trip() {
         let mut figures = Figures::default();
         figures.set("get_per_s", 1.5);
         figures.note("version", "1 \"two\"");

@@ -1,4 +1,4 @@
-//! fjall, as it comes, and with its values apart from its keys.
+//! The peer fjall, with its defaults, and with values stored separately from keys.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, Pers
 use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 
 const CACHE_BYTES: u64 = 512 << 20;
-/// Values from this length on are kept apart.
+/// The length from which on values are stored separately.
 const SEPARATED_LENGTH_MIN: u32 = 64;
-/// The share of confined memory that the cache gets: half to it and half to the page cache.
+/// The divisor for the cache's share of limited memory; the rest is for the page cache.
 const CACHE_SHARE: u64 = 2;
 
 struct Fjall {

@@ -1,4 +1,4 @@
-//! LMDB, through heed: one transaction a call, and no sync.
+//! The peer LMDB, through heed: one transaction per call, and no sync.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 
 use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 
-/// Addresses that are set aside for the file; it takes no more of the disk than its pages.
+/// The address space reserved for the file, in bytes. The file takes only the disk space of its
+/// pages.
 const MAP_BYTES: usize = 64 << 30;
 
 struct Lmdb {
@@ -15,12 +16,12 @@ struct Lmdb {
     table: Database<Bytes, Bytes>,
 }
 
-/// Its cache is the system's: there is nothing to fit to bounded memory.
+/// Opens the store. Its only cache is the page cache, so limited memory needs no other settings.
 pub fn open(folder: &Path, _: Setting) -> Outcome<Box<dyn Peer>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES);
-    // SAFETY: without syncs a commit survives the process, as it does with all peers here; what
-    // would be left after the loss of power is opened by nobody.
+    // SAFETY: without syncs a commit survives the process, as with all peers here. A file that a
+    // loss of power has damaged is never opened.
     unsafe { options.flags(EnvFlags::NO_SYNC) };
     // SAFETY: the file is of this process alone, and nothing else changes it.
     let env = unsafe { options.open(folder) }.map_err(text)?;
@@ -62,7 +63,7 @@ impl Peer for Lmdb {
         let mut scanned = Scanned::default();
         for row in self.table.iter(&transaction).map_err(text)? {
             let (key, value) = row.map_err(text)?;
-            // Values are lent: one that nobody looks at costs no read.
+            // Values are borrowed: without the copy, they would not be read.
             let value = std::hint::black_box(value.to_vec());
             scanned.bytes += (key.len() + value.len()) as u64;
             scanned.rows += 1;
@@ -78,7 +79,7 @@ impl Peer for Lmdb {
         Ok(true)
     }
 
-    /// Nothing: pages are used again, and never given back.
+    /// Does nothing: LMDB reuses pages, but never returns them.
     fn compact(&self) -> Outcome<()> {
         Ok(())
     }

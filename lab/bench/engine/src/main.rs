@@ -1,11 +1,12 @@
-//! `bench-engine`: the engine beside RocksDB, fjall, LMDB and redb, on the work of the studies.
-//! Peers take turns within one call, each in a process of its own, and what counts is the median of
+//! `bench-engine`: compares the engine with RocksDB, fjall, LMDB and redb, on the work of the
+//! studies. Peers take turns within one call, each in its own process. The result is the median of
 //! the ratios.
 //!
-//! `QUICK=1` is for a first look; `RUNS`, `KEYS` and `PEERS` (names with commas) choose otherwise,
-//! `WORK` the parts that run ([`parts`]), and `MEMORY_MB` the memory setting of our engine. The
-//! roles of a child can be called by hand, too, for one part again and again on one store:
-//! `child fill rocksdb FOLDER 5000000`, then `child evict`, `child open`, `child scan`.
+//! `QUICK=1` is for a first look. `RUNS`, `KEYS` and `PEERS` (names separated by commas) replace
+//! the defaults, `WORK` chooses the parts that run ([`parts`]), and `MEMORY_MB` is the memory
+//! setting of our engine. The roles of a child can also be called by hand, to repeat one part on
+//! the same store: `child fill rocksdb FOLDER 5000000`, then `child evict`, `child open`,
+//! `child scan`.
 
 #[path = "../../src/bars.rs"]
 #[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
@@ -33,7 +34,7 @@ use std::str::FromStr;
 use crate::figures::Figures;
 use crate::peer::{Outcome, PEERS, PEERS_OF_TABLE};
 
-/// The studies' size.
+/// The number of keys, as in the studies.
 const KEYS: u64 = 5_000_000;
 const KEYS_OF_TABLE: u64 = 1_000_000;
 const RUNS: usize = 3;
@@ -68,7 +69,7 @@ fn measure_all() -> Outcome<bool> {
     Ok(verdict::judge_all(&results))
 }
 
-/// The few figures of the engine's README, as Markdown.
+/// Prints the table of the engine's README as Markdown.
 fn measure_table() -> Outcome<bool> {
     let plan = plan_of(KEYS_OF_TABLE, &PEERS_OF_TABLE)?;
     verdict::show_table(&plan, &suite::run(&plan)?);

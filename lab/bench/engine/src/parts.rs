@@ -1,9 +1,9 @@
-//! Which parts of the measurement run. All of them take a quarter of an hour for two peers; who
-//! works on one of them wants that one.
+//! Chooses the parts of the measurement. All parts take a quarter of an hour for two peers, so work
+//! on one part needs a way to run only that.
 
 use crate::peer::Outcome;
 
-/// Scan and look-ups before everything is merged.
+/// The scan and look-ups before compaction.
 pub const SETTLED: &str = "settled";
 /// The scan after compaction.
 pub const SCAN: &str = "scan";
@@ -17,19 +17,20 @@ pub const OPEN: &str = "open";
 pub const CONFINED: &str = "confined";
 /// Opening after a kill.
 pub const KILL: &str = "kill";
-/// All parts but the fill and the compaction, which the others need.
+/// All optional parts. The fill and the compaction always run, because the others need them.
 const ALL: [&str; 7] = [SETTLED, SCAN, READS, BESIDE, OPEN, CONFINED, KILL];
 
-/// The names of the parts that run, with commas; all of them if it is not set. Children inherit it.
+/// The environment variable with the parts to run, separated by commas; all if it is not set.
+/// Children inherit it.
 const VARIABLE: &str = "WORK";
 
-/// Whether `part` runs.
+/// Returns true if `part` runs.
 pub fn is_wanted(part: &str) -> bool {
     let wanted = std::env::var(VARIABLE);
     wanted.map_or(true, |names| names.split(',').any(|name| name == part))
 }
 
-/// Refuses names of no part.
+/// Refuses unknown names of parts.
 pub fn check() -> Outcome<()> {
     let Ok(names) = std::env::var(VARIABLE) else { return Ok(()) };
     let unknown = names.split(',').find(|name| !name.is_empty() && !ALL.contains(name));

@@ -1,9 +1,10 @@
-//! What of a long operation the machine's host took, which no store can help.
+//! Estimates the part of a long operation that the host of a virtual machine took (steal time). No
+//! store can avoid it.
 //!
-//! Time of a thread that is neither its own on a processor nor a wait for one, while it did not
-//! sleep, passed in the host: it had given the processor to somebody else. The kernel keeps the
-//! first two to the nanosecond. What is stolen while another thread is on the processor counts as
-//! a wait for one, so what is told here is the least that the host took.
+//! If a thread does not sleep, its time is processor time, a wait for a processor, or time in which
+//! the host gave the processor to another machine. The kernel counts the first two in nanoseconds.
+//! Steal time while another thread is on the processor counts as a wait, so the estimate is a lower
+//! bound.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,13 +12,14 @@ use std::time::Instant;
 
 use crate::figures::Figures;
 
-/// Operations from which on the system is asked, in nanoseconds.
+/// The duration from which on an operation is long, and the kernel's counters are read, in
+/// nanoseconds.
 const LONG_NS: u64 = 2_000_000;
-/// The system is asked once in so many operations, too: an answer takes a microsecond or two, and
-/// what it tells is about all operations since the last one.
+/// The counters are also read after this many operations. Reading them takes a microsecond or two,
+/// and their change is about all operations since the last reading.
 const ASKED_EVERY: u64 = 2_048;
 
-/// What the system knows of this thread.
+/// The kernel's counters of this thread.
 struct Known {
     at: Instant,
     processor_ns: u64,
@@ -25,19 +27,21 @@ struct Known {
     sleeps: i64,
 }
 
-/// Watches the operations of one thread.
+/// A watch over the operations of one thread.
 pub struct Pauses {
     schedule: Option<File>,
     before: Known,
     operations: u64,
+    /// The duration of the longest operation.
     longest_ns: u64,
-    /// Of that one.
+    /// The steal time of the longest operation.
     longest_stolen_ns: u64,
+    /// The longest duration of an operation without its steal time; maybe of another operation.
     longest_own_ns: u64,
 }
 
 impl Pauses {
-    /// For the operations of the calling thread from now on.
+    /// Watches the operations of the calling thread from now on.
     pub fn new() -> Pauses {
         let schedule = File::open("/proc/thread-self/schedstat").ok();
         let before = Known::now(schedule.as_ref());
@@ -51,8 +55,8 @@ impl Pauses {
         }
     }
 
-    /// Takes note of an operation that took `took_ns` and has just ended. True if the system was
-    /// asked, which took time that belongs to no operation.
+    /// Records an operation that took `took_ns` and has just ended. Returns true if the counters
+    /// were read, which took time that belongs to no operation.
     pub fn note(&mut self, took_ns: u64) -> bool {
         self.operations += 1;
         let is_long = took_ns >= LONG_NS;
@@ -71,7 +75,7 @@ impl Pauses {
         true
     }
 
-    /// Sets the figures of the operation called `name`, if one was long.
+    /// Sets the figures of the operation called `name`, if any was long.
     pub fn tell(&self, name: &str, figures: &mut Figures) {
         if self.longest_ns > 0 && self.schedule.is_some() {
             let stolen_ms = self.longest_stolen_ns as f64 / 1e6;
@@ -100,8 +104,8 @@ impl Known {
         Known { at: Instant::now(), processor_ns, ready_ns, sleeps: usage.ru_nvcsw }
     }
 
-    /// What the host took since `before`; nothing if the thread slept, as the two cannot be told
-    /// apart then.
+    /// The steal time since `before`; zero if the thread slept, because sleep and steal time cannot
+    /// be told apart.
     fn stolen_since(&self, before: &Known) -> u64 {
         if self.sleeps != before.sleeps {
             return 0;
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_neither_work_nor_waiting_was_stolen_unless_the_thread_slept() {
+    fn steal_time_is_neither_work_nor_waiting_unless_the_thread_slept() {
         let at = Instant::now();
         let before = Known { at, processor_ns: 5, ready_ns: 7, sleeps: 1 };
         let later = at + std::time::Duration::from_nanos(100);
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_without_what_was_stolen_may_be_another_one() {
+    fn the_longest_operation_without_steal_time_may_be_another_one() {
         let mut pauses = Pauses::new();
         assert!(!pauses.note(LONG_NS - 1));
         let mut figures = Figures::default();

@@ -1,5 +1,5 @@
-//! What every store under comparison can do: one driver for all of them, so that no difference
-//! comes from how they are called.
+//! The interface of all compared stores. One driver calls all of them, so that no difference comes
+//! from the way they are called.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::pellucid_peer;
 use crate::redb_peer;
 use crate::rocksdb_peer;
 
-/// Any error as text: what a benchmark does about all of them is to say them and stop.
+/// A result whose error is text: the benchmark prints any error and stops.
 pub type Outcome<T> = Result<T, String>;
 
 /// The name of our engine among the peers.
@@ -19,49 +19,50 @@ pub const ROCKSDB: &str = "rocksdb";
 /// All peers, in the order of the first round.
 pub const PEERS: [&str; 8] =
     [PELLUCID, ROCKSDB, "rocksdb-defaults", "blobdb", "fjall", "fjall-separated", "lmdb", "redb"];
-/// Those of the table in the engine's README.
+/// The peers of the table in the engine's README.
 pub const PEERS_OF_TABLE: [&str; 5] = [PELLUCID, ROCKSDB, "fjall", "lmdb", "redb"];
 
-/// How a store is opened.
+/// The setting with which a store is opened.
 #[derive(Clone, Copy, Default)]
 pub struct Setting {
-    /// The memory that the process is confined to, page cache included: its caches have to fit.
+    /// The memory limit of the process, page cache included, if there is one. The store's caches
+    /// have to fit.
     pub confined_to_bytes: Option<u64>,
 }
 
-/// What a full scan saw.
+/// The result of a full scan.
 #[derive(Clone, Copy, Default)]
 pub struct Scanned {
-    /// Keys.
+    /// The number of keys.
     pub rows: u64,
-    /// Bytes of keys and values.
+    /// The bytes of keys and values.
     pub bytes: u64,
 }
 
-/// A store that is open, with durability `os`: a write survives the process, not the machine.
+/// An open store with durability `os`: a write survives the process, but not the machine.
 pub trait Peer: Send + Sync {
-    /// Which version of the store it is.
+    /// The name and version of the store.
     fn version(&self) -> String;
     /// Sets a key.
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
-    /// Copies the value into `into`, whose former content goes; false if there is none.
+    /// Replaces the contents of `into` with the value; returns false if the key is missing.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Outcome<bool>;
-    /// Whether the key is there, by the cheapest way that reads no value; by a GET if there is
-    /// none.
+    /// Returns true if the key exists. Uses the cheapest way that reads no value, or a GET if there
+    /// is none.
     fn head(&self, key: &[u8]) -> Outcome<bool>;
     /// Reads all keys and values in order.
     fn scan(&self) -> Outcome<Scanned>;
     /// Writes all that is in memory to tables.
     fn flush(&self) -> Outcome<()>;
-    /// Whether no flush or merge runs or is due.
+    /// Returns true if no flush or merge runs or is due.
     fn is_settled(&self) -> Outcome<bool>;
     /// Merges everything.
     fn compact(&self) -> Outcome<()>;
-    /// Bytes that the store says it wrote, journal included, if it counts them.
+    /// The bytes written according to the store, journal included, if it counts them.
     fn written_bytes(&self) -> Option<u64> {
         None
     }
-    /// The memory it was told to keep to, page cache aside, if there is such a setting.
+    /// The memory setting of the store, without the page cache, if it has one.
     fn memory_setting_bytes(&self) -> Option<u64> {
         None
     }

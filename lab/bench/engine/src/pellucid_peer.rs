@@ -1,4 +1,4 @@
-//! Our engine, with its default options; `MEMORY_MB` chooses another memory setting.
+//! The peer that is our engine, with its default options; `MEMORY_MB` sets another memory size.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -7,8 +7,8 @@ use pellucid_engine::{Direction, Engine, EngineOptions, TableId};
 
 use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 
-/// The share of confined memory that the engine's own budget gets: the rest is for the page cache,
-/// which is its cache.
+/// The divisor for the engine's share of limited memory. The rest is for the page cache, which the
+/// engine uses as its cache.
 const BUDGET_SHARE: u64 = 8;
 
 struct Pellucid {
@@ -83,7 +83,7 @@ impl Peer for Pellucid {
     }
 
     fn compact(&self) -> Outcome<()> {
-        // What the merges have dropped is dead in the journal, and collection makes room of it.
+        // Values of dropped entries are dead in the journal; collection frees their space.
         self.engine.compact().map_err(text)?;
         self.engine.collect().map(|_| ()).map_err(text)
     }
@@ -91,7 +91,8 @@ impl Peer for Pellucid {
     fn written_bytes(&self) -> Option<u64> {
         let stats = self.engine.stats();
         let merges: u64 = stats.ledger.levels.iter().map(|level| level.compaction.bytes_out).sum();
-        // What was appended, as if nothing had been collected, and the copies of collection.
+        // All bytes appended to the journal: its size plus what collection freed. The copies of
+        // collection are added below.
         let journal = stats.journal_bytes + stats.collected.freed_bytes;
         let copies = stats.collected.copied_bytes;
         Some(journal + copies + stats.ledger.flush.bytes_out + merges)

@@ -1,4 +1,4 @@
-//! What the operating system knows of this process: its time, its memory, its disk.
+//! The operating system's figures about this process: time, memory and disk.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::peer::{Outcome, text};
 
-/// How often memory is looked at.
+/// The interval at which memory is measured.
 const MEMORY_PERIOD: Duration = Duration::from_millis(100);
 
 /// User and system time of all threads so far, in seconds.
@@ -30,18 +30,18 @@ fn usage() -> libc::rusage {
     usage
 }
 
-/// Bytes to and from the disk so far, by the kernel's account of this process.
+/// The bytes read from and written to the disk so far, according to the kernel.
 ///
-/// The kernel counts a page as written when it turns dirty, by `write` or through a mapping alike,
-/// and again if it does after it was written back; so small appends to one page count once, and the
-/// figure is what the process causes to be written, wherever write-back happens.
+/// The kernel counts a page as written when it becomes dirty, by `write` or through a mapping, and
+/// again if that happens after it was written back. So several small appends to one page count
+/// once, and the figure is what this process causes to be written, whichever thread writes it back.
 #[derive(Clone, Copy)]
 pub struct DiskTraffic {
     /// Bytes read from the disk, read-ahead included.
     pub read_bytes: f64,
     /// Bytes caused to be written.
     pub written_bytes: f64,
-    /// Of them, bytes of files that were deleted before they were written back.
+    /// The part of `written_bytes` in files that were deleted before they were written back.
     pub cancelled_bytes: f64,
 }
 
@@ -59,7 +59,7 @@ pub fn disk_traffic() -> DiskTraffic {
     }
 }
 
-/// Memory of this process that is no file's page, in bytes.
+/// The resident memory of this process that is not mapped from files, in bytes.
 pub fn anonymous_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -67,7 +67,7 @@ pub fn anonymous_bytes() -> u64 {
     kilobytes.unwrap_or(0) << 10
 }
 
-/// Runs `work` and returns the most anonymous memory that was seen meanwhile, in bytes.
+/// Runs `work`, and also returns the highest anonymous memory seen meanwhile, in bytes.
 pub fn watching_memory<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ pub fn each_file(folder: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) 
     Ok(())
 }
 
-/// Bytes of disk that the files below `folder` take.
+/// The disk space of the files below `folder`, in bytes.
 pub fn disk_bytes(folder: &Path) -> Outcome<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -111,7 +111,7 @@ pub fn disk_bytes(folder: &Path) -> Outcome<u64> {
     Ok(sum)
 }
 
-/// Bytes of disk that are free where `folder` is.
+/// The free bytes of the file system of `folder`.
 pub fn free_bytes(folder: &Path) -> Outcome<u64> {
     let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()).map_err(text)?;
     // SAFETY: all fields are numbers, for which zero is a value.

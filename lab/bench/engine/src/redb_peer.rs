@@ -1,8 +1,8 @@
-//! redb: one transaction a call.
+//! The peer redb: one transaction per call.
 //!
-//! It has no commit that survives the process without a sync. So puts are committed without
-//! durability, which promises less than the peers do, and with it once in many: pages that are free
-//! are used again after that alone.
+//! redb has no commit that survives the process without a sync. So puts are committed without
+//! durability, which promises less than the other peers do. One commit in [`DURABLE_EVERY`] is
+//! durable, because redb reuses free pages only after a durable commit.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
 const FILE: &str = "bench.redb";
 const CACHE_BYTES: usize = 512 << 20;
-/// The share of confined memory that the cache gets: half to it and half to the page cache.
+/// The divisor for the cache's share of limited memory; the rest is for the page cache.
 const CACHE_SHARE: u64 = 2;
-/// One commit in so many is durable.
+/// One commit in this many is durable.
 const DURABLE_EVERY: u64 = 10_000;
 
 struct Redb {
@@ -30,7 +30,7 @@ pub fn open(folder: &Path, setting: Setting) -> Outcome<Box<dyn Peer>> {
     builder.set_cache_size(confined.unwrap_or(CACHE_BYTES));
     let database = builder.create(folder.join(FILE)).map_err(text)?;
     let redb = Redb { database, puts: AtomicU64::new(0) };
-    // So that reads find the table.
+    // Make the table, so that reads find it.
     redb.write(Durability::Immediate, None)?;
     Ok(Box::new(redb))
 }
@@ -82,7 +82,7 @@ impl Peer for Redb {
         let mut scanned = Scanned::default();
         for row in table.iter().map_err(text)? {
             let (key, value) = row.map_err(text)?;
-            // Values are lent: one that nobody looks at costs no copy.
+            // Values are borrowed: without the copy, they would not be read.
             let value = std::hint::black_box(value.value().to_vec());
             scanned.bytes += (key.value().len() + value.len()) as u64;
             scanned.rows += 1;
@@ -98,7 +98,7 @@ impl Peer for Redb {
         Ok(true)
     }
 
-    /// Nothing: pages are used again. Its own compaction wants the database for itself.
+    /// Does nothing: redb reuses pages, and its own compaction needs exclusive access.
     fn compact(&self) -> Outcome<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! RocksDB as a user who cares would set it, as it comes, and with its values in blob files.
+//! The peer RocksDB in three variants: tuned, with its defaults, and with values in blob files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::peer::{Outcome, Peer, Scanned, Setting, text};
 
 const BLOCK_CACHE_BYTES: usize = 512 << 20;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
-/// Values from this length on go to blob files.
+/// The length from which on values go to blob files.
 const BLOB_LENGTH_MIN: u64 = 64;
-/// The share of confined memory that the block cache gets: half to it and half to the page cache.
+/// The divisor for the block cache's share of limited memory; the rest is for the page cache.
 const CACHE_SHARE: u64 = 2;
-/// What is due or runs in the background, by the names of RocksDB's properties.
+/// The properties of RocksDB that count pending and running background jobs.
 const BACKGROUND: [&str; 4] = [
     "rocksdb.mem-table-flush-pending",
     "rocksdb.num-running-flushes",
@@ -23,15 +23,15 @@ const BACKGROUND: [&str; 4] = [
     "rocksdb.num-running-compactions",
 ];
 
-/// How RocksDB is set.
+/// The settings of RocksDB.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
-    /// Filters, a large block cache, no compression, a hash index in each block, as many threads as
-    /// cores.
+    /// Filters, a large block cache, no compression, a hash index in each block, and as many
+    /// threads as cores.
     Tuned,
-    /// As it comes: no filters, an 8 MiB cache.
+    /// The defaults: no filters, and a cache of 8 MiB.
     Defaults,
-    /// As tuned, with values in blob files.
+    /// The tuned settings, with values in blob files.
     Blobs,
 }
 
@@ -77,7 +77,7 @@ pub fn open(folder: &Path, variant: Variant, setting: Setting) -> Outcome<Box<dy
 
 impl Peer for RocksDb {
     fn version(&self) -> String {
-        // The library has no call for it, but writes it to its log.
+        // The library has no call for the version, but writes it to its log.
         let log = std::fs::read_to_string(self.folder.join("LOG")).unwrap_or_default();
         let version = log.lines().find_map(|line| line.split_once("RocksDB version: "));
         format!("RocksDB {}", version.map_or("of unknown version", |(_, version)| version.trim()))

@@ -1,4 +1,4 @@
-//! The side that orders: all peers in turn, round by round, each in a process of its own.
+//! The parent process: it runs all peers in turn, round by round, each in its own process.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -12,16 +12,16 @@ use crate::peer::{Outcome, text};
 use crate::process;
 use crate::work::{KEY_LENGTH, VALUE_LENGTH};
 
-/// Confined memory is at least this, or no peer could open its store.
+/// The smallest memory limit; with less, some peer could not open its store.
 const CONFINED_MIN_BYTES: u64 = 48 << 20;
-/// Room on the disk per byte that is put: the store that amplifies most, while it merges.
+/// Disk space per byte that is put, for the store with the highest amplification while it merges.
 const DISK_PER_USER_BYTE: u64 = 5;
 
-/// How much is measured.
+/// The extent of the measurement.
 pub struct Plan {
-    /// Puts, and the range of keys.
+    /// The number of puts, and of keys that they are drawn from.
     pub keys: u64,
-    /// Rounds.
+    /// The number of rounds.
     pub runs: usize,
     /// The peers.
     pub peers: Vec<String>,
@@ -61,7 +61,7 @@ pub fn run(plan: &Plan) -> Outcome<Results> {
     Ok(results)
 }
 
-/// Says how it went while the rest is still to come.
+/// Prints the rates of one run as progress.
 fn say_rates(figures: &Figures) {
     let rates = ["put", "get", "get_missing", "head", "get_beside_writer", "get_confined"];
     let rates = rates.iter().filter_map(|name| {
@@ -128,7 +128,7 @@ impl Run<'_> {
         // SAFETY: prctl is safe between fork and exec, and allocates nothing.
         unsafe {
             command.pre_exec(|| {
-                // A child outlives a parent that is stopped otherwise.
+                // End the child if the parent is killed.
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 Ok(())
             })
@@ -138,7 +138,7 @@ impl Run<'_> {
 }
 
 fn own_program() -> Outcome<PathBuf> {
-    // The link stays right if the file is replaced by a new build meanwhile.
+    // The link stays valid if a new build replaces the file.
     let link = Path::new("/proc/self/exe");
     if link.exists() { Ok(link.to_path_buf()) } else { std::env::current_exe().map_err(text) }
 }

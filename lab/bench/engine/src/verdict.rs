@@ -1,4 +1,4 @@
-//! What the figures say: a table of medians, and the bars.
+//! Prints the results: tables of medians, and the bars.
 
 use crate::bars::{Bar, judge, median};
 use crate::child::{READERS, WRITER_PER_SECOND};
@@ -6,13 +6,13 @@ use crate::figures::Figures;
 use crate::peer::{PELLUCID, ROCKSDB};
 use crate::suite::{Plan, Results};
 
-/// leveled's rates on a machine of this kind (1,000,000 keys, OTP 25, no compression, no sync).
-/// It needs Erlang, so it does not run along.
+/// The rates of leveled on a machine of this kind (1,000,000 keys, OTP 25, no compression, no
+/// sync). It is not a peer of the benchmark, because it needs Erlang.
 const LEVELED_PUT_PER_S: f64 = 9_100.0;
 const LEVELED_GET_PER_S: f64 = 5_200.0;
 const LEVELED_HEAD_PER_S: f64 = 12_400.0;
 
-/// The operations, and what they are called in the table.
+/// The operations and their titles in the table.
 const OPERATIONS: [(&str, &str); 11] = [
     ("put", "random PUT until all is merged"),
     ("settled_get", "GET, before compaction"),
@@ -27,7 +27,7 @@ const OPERATIONS: [(&str, &str); 11] = [
     ("get_confined", "GET in bounded memory"),
 ];
 
-/// Further figures, with their units.
+/// The further figures and their titles with units.
 const FURTHER: [(&str, &str); 24] = [
     ("scan_after_fill_per_s", "scan after the fill, rows/s"),
     ("scan_after_fill_cpu_us", "the same, µs of CPU per row"),
@@ -117,7 +117,7 @@ fn show_further(results: &Results) {
     println!();
 }
 
-/// The figure with about three digits.
+/// Formats a figure with about three digits.
 fn significant(figure: f64) -> String {
     match figure {
         100.0.. => format!("{figure:.0}"),
@@ -126,7 +126,7 @@ fn significant(figure: f64) -> String {
     }
 }
 
-/// The columns of the table of the README, and by what their figures are divided.
+/// The columns of the README's table: the figure, its title, and the divisor.
 const COLUMNS: [(&str, &str, f64); 8] = [
     ("put_per_s", "random PUT, k/s", 1e3),
     ("put_p999_us", "p99.9, µs", 1.0),
@@ -138,7 +138,7 @@ const COLUMNS: [(&str, &str, f64); 8] = [
     ("memory_anonymous_mb", "memory, MB", 1.0),
 ];
 
-/// Prints the medians as a table of Markdown, a row for each peer.
+/// Prints the medians as a Markdown table with a row for each peer.
 pub fn show_table(plan: &Plan, results: &Results) {
     let titles: Vec<_> = COLUMNS.iter().map(|(_, title, _)| *title).collect();
     println!("| | {} |", titles.join(" | "));
@@ -180,7 +180,7 @@ fn ratios(results: &Results, ours: &str, theirs: &str, name: &str) -> Vec<f64> {
     pairs.filter_map(|(ours, theirs)| Some(ours.get(name)? / theirs.get(name)?)).collect()
 }
 
-/// Ratios of one figure of ours to another one of theirs.
+/// The ratios of our figure `ours` to the figure `theirs` of `peer`, round by round.
 fn crossed(results: &Results, ours: &str, peer: &str, theirs: &str) -> Vec<f64> {
     let (Some(our_runs), Some(their_runs)) = (results.get(PELLUCID), results.get(peer)) else {
         return Vec::new();
@@ -189,7 +189,7 @@ fn crossed(results: &Results, ours: &str, peer: &str, theirs: &str) -> Vec<f64> 
     pairs.filter_map(|(a, b)| Some(a.get(ours)? / b.get(theirs)?)).collect()
 }
 
-/// Prints the bars; true if all that were measured hold.
+/// Prints the bars; returns true if all measured bars hold.
 pub fn judge_all(results: &Results) -> bool {
     let against = |name: &str| ratios(results, PELLUCID, ROCKSDB, name);
     let own = |name: &str| results.get(PELLUCID).map_or_else(Vec::new, |runs| each(runs, name));
@@ -217,9 +217,9 @@ pub fn judge_all(results: &Results) -> bool {
         ("get_beside_writer_vs_rocksdb", against("get_beside_writer_per_s"), Bar::AtLeast(3.0)),
         ("put_p999_vs_rocksdb", against("put_p999_us"), Bar::AtMost(1.0)),
         ("put_longest_ms", scaled("put_max_us", 1e3), Bar::AtMost(20.0)),
-        // What no store can help left out.
+        // Without the steal time, which no store can avoid.
         ("put_longest_own_ms", own("put_longest_own_ms"), Bar::AtMost(20.0)),
-        // Compacting and collecting are paid for: the disk is measured after them.
+        // Compaction and collection are included, because disk space is measured after them.
         ("written_per_user_byte", own("written_with_compaction_per_byte"), Bar::AtMost(2.0)),
         ("disk_per_live_byte", own("disk_per_live_byte"), Bar::AtMost(1.35)),
         ("get_bounded_memory_vs_rocksdb", against("get_confined_per_s"), Bar::AtLeast(1.0)),

@@ -1,8 +1,9 @@
-//! The work of the studies: keys of 10 bytes, values of 280, uniform random, on one thread.
+//! The work of the studies: keys of 10 bytes and values of 280 bytes, uniformly random, on one
+//! thread.
 //!
-//! Even numbers are put and odd ones are missing, so that a missing key lies between keys that are
-//! there, and no table can refuse it by its ends alone. Reads draw from what was put, in an order
-//! of their own: the order of the puts would make the journal's pages come one after another.
+//! Even numbers are put, and odd ones are missing. So a missing key lies between existing keys, and
+//! no table can exclude it by its key range. Reads use a different random order from the puts,
+//! because the order of the puts would read the pages of the journal sequentially.
 
 use std::time::Instant;
 
@@ -12,16 +13,16 @@ use pellucid_io::SeededRandom;
 use crate::pauses::Pauses;
 use crate::peer::{Outcome, Peer, text};
 
-/// Length of a key in bytes.
+/// The length of a key in bytes.
 pub const KEY_LENGTH: usize = 10;
-/// Length of a value in bytes.
+/// The length of a value in bytes.
 pub const VALUE_LENGTH: usize = 280;
-/// Where values are cut from: random, so that nothing can be compressed.
+/// The length of the random bytes that values are cut from; they cannot be compressed.
 const POOL_LENGTH: usize = 64 << 10;
-/// One look-up in so many is timed, because two looks at the clock cost a tenth of one.
+/// One look-up in this many is timed, because two readings of the clock take a tenth of its time.
 const READ_SAMPLING: u64 = 8;
 
-/// What is drawn in a run of `keys` puts.
+/// The random keys and values of a run.
 pub struct Draws {
     keys: u64,
     pool: Vec<u8>,
@@ -38,12 +39,12 @@ impl Draws {
         digits(2 * (SeededRandom::at(index) % self.keys))
     }
 
-    /// The key of one of the puts.
+    /// A random key that was put.
     pub fn present(&self, draw: u64) -> [u8; KEY_LENGTH] {
         self.put(SeededRandom::at(draw) % self.keys)
     }
 
-    /// A key that was never put.
+    /// A random key that was never put.
     pub fn missing(&self, draw: u64) -> [u8; KEY_LENGTH] {
         digits(2 * (SeededRandom::at(draw) % self.keys) + 1)
     }
@@ -65,15 +66,15 @@ fn digits(number: u64) -> [u8; KEY_LENGTH] {
     key
 }
 
-/// How long single operations took, in nanoseconds.
+/// The latencies of single operations, in nanoseconds.
 pub type Latencies = Histogram<u64>;
 
-/// Latencies to a thousandth, up to a minute.
+/// An empty histogram with a precision of a thousandth, up to a minute.
 pub fn latencies() -> Outcome<Latencies> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(text)
 }
 
-/// Puts `range` of the puts, timing each, and has `pauses` told of them.
+/// Runs the puts with indexes in `range`, times each, and records them in `pauses`.
 pub fn put(
     peer: &dyn Peer,
     draws: &Draws,
@@ -92,7 +93,7 @@ pub fn put(
     Ok(taken)
 }
 
-/// Calls `each` with `count` draws from `seed` on, timing some.
+/// Calls `each` with `count` draws for this seed, and times one in [`READ_SAMPLING`] of them.
 pub fn sampled(
     seed: u64,
     count: u64,
@@ -112,7 +113,7 @@ pub fn sampled(
     Ok(taken)
 }
 
-/// Gets keys that are there.
+/// Gets existing keys.
 pub fn get_present(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
     let mut value = Vec::with_capacity(VALUE_LENGTH);
     sampled(seed, count, |draw| {
@@ -121,7 +122,7 @@ pub fn get_present(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Out
     })
 }
 
-/// Gets keys that are not there.
+/// Gets missing keys.
 pub fn get_missing(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
     let mut value = Vec::new();
     sampled(seed, count, |draw| {
@@ -130,7 +131,7 @@ pub fn get_missing(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Out
     })
 }
 
-/// Gets keys of which 30 % are not there.
+/// Gets keys of which 30 % are missing.
 pub fn get_mixed(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
     let mut value = Vec::with_capacity(VALUE_LENGTH);
     sampled(seed, count, |draw| {
@@ -141,7 +142,7 @@ pub fn get_mixed(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outco
     })
 }
 
-/// Asks for the heads of keys that are there.
+/// Reads the heads of existing keys.
 pub fn head(peer: &dyn Peer, draws: &Draws, seed: u64, count: u64) -> Outcome<Latencies> {
     sampled(seed, count, |draw| {
         let is_there = peer.head(&draws.present(draw))?;

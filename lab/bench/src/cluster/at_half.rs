@@ -1,5 +1,5 @@
-//! Requests at half of what the cluster can forward, for many keys: there each request pays for
-//! itself, where at full throttle wake-ups and system calls are shared among many.
+//! Measures requests for many keys at half of the rate that the cluster can forward. At that rate
+//! each request has its own wake-ups and system calls, which many requests share at full throttle.
 
 use super::direct;
 use super::keys::{Method, owned, script};
@@ -10,31 +10,31 @@ use crate::overload::{Run, load_url};
 use crate::peers::Server;
 use crate::quiet::rounds;
 
-/// The share of the highest rate at which is measured.
+/// The measured rate as a share of the highest rate.
 const KNEE_SHARE: f64 = 0.5;
 
-/// Which requests are put on which servers.
+/// The keys of a load and the servers that it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Keys of the node that is asked.
+    /// Keys of the first node; asks the first node.
     Local,
-    /// Keys of the other.
+    /// Keys of the second node; asks the first node.
     Forwarded,
-    /// Keys of one node, asked of it by a client that knows the way.
+    /// Keys of the first node; a direct client (`--direct`) asks the first node.
     DirectToOne,
-    /// The same keys, of a node that is alone.
+    /// Keys of the first node; asks a single node without a cluster.
     AloneWithOne,
-    /// All keys, by a client that knows the way.
+    /// All keys; a direct client asks the owner of each.
     Direct,
-    /// All keys, of a node that is alone.
+    /// All keys; asks a single node without a cluster.
     Alone,
-    /// All keys, of each node its own by a client of its own, which goes to it directly.
+    /// All keys; two direct clients ask one node each, for the keys of that node.
     DirectPair,
-    /// The same requests by as many clients, of two nodes that are no cluster.
+    /// The same requests as [`Way::DirectPair`]; asks two single nodes without a cluster.
     AlonePair,
 }
 
-/// Of which node keys are asked for: the first one's, the other's, or those of both.
+/// The owner of a load's keys: the first node, the other one, or both.
 #[derive(Clone, Copy)]
 enum Keys {
     Own,
@@ -43,7 +43,7 @@ enum Keys {
 }
 
 impl Way {
-    /// Who is asked for what, by a load for each.
+    /// The address and the keys of each load of this way.
     fn asked(self, servers: &Servers) -> Vec<(&str, Keys)> {
         let [alone, other_alone] = [servers.alone_address(0), servers.alone_address(1)];
         let [entry, other] = [servers.address(0), servers.address(1)];
@@ -58,35 +58,35 @@ impl Way {
         }
     }
 
-    /// The servers whose processor time it takes.
+    /// The servers whose processor time is measured.
     fn loaded(self, servers: &Servers) -> Vec<&Server> {
         match self {
             Way::Alone | Way::AloneWithOne => vec![&servers.alone[0]],
             Way::AlonePair => servers.alone.iter().collect(),
-            // What the other node does meanwhile is left over from loads before.
+            // The other node only does work that is left from earlier loads.
             Way::DirectToOne => vec![&servers.nodes.servers[0]],
             Way::Local | Way::Forwarded | Way::Direct | Way::DirectPair => servers.of_cluster(),
         }
     }
 
-    /// Whether its clients know the way.
+    /// Returns true if its clients are direct.
     fn is_direct(self) -> bool {
         matches!(self, Way::DirectToOne | Way::Direct | Way::DirectPair)
     }
 }
 
-/// They are measured in groups, in the opposite order in every second round.
+/// The groups of ways that are measured together. Every second round runs each group in reverse.
 const GROUPS: [&[Way]; 2] = [&[Way::Local, Way::Forwarded], &[Way::Alone, Way::Direct]];
 
-/// What a load costs.
+/// The cost of a load.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
-    /// Processor time of all servers by request, in microseconds.
+    /// The processor time of all its servers per request, in microseconds.
     us: f64,
     p99_ns: f64,
 }
 
-/// The scripts of one method, in files.
+/// The loads of one method: their scripts in files, and their rate.
 pub(super) struct Load {
     pub(super) method: Method,
     local: tempfile::NamedTempFile,
@@ -95,7 +95,7 @@ pub(super) struct Load {
     pub(super) rate: f64,
 }
 
-/// Costs of one method in one round, by the way.
+/// The costs of one method in one round, by way.
 type Costs = Vec<(Way, Cost)>;
 
 pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String> {
@@ -111,7 +111,7 @@ pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String
     Ok(held)
 }
 
-/// The loads, at half of the rate that is the highest for forwarded requests.
+/// Prepares the loads, with half of the highest rate of forwarded requests.
 pub(super) fn loads(servers: &Servers, effort: Effort) -> Result<Vec<Load>, String> {
     let [own, other] = [owned(&servers.nodes, 0)?, owned(&servers.nodes, 1)?];
     let mut loads = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn loads(servers: &Servers, effort: Effort) -> Result<Vec<Load>, Stri
 }
 
 impl Load {
-    /// One round, of which every second has the ways of a group in the opposite order.
+    /// Measures all ways in one round.
     fn costs(&self, servers: &Servers, round: usize, effort: Effort) -> Result<Costs, String> {
         let mut costs = Vec::new();
         for group in GROUPS {
@@ -159,14 +159,14 @@ impl Load {
         Ok(costs)
     }
 
-    /// What a request costs in this way, at the rate that is measured at.
+    /// The cost of a request in this way, at the load's rate.
     fn cost(&self, servers: &Servers, way: Way, effort: Effort) -> Result<Cost, String> {
         let (run, us) = self.put_on(servers, way, Some(self.rate), effort)?;
         Ok(Cost { us: us / run.requests, p99_ns: run.p99_ns })
     }
 
-    /// Loads; what came of it, and the processor time of all servers that it had to do with, in
-    /// microseconds.
+    /// Runs the load in this way, at `rate` or in a closed loop. Returns the result, and the
+    /// processor time of all its servers in microseconds.
     pub(super) fn put_on(
         &self,
         servers: &Servers,
@@ -223,8 +223,8 @@ impl Load {
         let us = |cost: Cost| cost.us;
         let name = self.method.name().to_lowercase();
         // Two nodes that share a core wake up more often, for fewer requests at a time, than one
-        // that has all of them, whether they are a cluster or not: this says what dividing a load
-        // among processes costs, and nothing of direct clients.
+        // node with all requests, even without a cluster. So this figure shows the cost of dividing
+        // a load among processes, not of direct clients, and has no bar.
         let divided = ratios(Way::Direct, Way::Alone, us);
         tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one"), &divided);
         vec![
@@ -242,7 +242,7 @@ impl Load {
     }
 }
 
-/// The cost of this way; no number if it was not measured.
+/// The cost of this way; NaN if it was not measured.
 fn cost_of(costs: &Costs, way: Way) -> Cost {
     let found = costs.iter().find(|(of, _)| *of == way).map(|(_, cost)| *cost);
     found.unwrap_or(Cost { us: f64::NAN, p99_ns: f64::NAN })

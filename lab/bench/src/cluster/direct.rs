@@ -1,6 +1,6 @@
-//! A client that knows the way: one node of a cluster beside one that is alone, each with all
-//! requests, and two beside two, each with half; and, without a bar, at full throttle two nodes
-//! with all keys between them beside one that has them all.
+//! Measures direct clients. One node of a cluster is compared with a single node, each with all
+//! requests; and two nodes of a cluster with two single nodes, each with half of the requests.
+//! Without a bar, two nodes with all keys are compared with a single node at full throttle.
 
 use super::Servers;
 use super::at_half::{Load, Way};
@@ -11,7 +11,7 @@ use crate::quiet::turns;
 pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<Vec<bool>, String> {
     let held = run_beside_alone(servers, loads, effort)?;
     for load in loads {
-        // Two processes on one core beside one: see `at_half`.
+        // This compares two processes on one core with one, so it has no bar: see `at_half`.
         let few = Effort { runs: effort.runs.div_ceil(3), ..effort };
         let divided = ratios(servers, load, [Way::Direct, Way::Alone], None, few)?;
         let name = load.method.name().to_lowercase();
@@ -20,8 +20,8 @@ pub(super) fn run(servers: &Servers, loads: &[Load], effort: Effort) -> Result<V
     Ok(held)
 }
 
-/// The same requests for the same keys, of one node or two that are in a cluster, and of as many
-/// that are not: in turns, so that both have as much left over from the load before.
+/// Compares the same requests on one or two nodes of a cluster and on as many single nodes. The two
+/// sides alternate, so that both have equal work left from the load before.
 pub(super) fn run_beside_alone(
     servers: &Servers,
     loads: &[Load],
@@ -45,7 +45,7 @@ pub(super) fn run_beside_alone(
     Ok(held)
 }
 
-/// Processor time of a request one way by that of the other, in turns.
+/// The ratios of the processor time per request of two ways, measured alternately.
 fn ratios(
     servers: &Servers,
     load: &Load,

@@ -1,4 +1,4 @@
-//! The keys that are there, and scripts of loads that ask for them.
+//! The stored keys, and the scripts of loads that use them.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,16 @@ use crate::client::Client;
 use crate::nodes::Nodes;
 use crate::peers::text;
 
-/// Keys that are there, and the length of their values: together 60 MB.
+/// The number of stored keys; with their values they take 60 MB.
 pub(super) const KEYS: u64 = 200_000;
+/// The length of a value in bytes.
 const VALUE_BYTES: usize = 300;
-/// Keys of one owner that a load chooses from.
+/// The number of keys of one owner that a load chooses from.
 const OWNED: usize = 50_000;
-/// PUTs that are sent at a time while filling.
+/// The number of PUTs in one pipeline while the stores are filled.
 const FILL_STEP: usize = 100;
 
-/// Puts all keys by way of the server at this address.
+/// Puts all keys through the server at this address.
 pub(super) fn fill(address: &str) -> Result<(), String> {
     let mut client = Client::connect(address)?;
     let value = value();
@@ -31,7 +32,7 @@ pub(super) fn value() -> String {
     "v".repeat(VALUE_BYTES)
 }
 
-/// Numbers of keys that this node owns.
+/// The numbers of [`OWNED`] keys that this node owns.
 pub(super) fn owned(nodes: &Nodes, owner: usize) -> Result<Vec<u64>, String> {
     let urls: Vec<_> = nodes.addresses.iter().map(|address| format!("http://{address}")).collect();
     let list = NodeList::parse(&urls.join(",")).map_err(text)?;
@@ -45,7 +46,7 @@ pub(super) fn owned(nodes: &Nodes, owner: usize) -> Result<Vec<u64>, String> {
     }
 }
 
-/// What a load asks for.
+/// The method of a load's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -63,7 +64,7 @@ impl Method {
     }
 }
 
-/// A script of wrk's that chooses from these keys, or from all, for each request anew.
+/// A wrk script that chooses one of these keys, or of all keys, for each request.
 pub(super) fn script(method: Method, keys: Option<&[u64]>) -> String {
     let mut lua = String::from("math.randomseed(7)\n");
     let choice = match keys {
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_choose_from_what_they_are_given() {
+    fn scripts_choose_from_the_given_keys() {
         let all = script(Method::Get, None);
         assert!(all.contains("math.random(0, 199999)") && !all.contains("wrk.body"), "{all}");
         let some = script(Method::Put, Some(&[3, 5]));

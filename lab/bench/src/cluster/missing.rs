@@ -1,4 +1,4 @@
-//! What GETs cost of which some are for keys that are not there.
+//! Measures GETs some of which are for missing keys.
 
 use super::keys::KEYS;
 use super::{CONNECTIONS, Servers, file_of};
@@ -7,8 +7,8 @@ use crate::bars::{Bar, judge};
 use crate::overload::{Run, load_url};
 use crate::quiet::turns;
 
-/// The 99th percentile of GETs of which 3 in 10 are for keys that are not there, by that of GETs
-/// that all are.
+/// Compares the 99th percentile of GETs, 3 in 10 of which are for missing keys, with that of GETs
+/// for existing keys only.
 pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String> {
     let rate = load(servers, false, None, effort)?.in_time_per_second * 0.5;
     let pairs =

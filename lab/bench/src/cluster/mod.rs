@@ -1,6 +1,6 @@
-//! `bench-cluster`: what forwarding costs. Two nodes of a cluster share the first core; the load
-//! asks one of them, for keys of its own and for keys of the other's, or each for its own.
-//! Processor time is that of both.
+//! `bench-cluster`: measures the cost of forwarding. Two nodes of a cluster share the first core.
+//! The load asks one of them for its own keys or for those of the other, or asks each for its own.
+//! Processor time is that of both nodes.
 
 mod at_half;
 mod direct;
@@ -18,13 +18,13 @@ use crate::peers::{Server, start_pellucid, text};
 
 /// Connections, as in the study.
 const CONNECTIONS: usize = 64;
-/// How long what the filling has left to do may take before the first load.
+/// The pause after the filling, in which background work ends before the first load.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// The servers under load, of which each has all keys.
+/// The servers under load. The cluster has all keys, and so has each single node.
 struct Servers {
     nodes: Nodes,
-    /// Two that are no cluster, on the same core.
+    /// Two single nodes without a cluster, on the same core.
     alone: [Server; 2],
 }
 
@@ -37,7 +37,7 @@ impl Servers {
         &self.nodes.addresses[which]
     }
 
-    /// The address of the node that is asked.
+    /// The address of the first node.
     fn entry(&self) -> &str {
         self.address(0)
     }
@@ -48,7 +48,7 @@ impl Servers {
     }
 }
 
-/// The servers, filled.
+/// Starts and fills the servers.
 fn start_servers() -> Result<Servers, String> {
     let alone = [start_pellucid("full")?, start_pellucid("full")?];
     let servers = Servers { nodes: start_nodes(2)?, alone };
@@ -59,18 +59,18 @@ fn start_servers() -> Result<Servers, String> {
     Ok(servers)
 }
 
-/// The part about a client that asks one node directly, alone.
+/// Runs only the part about direct clients; returns true if all its bars hold.
 pub fn run_direct(effort: Effort) -> Result<bool, String> {
     let servers = start_servers()?;
     let loads = at_half::loads(&servers, effort)?;
     Ok(direct::run_beside_alone(&servers, &loads, effort)?.into_iter().all(|holds| holds))
 }
 
-/// Runs the benchmark; true if all bars hold.
+/// Runs the benchmark; returns true if all bars hold.
 pub fn run(effort: Effort) -> Result<bool, String> {
     let servers = start_servers()?;
-    // Before all that writes: a key that is not there is looked for in every table, so what flushes
-    // and merges have left undone would be measured.
+    // Before all loads that write: a look-up of a missing key searches every table, so unfinished
+    // flushes and merges would distort the result.
     let mut held = missing::run(&servers, effort)?;
     held.extend(at_half::run(&servers, effort)?);
     held.extend(throttle::run(&servers, effort)?);
@@ -79,12 +79,12 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(held.into_iter().all(|holds| holds))
 }
 
-/// Processor time of all `servers` so far, in microseconds.
+/// The processor time of all `servers` so far, in microseconds.
 fn processor_us(servers: &[&Server]) -> f64 {
     servers.iter().map(|server| server.cpu_seconds() * 1e6).sum()
 }
 
-/// A file with this text.
+/// Writes a temporary file with this text.
 fn file_of(content: &str) -> Result<tempfile::NamedTempFile, String> {
     let file = tempfile::NamedTempFile::new().map_err(text)?;
     std::fs::write(file.path(), content).map_err(text)?;

@@ -1,5 +1,5 @@
-//! The same at full throttle, of one key: as many requests under way as connections are, so that a
-//! wake-up serves many of them.
+//! Measures forwarding of one key at full throttle: as many requests are in flight as there are
+//! connections, so one wake-up serves many of them.
 
 use super::{CONNECTIONS, Servers, processor_us};
 use crate::Effort;
@@ -9,13 +9,16 @@ use crate::peers::{BODY_BYTES, Server};
 use crate::quiet::{columns, rounds};
 use crate::wrk::{full_throttle, full_throttle_put};
 
-/// Processor time of a request in microseconds, and how many there were in a second.
+/// The cost of a load.
 struct Cost {
+    /// The processor time per request, in microseconds.
     us: f64,
+    /// The rate in requests per second.
     rate: f64,
 }
 
-/// wrk's requests of a URL over so many connections, for so many seconds: how many in each.
+/// A function that runs wrk on a URL, with a number of connections, for a number of seconds, and
+/// returns the rate in requests per second.
 type Throttle = fn(&str, usize, u64) -> Result<f64, String>;
 
 pub(super) fn run(servers: &Servers, effort: Effort) -> Result<Vec<bool>, String> {

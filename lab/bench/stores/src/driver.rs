@@ -1,4 +1,4 @@
-//! The driver by itself, with the statements that the store has.
+//! The driver without Pellucid, with the same statements as the store.
 
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -9,12 +9,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{Outcome, text};
 
-/// Threads that talk to the ring, as the store has.
+/// The number of threads of the driver; the store has as many.
 const THREADS: usize = 2;
-/// Partitions that the keys are spread over, likewise.
+/// The number of partitions that the keys are spread over; the store has as many.
 const BUCKETS: u16 = 64;
 
-/// See the module.
+/// A client of the ring that uses the driver directly.
 pub struct Driver {
     runtime: Runtime,
     session: Session,
@@ -52,7 +52,7 @@ impl Driver {
         Ok(Driver { runtime, session, put, get })
     }
 
-    /// Has an entry put or got, and waits for the answer.
+    /// Puts an entry if `method` is PUT, otherwise gets it, and waits for the answer.
     pub fn ask(&self, method: &str, key: &str, value: &[u8]) -> Outcome<()> {
         let number: u16 = key[3..].parse().map_err(text)?;
         let [high, low] = (number % BUCKETS).to_be_bytes();

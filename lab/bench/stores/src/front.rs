@@ -1,6 +1,6 @@
-//! A server in front of a ring beside the driver itself: the same statements at the same rate and
-//! consistency. Server and clients together have the core that the driver's clients have; the
-//! ring is on the other.
+//! Compares a server in front of a ring with the driver itself: both send the same statements at
+//! the same rate and consistency. The server and its clients share the core that the driver's
+//! clients have alone; the ring is on the other core.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ const CLIENT_CORE: usize = 0;
 const KEYSPACE: &str = "bench";
 const RATE_USUAL: f64 = 200.0;
 const VALUE_BYTES: usize = 1_024;
-/// Pairs of runs; the figure is the median of their ratios. Seconds of each run.
+/// The number of pairs of runs, whose median ratio is the result, and the seconds of each run.
 const PAIRS: usize = 8;
 const SECONDS: f64 = 6.0;
 const PAIRS_QUICK: usize = 4;
 const SECONDS_QUICK: f64 = 3.0;
-/// What the p50 may be, by the driver's.
+/// The greatest ratio of the server's p50 to the driver's.
 const RATIO_MOST: f64 = 1.15;
-/// How long nodes that have just started may need to see one another.
+/// The time that nodes of the ring may need after their start to find each other.
 const SETTLE_MAX: Duration = Duration::from_secs(120);
 
 /// Runs the benchmark; true if all bars hold.
@@ -63,7 +63,7 @@ pub fn run() -> Outcome<bool> {
     Ok(holds)
 }
 
-/// Has all keys put by both, again while the ring does not take it.
+/// Puts all keys through both, and retries while the ring refuses.
 fn fill(server: &Server, driver: &Driver, value: &[u8]) -> Outcome<()> {
     let begun = Instant::now();
     let mut http = Http::open(&server.address)?;
@@ -80,18 +80,18 @@ fn fill(server: &Server, driver: &Driver, value: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Keeps this process and those that it starts on one core.
+/// Binds this process and those that it starts to one core.
 fn stay_on_core() -> Outcome<()> {
-    // SAFETY: a set of processors is plain bytes, of which all zeros is the empty one.
+    // SAFETY: a set of processors is plain memory, and all zeros are the empty set.
     let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is ours, and the core's number is below its size.
+    // SAFETY: the set is a local variable, and the core's number is below its size.
     unsafe { libc::CPU_SET(CLIENT_CORE, &mut cores) };
-    // SAFETY: the set outlives the call, which is told its size.
+    // SAFETY: the set outlives the call, which is given its size.
     let set = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const cores) };
     if set == 0 { Ok(()) } else { Err(text(std::io::Error::last_os_error())) }
 }
 
-/// Pellucid with one event loop.
+/// A running Pellucid with one event loop.
 struct Server {
     child: Child,
     address: String,
@@ -119,13 +119,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SAFETY: a signal to a child that was not waited for reaches no other process.
+        // SAFETY: the child was not waited for, so its id belongs to no other process.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let _ = self.child.wait();
     }
 }
 
-/// Where the release build of Pellucid is.
+/// Returns the path of the release build of Pellucid.
 fn program() -> PathBuf {
     if let Some(program) = std::env::var_os("PELLUCID") {
         return PathBuf::from(program);

@@ -1,4 +1,4 @@
-//! The simplest client of a server.
+//! A minimal HTTP client of the server.
 
 use std::net::TcpStream;
 
@@ -6,7 +6,7 @@ use pellucid_client::http::Conversation;
 
 use crate::{Outcome, text};
 
-/// A connection.
+/// A connection to the server.
 pub struct Http {
     conversation: Conversation<TcpStream>,
     address: String,
@@ -20,7 +20,7 @@ impl Http {
         Ok(Http { conversation: Conversation::over(stream), address: address.to_owned() })
     }
 
-    /// Has an entity put or got, and waits until all of the answer is there.
+    /// Sends a PUT or GET of an entity, and waits for the complete answer.
     pub fn ask(&mut self, method: &str, key: &str, value: &[u8]) -> Outcome<()> {
         let (address, length) = (&self.address, value.len());
         let head = format!(

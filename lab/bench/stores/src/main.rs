@@ -1,8 +1,9 @@
-//! `bench-stores`: what the stores over others' engines cost beside those engines themselves. Ours
-//! and theirs take turns within one call, and what counts is the median of the ratios.
+//! `bench-stores`: measures the cost of the stores over other engines in comparison with those
+//! engines themselves. Both sides run in turns within one call, and the result is the median of the
+//! ratios.
 //!
-//! `rocksdb` measures the store over RocksDB against RocksDB's own interface, `cql` a server in
-//! front of a ring against the driver. `scripts/bench-stores` starts the ring and runs both.
+//! `rocksdb` compares the store over RocksDB with RocksDB's own interface. `cql` compares a server
+//! in front of a ring with the driver. `scripts/bench-stores` starts the ring and runs both.
 
 #[path = "../../src/bars.rs"]
 #[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
@@ -18,7 +19,7 @@ mod quiet;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What goes wrong ends the benchmark, and is shown.
+/// The result of a step; an error ends the benchmark, and its text is printed.
 type Outcome<T> = Result<T, String>;
 
 fn main() -> ExitCode {
@@ -45,12 +46,12 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Whether a first look is enough.
+/// Returns true if `QUICK` asks for short runs.
 fn is_quick() -> bool {
     std::env::var_os("QUICK").is_some_and(|value| value != "0")
 }
 
-/// A number out of the environment.
+/// Reads a number from the environment; returns `otherwise` if the variable is not set.
 fn setting(name: &str, otherwise: f64) -> Outcome<f64> {
     match std::env::var(name) {
         Ok(value) => value.parse().map_err(|_| format!("{name}={value} is no number")),

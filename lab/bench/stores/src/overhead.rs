@@ -1,7 +1,7 @@
-//! The store over RocksDB beside RocksDB's own interface: the same keys and values in the same
-//! database, by the one and by the other, on one thread. Both have the same options, and copies
-//! out of what is read; what the store adds is its own: the head of each entry, the order of
-//! writers of a key, and that a write which would have to wait is told instead.
+//! Compares the store over RocksDB with RocksDB's own interface: the same keys and values in the
+//! same database, on one thread. Both have the same options, and copy the values that they read.
+//! The store adds the head of each entry, the order of the writers of a key, and an answer instead
+//! of a wait where RocksDB would stall a write.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -18,45 +18,51 @@ use crate::bars::{Bar, judge, median};
 use crate::quiet::{columns, rounds};
 use crate::{Outcome, is_quick, text};
 
-/// An odd number of runs, so that each of them is the one's first and the other's in turns.
+/// The number of keys. They make an odd number of runs, so that each run of keys is measured first
+/// by the one side and first by the other in turns.
 const KEYS: u64 = 21_000;
-/// Values of a KiB in the mean, which is more usual than the 103 bytes of the studies. They are of
-/// many lengths, because RocksDB puts the checksums of a record's head and body together in a time
-/// that goes with the bits set in the body's length: with a single one, the store's 24 bytes more
-/// cost or save up to three hundredths of a PUT by chance.
+/// The smallest length of a value, and the number of lengths. The mean is a KiB, which is more
+/// usual than the 103 bytes of the studies. There are many lengths, because RocksDB combines the
+/// checksums of a record's head and body in a time that depends on the bits that are set in the
+/// body's length. With a single length, the 24 bytes that the store adds would change the time of a
+/// PUT by up to three percent in either direction.
 const VALUE_BYTES_LEAST: usize = 768;
 const VALUE_LENGTHS: usize = 512;
-/// Requests of a run: few, so that flushes and merges, which come now and then, are in few of them.
+/// The number of requests of a run. It is small, so that the occasional flushes and merges affect
+/// only few runs.
 const RUN: usize = 1_000;
-/// How a database lies in its files, and a process in memory, makes one side a few hundredths
-/// faster as long as it is there: so many of both are made, one after the other.
+/// The number of databases, each with a process of its own, one after the other. The layout of a
+/// database in its files and of a process in memory makes one side a few percent faster for as long
+/// as they exist.
 const DATABASES: usize = 7;
-/// The figure is the median of the ratios of so many rounds with each. A round has two runs of
-/// either side, one before and one after the other's, because whoever writes a key last finds its
-/// place warm.
+/// The number of rounds with each database; the result is the median of their ratios. A round has
+/// two runs of each side, one before and one after the other side's, because the side that writes a
+/// key second finds its place in the caches.
 const ROUNDS: usize = 100;
 const ROUNDS_QUICK: usize = 20;
-/// Of RocksDB's throughput at least so much is left.
+/// The smallest share of RocksDB's throughput that the store must reach.
 const SHARE_LEAST: f64 = 0.97;
 
 struct Both {
     store: RocksStore,
     table: Table,
     bare: Bare,
-    /// The longest value, of which the others are beginnings.
+    /// The longest value; the others are prefixes of it.
     value: Vec<u8>,
     keys: Vec<Key>,
-    /// Requests that the store's own threads did, because RocksDB would have had them wait.
+    /// The number of requests that were handed to the store's own threads, because RocksDB would
+    /// have blocked the caller.
     handed_over: Cell<usize>,
 }
 
-/// A key, and how long its value is.
+/// A key, and the length of its value.
 struct Key {
     name: [u8; 16],
     value_length: usize,
 }
 
-/// What a process of its own is told to do, with the name of a file for the shares of each round.
+/// The first argument of the process that measures one database; the second is the path of the file
+/// for the shares of each round.
 pub const ONE_DATABASE: &str = "rocksdb-database";
 
 /// Runs the benchmark; true if all bars hold.
@@ -83,12 +89,12 @@ pub fn run() -> Outcome<bool> {
     Ok(held.into_iter().all(|holds| holds))
 }
 
-/// Compares both sides on one database, and writes the shares of each round to `file`: those of
-/// PUTs on the first line, those of GETs on the second.
+/// Compares both sides on one database, and writes the shares of each round to `file`: PUTs on the
+/// first line, GETs on the second.
 pub fn run_one(file: &Path) -> Outcome<bool> {
     let folder = tempfile::tempdir().map_err(text)?;
     let both = Both::open(folder.path())?;
-    // One for all, as whoever wants no account has it.
+    // One disabled timeline serves all requests, as in a server without accounting.
     let off = &mut Timeline::off();
     both.fill(off)?;
     let puts = both.compare("PUT", |key| both.put(key, off), |key| both.bare_put(key))?;
@@ -107,7 +113,7 @@ fn read_shares(file: &Path) -> Outcome<[Vec<f64>; 2]> {
     lines.try_into().map_err(|_| "a process tells the shares of PUTs and GETs".to_owned())
 }
 
-/// Prints what RocksDB's own account costs.
+/// Prints the cost of RocksDB's own clocks.
 fn tell_clocks() -> Outcome<()> {
     let folder = tempfile::tempdir().map_err(text)?;
     let both = Both::open(folder.path())?;
@@ -126,7 +132,7 @@ impl Both {
         let store = RocksStore::open(folder, RocksOptions::default()).map_err(text)?;
         let table = store.table("bench").map_err(text)?;
         let bare = store.bare(table).map_err(text)?;
-        // In an order that has nothing to do with theirs.
+        // The order of requests has no relation to the order of keys.
         let mut keys = Vec::new();
         for index in 0..KEYS {
             let name = format!("key {:012}", index * 7_919 % KEYS);
@@ -174,7 +180,7 @@ impl Both {
         key.is_met_by(black_box(found).map(|value| value.len()))
     }
 
-    /// The throughput of the store as a share of RocksDB's, by round.
+    /// Measures the throughput of the store as a share of RocksDB's, for each round.
     fn compare(
         &self,
         name: &str,
@@ -212,11 +218,11 @@ impl Both {
     }
 }
 
-/// What a request takes, in the mean of a run.
+/// The mean cost of a request in a run.
 #[derive(Clone, Copy)]
 struct Cost {
     elapsed_ns: f64,
-    /// Processor time of this thread.
+    /// The processor time of this thread.
     busy_ns: f64,
 }
 
@@ -231,7 +237,7 @@ impl std::ops::Add for Cost {
     }
 }
 
-/// Asks for each of the keys once.
+/// Calls `ask` once for each of the keys; returns the mean cost.
 fn per_request(keys: &[Key], mut ask: impl FnMut(&Key) -> Outcome<()>) -> Outcome<Cost> {
     let (begun, begun_busy_ns) = (Instant::now(), busy_ns());
     for key in keys {
@@ -241,7 +247,7 @@ fn per_request(keys: &[Key], mut ask: impl FnMut(&Key) -> Outcome<()>) -> Outcom
     Ok(Cost { elapsed_ns: begun.elapsed().as_nanos() as f64 / count, busy_ns: busy_ns / count })
 }
 
-/// Processor time that this thread has had, in nanoseconds.
+/// Returns the processor time of this thread so far, in nanoseconds.
 fn busy_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills in the time, which outlives it.
@@ -251,7 +257,8 @@ fn busy_ns() -> f64 {
 }
 
 impl Key {
-    /// The entry's bytes are the value's, and those of the store's head.
+    /// Checks the length of a found entry, which is that of the value, plus the store's head where
+    /// the store wrote it.
     fn is_met_by(&self, length: Option<usize>) -> Outcome<()> {
         let is_whole = length.is_some_and(|length| length >= self.value_length);
         if is_whole { Ok(()) } else { Err(format!("a value is missing or cut: {length:?}")) }

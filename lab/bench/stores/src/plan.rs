@@ -1,4 +1,4 @@
-//! When clients ask, and what it took.
+//! The times at which clients send their requests, and the latencies.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -6,28 +6,29 @@ use std::time::{Duration, Instant};
 use crate::Outcome;
 use crate::bars::median;
 
-/// Clients at a time, each of which waits for its answer before it asks again.
+/// The number of clients. Each waits for its answer before its next request.
 pub const CLIENTS: usize = 4;
-/// Keys that are asked for, in turn.
+/// The number of keys, which are requested in turn.
 pub const KEYS: usize = 1_000;
 
-/// See the module.
+/// The schedule of a run.
 pub struct Plan {
-    /// Between two requests of a client.
+    /// The time between two requests of a client.
     pub interval: Duration,
-    /// How long a run is.
+    /// The duration of a run.
     pub length: Duration,
 }
 
 impl Plan {
-    /// So many requests a second, of all clients together.
+    /// Returns a schedule with `rate` requests per second of all clients together.
     pub fn at(rate: f64, seconds: f64) -> Plan {
         let interval = Duration::from_secs_f64(CLIENTS as f64 / rate);
         Plan { interval, length: Duration::from_secs_f64(seconds) }
     }
 
-    /// The median latency in milliseconds. It counts from when a request was due, but for the time
-    /// by which the system wakes a client up too late.
+    /// Runs the schedule; returns the median latency in milliseconds. A latency counts from the
+    /// time at which the request was due. If the client slept until then, it counts from its
+    /// waking, so that a late wake-up by the system is left out.
     pub fn run<C>(
         &self,
         open: impl Fn() -> Outcome<C> + Sync,

@@ -1,8 +1,9 @@
-//! The client's side of HTTP/2 on one connection: the library `h2`, driven without a runtime.
+//! The client side of HTTP/2 on one connection: the library `h2`, driven without a runtime.
 //!
-//! The event loop tells of events and takes answers. The protocol reads and writes the socket
-//! itself, so a server that takes no replies is read no further: nothing grows on our side. Windows
-//! are as large as the protocol allows, because a generator that reads slowly would measure itself.
+//! The event loop passes events in and takes answers out. The protocol reads and writes the socket
+//! itself, so a server that does not read our replies is read no further: no buffer grows on our
+//! side. Windows are as large as the protocol allows, because a generator that reads slowly would
+//! measure itself.
 
 pub(crate) mod request;
 mod wire;
@@ -39,27 +40,27 @@ const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) stream: u32,
-    /// The status, or why there is none.
+    /// The status, or the reason that there is none.
     pub(crate) status: Result<u16, Unanswered>,
-    /// The arrival of its first bytes.
+    /// The time at which its first bytes were received.
     pub(crate) first_byte: Ticks,
-    /// Head and body, if they are to be kept.
+    /// Head and body, if answers are captured.
     pub(crate) captured: Option<Box<Captured>>,
-    /// The server's account, if it was to be looked for.
+    /// The server's timing, if the request was watched.
     pub(crate) timing: Option<ServerTiming>,
 }
 
 /// The reason for a request without an answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The server says that it has not begun with it, so it can be sent again whatever it asks for
-    /// (RFC 9113, section 8.7).
+    /// The server has not processed the request, so it can be sent again whatever it asks for (RFC
+    /// 9113, section 8.7).
     LeftOut(&'static str),
-    /// The server may have done something about it.
+    /// The server may have processed the request.
     Reset(String),
 }
 
-/// A mark that the protocol sets on a stream, or on the connection, that can go on.
+/// A flag that the protocol sets for a stream, or for the connection, that can go on.
 #[derive(Default)]
 struct Signal(AtomicBool);
 
@@ -79,7 +80,7 @@ impl Signal {
     }
 }
 
-/// A request on its way.
+/// A request in flight.
 struct Stream {
     part: Part,
     signal: Arc<Signal>,
@@ -93,22 +94,23 @@ enum Part {
     Body(RecvStream),
 }
 
-/// One connection.
+/// One HTTP/2 connection.
 pub(crate) struct Http2 {
     wire: Rc<RefCell<Wire>>,
     protocol: Connection<WireEnd, Bytes>,
     requests: SendRequest<Bytes>,
     signal: Arc<Signal>,
-    /// In the order of their numbers.
+    /// The requests in flight, in the order of their stream numbers.
     streams: VecDeque<Stream>,
     streams_wanted: usize,
     capture: bool,
-    /// The server, or the last number of a stream, allows no further request.
+    /// True if no further request is allowed, by the server or because stream numbers are used up.
     is_ending: bool,
 }
 
 impl Http2 {
-    /// Begins a connection for so many streams at once; with `capture`, answers are kept whole.
+    /// Begins a connection with at most `streams` requests in flight; with `capture`, whole answers
+    /// are kept.
     pub(crate) fn begin(
         socket: Socket,
         clock: Clock,
@@ -122,7 +124,7 @@ impl Http2 {
             .initial_window_size(WINDOW_BYTES_MAX)
             .initial_connection_window_size(WINDOW_BYTES_MAX)
             .max_header_list_size(MAX_HEAD_BYTES as u32)
-            // None before the server's settings: it may refuse what was sent before them.
+            // No requests before the server's settings: it may refuse what was sent before them.
             .initial_max_send_streams(0);
         let handshake = pin!(builder.handshake::<_, Bytes>(WireEnd(Rc::clone(&wire))));
         let (requests, protocol) = match handshake.poll(&mut Context::from_waker(Waker::noop())) {
@@ -161,12 +163,12 @@ impl Http2 {
         self.wire.borrow().is_blocked()
     }
 
-    /// Notes that the socket has bytes, or its end.
+    /// Notes that the socket has bytes, or has reached its end (`is_ending`).
     pub(crate) fn note_readable(&self, is_ending: bool) {
         self.wire.borrow_mut().note_readable(is_ending);
     }
 
-    /// Asks the poller to tell of the socket again if the last turn ended before all was read.
+    /// Makes the poller report the socket again if the last turn ended before all was read.
     pub(crate) fn remind(&self, poller: &Poller, token: usize) -> io::Result<()> {
         let wire = self.wire.borrow();
         if wire.has_more() { poller.remind(wire.socket().as_fd(), token) } else { Ok(()) }
@@ -177,12 +179,13 @@ impl Http2 {
         self.wire.borrow().read_at
     }
 
-    /// Bytes that were read since this was last asked.
+    /// Returns the number of bytes that were read since the last call.
     pub(crate) fn take_received_bytes(&self) -> u64 {
         std::mem::take(&mut self.wire.borrow_mut().received_bytes)
     }
 
-    /// Hands a request to the protocol and returns its stream; none if the connection takes none.
+    /// Passes a request to the protocol and returns its stream; `None` if the connection takes no
+    /// more requests.
     pub(crate) fn request(
         &mut self,
         request: Request<()>,
@@ -202,7 +205,7 @@ impl Http2 {
             return None;
         };
         let stream = response.stream_id().as_u32();
-        // Its first look asks the protocol for the signal.
+        // Set at first, so that the first poll registers the signal with the protocol.
         let signal = Arc::new(Signal(AtomicBool::new(true)));
         let answer = Answer {
             stream,
@@ -215,19 +218,19 @@ impl Http2 {
         Some(stream)
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, stream: u32) {
         if let Ok(at) = self.streams.binary_search_by_key(&stream, |s| s.answer.stream) {
             self.streams.remove(at);
         }
     }
 
-    /// Reads and writes as far as the socket allows. Answers that are whole are added to `answers`;
-    /// an error is the end of the connection.
+    /// Reads and writes as far as the socket allows, and appends complete answers to `answers`. An
+    /// error is the end of the connection.
     pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
         let waker = Waker::from(Arc::clone(&self.signal));
         self.wire.borrow_mut().begin_turn();
-        // New requests have set it, and this is the look that they ask for.
+        // New requests have set the signal, and the poll below is what they ask for.
         self.signal.take();
         loop {
             let outcome = Pin::new(&mut self.protocol).poll(&mut Context::from_waker(&waker));
@@ -264,7 +267,7 @@ impl Http2 {
 }
 
 impl Stream {
-    /// Takes what is there of the answer; true if nothing more comes.
+    /// Takes the available part of the answer. Returns true if the request is finished.
     fn advance(&mut self, read_at: Ticks, capture: bool) -> Result<bool, Loss> {
         let waker = Waker::from(Arc::clone(&self.signal));
         let mut context = Context::from_waker(&waker);
@@ -291,7 +294,7 @@ impl Stream {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(None) => return Ok(true),
                     Poll::Ready(Some(Ok(piece))) => {
-                        // It refuses only what was never received.
+                        // This fails only for bytes that were never received.
                         let _ = body.flow_control().release_capacity(piece.len());
                         if let Some(captured) = &mut self.answer.captured {
                             if captured.body.len() + piece.len() > MAX_CAPTURED_BODY_BYTES {
@@ -322,7 +325,7 @@ fn timing_in(headers: &HeaderMap) -> Option<ServerTiming> {
     timing
 }
 
-/// The head in the form of HTTP/1.1.
+/// The head in the form of HTTP/1.1, for scripts and checks.
 fn captured(status: u16, headers: &HeaderMap) -> Captured {
     let mut head = format!("HTTP/2 {status}\r\n").into_bytes();
     for (name, value) in headers {
@@ -333,7 +336,7 @@ fn captured(status: u16, headers: &HeaderMap) -> Captured {
     Captured { head, body: Vec::new() }
 }
 
-/// The meaning of a stream's error; none if it is the connection's.
+/// The meaning of a stream's error; `None` if it is an error of the connection.
 fn unanswered_by(error: &h2::Error) -> Option<Unanswered> {
     if error.is_go_away() && error.is_remote() {
         return Some(Unanswered::LeftOut("the server ended the connection before it (GOAWAY)"));

@@ -1,7 +1,7 @@
-//! Requests for HTTP/2, made from those for HTTP/1.1.
+//! HTTP/2 requests, made from HTTP/1.1 requests.
 //!
-//! Scripts and descriptions of work make the bytes of HTTP/1.1, whatever carries them. Only headers
-//! about the connection have no place in HTTP/2 (RFC 9113, section 8.2.2).
+//! Scripts and descriptions of work make HTTP/1.1 bytes for both protocols. Only headers about the
+//! connection do not exist in HTTP/2 (RFC 9113, section 8.2.2).
 
 use http::header::{HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -12,10 +12,11 @@ use crate::error::LoadError;
 /// Headers that are about the connection.
 const OF_THE_CONNECTION: [&str; 6] =
     ["connection", "keep-alive", "proxy-connection", "upgrade", "http2-settings", "te"];
-/// Headers that one request can have.
+/// The largest number of headers of a request.
 const HEADERS_MAX: usize = 256;
 
-/// Reads a request of HTTP/1.1, and tells where its body begins.
+/// Parses an HTTP/1.1 request, and returns it with the offset of its body. `tls` selects the
+/// scheme.
 pub(crate) fn parse(bytes: &[u8], tls: bool) -> Result<(Request<()>, usize), LoadError> {
     parse_as_text(bytes, tls)
         .map_err(|reason| LoadError::Script(format!("a request that is not HTTP: {reason}")))
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_request_are_refused() {
+    fn invalid_requests_are_refused() {
         for (bytes, word) in [
             (&b"GET"[..], "no end"),
             (b"GET\r\n\r\n", "invalid"),

@@ -33,7 +33,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// With so many requests under way, of as many streams.
+    /// A connection with `count` requests in flight, on as many streams.
     fn asked(count: usize) -> Pair {
         let (ours, server) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -81,7 +81,7 @@ fn answers_come_whole_in_any_order_and_in_pieces() {
 }
 
 #[test]
-fn interim_answers_and_trailers_are_passed_over() {
+fn interim_answers_and_trailers_are_skipped() {
     let mut pair = Pair::asked(1);
     let interim = [&b"\x08\x03"[..], b"103"].concat();
     let timing = [&b"\x00\x0dserver-timing\x07"[..], b"a;dur=1"].concat();
@@ -97,7 +97,7 @@ fn interim_answers_and_trailers_are_passed_over() {
 }
 
 #[test]
-fn a_farewell_leaves_out_later_requests_and_ends_with_the_rest() {
+fn a_goaway_refuses_later_requests_and_lets_the_others_end() {
     let mut pair = Pair::asked(3);
     let goaway = frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]);
     let answers = pair.received(&goaway).unwrap();
@@ -129,7 +129,7 @@ fn frames_that_no_server_may_send_are_refused() {
 }
 
 #[test]
-fn a_head_of_any_length_is_no_answer_and_takes_no_memory() {
+fn an_endless_head_is_refused_and_takes_no_memory() {
     let mut pair = Pair::asked(1);
     let header = [&b"\x00\x01a\x7f\x81\x1f"[..], &[b'v'; 4_096]].concat();
     let mut sent_bytes = frame(HEADERS, 0, 1, OK).len();
@@ -160,7 +160,7 @@ fn a_server_that_takes_no_replies_is_read_no_further() {
             }
         }
         assert!(sent_bytes < 8 << 20, "{sent_bytes} bytes were taken");
-        // One that takes them again is answered.
+        // A server that reads again gets the replies.
         let mut replies = vec![0; 1 << 20];
         assert!(pair.server.read(&mut replies).unwrap() > 0);
     }

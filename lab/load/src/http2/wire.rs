@@ -12,25 +12,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::stream::Stream;
 
-/// Bytes read in one turn of a connection at most: a server that sends without end holds up neither
-/// other connections nor the end of the run.
+/// The largest number of bytes that a connection reads in one turn: a server that sends without end
+/// must delay neither other connections nor the end of the run.
 pub(crate) const TURN_BYTES_MAX: usize = 1 << 20;
 
-/// A socket with what its reads and writes have told.
+/// A socket, and what its last reads and writes have shown.
 pub(super) struct Wire {
     stream: Stream,
     clock: Clock,
     /// The time of the last read that brought bytes.
     pub(super) read_at: Ticks,
-    /// Bytes read since somebody took this count.
+    /// The number of bytes read since this count was last taken.
     pub(super) received_bytes: u64,
     /// Bytes that this turn may still read.
     turn_bytes_left: usize,
-    /// Nothing is left in the socket until the next event: reads do not ask the kernel again.
+    /// True if the socket is empty until the next event: reads do not ask the kernel again.
     is_drained: bool,
-    /// The last event told of the end, so a short read is not the last one.
+    /// True if the last event reported the end, so a short read is not the last one.
     is_ending: bool,
-    /// The socket takes no more bytes until the next event.
+    /// True if the socket takes no more bytes until the next event.
     is_blocked: bool,
 }
 
@@ -49,7 +49,7 @@ impl Wire {
         }
     }
 
-    /// Notes that the socket has bytes, or its end.
+    /// Notes that the socket has bytes, or has reached its end (`is_ending`).
     pub(super) fn note_readable(&mut self, is_ending: bool) {
         (self.is_drained, self.is_ending) = (false, is_ending);
     }
@@ -67,7 +67,7 @@ impl Wire {
         self.stream.socket()
     }
 
-    /// True if bytes of ours wait until the socket takes them.
+    /// True if bytes of this side wait until the socket takes them.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked || self.stream.holds_unwritten()
     }
@@ -126,7 +126,7 @@ fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// The protocol's share of a [`Wire`].
+/// The protocol's handle to a [`Wire`].
 pub(super) struct WireEnd(pub(super) Rc<RefCell<Wire>>);
 
 impl AsyncRead for WireEnd {

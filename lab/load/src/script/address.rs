@@ -1,4 +1,4 @@
-//! Addresses of servers for scripts: what `wrk.lookup` and `wrk.connect` rest on.
+//! Addresses of servers for scripts, for `wrk.lookup` and `wrk.connect`.
 
 use std::net::ToSocketAddrs;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use mlua::Lua;
 
 use pellucid_client::http::Address;
 
-/// The time for which `wrk.connect` waits for an answer.
+/// The longest time that `wrk.connect` waits for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// All addresses of a host, as text, or why there are none.
+/// Looks up all addresses of a host, as text. The inner error is the reason that there are none.
 pub(super) fn lookup(
     _: &Lua,
     (host, service): (String, String),

@@ -1,10 +1,10 @@
 //! The calls from the event loop into a script, which happen for every request.
 //!
-//! They go to LuaJIT's own interface, because the safe one costs several times the call itself:
-//! a hundred thousand times a second that is a tenth of a core. The rules that keep this sound:
-//! the state belongs to one thread at a time, every function of the script is called protected,
-//! and only plain access that raises no errors (short of memory running out, which ends the
-//! process) happens outside of that.
+//! They use LuaJIT's C interface, because the safe one costs several times the call itself: a
+//! hundred thousand times a second, that is a tenth of a core. Three rules keep this sound. A state
+//! belongs to one thread at a time. Every function of the script is called protected. Outside of
+//! such calls, there are only plain accesses that raise no errors (short of running out of memory,
+//! which ends the process).
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ use mlua::{Lua, ffi};
 use super::state;
 use pellucid_client::http::Captured;
 
-/// Places on Lua's stack that a call needs at most.
+/// The largest number of places on Lua's stack that a call needs.
 const STACK_PLACES: c_int = 12;
 
 /// The raw stack of a state.
@@ -28,7 +28,7 @@ unsafe impl Send for Stack {}
 #[derive(Debug)]
 pub(super) struct Calls {
     stack: Stack,
-    /// The registry's name of the function that turns errors into text.
+    /// The reference in the registry of the function that turns errors into text.
     describe: c_int,
     /// Keeps the state alive.
     _lua: Lua,
@@ -49,7 +49,7 @@ impl Calls {
         Ok(Calls { stack: Stack(stack), describe, _lua: lua.clone() })
     }
 
-    /// Appends what `request` returns to `out`; false if it returned nothing.
+    /// Calls `request` and appends its result to `out`. Returns false if it returned nothing.
     #[inline]
     pub(super) fn request(&mut self, out: &mut Vec<u8>) -> Result<bool, String> {
         let state = self.stack.0;
@@ -98,7 +98,7 @@ impl Calls {
         }
     }
 
-    /// Asks `delay` for the milliseconds to wait.
+    /// Calls `delay` for the number of milliseconds to wait.
     #[inline]
     pub(super) fn delay_ms(&mut self) -> Result<f64, String> {
         let state = self.stack.0;
@@ -114,10 +114,10 @@ impl Calls {
     }
 }
 
-/// Room for headers that a table gets at once; more make it grow.
+/// The number of headers for which a table has room at first; it grows for more.
 const EXPECTED_HEADERS: c_int = 8;
 
-/// One visit to the state: what it leaves on the stack is taken away at its end.
+/// A scope on Lua's stack: at its end, the stack has the height that it had before.
 struct Frame {
     state: *mut ffi::lua_State,
     top: c_int,
@@ -168,7 +168,7 @@ impl Drop for Frame {
     }
 }
 
-/// Pushes a global, past any metatable; true if it is a function.
+/// Pushes a global without looking at metatables. Returns true if it is a function.
 ///
 /// # Safety
 /// The state must be alive and have room on its stack.
@@ -182,7 +182,7 @@ unsafe fn push_global(state: *mut ffi::lua_State, name: &[u8]) -> bool {
     }
 }
 
-/// Pushes `wrk.request`, which is there unless the script has taken it away.
+/// Pushes `wrk.request`, which exists unless the script has removed it.
 ///
 /// # Safety
 /// The state must be alive and have room on its stack.
@@ -219,7 +219,8 @@ unsafe fn type_name(state: *mut ffi::lua_State, kind: c_int) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Names and values of the header lines after the status line; lines without a colon are left out.
+/// The names and values of the header lines after the status line; lines without a colon are left
+/// out.
 fn header_lines(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     head.split(|byte| *byte == b'\n').skip(1).filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
@@ -232,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn header_lines_come_apart() {
+    fn header_lines_are_split() {
         let head = b"HTTP/1.1 200 OK: fine\r\nA: 1\r\nB:2:3 \r\nno colon\r\n\r\n";
         let lines: Vec<_> = header_lines(head).collect();
         assert_eq!(lines, [(&b"A"[..], &b"1"[..]), (b"B", b"2:3")]);

@@ -1,9 +1,9 @@
-//! Counts the requests in what a script returns: more than one means pipelining.
+//! Counts the requests in a string that a script returns: more than one means pipelining.
 
-/// Header fields of a request that are read at most.
+/// The largest number of header fields of a request.
 const MAX_HEADERS: usize = 256;
 
-/// The number of whole requests in `bytes`, which must end with the last of them.
+/// The number of complete requests in `bytes`, which must end with the last of them.
 pub(super) fn count_requests(bytes: &[u8]) -> Result<usize, String> {
     let mut rest = bytes;
     let mut count = 0;

@@ -1,8 +1,8 @@
--- What a script finds in the global "wrk". It runs on LuaJIT in every thread, once for each request
--- in "format", so "format" makes no tables and writes nothing into the headers it is given.
+-- The global "wrk" of scripts. This code runs on LuaJIT in every thread. "format" runs once for
+-- each request, so it makes no tables, and it writes nothing into the headers that it receives.
 
--- Objects that scripts see are proxies made here, in Lua. What comes from outside, in the table that
--- this chunk is called with, are plain functions that return a result or nothing and a message.
+-- Objects that scripts see are proxies made here, in Lua. This chunk is called with a table of
+-- plain functions of the program; each returns a result, or nothing and a message.
 
 local native = ...
 local tostring, pairs, ipairs, type, error = tostring, pairs, ipairs, type, error
@@ -21,8 +21,8 @@ local wrk = {
   thread = nil,
 }
 
--- The bytes of a request. What is not given is taken from the table "wrk". "Content-Length" always
--- fits the body, and "Host" is there even if the headers given do not have it.
+-- Returns the bytes of a request. Arguments that are nil are taken from the table "wrk".
+-- "Content-Length" always fits the body, and "Host" is always there.
 function wrk.format(method, path, headers, body)
   method = method or wrk.method
   path = path or wrk.path
@@ -53,7 +53,7 @@ end
 
 wrk.time_us = native.time_us
 
--- An object with the given metamethods.
+-- Makes an object with the given metamethods.
 local function object(metamethods)
   local proxy = newproxy(true)
   local metatable = getmetatable(proxy)
@@ -63,7 +63,7 @@ local function object(metamethods)
   return proxy
 end
 
--- Result, or an error at the place in the script that called the function that called this.
+-- Returns the result, or raises an error at the line of the script that called the function.
 local function checked(result, message)
   if message then
     error(message, 3)
@@ -71,7 +71,7 @@ local function checked(result, message)
   return result
 end
 
--- Addresses are opaque to scripts; here each has its text, as long as it lives.
+-- Addresses are opaque to scripts; this table has the text of each address that is still in use.
 local address_texts = setmetatable({}, { __mode = "k" })
 
 local function new_address(text)
@@ -101,7 +101,7 @@ function wrk.connect(address)
   return native.connect(address_text(address))
 end
 
--- A thread, made of functions that reach it.
+-- Makes the object of a thread from the functions that reach it.
 local function new_thread(reach)
   local methods = {}
   function methods.get(_, name)
@@ -129,8 +129,9 @@ local function new_thread(reach)
   })
 end
 
--- Latencies or rates. As in wrk, #statistics is the number of different values, and statistics(i)
--- returns the i-th of them and its count; statistics[i] is that value, as wrk2 has it.
+-- Makes the object for latencies or rates. As in wrk, #statistics is the number of different
+-- values, and statistics(i) returns the i-th of them and its count; statistics[i] is that value, as
+-- in wrk2.
 local function new_statistics(parts)
   local fields = { min = parts.min, max = parts.max, mean = parts.mean, stdev = parts.stdev }
   function fields.percentile(_, percentile)

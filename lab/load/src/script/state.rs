@@ -1,9 +1,9 @@
 //! A Lua state with the table `wrk` and the script in it.
 //!
-//! All objects that a script sees are made in Lua, by the prelude, around plain functions. Nothing
-//! here is a userdata type of the binding: its finalizers leave the upper half of the register
-//! in which they return undefined, as the calling convention allows, but LuaJIT reads all of it and
-//! crashes when such an object is collected (seen with mlua 0.12.2 on x86-64).
+//! All objects that a script sees are made in Lua, by the prelude, around plain functions. None is
+//! a userdata type of the binding: its finalizers leave the upper half of the register in which
+//! they return undefined, as the calling convention allows, but LuaJIT reads all of it and crashes
+//! when such an object is collected (seen with mlua 0.12.2 on x86-64).
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,16 +15,16 @@ use crate::options::LoadOptions;
 use pellucid_client::http::Address;
 
 const PRELUDE: &str = include_str!("prelude.lua");
-/// The registry's name of the functions of the prelude that scripts do not see.
+/// The name in the registry of the table with the prelude's functions that scripts do not see.
 const INTERNALS: &str = "pellucid.internals";
 
-/// A script file that is read.
+/// A script file that was read: its path and its code.
 pub(super) struct FileOf<'a> {
     pub(super) path: &'a Path,
     pub(super) code: &'a [u8],
 }
 
-/// Makes a state and runs the script in it.
+/// Creates a state and runs the script in it.
 pub(super) fn create(options: &LoadOptions, file: &FileOf<'_>) -> mlua::Result<Lua> {
     let lua_options = LuaOptions::new().catch_rust_panics(false);
     // SAFETY: scripts may use all libraries, also those that can break the process (`ffi`,
@@ -59,7 +59,7 @@ pub(super) fn internal(lua: &Lua, name: &str) -> mlua::Result<Function> {
     lua.named_registry_value::<Table>(INTERNALS)?.get(name)
 }
 
-/// Tells the script which address was found reachable.
+/// Sets `wrk.addrs` to the address that was found reachable.
 pub(super) fn set_addresses(lua: &Lua, address: &Address) -> mlua::Result<()> {
     let object: Value = internal(lua, "new_address")?.call(address.to_string())?;
     let addresses = lua.create_sequence_from([object])?;

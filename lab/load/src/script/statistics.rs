@@ -1,11 +1,11 @@
-//! The second and third argument of `done`: latencies and rates.
+//! The second and the third argument of `done`: latencies and rates.
 
 use hdrhistogram::Histogram;
 use mlua::{Lua, Value};
 
 use super::state::internal;
 
-/// A histogram as scripts see it.
+/// Makes the object by which scripts read a histogram.
 pub(super) fn statistics(lua: &Lua, histogram: Histogram<u64>) -> mlua::Result<Value> {
     let parts = lua.create_table()?;
     parts.set("min", number(histogram.min()))?;
@@ -26,7 +26,8 @@ pub(super) fn statistics(lua: &Lua, histogram: Histogram<u64>) -> mlua::Result<V
     internal(lua, "new_statistics")?.call(parts)
 }
 
-/// Lua's numbers are floating-point; times and counts are far below what they hold exactly.
+/// Converts to Lua's floating-point numbers; times and counts are far below the largest integer
+/// that these hold exactly.
 fn number(value: u64) -> f64 {
     value as f64
 }

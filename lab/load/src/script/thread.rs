@@ -1,4 +1,4 @@
-//! A thread of the run as scripts see it.
+//! The objects by which scripts see a thread of the run.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -11,15 +11,16 @@ use super::transfer;
 use crate::control::ThreadControl;
 use pellucid_client::http::Address;
 
-/// The place of the state of a thread while the thread does not run. While it does, it is gone from
-/// here, so no one else can touch it.
+/// The slot for a thread's state while the thread does not run. While it runs, the slot is empty,
+/// so that nobody else can use the state.
 #[derive(Debug)]
 pub(super) struct ThreadSlot {
     lua: Mutex<Option<Lua>>,
     shared: Arc<Shared>,
 }
 
-/// A thread's knowledge of itself. It does not hold the state, which would then hold itself.
+/// The part of a thread that its own state refers to. It does not hold the state, which would then
+/// hold itself.
 #[derive(Debug)]
 struct Shared {
     address: Mutex<Address>,
@@ -36,12 +37,12 @@ impl ThreadSlot {
         ThreadSlot { lua: Mutex::new(Some(lua)), shared }
     }
 
-    /// The state, if the thread does not run.
+    /// A handle to the state; `None` while the thread runs.
     pub(super) fn lua(&self) -> Option<Lua> {
         locked(&self.lua).clone()
     }
 
-    /// Takes the state away, for the thread to run or to end it.
+    /// Takes the state out, to run the thread or to drop the state.
     pub(super) fn take(&self) -> Option<Lua> {
         locked(&self.lua).take()
     }
@@ -55,7 +56,7 @@ impl ThreadSlot {
     }
 }
 
-/// The thread in `setup`, and wherever the script keeps it until `done`.
+/// The object that `setup` receives, which the script may keep until `done`.
 pub(super) fn other_thread(lua: &Lua, slot: &Arc<ThreadSlot>) -> mlua::Result<Value> {
     const RUNNING: &str = "the thread is running: its state is out of reach";
     let reach = shared_functions(lua, &slot.shared)?;
@@ -76,7 +77,7 @@ pub(super) fn other_thread(lua: &Lua, slot: &Arc<ThreadSlot>) -> mlua::Result<Va
     internal(lua, "new_thread")?.call(reach)
 }
 
-/// `wrk.thread`, the thread in its own state.
+/// The object `wrk.thread`: the thread in its own state.
 pub(super) fn own_thread(lua: &Lua, slot: &ThreadSlot) -> mlua::Result<Value> {
     let reach = shared_functions(lua, &slot.shared)?;
     let get = |lua: &Lua, name: String| lua.globals().raw_get::<Value>(name);

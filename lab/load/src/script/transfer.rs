@@ -2,11 +2,11 @@
 
 use mlua::{Lua, Value};
 
-/// The depth to which tables may lie in tables; one that contains itself ends here.
+/// The largest depth of nested tables; a table that contains itself ends here.
 const MAX_DEPTH: usize = 64;
 
-/// Copies a value into `to`, or says why it stays where it is. Only nil, booleans, numbers, strings
-/// and tables of them can go.
+/// Copies a value into the state `to`. Only nil, booleans, numbers, strings and tables of them can
+/// be copied; for others, the inner error says why not.
 pub(super) fn copy(value: &Value, to: &Lua) -> mlua::Result<Result<Value, String>> {
     copy_within(value, to, MAX_DEPTH)
 }
@@ -22,7 +22,7 @@ fn copy_within(value: &Value, to: &Lua, depth: usize) -> mlua::Result<Result<Val
             let copied = to.create_table()?;
             for pair in table.pairs::<Value, Value>() {
                 let (key, value) = pair?;
-                // A refusal of the key ends it: a table may be its own key and value.
+                // An error in the key ends the copy: a table may be its own key and value.
                 let key = match copy_within(&key, to, depth - 1)? {
                     Ok(key) => key,
                     Err(text) => return Ok(Err(text)),

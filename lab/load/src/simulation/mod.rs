@@ -1,12 +1,14 @@
-//! A run in virtual time, against a server that is simulated in the same process.
+//! A run in virtual time against a simulated server in the same process.
 //!
-//! Two real clocks on a busy machine never agree: whoever is not scheduled for 50 ms measures 50 ms
-//! that are nobody's. Whether the generator measures what the server did can therefore only be
-//! shown where time passes when both have nothing left to do, and by exactly as much as the next of
-//! them asks for. Everything else is the generator as it always is: its threads, its event loop,
-//! its sockets (pairs of them instead of TCP, because they hand bytes over within the call).
+//! Two real clocks on a busy machine never agree: a thread that is not scheduled for 50 ms measures
+//! 50 ms that neither side has caused. Proof that the generator measures what the server did
+//! therefore needs virtual time. It passes only when both sides have nothing left to do, and by
+//! exactly as much as the next of them asks for. All the rest is the ordinary generator: its
+//! threads, its event loop, its sockets (pairs of them instead of TCP, because these pass bytes on
+//! within the call).
 //!
-//! The seams are two: how a connection is opened, and what happens when a thread would block.
+//! The simulation replaces two things: opening a connection, and waiting where a thread would
+//! block.
 #![allow(clippy::disallowed_types, reason = "nothing here serves requests, and time is simulated")]
 
 mod server;
@@ -29,31 +31,31 @@ use crate::units::nanoseconds;
 /// The time of day at which every simulation begins, in milliseconds since the Unix epoch.
 const BEGIN_UNIX_MS: u64 = 1_700_000_000_000;
 
-/// The simulated side of the connections.
+/// The simulated service at the other end of the connections.
 pub trait Service: Send {
-    /// Takes the other end of a new connection, which does not block.
+    /// Accepts a new connection; its socket does not block.
     ///
     /// # Errors
-    /// Those with which the connection is refused.
+    /// The error with which the connection is refused.
     fn accept(&mut self, socket: UnixStream) -> io::Result<()>;
 
-    /// Does all that can be done at `now_ns`, without waiting, and returns when there is something
-    /// to do next even if nothing arrives. That is later than `now_ns`.
+    /// Does everything that can be done at `now_ns` without waiting. Returns the time of the next
+    /// thing to do if nothing arrives, which is later than `now_ns`; `None` if there is none.
     fn step(&mut self, now_ns: u64) -> Option<u64>;
 }
 
 /// The time that the simulated machine takes from the generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
-    /// The lateness of the thread whenever it has waited, as of one that shares its core.
+    /// The lateness of each wake-up after a wait, as of a thread that shares its core.
     pub wake_up_late: Duration,
-    /// The time that it works on each event.
+    /// The processor time that the generator takes for each event.
     pub event_cost: Duration,
     /// The part of the lateness in which other processes had the processor.
     pub taken_by_others: Duration,
 }
 
-/// A clock that only the run moves, and the service that the run loads.
+/// A clock that only the run advances, and the service that the run loads.
 pub struct Simulation {
     clock: &'static SimulatedClock,
     connections: AtomicUsize,
@@ -63,21 +65,21 @@ pub struct Simulation {
 
 struct State {
     service: Box<dyn Service>,
-    /// Time that passed while nobody had anything to do.
+    /// Time that passed while neither side had anything to do.
     idle_ns: u64,
-    /// Time in which others had the processor.
+    /// Time in which other processes had the processor.
     waited_ns: u64,
 }
 
 impl Simulation {
-    /// A simulation for [`crate::LoadOptions::simulation`], at the beginning of its time. Several
-    /// runs may follow one another in it.
+    /// A simulation for [`crate::LoadOptions::simulation`], at the begin of its time. Several runs
+    /// may use it one after another.
     #[must_use]
     pub fn new(service: impl Service + 'static) -> Arc<Simulation> {
         Simulation::burdened(service, Burden::default())
     }
 
-    /// The same on a machine that burdens the generator.
+    /// A simulation of a machine that takes time from the generator.
     #[must_use]
     pub fn burdened(service: impl Service + 'static, burden: Burden) -> Arc<Simulation> {
         let state = Mutex::new(State { service: Box::new(service), idle_ns: 0, waited_ns: 0 });
@@ -91,16 +93,16 @@ impl Simulation {
         Clock::simulated(self.clock)
     }
 
-    /// Connections that were opened so far.
+    /// The number of connections that were opened so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Lets time pass between two runs, in which the service goes on.
+    /// Lets time pass between two runs, in which the service goes on working.
     pub fn pass(&self, duration: Duration) {
         let nothing = || Ok(0);
-        // Nothing is looked for, so nothing can fail.
+        // The closure never fails, so the wait cannot.
         let _ = self.wait(nanoseconds(duration), nothing);
     }
 
@@ -115,7 +117,7 @@ impl Simulation {
     }
 
     /// The wait of a thread that must not block: lets the service work and time pass until `look`
-    /// finds something, for `timeout_ns` at most.
+    /// finds an event, for `timeout_ns` at most. Returns the number of events.
     pub(crate) fn wait(
         &self,
         timeout_ns: u64,
@@ -145,22 +147,22 @@ impl Simulation {
         }
     }
 
-    /// Lets time pass in which the thread is busy with nothing.
+    /// Lets time pass until `time_ns` while the thread busy-waits.
     pub(crate) fn spin_until(&self, time_ns: u64) {
         self.clock.advance_ns(time_ns.saturating_sub(self.now_ns()));
     }
 
-    /// Time in which the thread worked: all in which it did not wait.
+    /// The time in which the thread worked: all time in which it did not wait.
     pub(crate) fn worked(&self) -> Duration {
         Duration::from_nanos(self.now_ns() - self.state().idle_ns)
     }
 
-    /// Time in which the thread waited for a processor.
+    /// The time in which the thread waited for a processor, in nanoseconds.
     pub(crate) fn waited_ns(&self) -> u64 {
         self.state().waited_ns
     }
 
-    /// The share of the processors that others had, if any had one.
+    /// The share of the processors that other processes had; `None` if they had none.
     pub(crate) fn others_share(&self) -> Option<f64> {
         let share = self.waited_ns() as f64 / self.now_ns().max(1) as f64;
         (share > 0.0).then_some(share)
@@ -170,7 +172,8 @@ impl Simulation {
         self.clock().now().0
     }
 
-    /// A panic of the service is the run's, and is carried on as such.
+    /// Locks the state. A poisoned lock is used as it is: the panic of the service is passed on by
+    /// the run.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! A server of HTTP/1.1 in virtual time, which answers as whoever simulates it says.
+//! An HTTP/1.1 server in virtual time, which answers as the test that simulates it wants.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,22 +11,22 @@ use super::Service;
 use crate::poller::Poller;
 use crate::units::nanoseconds;
 
-/// The bytes that one read takes at most.
+/// The largest number of bytes that one read takes.
 const READ_BYTES: usize = 16 << 10;
 
 /// A request as the server has read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its place in the order in which requests arrived, from zero.
+    /// The number of the request in the order of arrival, from zero.
     pub number: usize,
-    /// The connection that it came over, counted from zero in the order in which they were opened.
+    /// The number of its connection in the order of opening, from zero.
     pub connection: usize,
-    /// The time at which the server begins with it: when it has arrived, and those before it on its
-    /// connection are answered. In nanoseconds since the beginning of the simulation.
+    /// The time at which the server begins to process it: when it has arrived and earlier requests
+    /// on its connection are answered. In nanoseconds since the start of the simulation.
     pub begin_ns: u64,
-    /// Its head, with all lines.
+    /// The head, with all lines.
     pub head: String,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Request {
     }
 }
 
-/// The server's reaction to a request.
+/// The server's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     after: Option<Duration>,
@@ -48,38 +48,38 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Sends these bytes at once.
+    /// A reply with these bytes, at once.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Reply {
         Reply { after: Some(Duration::ZERO), bytes: bytes.to_vec(), keep: true, is_last: false }
     }
 
-    /// Says that all is well, at once.
+    /// A reply with status 200, at once.
     #[must_use]
     pub fn ok() -> Reply {
         Reply::new(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     }
 
-    /// Says nothing, ever.
+    /// No reply, ever.
     #[must_use]
     pub fn never() -> Reply {
         Reply { after: None, ..Reply::new(b"") }
     }
 
-    /// The same so much later.
+    /// The same reply after a delay.
     #[must_use]
     pub fn after(self, delay: Duration) -> Reply {
         Reply { after: Some(delay), ..self }
     }
 
-    /// No answer, but the end of the server: all connections break as the request arrives, and no
-    /// other is taken.
+    /// The end of the server instead of a reply: all connections break when the request arrives,
+    /// and no new one is accepted.
     #[must_use]
     pub fn last() -> Reply {
         Reply { is_last: true, ..Reply::never() }
     }
 
-    /// The same, and then the end of the connection.
+    /// The same reply, and then the end of the connection.
     #[must_use]
     pub fn closing(self) -> Reply {
         Reply { keep: false, ..self }
@@ -88,30 +88,30 @@ impl Reply {
 
 /// The server's end of a connection.
 struct Peer {
-    /// None once it has ended.
+    /// The socket; `None` once it has ended.
     socket: Option<UnixStream>,
     input: Vec<u8>,
-    /// Answers on their way, in their order.
+    /// Replies that are not sent yet, in their order.
     replies: VecDeque<Reply>,
-    /// The time at which the last of them will be sent.
+    /// The time at which the last of these replies is sent.
     busy_until_ns: u64,
     output: Vec<u8>,
     ends: bool,
 }
 
-/// The server.
+/// A simulated HTTP/1.1 server.
 pub struct HttpServer {
     respond: Box<dyn FnMut(&Request) -> Reply + Send>,
     poller: Poller,
     peers: Vec<Peer>,
-    /// The time at which which connection has something to send.
+    /// The times at which connections have a reply to send, with their indexes.
     due: BinaryHeap<Reverse<(u64, usize)>>,
     requests: usize,
     is_gone: bool,
 }
 
 impl HttpServer {
-    /// A server that does about each request what `respond` says.
+    /// A server that replies to each request as `respond` wants.
     ///
     /// # Panics
     /// If the system grants no descriptor.
@@ -204,7 +204,7 @@ impl Peer {
         }
     }
 
-    /// The next request, if all of it is there.
+    /// The next request, if it has arrived completely: its head and its body.
     fn take_request(&mut self) -> Option<(String, Vec<u8>)> {
         let head_end = self.input.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = String::from_utf8_lossy(&self.input[..head_end]).into_owned();

@@ -1,30 +1,31 @@
-//! True if a backlog grew, from when to when, and what became of it.
+//! The backlog of a run: whether it grew, from when to when, and what became of it.
 
 use super::figures::Figures;
 
-/// A backlog below this share of all requests that were due does not count as growing.
+/// A backlog of at most this share of all requests that were due does not count as growing.
 const SHARE: f64 = 0.002;
-/// Stretches of a run that it takes to see whether a backlog grows.
+/// The smallest number of intervals that show whether a backlog grows.
 pub(super) const MIN_INTERVALS: usize = 8;
-/// A backlog that stands at the end grew to the end if it has stood for this part of the run. One
-/// that began later may as well be a hiccup that the end has cut off.
+/// A backlog at the end counts as growing to the end if it lasted for at least the run's length
+/// divided by this. A later one may be a pause that the end of the run cut off.
 const TO_THE_END_PART: usize = 4;
 
-/// A time in which more was due than all connections could take.
+/// A period in which the backlog was above both the number of connections and [`SHARE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excursion {
-    /// The stretch from whose end on it rose.
+    /// The index of the interval from whose end on the backlog rose.
     begin: usize,
-    /// The stretch at whose end it was greatest.
+    /// The index of the interval at whose end the backlog was greatest.
     peak: usize,
-    /// The stretch by whose end it was gone, if it was.
+    /// The index of the interval by whose end the backlog was worked off; `None` if it never was.
     end: Option<usize>,
-    /// Requests at the peak.
+    /// The backlog at the peak, in requests.
     requests: u64,
 }
 
 impl Excursion {
-    /// The one that stands at the end of a run, if any does, and the greatest otherwise.
+    /// The excursion that lasts to the end of the run, or else the greatest one; `None` without
+    /// any.
     pub(super) fn of(figures: &Figures) -> Option<Excursion> {
         let due = figures.requests + figures.unanswered;
         let counts = (figures.connections as f64).max(due as f64 * SHARE);
@@ -49,7 +50,7 @@ impl Excursion {
         open.or_else(|| closed.into_iter().max_by_key(|excursion| excursion.requests))
     }
 
-    /// True if it grew to the end of the run, for so long that it is no hiccup.
+    /// True if the backlog grew to the end of the run, for too long to be a short pause.
     pub(super) fn grew_to_the_end(&self, figures: &Figures) -> bool {
         let long = MIN_INTERVALS.max(figures.backlog.len() / TO_THE_END_PART);
         let since_it_rose = &figures.backlog[self.begin..];
@@ -57,19 +58,20 @@ impl Excursion {
         self.end.is_none() && (grew(since_it_rose) || grew(&figures.backlog))
     }
 
-    /// True if it grew for long enough to be a lack of capacity, and not because of a silence.
+    /// True if the backlog grew for long enough to show a lack of capacity, and not because of a
+    /// silence.
     pub(super) fn grew_for_a_while(&self, figures: &Figures) -> bool {
         let growing = self.peak + 1 - self.begin;
         let silent = figures.silence.length_ns >= growing as u64 * figures.interval_ns / 2;
         growing >= MIN_INTERVALS && !silent
     }
 
-    /// The time at which it began to grow, in seconds since the start of the run.
+    /// The time at which the backlog began to grow, in seconds since the start of the run.
     pub(super) fn begin_seconds(&self, figures: &Figures) -> f64 {
         seconds(figures, self.begin)
     }
 
-    /// The whole of it, as a part of a sentence.
+    /// The excursion in words, as a part of a sentence.
     pub(super) fn told(&self, figures: &Figures) -> String {
         let after = match self.end {
             Some(end) => format!("was worked off by second {:.1}", seconds(figures, end + 1)),
@@ -87,18 +89,18 @@ impl Excursion {
     }
 }
 
-/// The time at which so many stretches are over.
+/// The time at which the first `stretches` intervals are over, in seconds.
 fn seconds(figures: &Figures, stretches: usize) -> f64 {
     stretches as f64 * figures.interval_ns as f64 / 1e9
 }
 
-/// The beginning of the flank on which the backlog rose until then.
+/// The index at which the rise of the backlog up to `place` began.
 fn foot(backlog: &[u64], place: usize) -> usize {
     let falls = |at: &usize| backlog[at - 1] >= backlog[*at];
     (1..=place).rev().find(falls).unwrap_or(0)
 }
 
-/// True if each quarter has more than the one before it.
+/// True if the mean of each quarter is greater than that of the quarter before it.
 fn rises(backlog: &[u64]) -> bool {
     let quarters: Vec<f64> = (0..4).map(|quarter| mean_of_quarter(backlog, quarter)).collect();
     quarters.windows(2).all(|pair| pair[0] < pair[1])

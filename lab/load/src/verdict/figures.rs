@@ -1,4 +1,4 @@
-//! The figures of a run that a verdict rests on.
+//! The figures of a run that its verdict rests on.
 
 use crate::error_counts::ErrorCounts;
 use crate::result::LoadResult;
@@ -10,41 +10,41 @@ use crate::waits::ProcessorWaits;
 pub struct Figures {
     /// The mean rate that was asked for; none in a closed loop.
     pub offered_per_second: Option<f64>,
-    /// True if it was not the same all the time.
+    /// True if the rate changed during the run.
     pub rate_varies: bool,
     /// The rate at which requests were answered.
     pub answered_per_second: f64,
     /// Requests that were answered.
     pub requests: u64,
-    /// Requests that were due and had no answer.
+    /// Requests that were due and had no answer at the end.
     pub unanswered: u64,
     /// Connections of the run.
     pub connections: usize,
-    /// Requests that were due and not sent at the end of each stretch of the run.
+    /// The backlog at the end of each interval of the run: requests that were due and not sent.
     pub backlog: Vec<u64>,
-    /// The length of such a stretch.
+    /// The length of such an interval.
     pub interval_ns: u64,
     /// The errors.
     pub errors: ErrorCounts,
-    /// Errors in the silence in which the run ended, if it did.
+    /// Errors during the silence at the end of the run, if it ended in one.
     pub errors_at_end: u64,
     /// The mean response time.
     pub response_mean_ns: f64,
     /// The 99th percentile of the response time.
     pub response_p99_ns: u64,
-    /// The least that it would be with those that had no answer at the end.
+    /// The lower bound of that percentile if the requests without an answer are included.
     pub response_p99_at_least_ns: u64,
-    /// The longest wait of such a request.
+    /// The longest wait of a request without an answer.
     pub unanswered_max_ns: u64,
     /// The 90th percentile of the service time.
     pub service_p90_ns: u64,
-    /// The mean delay that was the generator's own.
+    /// The mean of the generator's own delay.
     pub generator_mean_ns: f64,
-    /// Its 99th percentile.
+    /// The 99th percentile of the generator's own delay.
     pub generator_p99_ns: u64,
     /// The share of the time in which the busiest thread of the generator worked.
     pub cpu_share: f64,
-    /// The longest time without an answer.
+    /// The longest time in which no answer came although one was awaited.
     pub silence: Silence,
     /// The waits of threads for a processor.
     pub processor_waits: ProcessorWaits,
@@ -81,7 +81,7 @@ impl Figures {
     }
 }
 
-/// Errors in the stretches of which the silence at the end has the greater part.
+/// Errors in the intervals that lie for at least half in the silence at the end.
 fn errors_at_end(result: &LoadResult) -> u64 {
     let end_ns = result.course.timeline.last().map_or(0, |last| last.begin_ns + last.length_ns);
     let begin_ns = end_ns.saturating_sub(result.course.silence.at_end_ns);

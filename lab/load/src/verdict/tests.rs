@@ -1,4 +1,4 @@
-//! A table of constructed runs and what they have to be taken for.
+//! A table of constructed runs and their expected verdicts.
 
 use super::*;
 
@@ -349,7 +349,7 @@ fn other_cases() -> Vec<Case> {
 }
 
 #[test]
-fn constructed_runs_are_taken_for_what_they_are() {
+fn constructed_runs_get_the_expected_verdicts() {
     let cases = paced_cases().into_iter().chain(silent_cases()).chain(other_cases());
     for (name, figures, verdict, word) in cases {
         let judgement = judge(&figures);

@@ -3,14 +3,14 @@
 use crate::source::Acceptance;
 use pellucid_client::http::Captured;
 
-/// The demands on an answer.
+/// The expected properties of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Statuses that are as they should be, from and to; none if any below 400 is.
+    /// The expected statuses, as ranges from and to; if empty, any status below 400.
     pub(crate) statuses: Vec<(u16, u16)>,
     /// The text that the body must contain.
     pub(crate) contains: Option<Vec<u8>>,
-    /// The length of the body.
+    /// The expected length of the body.
     pub(crate) size_bytes: Option<u64>,
 }
 
@@ -23,8 +23,7 @@ impl Check {
         self.contains.is_some() || self.size_bytes.is_some()
     }
 
-    /// Judges an answer. A status that was not asked for is judged first: the body of an error page
-    /// says nothing.
+    /// Judges an answer. The status comes first: the body of an error page means nothing.
     pub(crate) fn judge(&self, status: u16, answer: Option<&Captured>) -> Acceptance {
         let listed = self.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status));
         if !self.statuses.is_empty() && !listed {

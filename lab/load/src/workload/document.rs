@@ -1,8 +1,8 @@
-//! The file as it is written, and what it means.
+//! The TOML file of a description of work, and its translation to operations.
 //!
-//! The TOML reader itself refuses unknown names and wrong kinds of values, and says what it
-//! expected. What is beyond it (ranges, units, what excludes what) is checked here, where every
-//! value still knows its place in the text.
+//! The TOML reader refuses unknown names and wrong types of values, and reports what it expected.
+//! Everything else (ranges, units, settings that exclude each other) is checked here, while every
+//! value still has its position in the text.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -19,7 +19,7 @@ use pellucid_client::http::Header;
 
 /// The highest weight of an operation.
 const WEIGHT_MAX: u64 = 1 << 32;
-/// Stages that a file may have.
+/// The largest number of stages in a file.
 const STAGES_MAX: usize = 1_000;
 const METHODS: &str = "a method is GET, HEAD, PUT, POST, DELETE, PATCH or OPTIONS";
 
@@ -32,10 +32,10 @@ pub(super) struct Document {
     keys: Option<Spanned<KeysTable>>,
     #[serde(default)]
     headers: toml::Table,
-    /// The seed of what is drawn.
+    /// The seed of everything that is drawn at random.
     #[serde(default)]
     pub(super) seed: u64,
-    /// Rate and connections over time.
+    /// The stages of rate and connections over time.
     #[serde(default)]
     pub(super) stage: Vec<Stage>,
     #[serde(default)]
@@ -105,7 +105,7 @@ enum Status {
 }
 
 impl Document {
-    /// Reads the text, and tells mistakes with their line.
+    /// Parses the text; mistakes are reported with their line.
     pub(super) fn parse(place: &Place<'_>) -> Result<Document, Mistake> {
         let document: Document = toml::from_str(place.text).map_err(|error| {
             let line = error.span().map_or(1, |span| place.line(&span));

@@ -2,19 +2,20 @@
 
 use pellucid_io::SeededRandom;
 
-/// A prime above any number of keys: stepping by it visits every key once, in scattered order.
+/// A prime above any number of keys: steps of this length visit every key once, in scattered order.
 const STRIDE: u128 = (1 << 60) - 93;
-/// The most keys that a set can have.
+/// The largest number of keys in a set.
 pub(crate) const KEYS_MAX: u64 = 1 << 59;
 
 /// The distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Distribution {
-    /// Every key as often as every other.
+    /// All keys are equally frequent.
     Uniform,
-    /// The n-th most popular key in proportion to 1 / n^skew; popular keys are scattered over all.
+    /// The n-th most popular key is drawn in proportion to 1 / n^skew. Popular keys are scattered
+    /// over all.
     Zipf(Zipf),
-    /// One after the other, and again from the first.
+    /// Keys come one after the other, and then again from the first.
     Sequential,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct KeyHand {
 }
 
 impl KeyHand {
-    /// The hand of one of `threads` threads.
+    /// The key generator of one of `threads` threads.
     pub(crate) fn new(keys: Keys, thread: u64, threads: u64) -> KeyHand {
         KeyHand { keys, next: thread % keys.count, step: threads }
     }
@@ -58,7 +59,7 @@ impl KeyHand {
     }
 }
 
-/// The place of the index of 0…count when all are visited in scattered order.
+/// The position of an index of 0…count when all are visited in scattered order.
 fn scattered(index: u64, count: u64) -> u64 {
     (u128::from(index) * STRIDE % u128::from(count)) as u64
 }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_missing_share_lies_beyond_the_set() {
+    fn missing_keys_lie_beyond_the_set() {
         let keys = drawn(Distribution::Uniform, 100, 0.25, 40_000);
         let missing = keys.iter().filter(|key| **key > 100).count();
         assert!(missing.abs_diff(10_000) < 500, "{missing}");

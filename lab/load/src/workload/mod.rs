@@ -1,9 +1,9 @@
-//! The built-in description of work: what requests a load consists of, in a small TOML file.
+//! The built-in description of work: the requests of a load, in a small TOML file.
 //!
-//! A script can make any request, but it has to be written, and what it draws and checks is hidden
-//! in its code. Most loads need no more than a mix of operations over a set of keys, so that is
-//! what the file says. Its form is documented in `docs/load.md`. A mistake in it names the file,
-//! the line, and what is allowed there.
+//! A script can make any request, but it has to be written, and its draws and checks are hidden in
+//! code. Most loads need no more than a mix of operations over a set of keys, and that is what the
+//! file describes. Its format is documented in `docs/load.md`. A mistake in it is reported with the
+//! file, the line, and what is allowed there.
 
 mod check;
 mod document;
@@ -69,7 +69,7 @@ impl Workload {
         &self.settings
     }
 
-    /// Takes over what the file says about the run itself: connections, rate, stages and the like.
+    /// Applies the file's settings of the run: connections, rate, stages and the like.
     pub fn apply_settings(&self, options: &mut LoadOptions) {
         let settings = &self.settings;
         let set = |value: &mut usize, setting: Option<usize>| *value = setting.unwrap_or(*value);
@@ -86,7 +86,7 @@ impl Workload {
         options.stages.clone_from(&self.stages);
     }
 
-    /// Lets a run send these requests. Its target, its headers and whether connections are kept
+    /// Makes a run send these requests. The target, the headers and `keep_alive` of the options
     /// must be set before.
     pub fn use_in(self, options: &mut LoadOptions) {
         let mut fixed = format!("Host: {}\r\n", options.target.host_header());
@@ -105,7 +105,7 @@ impl Workload {
     }
 }
 
-/// Makes the sources of a run's threads.
+/// The factory of the sources of a run's threads.
 struct Sources {
     workload: Workload,
     /// Headers of every request.

@@ -5,7 +5,7 @@ use super::keys::Keys;
 use super::template::Template;
 use super::value::Values;
 
-/// Operations that a file may describe.
+/// The largest number of operations in a file.
 pub const MAX_OPERATIONS: usize = 64;
 
 /// One kind of request.
@@ -14,7 +14,7 @@ pub(crate) struct Operation {
     pub(crate) name: String,
     pub(crate) weight: u64,
     pub(crate) bodiless: bool,
-    /// Request line and headers up to the length of the body, which is the last header.
+    /// Request line and headers, up to the length of the body, which is the last header.
     pub(crate) head: Template,
     pub(crate) keys: Keys,
     pub(crate) values: Option<Values>,

@@ -1,19 +1,19 @@
-//! Places in the file, so that a mistake can be told with its line.
+//! Positions in the file, so that a mistake can be reported with its line.
 
 use std::ops::Range;
 use std::path::Path;
 
-/// The text of a file and the folder that names in it are relative to.
+/// The text of a file, and the folder to which paths in it are relative.
 pub(super) struct Place<'text> {
     pub(super) text: &'text str,
     pub(super) folder: &'text Path,
 }
 
-/// A line, from 1, and what is wrong in it.
+/// The line of a mistake, from 1, and a message about it.
 pub(super) type Mistake = (usize, String);
 
 impl Place<'_> {
-    /// The line of a range of bytes.
+    /// The line in which a range of bytes begins.
     pub(super) fn line(&self, span: &Range<usize>) -> usize {
         let before = self.text.as_bytes().iter().take(span.start);
         before.filter(|byte| **byte == b'\n').count() + 1

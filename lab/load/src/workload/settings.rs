@@ -1,4 +1,4 @@
-//! Settings of a run that a file may have beside its requests.
+//! The settings of a run in a description of work, beside its requests.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde::{Deserialize, Deserializer};
 use crate::schedule::Arrivals;
 use crate::units::deserialize_duration;
 
-/// The file's settings of the run itself; the command line goes first.
+/// The file's settings of the run; flags of the command line override them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Connections of the run.
+    /// The number of connections.
     pub connections: Option<usize>,
-    /// Threads of the generator.
+    /// The number of threads of the generator.
     pub threads: Option<usize>,
     /// Requests per second.
     #[serde(rename = "rate")]
     pub rate_per_second: Option<u64>,
     /// The spread of starts.
     pub arrivals: Option<Arrivals>,
-    /// Length of the run.
+    /// The length of the run.
     #[serde(default, deserialize_with = "optional_duration")]
     pub duration: Option<Duration>,
-    /// The time that is left out of the histograms at the beginning.
+    /// The time at the begin that is left out of the histograms.
     #[serde(default, deserialize_with = "optional_duration")]
     pub warm_up: Option<Duration>,
-    /// The time at which a request counts as timed out.
+    /// The time after which a request counts as timed out.
     #[serde(default, deserialize_with = "optional_duration")]
     pub timeout: Option<Duration>,
     /// True if connections carry more than one request.

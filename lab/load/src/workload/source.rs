@@ -1,4 +1,4 @@
-//! Makes the requests of one thread.
+//! The request source of one thread, by a description of work.
 
 use crate::source::{Acceptance, RequestSource, ThreadShare};
 use crate::workload::keys::KeyHand;
@@ -6,10 +6,10 @@ use crate::workload::operation::Operation;
 use pellucid_client::http::Captured;
 use pellucid_io::SeededRandom;
 
-/// The requests of one thread.
+/// The request source of one thread.
 pub(super) struct Source {
     operations: Vec<(Operation, KeyHand)>,
-    /// Sums of the weights up to and with each operation.
+    /// The sums of the weights up to each operation, inclusive.
     bounds: Vec<u64>,
     random: SeededRandom,
     current: usize,

@@ -1,12 +1,12 @@
 //! Text with places for the key: `/v0/entity?id={key}`, or `{key:10}` for at least ten digits.
 
-/// Digits that a key can be asked to have.
+/// The largest number of digits that can be required of a key.
 const WIDTH_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(Vec<u8>),
-    /// The key with at least so many digits.
+    /// The key, padded with zeros to at least this many digits.
     Key(usize),
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Takes a text apart; `{{` and `}}` stand for braces.
+    /// Parses a text; `{{` and `}}` stand for braces.
     pub(crate) fn parse(text: &str) -> Result<Template, String> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
@@ -47,7 +47,7 @@ impl Template {
         Ok(Template { pieces })
     }
 
-    /// Adds text that is taken as it is.
+    /// Appends text without parsing it.
     pub(crate) fn push(&mut self, text: &[u8]) {
         match self.pieces.last_mut() {
             Some(Piece::Text(last)) => last.extend_from_slice(text),
@@ -55,7 +55,7 @@ impl Template {
         }
     }
 
-    /// Appends the text with a key in its places.
+    /// Appends the text to `out`, with the key in its places.
     #[inline]
     pub(crate) fn write(&self, key: u64, out: &mut Vec<u8>) {
         for piece in &self.pieces {
@@ -86,7 +86,8 @@ fn placeholder(rest: &str) -> Result<(usize, &str), String> {
     Ok((width, after))
 }
 
-/// Appends a number without the machinery of formatting: it is made for every request.
+/// Appends a number, padded with zeros to `width`. It avoids `format!`, because it runs for every
+/// request.
 #[inline]
 pub(crate) fn write_number(number: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];

@@ -1,4 +1,4 @@
-//! What files mean, and how mistakes in them are told.
+//! Tests of descriptions of work: their meaning, and the reports of mistakes.
 
 use std::io::Write;
 use std::time::Duration;
@@ -120,7 +120,7 @@ fn values_come_from_files_and_texts() {
 }
 
 #[test]
-fn mistakes_name_their_line_and_what_is_allowed() {
+fn mistakes_are_reported_with_their_line_and_what_is_allowed() {
     let head = "[keys]\ncount = 10\n";
     let operation = "[[operation]]\npath = '/{key}'\n";
     for (text, line, word) in [

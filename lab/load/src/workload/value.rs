@@ -1,15 +1,15 @@
-//! The bodies of requests: of a fixed length, of random length, from a file, or a text with keys.
+//! The bodies of requests: of a fixed or random length, from a file, or a text with keys.
 
 use std::sync::Arc;
 
 use crate::workload::template::Template;
 use pellucid_io::{Random, SeededRandom};
 
-/// The longest body.
+/// The length of the longest body.
 pub(crate) const VALUE_BYTES_MAX: u64 = 256 << 20;
-/// The largest distance of the beginnings of two bodies in the bytes that both are taken from.
+/// The number of offsets at which bodies begin in the shared bytes that they are cut from.
 const OFFSETS: usize = 4_096;
-/// Letters that bodies are made of: they do not compress well, and nothing has to escape them.
+/// The letters of random bodies: they do not compress well, and nothing has to escape them.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// The source of bodies.
@@ -17,7 +17,7 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 pub(crate) enum Values {
     /// Random letters; the length is drawn evenly from a range.
     Sized { least: usize, greatest: usize, letters: Arc<[u8]> },
-    /// Always the same bytes.
+    /// The same bytes for every request.
     Same(Arc<[u8]>),
     /// A text with places for the key.
     Text(Template),
@@ -31,7 +31,7 @@ impl Values {
         Values::Sized { least, greatest, letters: letters.collect() }
     }
 
-    /// Appends the body's length as a header, the empty line, and the body.
+    /// Appends the `Content-Length` header, the empty line, and the body.
     #[inline]
     pub(crate) fn write(&self, key: u64, random: &mut SeededRandom, out: &mut Vec<u8>) {
         match self {

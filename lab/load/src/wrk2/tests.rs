@@ -1,4 +1,4 @@
-//! The layout that scripts and plots of wrk2's users rely on.
+//! Tests of the layout that scripts and plots of wrk2's users rely on.
 
 use pellucid_clock::WallTime;
 
@@ -141,7 +141,7 @@ fn an_open_loop_looks_as_in_wrk2() {
     assert_eq!(lines[last..last + footer.len()], footer);
 }
 
-/// `-U`: the time from the actual send has a spectrum of its own behind the other one.
+/// With `-U`, the time from the actual send has its own spectrum behind the other one.
 #[test]
 fn the_uncorrected_latency_has_a_block_of_its_own() {
     let mut result = result(Some(10_000), times(&[(1_000, 100)]));
@@ -157,7 +157,7 @@ fn the_uncorrected_latency_has_a_block_of_its_own() {
     assert!(!table(&result, Distributions::Corrected).contains("Uncorrected"));
 }
 
-/// The steps that people's plots are made of: five for each halving of the rest.
+/// Plots of wrk2's users are made from these steps: five for each halving of the distance to 100 %.
 #[test]
 fn the_spectrum_has_the_steps_of_wrk2() {
     let mut values = time_histogram();

@@ -1,6 +1,6 @@
--- Reads entries by ids at random: the arguments say from where to where, as in
+-- Reads entries with random ids from a range. The arguments are the range and a token, as in
 --   … -s get_by_id.lua URL -- 100 199 secret
--- and at the end there is a table for a spreadsheet.
+-- At the end, it prints a table for a spreadsheet.
 
 local count = 0
 

@@ -1,5 +1,5 @@
--- Goes round: writes an entry, reads it, deletes it, with a pause before each, and logs in first.
--- The thread ends when it has gone round often enough.
+-- Logs in, and then repeats rounds: writes an entry, reads it and deletes it, with a pause before
+-- each. The thread ends after the last round.
 
 local ROUNDS = 5
 local steps = { "PUT", "GET", "DELETE" }

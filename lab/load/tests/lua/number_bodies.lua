@@ -1,5 +1,5 @@
--- Bodies and parts of paths that are numbers, which Lua joins to text as it likes: from the table
--- "wrk", from the argument, and with headers that say a length of their own.
+-- Numbers as bodies and as parts of paths, which Lua converts to text: from the table "wrk", from
+-- the argument, and with headers that have their own "Content-Length".
 
 math.randomseed(17)
 local base = "/v0/entity?id="
@@ -21,7 +21,7 @@ local ways = {
     own["X-Share"] = id / 2
     return wrk.format("PUT", base .. tostring(id), own, id)
   end,
-  -- A list instead of a table by name: wrk sends its place as the name.
+  -- A list instead of a table with names: wrk sends the index as the name.
   function(id)
     return wrk.format("PUT", base .. id, { "Content-Type: text/plain" }, tostring(id))
   end,

@@ -1,4 +1,5 @@
--- Several requests at once, made when the thread starts, to whichever address answers.
+-- Sends several requests at once, made when the thread starts, to an address that accepts
+-- connections.
 
 local reachable = {}
 

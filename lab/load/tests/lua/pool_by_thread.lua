@@ -1,6 +1,6 @@
--- What can be used once: every thread takes its share of a file, tells what became of it in a table
--- of its own, and is done when nothing is left. Settings come from the environment and from a file
--- beside this one, and a line about the run goes to the end of a report.
+-- Words that can be used only once: every thread takes its share of a file, counts the answers in
+-- its own table, and ends when no word is left. Settings come from the environment and from a file
+-- beside this one, and a line about the run is appended to a report.
 
 local folder = os.getenv("POOL_FOLDER") or error("set POOL_FOLDER")
 local share = dofile(folder .. "/share.lua")

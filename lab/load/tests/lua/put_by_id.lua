@@ -1,4 +1,4 @@
--- Writes entries one after the other: every thread has its own range of ids, and counts.
+-- Writes entries one after the other. Every thread has its own range of ids and counts its answers.
 
 local threads = {}
 

@@ -1,5 +1,5 @@
--- The whole URL in the request line, of the parts that "wrk" knows, and a request made once that
--- every call returns; the threads stop themselves.
+-- Sends the whole URL in the request line, made of the fields of "wrk", by turns with the default
+-- request. The threads stop themselves.
 
 local answers, most = 0, 20
 

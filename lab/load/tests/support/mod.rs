@@ -1,4 +1,4 @@
-//! A small HTTP server for the tests: it answers as each test tells it to.
+//! A small HTTP server for the tests, and options for runs against it or in virtual time.
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -16,7 +16,7 @@ use pellucid_load::{
 /// A request as the server has read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Its place in the order of all requests, from zero.
+    /// The number of the request in the order of arrival, from zero.
     pub(crate) number: usize,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) fn ok() -> Vec<u8> {
     answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 }
 
-/// A running server. Its threads end with the process.
+/// A running server on a real socket. Its threads end with the process.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) requests: Arc<Mutex<Vec<Request>>>,
@@ -73,7 +73,7 @@ impl Server {
         options.threads = 1;
         options.connections = 1;
         options.limit = Limit::Duration(Duration::from_millis(300));
-        // Only a simulated machine is punctual enough for a short one.
+        // A short timeout would need a punctual machine, such as a simulated one.
         options.timeout = Duration::from_secs(60);
         options
     }
@@ -133,7 +133,7 @@ pub(crate) fn load(options: &LoadOptions) -> LoadResult {
     run(options, &mut |_| {}).unwrap()
 }
 
-/// Makes each request in the same way.
+/// A source that makes each request in the same way.
 struct Made(fn(&mut Vec<u8>));
 
 impl RequestSource for Made {
@@ -142,12 +142,13 @@ impl RequestSource for Made {
     }
 }
 
-/// Sources whose requests `make` makes.
+/// Sources that make each request by `make`.
 pub(crate) fn made_by(make: fn(&mut Vec<u8>)) -> Option<Arc<dyn RequestSources>> {
     Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Made(make)) }))
 }
 
-/// Each request has a number of its own, so that one that is lost or sent twice is missed.
+/// A source that gives each request its own number, so that a request that is lost or sent twice is
+/// noticed.
 struct Numbered(u64);
 
 impl RequestSource for Numbered {
@@ -159,7 +160,7 @@ impl RequestSource for Numbered {
     }
 }
 
-/// Sources whose requests are PUTs of their numbers in the run.
+/// Sources of PUTs of the numbers of the requests in the run.
 pub(crate) fn numbered() -> Option<Arc<dyn RequestSources>> {
     Some(Arc::new(|share: ThreadShare| -> Box<dyn RequestSource> {
         Box::new(Numbered(share.first_request))
@@ -179,20 +180,20 @@ pub(crate) fn simulated(
     options
 }
 
-/// Options for a run of 300 ms over one connection against a server that does about each request
-/// what `respond` says, in virtual time.
+/// Options for a run of 300 ms in virtual time, over one connection, against a server that replies
+/// to each request by `respond`.
 pub(crate) fn against(respond: impl FnMut(&Asked) -> Reply + Send + 'static) -> LoadOptions {
     let simulation = Simulation::new(HttpServer::new(respond));
     let limit = Limit::Duration(Duration::from_millis(300));
     LoadOptions { limit, ..simulated(&simulation, 1, 1) }
 }
 
-/// Connections that the runs with these options have opened.
+/// The number of connections that the runs with these options have opened.
 pub(crate) fn opened(options: &LoadOptions) -> u64 {
     options.simulation.as_ref().map_or(0, |simulation| simulation.connections() as u64)
 }
 
-/// The same at a constant rate.
+/// Options for a run in virtual time at a constant rate.
 pub(crate) fn paced_in(
     simulation: &Arc<Simulation>,
     rate: u64,
@@ -202,8 +203,7 @@ pub(crate) fn paced_in(
     LoadOptions { rate_per_second: Some(rate), ..simulated(simulation, connections, seconds) }
 }
 
-/// A server that answers so many requests a second and not one more, each after a millisecond at
-/// the least.
+/// A server with an exact capacity of requests per second; each takes at least a millisecond.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket {
     pub(crate) per_second: u32,

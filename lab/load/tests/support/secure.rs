@@ -1,4 +1,4 @@
-//! Servers behind TLS and of HTTP/2, by other hands than the generator's: rustls and h2.
+//! Servers with TLS and HTTP/2, made of the libraries rustls and h2 without code of the generator.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// How the server answers a request: after a time, or never.
+/// The server's reply to a request: after a time, or never.
 pub(crate) struct Reply {
     pub(crate) after: Option<Duration>,
     pub(crate) response: Response<Vec<u8>>,
@@ -32,31 +32,31 @@ pub(crate) fn reply(body: &[u8]) -> Reply {
     Reply { after: Some(Duration::ZERO), response: Response::new(body.to_vec()) }
 }
 
-/// What a server is like.
+/// The behaviour of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Manner {
-    /// What it offers in ALPN; without any, it speaks no TLS.
+    /// The protocol that it offers in ALPN; without one, it does not speak TLS.
     pub(crate) tls: Option<&'static str>,
     pub(crate) streams_max: Option<u32>,
-    /// Requests after which a connection is ended in order.
+    /// The number of requests after which a connection is closed gracefully.
     pub(crate) requests_per_connection: Option<usize>,
 }
 
-/// A running server of HTTP/2, or of HTTP/1.1 behind TLS. It ends with the process.
+/// A running server of HTTP/2, or of HTTP/1.1 with TLS. It ends with the process.
 pub(crate) struct SecureServer {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
-    /// The most requests that were under way at once on any connection.
+    /// The largest number of requests that were in flight at once on any connection.
     pub(crate) most_at_once: Arc<AtomicUsize>,
     tls: bool,
-    /// Where `authority.pem` and `server.pem` lie.
+    /// The folder of `authority.pem` and `server.pem`.
     folder: TempDir,
 }
 
 pub(crate) type Respond = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
 
-/// An authority, and what it says of a server. They are made on the spot, so that there is no
-/// private key to be found anywhere.
+/// A certificate authority, and a server certificate that it signed. They are made for each test,
+/// so that no private key is in the repository.
 struct Identity {
     authority: String,
     certificate: String,
@@ -141,7 +141,7 @@ impl SecureServer {
         let url = format!("{scheme}://localhost:{}/path?id=1", self.address.port());
         let mut options = LoadOptions::new(Target::parse(&url).unwrap());
         (options.threads, options.connections) = (1, 1);
-        // Counts and not times: a server on a real clock may be slow.
+        // The limit is a count and not a time: a server on a real clock may be slow.
         options.limit = Limit::Requests(40);
         options.timeout = Duration::from_secs(60);
         options.tls = TlsOptions { ca_file: Some(self.file("authority.pem")), insecure: false };
@@ -164,7 +164,7 @@ fn acceptor(identity: &Identity, protocol: &'static str) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// What a server takes from the world that it runs in.
+/// The functions that a server needs from the world that it runs in.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) spawn: Arc<dyn Fn(Task) + Send + Sync>,

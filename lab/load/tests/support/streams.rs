@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 in virtual time: that of the library `h2`, and one that ends its connections
+//! HTTP/2 servers in virtual time: one made of the library `h2`, and one that ends its connections
 //! in the middle of everything.
 
 use std::collections::BTreeSet;
@@ -16,24 +16,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::secure::{Manner, Reply, Respond, Task, World, serve};
 
-/// What the tasks share with the simulation.
+/// The state that the tasks share with the simulation.
 #[derive(Default)]
 struct Shared {
     now_ns: AtomicU64,
-    /// When a task has something to do again.
+    /// The times at which tasks have something to do again.
     due_ns: Mutex<BTreeSet<u64>>,
-    /// Whether anything was read, written, begun or ended since it was last looked at.
+    /// True if anything was read, written, begun or ended since the last check.
     moved: AtomicBool,
     begun: Mutex<Vec<Task>>,
 }
 
-/// The server of `h2`.
+/// A server made of the library `h2`.
 pub(crate) struct Http2Server {
     shared: Arc<Shared>,
     manner: Manner,
     respond: Arc<Respond>,
     tasks: Vec<Task>,
-    /// The most requests that were under way at once on any connection.
+    /// The largest number of requests that were in flight at once on any connection.
     pub(crate) most_at_once: Arc<AtomicUsize>,
 }
 
@@ -96,7 +96,7 @@ impl Service for Http2Server {
     }
 }
 
-/// A socket that is asked again in each step instead of telling when it is ready.
+/// A socket that is polled in each step, instead of reporting when it is ready.
 struct Socket {
     socket: UnixStream,
     shared: Arc<Shared>,
@@ -148,8 +148,8 @@ const HEAD_BYTES: usize = 9;
 const PREFACE_BYTES: usize = 24;
 const SETTINGS: [u8; HEAD_BYTES] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// A server that answers so many requests on each connection and ends it with a GOAWAY that leaves
-/// out all that came after them, as RFC 9113 (section 6.8) has it.
+/// A server that answers a number of requests on each connection, and ends it with a GOAWAY that
+/// refuses all later ones, as in RFC 9113 (section 6.8).
 pub(crate) struct Leaving {
     answers: usize,
     peers: Vec<Option<(UnixStream, Vec<u8>)>>,
@@ -160,7 +160,7 @@ impl Leaving {
         Leaving { answers, peers: Vec::new() }
     }
 
-    /// Answers what has arrived; false when the connection is over.
+    /// Answers the requests that have arrived. Returns false when the connection is over.
     fn serve(answers: usize, socket: &mut UnixStream, input: &mut Vec<u8>) -> io::Result<bool> {
         let mut buffer = [0; 4_096];
         loop {
@@ -208,7 +208,7 @@ impl Service for Leaving {
     fn step(&mut self, _: u64) -> Option<u64> {
         for peer in &mut self.peers {
             let Some((socket, input)) = peer else { continue };
-            // What the client has closed first is over as well.
+            // A connection that the client has closed first is over as well.
             if !Leaving::serve(self.answers, socket, input).unwrap_or(false) {
                 mem::take(peer);
             }

@@ -1,22 +1,23 @@
-//! The bars that a change must not cross, as `--fail-if` takes them.
+//! The bounds that a change must not cross, as `--fail-if` takes them. Such a bound is called a
+//! bar.
 //!
 //! ```text
 //! bars   := bar { "," bar }
 //! bar    := metric ( ">" | "<" ) bound
 //! metric := "p" PERCENT | "mean" | "max" | "throughput" | "errors"
-//! bound  := ( "+" | "-" ) NUMBER "%"      the change from the first run to the second
-//!         | NUMBER ( "us" | "ms" | "s" )  the second run's time: pN, mean, max
-//!         | NUMBER "%"                    the second run's share: errors
-//!         | NUMBER                        the second run's throughput in answers per second
+//! bound  := ( "+" | "-" ) NUMBER "%"             the change from the first run to the second
+//!         | NUMBER ( "ns" | "us" | "ms" | "s" )  the second run's time: pN, mean, max
+//!         | NUMBER "%"                           the second run's share: errors
+//!         | NUMBER                               the second run's throughput per second
 //! ```
 //!
-//! A change of a quantile counts as crossing its bar only if its band leaves no change out: what
-//! chance explains must not fail a build.
+//! A change of a quantile crosses its bar only if its confidence interval does not include zero
+//! change: chance must not fail a build.
 
 use super::{Change, Comparison, SAME_QUANTILE};
 use crate::quantiles::quantile_of_percent;
 
-/// Bars that can be given at once.
+/// The largest number of bars in a list.
 const BARS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,9 +31,9 @@ enum Metric {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bound {
-    /// 0.1 for +10 %.
+    /// A relative change: 0.1 for +10 %.
     Change(f64),
-    /// Of the second run, in nanoseconds, per second, or as a share.
+    /// A value of the second run: in nanoseconds, per second, or as a share.
     Value(f64),
 }
 
@@ -65,7 +66,7 @@ impl Bars {
         parts.into_iter().map(Bar::parse).collect::<Result<Vec<Bar>, String>>().map(Bars)
     }
 
-    /// The quantiles that the bars are about, for [`super::compare`] to look at.
+    /// The quantiles that the bars name, for [`super::compare`].
     #[must_use]
     pub fn quantiles(&self) -> Vec<f64> {
         let quantiles = self.0.iter().filter_map(|bar| match bar.metric {
@@ -75,7 +76,7 @@ impl Bars {
         quantiles.collect()
     }
 
-    /// The bars that were crossed, each with what crossed it.
+    /// The bars that were crossed, each with the value that crossed it.
     #[must_use]
     pub fn crossed(&self, comparison: &Comparison) -> Vec<String> {
         self.0.iter().filter_map(|bar| bar.crossing(comparison)).collect()
@@ -120,7 +121,7 @@ impl Bar {
         };
         let (value, bound, shown) = match self.bound {
             Bound::Change(bound) => {
-                // Where there was nothing, anything is endlessly more.
+                // If the first value is 0, any other one is an infinite change.
                 let change = if before == after { 0.0 } else { after / before - 1.0 };
                 (change, bound, format!("{:+.2} %", change * 100.0))
             }

@@ -1,4 +1,4 @@
-//! Quantiles of runs drawn again from their own stretches.
+//! The block bootstrap: quantiles of runs that are drawn again from their own intervals of time.
 
 use hdrhistogram::Histogram;
 use pellucid_io::SeededRandom;
@@ -7,28 +7,30 @@ use crate::model::Stretch;
 
 /// The number of times that a run is drawn again.
 const DRAWS: usize = 600;
-/// Blocks that a run is cut into at most: longer blocks keep together what is slow together.
+/// The largest number of blocks of a run: longer blocks keep together requests that are slow
+/// together.
 const BLOCKS_MAX: usize = 64;
-/// With fewer blocks, there is nothing to draw from.
+/// The smallest number of intervals with answers that can be drawn from.
 const BLOCKS_MIN: usize = 8;
-/// Blocks that a run without a timeline is cut into, as if its requests came in random order.
+/// The number of blocks of a run without a timeline; its requests are dealt to them as if in random
+/// order.
 const SHUFFLED_BLOCKS: usize = 256;
-/// The ends of the band.
+/// The share of the draws beyond each end of a confidence interval.
 const TAIL: f64 = 0.025;
 
-/// A value and the band in which it lies with 95 % probability.
+/// A value and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The value.
     pub value: f64,
-    /// The lower end of the band.
+    /// The lower end of the confidence interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the confidence interval.
     pub high: f64,
 }
 
 impl Interval {
-    /// The band of a value by its draws; it always holds the value.
+    /// The confidence interval of a value by its draws; it always contains the value.
     pub(super) fn around(value: f64, mut draws: Vec<f64>) -> Interval {
         draws.sort_by(f64::total_cmp);
         let at = |share: f64| draws.get((draws.len() as f64 * share) as usize).copied();
@@ -40,15 +42,15 @@ impl Interval {
 
 /// A run as blocks of counts over the values that occurred.
 pub(super) struct Blocks {
-    /// Ascending.
+    /// The values that occurred, ascending.
     values: Vec<u64>,
-    /// For each block: places in `values` and their counts.
+    /// For each block: indexes in `values`, and their counts.
     blocks: Vec<Vec<(usize, u64)>>,
 }
 
 impl Blocks {
-    /// The blocks of a run: its stretches in time, joined to a few dozen; with too few of them,
-    /// its response times without their order.
+    /// The blocks of a run: its intervals of time, joined to a few dozen. With too few intervals,
+    /// the blocks are made of its response times without their order.
     pub(super) fn of(timeline: &[Stretch], response_time: &Histogram<u64>) -> Blocks {
         let filled: Vec<_> = timeline.iter().filter(|s| !s.response_times.is_empty()).collect();
         if filled.len() < BLOCKS_MIN {
@@ -67,7 +69,7 @@ impl Blocks {
         Blocks { values, blocks }
     }
 
-    /// Without a timeline, requests are dealt to the blocks in turn.
+    /// The blocks of a run without a timeline: its requests are dealt to them in turn.
     fn shuffled(response_time: &Histogram<u64>) -> Blocks {
         let steps: Vec<(u64, u64)> = response_time
             .iter_recorded()
@@ -87,7 +89,7 @@ impl Blocks {
         Blocks { values: steps.iter().map(|(value, _)| *value).collect(), blocks }
     }
 
-    /// For each quantile, its values in all draws.
+    /// Draws the run again and again; returns, for each quantile, its values in all draws.
     pub(super) fn draw(&self, quantiles: &[f64], seed: u64) -> Vec<Vec<f64>> {
         let mut random = SeededRandom::new(seed);
         let mut drawn = vec![Vec::with_capacity(DRAWS); quantiles.len()];
@@ -114,7 +116,8 @@ impl Blocks {
         drawn
     }
 
-    /// The value of a draw, by how many are up to each.
+    /// The value of a quantile in one draw. `up_to` has, for each value, the number of requests up
+    /// to it.
     fn value_at(&self, up_to: &[u64], quantile: f64) -> u64 {
         let all = up_to.last().copied().unwrap_or(0);
         let rank = ((all as f64 * quantile).ceil() as u64).clamp(1, all.max(1));

@@ -1,4 +1,4 @@
-//! Runs whose difference is known.
+//! Tests with runs whose difference is known.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn the_same_work_has_not_changed() {
 }
 
 #[test]
-fn a_tail_that_grew_is_found_and_the_median_is_left_alone() {
+fn a_tail_that_grew_is_found_and_the_median_is_unchanged() {
     let slower = |s, r| if r % 40 == 3 { noise(s, r) * 3 } else { noise(s, r) };
     let mut after = run(slower);
     after.phases[1].1 = 40_000.0;
@@ -64,10 +64,10 @@ fn a_tail_that_grew_is_found_and_the_median_is_left_alone() {
     assert_eq!(crossed("p99.999>+1%"), 1, "what cannot be told must not pass");
 }
 
-/// The same slow requests, spread over the run or all in one stretch: in one stretch they may be
-/// chance, and only blocks of time show that.
+/// The same number of slow requests, spread over the run or all in one stretch: in one stretch they
+/// may be chance, and only blocks of time show that.
 #[test]
-fn one_bad_stretch_is_less_certain_than_a_slow_run() {
+fn one_bad_interval_is_less_certain_than_a_slow_run() {
     let spread = run(|s, r| if (s * 200 + r) % 50 == 0 { 5_000 } else { noise(s, r) });
     let bunched = run(|s, r| if s < 2 { 5_000 } else { noise(s, r) });
     let width = |after: &Measured| {
@@ -87,7 +87,7 @@ fn runs_without_a_timeline_or_answers_are_compared_as_far_as_it_goes() {
     let mut slow = run(|s, r| noise(s, r) * 2);
     slow.timeline.clear();
     let comparison = compare(&bare, &slow, &[]);
-    // What is known of the whole run only is not known of the greatest.
+    // Without a timeline, nothing is known about the uncertainty of the maximum.
     let mut within = comparison.quantiles.iter().filter(|delta| delta.quantile < 1.0);
     assert!(within.all(|delta| delta.direction() == Change::Rose));
     slow.response_time.clear();
@@ -107,7 +107,8 @@ fn bars_that_cannot_be_read_say_what_is_allowed() {
     assert!(Bars::parse(&"p99>+1%,".repeat(100)).is_err());
 }
 
-/// A bar of p95 failed whatever the runs were, because p95 was none of six.
+/// Regression: a bar for p95 failed whatever the runs were, because p95 was not among the six
+/// quantiles.
 #[test]
 fn a_bar_of_any_quantile_is_judged() {
     let (before, after) = (run(noise), run(|s, r| noise(s, r) * 2));
@@ -120,7 +121,7 @@ fn a_bar_of_any_quantile_is_judged() {
 }
 
 #[test]
-fn the_curve_rises_and_each_of_its_points_has_a_band() {
+fn the_curve_rises_and_each_point_has_a_confidence_interval() {
     let comparison = compare(&run(noise), &run(|s, r| noise(s, r) + 50), &[0.95, 0.333]);
     let quantiles: Vec<f64> = comparison.quantiles.iter().map(|delta| delta.quantile).collect();
     assert!(quantiles.len() > 20 && quantiles.is_sorted(), "{quantiles:?}");
@@ -134,7 +135,7 @@ fn the_curve_rises_and_each_of_its_points_has_a_band() {
     }
 }
 
-/// Other servers keep no account: then the client's steps say what changed.
+/// Other servers keep no account: then the client's steps are compared.
 #[test]
 fn without_phases_of_both_servers_the_way_is_compared() {
     let (mut before, mut after) = (run(noise), run(noise));

@@ -1,4 +1,5 @@
-//! Charts of any figures: lines, areas and bars with one palette, each with its table.
+//! Charts of any figures: dispatches on their form, and draws lines, areas and bars, each chart
+//! with its table.
 
 use super::curves;
 use super::figure::{Mark, Table, Width, figure};
@@ -14,17 +15,17 @@ use super::spans;
 use crate::chart::{Chart, Form, Series, Unit};
 use crate::units::quantile_percent;
 
-/// The axis ends this far above the greatest value, so that it is seen.
+/// The end of the axis, as a multiple of the greatest value, so that the greatest value is visible.
 const HEADROOM: f64 = 1.05;
-/// Points of a line that have a mark of its shape.
+/// The number of points of a line that have a mark.
 const MARKS_A_LINE: usize = 8;
-/// A name is written into an area that takes this share of the plot's height somewhere.
+/// The smallest share of the plot's height at which an area carries its name.
 const NAMED_AREA_SHARE: f64 = 0.08;
-/// To either side a name takes about this part of the plot's width.
+/// The number by which the length of an axis is divided to get the reach of a name to either side.
 const NAME_REACH: usize = 9;
-/// Height of a bar.
+/// The height of a bar in pixels.
 const BAR_PIXELS: usize = 30;
-/// Width of a character of a label in percent of the narrowest bar.
+/// The width of a character of a label, in percent of the narrowest bar.
 const CHARACTER_PERCENT: f64 = 2.7;
 
 pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
@@ -50,7 +51,7 @@ pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
     figure(markup, heading, &chart.how_to_read, draw, &table);
 }
 
-/// Begin and end of each interval, in seconds.
+/// The begin and the end of each interval, in seconds.
 fn intervals(seconds: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     std::iter::once(0.0).chain(seconds.iter().copied()).zip(seconds.iter().copied())
 }
@@ -67,7 +68,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
     let values = all.filter_map(|value| finite(*value));
     let greatest = values.clone().fold(0.0, f64::max);
     let least = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-    // A logarithmic axis begins at 1: nothing below it is told apart.
+    // A logarithmic axis does not go below 1: smaller values are not distinguished.
     let scale = match is_logarithmic && greatest > 0.0 {
         true => Scale::logarithmic_around(least, greatest),
         false => Scale::linear_to(greatest * HEADROOM),
@@ -111,7 +112,7 @@ fn write_lines(markup: &mut Markup, chart: &Chart, seconds: &[f64], is_logarithm
 
 fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     let (middles, end_ns) = middles_ns(seconds);
-    // The upper border of each area; the one below it is its lower border.
+    // The upper border of each area. The border before it is its lower border.
     let mut borders = vec![vec![0.0; middles.len()]];
     for series in &chart.series {
         let below = &borders[borders.len() - 1];
@@ -123,7 +124,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
         borders.push(above);
     }
     let greatest = borders[borders.len() - 1].iter().copied().fold(0.0, f64::max);
-    // Shares of a whole end with the whole.
+    // An axis of shares ends at the whole.
     let scale = match chart.unit {
         Unit::Share if greatest <= 1.0 + 1e-9 => Scale::linear_until(1.0),
         _ => Scale::linear_to(greatest * HEADROOM),
@@ -132,7 +133,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     write_legend(markup, chart, |_| Mark::Area);
     spans::write_legend(markup, chart);
     write_moments_legend(markup, &chart.moments);
-    // The first and last values reach to the ends of the axis.
+    // The first and the last value are drawn to the ends of the axis.
     let stretched = |border: &[f64]| -> Vec<(f64, f64)> {
         let (Some(first), Some(last)) = (border.first(), border.last()) else { return Vec::new() };
         let inner = middles.iter().copied().zip(border.iter().copied());
@@ -153,7 +154,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
             let Scale::Linear { greatest } = plot.y.scale else { return };
             for (index, series) in chart.series.iter().enumerate() {
                 let room = |at: usize| room_at(&borders[index], &borders[index + 1], at);
-                // Not at the ends, where the name would reach beyond the plot.
+                // Not near the ends, where the name would leave the plot.
                 let inner = middles.len() / 6..middles.len() - middles.len() / 6;
                 let widest = inner
                     .max_by(|a, b| room(*a).total_cmp(&room(*b)))
@@ -172,7 +173,7 @@ fn write_areas(markup: &mut Markup, chart: &Chart, seconds: &[f64]) {
     );
 }
 
-/// The height that an area has everywhere around an interval, as far as a name may reach.
+/// The height that an area has everywhere in the reach of a name around an interval.
 fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
     let reach = (above.len() / NAME_REACH).max(1);
     let around = at.saturating_sub(reach)..(at + reach + 1).min(above.len());
@@ -181,7 +182,7 @@ fn room_at(below: &[f64], above: &[f64], at: usize) -> f64 {
     lowest - highest
 }
 
-/// Stretches of the axis whose titles hold the figures below the pointer.
+/// Writes invisible parts along the axis, whose titles show the figures below the pointer.
 fn write_hover(markup: &mut Markup, chart: &Chart, seconds: &[f64], end_ns: f64) {
     for (at, (begin, end)) in intervals(seconds).enumerate() {
         let mut told = interval(begin, end);
@@ -221,13 +222,13 @@ fn write_bars(markup: &mut Markup, chart: &Chart, rows: &[String]) {
 pub(super) struct Segment<'text> {
     pub(super) class: String,
     pub(super) name: &'text str,
-    /// The text that is shown below the pointer.
+    /// The text that is shown at the pointer.
     pub(super) told: String,
-    /// Of the plot's width.
+    /// The width as a share of the plot's width.
     pub(super) width: f64,
 }
 
-/// Writes a bar whose parts stand one after the other.
+/// Writes a stacked bar.
 pub(super) fn write_stack<'text>(
     markup: &mut Markup,
     title: &str,
@@ -242,7 +243,7 @@ pub(super) fn write_stack<'text>(
     });
 }
 
-/// Writes a part of a bar, from `left` on, with its name where there is room for it.
+/// Writes a part of a bar, from `left` on, with its name if there is room for it.
 fn write_segment(markup: &mut Markup, segment: &Segment<'_>, left: f64) {
     let Segment { class, name, told, width } = segment;
     let (x, across) = (percentage(left), percentage(*width));
@@ -259,7 +260,7 @@ fn write_segment(markup: &mut Markup, segment: &Segment<'_>, left: f64) {
     }
 }
 
-/// A row for each interval, bar or quantile.
+/// The table of a chart: a row for each interval, bar or quantile.
 fn table_of(chart: &Chart) -> Table {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     let (first, names): (&str, Vec<String>) = match &chart.form {
@@ -272,7 +273,7 @@ fn table_of(chart: &Chart) -> Table {
             let name = |quantile: &f64| format!("{} %", quantile_percent(*quantile));
             ("percentile", quantiles.iter().map(name).collect())
         }
-        // These have tables of their own.
+        // These forms have their own tables.
         Form::Points { .. } | Form::Table { .. } => ("", Vec::new()),
     };
     let mut table = Table::with_header([first]);

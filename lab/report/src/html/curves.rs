@@ -1,4 +1,5 @@
-//! Curves over percentiles, as wrk2 and HdrHistogram draw them: the further right, the rarer.
+//! Curves over percentiles, as wrk2 and HdrHistogram draw them: the further to the right, the
+//! rarer.
 
 use super::markup::Markup;
 use super::percentiles::{nines, percentile_axis};
@@ -8,7 +9,7 @@ use super::series::{class_of, finite, mark_of, write_legend};
 use crate::chart::{Chart, Series};
 
 const HEIGHT_PIXELS: u32 = 300;
-/// Quantiles at which the axis is labelled.
+/// The quantiles at which the axis is labelled.
 const MARKED_QUANTILES: [f64; 6] = [0.0, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
 /// Writes the curves over the distance of each quantile from 100 %.

@@ -1,9 +1,9 @@
-//! The frame that all charts share: a heading, how to read it, the drawing, and the same numbers as
-//! a table for those who cannot or do not want to look at it.
+//! The frame of all charts: a heading, a line on how to read it, the drawing, and the same numbers
+//! as a table for readers who cannot or do not want to look at the drawing.
 
 use super::markup::Markup;
 
-/// A table; the first word of each row is its name.
+/// A table; the first cell of each row is its name.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) header: Vec<String>,
@@ -16,8 +16,8 @@ impl Table {
         Table { header: header.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
-    /// Writes the table. Names of rows that begin with blanks are indented. Where it is wider than
-    /// its place, its rows stand as lists, each figure with the name of its column.
+    /// Writes the table. A row whose name begins with spaces is indented. If the table is wider
+    /// than its place, its rows become lists, each figure with the name of its column.
     pub(crate) fn write(&self, markup: &mut Markup, title: &str) {
         let class = match self.header.len() {
             ..=3 => "scroll few",
@@ -62,17 +62,16 @@ fn write_row(markup: &mut Markup, header: &[String], row: &[String]) {
     });
 }
 
-/// The part of a row that a chart takes where the page is wide.
+/// The part of a row of the page that a chart takes on a wide screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// Half of it.
+    /// Half of the row.
     Half,
-    /// All of it.
+    /// The whole row.
     Whole,
 }
 
-/// Writes a chart: its heading, a line on how to read it, the drawing, and its numbers. A wide one
-/// takes the whole row.
+/// Writes a chart: its heading, a line on how to read it, the drawing, and its numbers as a table.
 pub(crate) fn figure(
     markup: &mut Markup,
     (heading, width): (&str, Width),
@@ -94,7 +93,8 @@ pub(crate) fn figure(
     });
 }
 
-/// Writes a part of a page that stays closed until it is asked for; `told` is seen while it is.
+/// Writes a part of a page that stays closed until the reader opens it; `told` is visible while it
+/// is closed.
 pub(crate) fn folded(
     markup: &mut Markup,
     (id, name): (&str, &str),
@@ -146,12 +146,12 @@ pub(crate) fn legend(markup: &mut Markup, entries: &[(&str, Mark, &str)]) {
     });
 }
 
-/// The shape of a mark: the second cue beside its colour.
+/// The shape of a mark: a second cue besides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A filled area.
     Area,
-    /// A line without points.
+    /// A line without marks.
     Line,
     /// A line with round points.
     Circle,
@@ -162,7 +162,7 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    /// Writes the point of a line at a place.
+    /// Writes the mark of a line at a position.
     pub(crate) fn write(self, markup: &mut Markup, x: &str, y: &str, class: &str) {
         let path = match self {
             Mark::Area | Mark::Line => return,

@@ -1,4 +1,4 @@
-//! The findings of a study: the claim of the original, the reading of the figures here, and these
+//! The findings of a study: the claim of the original, the result of this study, and its figures
 //! with their spread.
 
 use super::figure::{Table, folded};
@@ -9,7 +9,7 @@ use crate::finding::{Finding, Judgement};
 const JUDGEMENTS: [Judgement; 4] =
     [Judgement::Confirmed, Judgement::NotConfirmed, Judgement::CannotBeTold, Judgement::NotAsked];
 
-/// Writes all of them, closed, with the number of each judgement.
+/// Writes all findings, closed, with the number of each judgement.
 pub(super) fn write(page: &mut Markup, findings: &[Finding]) {
     folded(page, ("findings", "Findings"), &summary(findings), |page| {
         page.element("div", &[("class", "charts")], |page| {

@@ -1,5 +1,5 @@
 'use strict';
-// Search, zoom and choice of time. The drawing of the whole is there without it.
+// Search, zoom and choice of time. Without this script, the page shows the drawing of the whole.
 document.querySelectorAll('.flame-view').forEach(function (view) {
   function part(name) { return view.querySelector('.flame-' + name); }
   var data = JSON.parse(part('data').textContent);
@@ -59,7 +59,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
     var width = Math.max(300, place.clientWidth), whole = present.total[root] || 1;
     var svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
     var matched = 0, deepest = 0;
-    // The callers of what is zoomed into stay above it, over the whole width.
+    // The callers of the zoomed function stay above it, over the whole width.
     var above = [], node = root;
     while (node !== 0) { node = data.parents[node]; above.unshift(node); }
     function bar(node, x, barWidth, inFound) {
@@ -195,7 +195,7 @@ document.querySelectorAll('.flame-view').forEach(function (view) {
     part('span').hidden = false;
   }
   addEventListener('resize', draw);
-  // What is closed has no width.
+  // A closed view has no width.
   for (var fold = view.closest('details'); fold; fold = fold.parentElement.closest('details')) {
     fold.addEventListener('toggle', draw);
   }

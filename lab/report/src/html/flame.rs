@@ -1,7 +1,7 @@
-//! Flame graphs: as a drawing that stands alone, and as a page in which they can be searched,
-//! zoomed, and narrowed to a stretch of time.
+//! Flame graphs: as an SVG file, and as a page in which they can be searched, zoomed, and
+//! restricted to a time.
 //!
-//! The outermost call stands at the top, and a bar is as wide as its share. The drawing in the page
+//! The outermost call is at the top, and the width of a bar is its share. The drawing in the page
 //! is complete without its script.
 
 use super::figure::Table;
@@ -13,14 +13,14 @@ use crate::units::{date_time, duration, size};
 
 pub(super) const FLAME_STYLE: &str = include_str!("flame.css");
 pub(super) const FLAME_SCRIPT: &str = include_str!("flame.js");
-/// The size of the drawing that stands alone, in its own units.
+/// The size of the SVG file, in its own units.
 const WIDTH: f64 = 1_200.0;
 const ROW: f64 = 18.0;
-/// Bars narrower than this are not drawn.
+/// The width of the narrowest bar that is drawn.
 const BAR_WIDTH_MIN: f64 = 0.3;
-/// The width of a letter, about.
+/// The approximate width of a letter.
 const LETTER_WIDTH: f64 = 6.6;
-/// Functions in the table.
+/// The number of functions in the table.
 const TABLE_ROWS: usize = 40;
 
 /// A bar of the drawing.
@@ -31,7 +31,7 @@ struct Bar {
     depth: usize,
 }
 
-/// The flame graph as an SVG file of its own.
+/// The flame graph as an SVG file.
 #[must_use]
 pub fn flame_svg(graph: &FlameGraph) -> String {
     let mut markup = Markup::default();
@@ -39,7 +39,7 @@ pub fn flame_svg(graph: &FlameGraph) -> String {
     markup.finish()
 }
 
-/// The flame graph as a page of its own that needs nothing else.
+/// The flame graph as an HTML page that needs no other file.
 #[must_use]
 pub fn flame_html(graph: &FlameGraph) -> String {
     let scripts = [SCRIPT, FLAME_SCRIPT];
@@ -50,8 +50,8 @@ pub fn flame_html(graph: &FlameGraph) -> String {
     })
 }
 
-/// Writes what can be searched, zoomed and narrowed to a stretch of time. A page may have several
-/// of them, beside the script.
+/// Writes the view that the script makes searchable and zoomable: heat map, flames and data. A page
+/// may have several views, beside one script.
 pub(super) fn write_view(page: &mut Markup, graph: &FlameGraph) {
     page.element("div", &[("class", "flame-view")], |page| {
         if flame_heat::has_times(graph) {
@@ -152,7 +152,7 @@ fn write_flames(page: &mut Markup, graph: &FlameGraph) {
     });
 }
 
-/// Functions by what is spent in them and not in what they call.
+/// The table of functions by their own amount, without that of the functions they call.
 fn table_of(graph: &FlameGraph) -> Table {
     let selves = graph.selves(&graph.leaves);
     let total: f64 = selves.iter().sum::<f64>().max(f64::MIN_POSITIVE);
@@ -172,7 +172,7 @@ fn table_of(graph: &FlameGraph) -> Table {
     table
 }
 
-/// The bars from left to right and top to bottom, callees ordered by name.
+/// The bars to draw. The functions that one function calls are ordered by name.
 fn bars_of(graph: &FlameGraph, totals: &[f64]) -> Vec<Bar> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     for node in 1..graph.nodes.len() {
@@ -197,7 +197,7 @@ fn bars_of(graph: &FlameGraph, totals: &[f64]) -> Vec<Bar> {
     bars
 }
 
-/// Whose function it is, as a class: ours, Rust's library, or another's.
+/// The CSS class of a function: this program's, Rust's library, or another's.
 fn class_of(name: &str, depth: usize) -> &'static str {
     let path = name.trim_start_matches(['<', '&', '(']);
     let is_of = |crates: &[&str]| crates.iter().any(|each| path.starts_with(each));
@@ -209,7 +209,7 @@ fn class_of(name: &str, depth: usize) -> &'static str {
     }
 }
 
-/// The class and sign of a change of share.
+/// The CSS class and the sign of a change of share.
 fn change_class(change: f64) -> (&'static str, &'static str) {
     match change {
         change if change > 0.02 => ("d-up2", "+ "),
@@ -274,7 +274,7 @@ fn write_bar(markup: &mut Markup, bar: &Bar, class: &str, name: &str, told: &str
     });
 }
 
-/// The name, cut to so many letters.
+/// The name, cut to this number of letters.
 fn fitting(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! The figures of a flame graph as the script of its page reads them.
+//! The data of a flame graph for the script of its page.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::flame_heat::{CELL_NS, cell_of};
 pub(super) fn data_of(graph: &FlameGraph) -> String {
     let totals = graph.totals(&graph.leaves);
     let kept = graph.kept(&totals, &graph.totals(&graph.base));
-    // Nodes are numbered anew, so that those that are left out leave no gaps.
+    // Nodes are renumbered, so that those that are left out leave no gaps.
     let mut numbers = vec![0_usize; graph.nodes.len()];
     let (mut parents, mut names) = (Vec::new(), Vec::new());
     let mut used: BTreeMap<u32, usize> = BTreeMap::new();

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-/// Nodes that a drawing has at most; beyond that, the smallest are left out.
+/// The largest number of nodes of a drawing; beyond it, the smallest are left out.
 pub(super) const NODES_DRAWN_MAX: usize = 12_000;
-/// The node that everything is in.
+/// The root node, which includes everything.
 pub(super) const ALL: u32 = 0;
 
 /// The unit of amounts.
@@ -16,27 +16,27 @@ pub enum FlameUnit {
     Bytes,
 }
 
-/// One sample, or equal ones, on their way into a graph.
+/// One sample, or several equal ones, to be added to a graph.
 #[derive(Clone, Copy, Debug)]
 pub struct FlameSample<'a> {
     /// The activity: the operation and phase of a request, or a job.
     pub root: &'a str,
-    /// Functions by their numbers, the outermost first.
+    /// The indexes of the functions, the outermost first.
     pub stack: &'a [u32],
     /// The amount.
     pub amount: f64,
-    /// The time, by the clock of [`FlameGraph::began_ns`]; zero if that is not known.
+    /// The time by the clock of [`FlameGraph::began_ns`]; zero if it is unknown.
     pub at_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
-    /// The caller; the first node has itself.
+    /// The caller; the root is its own.
     pub(super) parent: u32,
     pub(super) name: u32,
 }
 
-/// A sample within the tree.
+/// A sample, attached to its node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaf {
     pub(super) node: u32,
@@ -44,22 +44,22 @@ pub(super) struct Leaf {
     pub(super) at_ns: u64,
 }
 
-/// A flame graph, perhaps with another one to be compared with.
+/// A flame graph, optionally with another profile that it is compared with.
 #[derive(Clone, Debug)]
 pub struct FlameGraph {
     /// The heading.
     pub title: String,
     /// The unit of amounts.
     pub unit: FlameUnit,
-    /// The time at which it begins, for people.
+    /// The begin of the profile, in milliseconds since 1970 (UTC).
     pub began_unix_ms: u64,
-    /// The time at which it begins, by the clock of the samples.
+    /// The begin of the profile, by the clock of the samples.
     pub began_ns: u64,
-    /// The time that it covers; zero if that means nothing.
+    /// The length of the profile; zero if it has none.
     pub duration_ns: u64,
     /// Amounts by phase or job, and component, the largest first.
     pub shares: Vec<(String, String, f64)>,
-    /// Sentences to be read with it.
+    /// Remarks on the profile, in sentences.
     pub notes: Vec<String>,
     pub(super) names: Vec<String>,
     pub(super) nodes: Vec<Node>,
@@ -93,10 +93,10 @@ impl FlameGraph {
         }
     }
 
-    /// Adds a sample: to the graph, or to the one that it is compared with.
+    /// Adds a sample to the graph or, with `is_base`, to the profile that it is compared with.
     ///
     /// # Panics
-    /// If a function has no name.
+    /// If the index of a function has no name.
     pub fn add(&mut self, sample: &FlameSample<'_>, is_base: bool) {
         let known = self.roots.get(sample.root).copied();
         let root = known.unwrap_or_else(|| {
@@ -121,8 +121,8 @@ impl FlameGraph {
         })
     }
 
-    /// For each node, the amounts at it and below. Children come after their parents, so one pass
-    /// from the end does it.
+    /// The amount of each node, including the nodes below it. Children come after their parents, so
+    /// one pass from the end is enough.
     pub(super) fn totals(&self, leaves: &[Leaf]) -> Vec<f64> {
         let mut totals = self.selves(leaves);
         for node in (1..totals.len()).rev() {
@@ -132,15 +132,15 @@ impl FlameGraph {
         totals
     }
 
-    /// For each node, the amounts at it and not below.
+    /// The amount of each node, without the nodes below it.
     pub(super) fn selves(&self, leaves: &[Leaf]) -> Vec<f64> {
         let mut amounts = vec![0.0; self.nodes.len()];
         leaves.iter().for_each(|leaf| amounts[leaf.node as usize] += leaf.amount);
         amounts
     }
 
-    /// The nodes that are worth drawing, as a map from all nodes to those that stand for them: a
-    /// node that is left out is counted to its caller.
+    /// Maps each node to the node that is drawn for it: a node that is left out is counted for its
+    /// caller.
     pub(super) fn kept(&self, totals: &[f64], base_totals: &[f64]) -> Vec<u32> {
         let weight = |node: usize| {
             let share = |totals: &[f64]| {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_add_up_and_what_is_too_small_is_its_callers() {
+    fn amounts_add_up_and_small_nodes_are_counted_for_their_caller() {
         let functions = (0..20_000).map(|number| format!("f{number}")).collect();
         let mut graph = FlameGraph::new("t".to_owned(), FlameUnit::Bytes, functions);
         let mut add = |stack: &[u32], amount| {

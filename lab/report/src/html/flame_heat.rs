@@ -1,19 +1,19 @@
-//! The heat map over a flame graph: a column for each second, a row for each twentieth of it, and
-//! the stronger the shade, the more was sampled. A pause or a burst of a few milliseconds, which no
-//! sum shows, is a pattern there.
+//! The heat map of a flame graph: a column for each second, a row for each twentieth of a second;
+//! the darker the cell, the greater the amount. It shows pauses and bursts of a few milliseconds,
+//! which no sum shows.
 
 use super::flame_graph::{FlameGraph, Leaf};
 use super::markup::Markup;
 
-/// The time of a cell.
+/// The length of a cell in nanoseconds.
 pub(super) const CELL_NS: u64 = 50_000_000;
-/// Cells of a column.
+/// The number of cells in a column.
 pub(super) const ROWS: u64 = 20;
-/// Columns that are drawn at most.
+/// The largest number of columns.
 const COLUMNS_MAX: u64 = 900;
 const SHADES: usize = 8;
 
-/// The cell that a sample falls in.
+/// The number of the cell in which a sample lies.
 pub(super) fn cell_of(graph: &FlameGraph, leaf: &Leaf) -> u64 {
     let last = COLUMNS_MAX * ROWS - 1;
     (leaf.at_ns.saturating_sub(graph.began_ns) / CELL_NS).min(last)
@@ -24,7 +24,7 @@ pub(super) fn has_times(graph: &FlameGraph) -> bool {
     graph.duration_ns > 0 && graph.leaves.iter().any(|leaf| leaf.at_ns > 0)
 }
 
-/// Columns of the map.
+/// The number of columns of the map.
 pub(super) fn columns(graph: &FlameGraph) -> u64 {
     graph.duration_ns.div_ceil(CELL_NS * ROWS).clamp(1, COLUMNS_MAX)
 }

@@ -1,4 +1,4 @@
-//! Bars that stand side by side: for each row one of each series, all on one scale.
+//! Grouped bars: for each row one bar of each series, all on one scale.
 
 use super::figure::Mark;
 use super::markup::Markup;
@@ -6,10 +6,10 @@ use super::plot::percentage;
 use super::series::{class_of, finite, show, write_bars_box, write_legend};
 use crate::chart::Chart;
 
-/// Height of a bar and of its row, in pixels.
+/// The height of a bar, and of a bar with its gap, in pixels.
 const BAR_PIXELS: usize = 11;
 const ROW_PIXELS: usize = 15;
-/// The longest bar takes this share of the width; its value stands beside it.
+/// The share of the width that the longest bar takes; its value is beside it.
 const LONGEST: f64 = 0.74;
 
 /// Writes the rows, each below its name.

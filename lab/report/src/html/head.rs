@@ -1,4 +1,4 @@
-//! The top of the page: what was run and where, what was found, and what to know about it.
+//! The top of the page: the title, the findings, the command and the machine.
 
 use super::markup::Markup;
 use crate::machine::Machine;
@@ -13,7 +13,7 @@ pub(crate) fn write(page: &mut Markup, report: &Report) {
     write_run(page, &report.command, Vec::new(), &report.machine);
 }
 
-/// Writes the title, the moment, and the switch between light and dark.
+/// Writes the title, the time, and the switch between light and dark.
 pub(crate) fn write_title(page: &mut Markup, title: &str, moment: &str) {
     page.element("header", &[], |page| {
         page.element("div", &[("class", "title")], |page| {
@@ -49,7 +49,7 @@ fn write_findings(page: &mut Markup, report: &Report) {
     });
 }
 
-/// Writes the command, what else is known of the run, and the machine.
+/// Writes the command, the settings and the machine.
 pub(crate) fn write_run(
     page: &mut Markup,
     command: &str,
@@ -72,7 +72,8 @@ pub(crate) fn write_run(
     });
 }
 
-/// One sentence on a section: the server's account of it, or the client's figures alone.
+/// The finding of a section: a sentence from the server's account or, without one, from the
+/// client's figures.
 fn finding(section: &Section) -> String {
     match &section.account {
         Some(account) => sentence(account, &section.client_figures()),
@@ -87,7 +88,7 @@ fn finding(section: &Section) -> String {
     }
 }
 
-/// The text with figures and their units kept on one line.
+/// Replaces the space between a figure and its unit by one that does not break.
 pub(crate) fn unbroken(text: &str) -> String {
     let units = [" %", " ns", " µs", " ms"];
     let mut kept = String::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! The heat map: how many requests took how long at which time. Percentiles over time show a line
-//! where there are two groups of requests; here both are seen.
+//! The heat map: the number of requests by time and response time. Percentiles over time show one
+//! line even if there are two groups of requests; here both are visible.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use super::scale::Scale;
 use crate::model::{Section, Stretch};
 use crate::units::{count, duration, duration_tick};
 
-/// Columns at most; longer runs have several stretches in each.
+/// The largest number of columns; in longer runs, each has several intervals.
 const COLUMNS_MAX: usize = 80;
-/// A column takes about as much of the page as so many points of a jitter plot.
+/// The number of points of a jitter plot that take about as many bytes of the page as one column.
 const POINTS_PER_COLUMN: usize = 70;
-/// Rows for each doubling of the response time.
+/// The number of rows for each doubling of the response time.
 const ROWS_PER_DOUBLING: f64 = 3.0;
-/// Shades from few to many.
+/// The number of shades, from few requests to many.
 const SHADES: usize = 8;
-/// Rows of the table.
+/// The number of rows of the table.
 const TABLE_ROWS: usize = 20;
 
-/// A column: the stretch of a time, and its cells by row.
+/// A column: an interval of time, and its cells by row.
 struct Column {
     begin_ns: u64,
     end_ns: u64,
@@ -29,8 +29,8 @@ struct Column {
     cells: Vec<(i32, u64)>,
 }
 
-/// Writes the chart, or nothing if there is no timeline with answers. It takes about as much of the
-/// page as `points_max` points.
+/// Writes the chart, or nothing if there is no timeline with answers. It takes about as many bytes
+/// of the page as `points_max` points.
 pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
     let columns_max = (points_max / POINTS_PER_COLUMN).clamp(TABLE_ROWS, COLUMNS_MAX);
     let columns = columns_of(&section.timeline, columns_max);
@@ -72,7 +72,7 @@ fn row_of(time_ns: u64) -> i32 {
     ((time_ns.max(1) as f64).log2() * ROWS_PER_DOUBLING).floor() as i32
 }
 
-/// The least response time of a row.
+/// The shortest response time of a row.
 fn floor_of(row: i32) -> f64 {
     (f64::from(row) / ROWS_PER_DOUBLING).exp2()
 }
@@ -81,7 +81,7 @@ fn columns_of(timeline: &[Stretch], columns_max: usize) -> Vec<Column> {
     joined(timeline, columns_max).into_iter().map(Column::of).collect()
 }
 
-/// The timeline in at most `stretches_max` stretches.
+/// Joins the timeline to at most `stretches_max` intervals.
 pub(super) fn joined(timeline: &[Stretch], stretches_max: usize) -> Vec<Stretch> {
     let each = timeline.len().div_ceil(stretches_max.max(1)).max(1);
     timeline.chunks(each).map(join).collect()
@@ -117,7 +117,7 @@ impl Column {
     }
 }
 
-/// The shade of a count, from 0 for one to the last for the greatest.
+/// The shade of a count: 0 for one request, the last shade for the greatest count.
 fn shade_of(number: u64, most: u64) -> usize {
     let place = (number.max(1) as f64).ln() / (most.max(2) as f64).ln();
     ((place * SHADES as f64) as usize).min(SHADES - 1)
@@ -139,7 +139,7 @@ fn write_legend(markup: &mut Markup, most: u64) {
     legend(markup, &entries);
 }
 
-/// All cells of a shade are one path, which is the smallest way to write them.
+/// Writes the cells. All cells of a shade are one path, which takes the fewest bytes.
 fn write_cells(markup: &mut Markup, plot: &Plot<'_>, columns: &[Column], most: u64) {
     let mut paths = vec![String::new(); SHADES];
     for column in columns {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_hold_all_that_their_stretches_held() {
+    fn columns_have_the_sums_of_their_intervals() {
         let stretch = |index: u64| Stretch {
             begin_ns: index * 10,
             length_ns: 10,

@@ -1,4 +1,4 @@
-//! Jitter: single requests over time, whole and without the outliers.
+//! The jitter plots: single requests over time, with and without the outliers.
 
 use super::figure::{Table, Width, figure};
 use super::markup::Markup;
@@ -8,13 +8,13 @@ use crate::model::{Sample, Section};
 use crate::thin::thin_out;
 use crate::units::{count, duration, duration_tick};
 
-/// Most points in the jitter plot of one section.
+/// The largest number of points in the jitter plot of one section.
 pub(crate) const JITTER_POINTS_MAX: usize = 4_000;
-/// Rows of the table that sums the points up over time.
+/// The number of rows of the table that summarizes the points over time.
 const TABLE_STRETCHES: usize = 20;
-/// The number of slowest requests that the table names.
+/// The number of slowest requests that the table lists.
 const TABLE_SLOWEST: usize = 10;
-/// The plot without outliers ends this far above the 99.9th percentile.
+/// The end of the plot without outliers, as a multiple of the 99.9th percentile.
 const ZOOM_MARGIN: f64 = 1.1;
 
 /// Writes both plots with at most `points_max` points, or nothing if there are no samples.
@@ -43,7 +43,7 @@ pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
                     let title = "Response time of single requests over time";
                     write_plot(markup, &plot_of(title, end_ns, greatest_ns), &samples);
                 });
-                // A plot that would leave nothing out would show the same once more.
+                // A plot that leaves nothing out would repeat the first one.
                 if ceiling_ns > 0.0 && ceiling_ns < greatest_ns * 0.8 {
                     markup.element("div", &[], |markup| {
                         write_without_outliers(markup, end_ns, ceiling_ns, &samples);
@@ -85,8 +85,8 @@ fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
     }
 }
 
-/// All points are one path: a stroke of no length with round ends is a dot, and the smallest way to
-/// write one.
+/// Writes the points. All points are one path: a stroke of no length with round ends is a dot,
+/// which takes the fewest bytes.
 fn write_plot(markup: &mut Markup, plot: &Plot<'_>, samples: &[Sample]) {
     let mut path = String::with_capacity(samples.len() * 12);
     for sample in samples {

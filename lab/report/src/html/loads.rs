@@ -5,7 +5,7 @@ use super::markup::Markup;
 use crate::study::StudyReport;
 use crate::units::{count, duration, rate};
 
-/// Writes the table, closed, and the evidence for loads whose figures are not the server's alone.
+/// Writes the table, closed, and the evidence for loads that are not stable.
 pub(super) fn write(page: &mut Markup, report: &StudyReport) {
     if report.loads.is_empty() {
         return;

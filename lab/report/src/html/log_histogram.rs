@@ -1,4 +1,4 @@
-//! The logarithmic histogram of the server's total as bars, one row per power of two as in text.
+//! The logarithmic histogram of the server's total as bars, one row per power of two, as in text.
 
 use pellucid_account::Distribution;
 
@@ -8,9 +8,9 @@ use super::plot::percentage;
 use crate::text::powers_of_two;
 use crate::units::{count, duration, percent};
 
-/// Height of a row in pixels.
+/// The height of a row in pixels.
 const ROW_PIXELS: usize = 26;
-/// Height of a bar in pixels.
+/// The height of a bar in pixels.
 const BAR_PIXELS: usize = 16;
 
 /// Writes the chart, or nothing if no request was counted.
@@ -56,7 +56,7 @@ fn write_row(markup: &mut Markup, row: usize, words: &[String], length: f64) {
     markup.leaf("text", &[("class", "row-label"), ("x", "-10"), ("y", &base)], label);
     let width = percentage(length);
     if length > 0.0 {
-        // What is too short to be seen is drawn as a line.
+        // A bar that would be too short to see gets this width.
         let sliver = [("x", "0"), ("y", &top), ("width", "2"), ("height", "16")];
         markup.empty("rect", &[&sliver[..], &[("class", "bar server")]].concat());
         let bar = [("x", "0"), ("y", top.as_str()), ("width", width.as_str()), ("height", "16")];

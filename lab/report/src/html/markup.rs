@@ -3,14 +3,15 @@
 /// An attribute: its name and its value, which is escaped when it is written.
 pub(crate) type Attribute<'text> = (&'text str, &'text str);
 
-/// A document in the making. Elements close themselves, text and attributes escape themselves.
+/// A document that is being written. Elements are closed and text and attributes are escaped
+/// automatically.
 #[derive(Debug, Default)]
 pub(crate) struct Markup {
     written: String,
 }
 
 impl Markup {
-    /// An element with content.
+    /// Writes an element with content.
     pub(crate) fn element(
         &mut self,
         tag: &str,
@@ -25,34 +26,34 @@ impl Markup {
         self.written.push('>');
     }
 
-    /// An element that holds nothing but text.
+    /// Writes an element that has only text.
     pub(crate) fn leaf(&mut self, tag: &str, attributes: &[Attribute<'_>], text: &str) {
         self.element(tag, attributes, |inside| inside.text(text));
     }
 
-    /// An element without content.
+    /// Writes an element without content.
     pub(crate) fn empty(&mut self, tag: &str, attributes: &[Attribute<'_>]) {
         self.open(tag, attributes);
         self.written.push_str("/>");
     }
 
-    /// Text, escaped.
+    /// Writes text, escaped.
     pub(crate) fn text(&mut self, text: &str) {
         escape_into(&mut self.written, text);
     }
 
-    /// Text of this crate's own that must stand as it is: style and script.
+    /// Writes style or script of this crate without escaping.
     pub(crate) fn verbatim(&mut self, text: &'static str) {
         self.written.push_str(text);
     }
 
-    /// JSON as the content of a script element that holds data: there, nothing but the beginning of
-    /// a tag is special, and JSON has another form for it.
+    /// Writes JSON as the content of a script element that holds data. There, only the begin of a
+    /// tag is special, and JSON has another form for it.
     pub(crate) fn data(&mut self, json: &str) {
         self.written.push_str(&json.replace('<', "\\u003c"));
     }
 
-    /// The text so far.
+    /// Returns the document.
     pub(crate) fn finish(self) -> String {
         self.written
     }

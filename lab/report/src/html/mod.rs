@@ -1,10 +1,10 @@
-//! The report as one HTML file that needs nothing else: no network, no fonts, no script to be
-//! complete.
+//! The report as one HTML file that needs nothing else: no network and no fonts, and it is complete
+//! without its script.
 //!
-//! The page carries its style and a small script (tooltips, zoom, the switch between light and
-//! dark) and names their hashes in its content security policy, so that a browser loads and runs
-//! nothing else. Colours of phases are those of Okabe and Ito, which people with any kind of colour
-//! vision can tell apart; every mark has a second cue, and every chart its numbers as a table.
+//! The page contains its style and a small script (tooltips, zoom, the switch between light and
+//! dark). Its content security policy names their hashes, so that a browser loads and runs nothing
+//! else. The colours of phases are those of Okabe and Ito, which people with any kind of colour
+//! vision can distinguish. Every mark has a second cue, and every chart has its numbers as a table.
 
 mod chart;
 mod curves;
@@ -49,11 +49,11 @@ pub use study::study_html;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-/// Most points in all jitter plots of a report together, which bounds its size.
+/// The largest number of points in all jitter plots of a report together, which bounds its size.
 const REPORT_POINTS_MAX: usize = 16_000;
 
-/// The whole page. It stays below 1 MiB as long as the report has at most 8 sections and quotes
-/// texts of usual length.
+/// The whole page. It stays below 1 MiB if the report has at most 8 sections and texts of usual
+/// length.
 #[must_use]
 pub fn html(report: &Report) -> String {
     let points_max = REPORT_POINTS_MAX / report.sections.len().max(1);

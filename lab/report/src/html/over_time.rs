@@ -1,4 +1,4 @@
-//! The axis of time of a chart: its plot, its intervals, and the moments that are marked on it.
+//! The time axis of a chart: its plot, its intervals, and the moments that are marked on it.
 
 use super::figure::{Mark, legend};
 use super::markup::Markup;
@@ -8,7 +8,7 @@ use crate::chart::{Chart, Moment};
 use crate::units::duration_tick;
 
 pub(super) const SECOND_NS: f64 = 1e9;
-/// Height of a plot.
+/// The height of a plot.
 const HEIGHT_PIXELS: u32 = 260;
 
 pub(super) fn plot_over_time<'text>(chart: &'text Chart, end_ns: f64, scale: Scale) -> Plot<'text> {
@@ -41,7 +41,7 @@ pub(super) fn write_moments(markup: &mut Markup, plot: &Plot<'_>, moments: &[Mom
     }
 }
 
-/// Writes the moments with their times: within the plot, a narrow one has no room for them.
+/// Writes the moments with their times into the legend: a narrow plot has no room for them.
 pub(super) fn write_moments_legend(markup: &mut Markup, moments: &[Moment]) {
     let told = |moment: &Moment| {
         format!("{}: {}", duration_tick(moment.at_seconds * SECOND_NS), moment.label)

@@ -8,16 +8,16 @@ use crate::model::Section;
 use crate::quantiles::{Curve, NAMED_QUANTILES};
 use crate::units::{duration, duration_tick, quantile_percent};
 
-/// Steps of a curve from its left end to its right end.
+/// The number of steps of a curve from its left end to its right end.
 const CURVE_STEPS: u32 = 160;
-/// Stretches of the axis that answer to the pointer.
+/// The number of parts of the axis that react to the pointer.
 const HOVER_STEPS: u32 = 64;
-/// Quantiles at which the axis is labelled and curves have points.
+/// The quantiles at which the axis is labelled and curves have marks.
 const MARKED_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
-/// Digits of a percentile behind its point, at most.
+/// The largest number of decimals of a percentile.
 const DIGITS_MAX: usize = 9;
-/// Height of the plot, about that of the stacked bars that it stands beside.
+/// The height of the plot, about that of the stacked bars beside it.
 const HEIGHT_PIXELS: u32 = 350;
 
 /// One of the curves.
@@ -76,7 +76,8 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
     );
 }
 
-/// The distance from 100 % as the axis has it: 0 at 0 %, 1 at 90 %, 2 at 99 %.
+/// The position of a quantile on the axis, by its distance from 100 %: 0 at 0 %, 1 at 90 %, 2 at 99
+/// %.
 pub(super) fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
@@ -85,7 +86,7 @@ fn quantile_at(nines: f64) -> f64 {
     1.0 - 10_f64.powf(-nines)
 }
 
-/// The end of a curve: its greatest value, one of as many as there are.
+/// The end of a curve: the position of its maximum, which is one of this many values.
 fn end_of(curve: Curve<'_>) -> f64 {
     (curve.count().max(2) as f64).log10()
 }
@@ -110,7 +111,8 @@ fn plot_of(lines: &[Line<'_>]) -> Plot<'static> {
     }
 }
 
-/// An axis of percentiles up to `end`, in nines, with labels at those of `marked` that are on it.
+/// An axis of percentiles up to the position `end`, with labels at those of the `marked` quantiles
+/// that are on it.
 pub(super) fn percentile_axis(marked: &[f64], end: f64) -> Axis {
     let marked = marked.iter().filter(|quantile| nines(**quantile) <= end + 0.01);
     Axis {
@@ -128,7 +130,7 @@ fn write_points(markup: &mut Markup, plot: &Plot<'_>, line: &Line<'_>) {
     }
 }
 
-/// Stretches of the axis whose titles hold the figures below the pointer.
+/// Writes invisible parts along the axis, whose titles show the figures below the pointer.
 fn write_hover(markup: &mut Markup, plot: &Plot<'_>, lines: &[Line<'_>]) {
     let Scale::Linear { greatest: end } = plot.x.scale else { return };
     let width = 1.0 / f64::from(HOVER_STEPS);

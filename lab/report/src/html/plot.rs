@@ -1,18 +1,18 @@
-//! A plot with two axes that fills whatever width the page has.
+//! A plot with two axes that fills the available width of the page.
 //!
-//! Marks are drawn in a box of fixed coordinates that is stretched to the plot's area; labels stand
-//! at percentages of it. So lines follow the width of the window and text keeps its size, without a
-//! script.
+//! Marks are drawn in a box with fixed coordinates that is stretched to the area of the plot.
+//! Labels are placed by percentages of the area. So lines follow the width of the window and text
+//! keeps its size, without a script.
 
 use super::markup::Markup;
 use super::scale::Scale;
 
-/// Width of the box of coordinates that marks are drawn in.
+/// The width of the coordinate box of marks.
 pub(crate) const BOX_WIDTH: f64 = 10_000.0;
-/// Height of the box of coordinates that marks are drawn in.
+/// The height of the coordinate box of marks.
 pub(crate) const BOX_HEIGHT: f64 = 1_000.0;
 
-/// An axis: its scale, what it shows, and its labelled ticks.
+/// An axis: its scale, its title, and its labelled ticks.
 #[derive(Debug)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
@@ -21,7 +21,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// An axis whose ticks are labelled by `label`; where it is empty, there is no tick.
+    /// An axis with about `ticks_wished` ticks, labelled by `label`; where the label is empty,
+    /// there is no tick.
     pub(crate) fn new(
         scale: Scale,
         title: &str,
@@ -34,21 +35,21 @@ impl Axis {
     }
 }
 
-/// Axes and the name of what is drawn between them.
+/// The axes of a plot, its title and its attributes.
 #[derive(Debug)]
 pub(crate) struct Plot<'text> {
-    /// The content of the plot, for those who hear it.
+    /// The title of the plot, for screen readers.
     pub(crate) title: &'text str,
-    /// Class of the plot, and facts that the script reads.
+    /// The class of the plot, and data that the script reads.
     pub(crate) attributes: Vec<(&'text str, String)>,
-    /// Height of the plot's area in pixels.
+    /// The height of the plot's area in pixels.
     pub(crate) height_pixels: u32,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
 }
 
 impl Plot<'_> {
-    /// Writes the axes, then what `marks` draws in the box and `labels` at percentages above it.
+    /// Writes the axes, then the marks in the box, and the labels above it, by percentages.
     pub(crate) fn write(
         &self,
         markup: &mut Markup,
@@ -97,14 +98,14 @@ impl Plot<'_> {
         });
     }
 
-    /// The place of a pair of values in the box.
+    /// The position of a pair of values in the box.
     pub(crate) fn in_box(&self, x: f64, y: f64) -> (i64, i64) {
         let across = self.x.scale.place(x) * BOX_WIDTH;
         let down = (1.0 - self.y.scale.place(y)) * BOX_HEIGHT;
         (across.round() as i64, down.round() as i64)
     }
 
-    /// The same place in percent of the plot's area, for what keeps its size.
+    /// The same position in percent of the plot's area, for elements that keep their size.
     pub(crate) fn at(&self, x: f64, y: f64) -> (String, String) {
         (percentage(self.x.scale.place(x)), percentage(1.0 - self.y.scale.place(y)))
     }
@@ -131,14 +132,14 @@ fn box_attributes() -> [(&'static str, &'static str); 6] {
     ]
 }
 
-/// Writes a stretch of the axis, by shares of it, that tells `told` below the pointer.
+/// Writes an invisible part of the axis, by shares of it, that shows `told` at the pointer.
 pub(crate) fn write_hit(markup: &mut Markup, left: f64, width: f64, told: &str) {
     let (x, width) = (percentage(left), percentage(width));
     let place = [("class", "hit"), ("x", &x), ("y", "0"), ("width", &width), ("height", "100%")];
     markup.element("rect", &place, |markup| markup.leaf("title", &[], told));
 }
 
-/// A place between 0 and 1 as a percentage with two decimals.
+/// A position between 0 and 1 as a percentage with two decimals.
 pub(crate) fn percentage(place: f64) -> String {
     format!("{:.2}%", if place.is_finite() { place * 100.0 } else { 0.0 })
 }

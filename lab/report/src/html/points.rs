@@ -1,4 +1,4 @@
-//! Dots over time: each a single request, where lines would show only means.
+//! Dots over time: each is a single request, where lines would show only means.
 
 use super::figure::{Mark, Table};
 use super::markup::Markup;
@@ -9,11 +9,11 @@ use super::spans;
 use crate::chart::{Chart, Series};
 use crate::units::count;
 
-/// Rows of the table that sums the dots up over time.
+/// The number of rows of the table that summarizes the dots over time.
 const TABLE_STRETCHES: usize = 20;
 
 /// Writes the drawing. All dots of a series are one path: a stroke of no length with round ends is
-/// a dot, and the smallest way to write one.
+/// a dot, which takes the fewest bytes.
 pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling: Option<f64>) {
     let end_ns = seconds.last().copied().unwrap_or(1.0) * SECOND_NS;
     let values = || chart.series.iter().flat_map(|series| &series.values);
@@ -44,7 +44,7 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
                     let (x, y) = plot.in_box(at * SECOND_NS, value);
                     path.push_str(&format!("M{x} {y}h0"));
                 }
-                // One series keeps the colour that dots have everywhere.
+                // A single series has the usual colour of dots.
                 let class = match chart.series.len() {
                     1 => "dots".to_owned(),
                     _ => format!("dots line {}", class_of(index)),
@@ -59,8 +59,8 @@ pub(super) fn write(markup: &mut Markup, chart: &Chart, seconds: &[f64], ceiling
     );
 }
 
-/// The facts of the dots within each stretch of time: how many, their median and the greatest; and
-/// what ran meanwhile.
+/// The table of the dots in each part of the time: their number, their median and maximum, and the
+/// time that each activity ran meanwhile.
 pub(super) fn table_of(chart: &Chart, seconds: &[f64]) -> Table {
     let mut table = Table::with_header(["time"]);
     for series in &chart.series {

@@ -1,5 +1,5 @@
-//! The profiles in the page of a study: for each a short table of where it went, when it was, and
-//! its flame graph, which can be zoomed, searched and narrowed to a stretch of time.
+//! The profiles in the page of a study: for each, a short table of its shares, a heat map over
+//! time, and its flame graph, which can be zoomed, searched and restricted to a time.
 
 use super::figure::{Table, folded};
 use super::flame;
@@ -8,7 +8,7 @@ use super::markup::Markup;
 use crate::study::{MOMENT_NS, ProfileSection};
 use crate::units::{count, duration};
 
-/// Rows of the table; what comes after is one row more.
+/// The number of rows of the table; all others are summed in one more row.
 const ROWS_MAX: usize = 12;
 
 /// Writes a section with all profiles; nothing if there are none.
@@ -77,14 +77,15 @@ fn graph_of(profile: &ProfileSection) -> FlameGraph {
     let mut graph = FlameGraph::new(profile.title.clone(), unit, profile.functions.clone());
     let count = profile.functions.len() as u32;
     for stack in &profile.stacks {
-        // A report that was written by hand may name functions that it does not have.
+        // A report that was written by hand may contain indexes of functions that it does not have.
         let known: Vec<u32> = stack.stack.iter().copied().filter(|at| *at < count).collect();
         let mut add = |amount, at_ns| {
             let sample = FlameSample { root: &stack.root, stack: &known, amount, at_ns };
             graph.add(&sample, false);
         };
         for (cell, amount) in &stack.moments {
-            // The middle of the cell, as the beginning of the first would be no time.
+            // The middle of the cell, because the begin of the first one would be 0, which means no
+            // time.
             add(*amount, u64::from(*cell).saturating_mul(MOMENT_NS) + MOMENT_NS / 2);
         }
         if stack.moments.is_empty() {

@@ -1,5 +1,5 @@
 'use strict';
-// Comfort only: the page is complete without it.
+// Conveniences: the page is complete without this script.
 (function () {
   var root = document.documentElement;
 
@@ -19,7 +19,7 @@
   choose('auto');
   theme.hidden = false;
 
-  // Titles become tooltips that come at once. Drawings keep their labels for those who hear them.
+  // Titles become tooltips that appear at once. Drawings keep their labels for screen readers.
   var tip = document.createElement('div');
   tip.className = 'tip';
   tip.hidden = true;
@@ -42,7 +42,7 @@
     mark.addEventListener('pointerleave', hide);
   });
 
-  // A link opens what it leads to.
+  // A link opens the closed part that it leads to.
   function reveal() {
     var target = location.hash && document.getElementById(location.hash.slice(1));
     if (!target) return;
@@ -54,7 +54,7 @@
   });
   reveal();
 
-  // A table that is wider than its place says so.
+  // Marks tables that are wider than their place.
   var tables = new ResizeObserver(function (entries) {
     entries.forEach(function (entry) {
       var region = entry.target.parentNode;
@@ -63,7 +63,7 @@
   });
   document.querySelectorAll('.scroll > table').forEach(function (table) { tables.observe(table); });
 
-  // Jitter plots: the nearest point is told, and a range is zoomed into by dragging.
+  // Jitter plots: the nearest point is shown, and dragging zooms into a range.
   var WIDTH = 10000, HEIGHT = 1000;
   function duration(ns, plain) {
     if (plain && ns === 0) return '0';

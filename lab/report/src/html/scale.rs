@@ -1,30 +1,30 @@
-//! From figures to places on an axis, and the ticks that people can read them off by.
+//! Scales of axes: from figures to positions, and the ticks.
 
-/// Steps between ticks of a linear axis, in each power of ten.
+/// The steps between ticks of a linear axis, in each power of ten.
 const STEPS: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// An axis has at most this many ticks, whatever its range.
+/// The largest number of ticks of an axis, whatever its range.
 const TICKS_MAX: usize = 40;
 
-/// An axis from `least` to `greatest`; places run from 0 to 1.
+/// The scale of an axis from its least to its greatest value; positions are from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scale {
-    /// Equal distances stand for equal differences.
+    /// Equal distances are equal differences.
     Linear {
-        /// Its end; it begins at 0. If that is 0 as well, there is nothing but zeros on it.
+        /// The end; the axis begins at 0. If the end is 0 as well, all values are zeros.
         greatest: f64,
     },
-    /// Equal distances stand for equal ratios.
+    /// Equal distances are equal ratios.
     Logarithmic {
-        /// Its begin, above 0.
+        /// The begin, above 0.
         least: f64,
-        /// Its end.
+        /// The end.
         greatest: f64,
     },
 }
 
 impl Scale {
-    /// A linear axis from 0 to a round number that is not below `greatest`. Where that is 0, no
-    /// other number is on it: a figure that nobody measured would only be read as one.
+    /// A linear axis from 0 to a round number that is at least `greatest`. If `greatest` is 0,
+    /// there is no other number on the axis: it would be read as a measured value.
     pub(crate) fn linear_to(greatest: f64) -> Scale {
         if !(greatest.is_finite() && greatest > 0.0) {
             return Scale::Linear { greatest: 0.0 };
@@ -38,7 +38,7 @@ impl Scale {
         Scale::Linear { greatest: if greatest > 0.0 { greatest } else { 1.0 } }
     }
 
-    /// A logarithmic axis around the values, to the next 1, 2 or 5 of a power of ten.
+    /// A logarithmic axis around the values, widened to 1, 2 or 5 times a power of ten.
     pub(crate) fn logarithmic_around(least: f64, greatest: f64) -> Scale {
         let least = if least.is_finite() { least.max(1.0) } else { 1.0 };
         let greatest = if greatest.is_finite() { greatest.max(least) } else { least };
@@ -49,7 +49,7 @@ impl Scale {
         }
     }
 
-    /// The place of a value, 0 to 1; values beyond the ends stand at the ends.
+    /// The position of a value, 0 to 1; values beyond the ends are at the ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match self {
             Scale::Linear { greatest } => value / greatest,
@@ -60,7 +60,7 @@ impl Scale {
         if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The values at which ticks stand, about `wished` of them.
+    /// The values of the ticks, about `wished` of them.
     pub(crate) fn ticks(&self, wished: usize) -> Vec<f64> {
         match *self {
             Scale::Linear { greatest } if greatest <= 0.0 => vec![0.0],
@@ -98,7 +98,7 @@ fn round_step(range: f64, wished: usize) -> f64 {
     step.map_or(power * 10.0, |step| step * power)
 }
 
-/// The next 1, 2 or 5 of a power of ten at or beyond a value.
+/// The next number at or beyond a value that is 1, 2 or 5 times a power of ten.
 fn next_round(value: f64, upwards: bool) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let mut rounds = STEPS.iter().map(|step| step * power);
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(Scale::linear_to(20.0).ticks(5), [0.0, 5.0, 10.0, 15.0, 20.0]);
     }
 
-    /// A chart of zeros had an axis up to `1 B/s`.
+    /// Regression: a chart of zeros had an axis up to `1 B/s`.
     #[test]
     fn an_axis_of_zeros_has_no_other_number() {
         for greatest in [0.0, -1.0, f64::NAN, f64::INFINITY] {

@@ -11,11 +11,11 @@ use crate::phases;
 use crate::quantiles::Curve;
 use crate::units::{count, duration, rate};
 
-/// The quantiles of the table on top.
+/// The quantiles of the table at the top.
 const KEY_QUANTILES: [f64; 6] = [0.5, 0.9, 0.99, 0.999, 0.9999, 1.0];
-/// Stretches that the chart of errors and backlog has at most.
+/// The largest number of intervals in the chart of errors and backlog.
 const TROUBLE_STRETCHES: usize = 30;
-/// Kinds of errors that are listed by name.
+/// The largest number of kinds of errors that are listed by name.
 const ERROR_KINDS_MAX: usize = 20;
 
 /// Writes a section with at most `points_max` points in its jitter plots.
@@ -67,7 +67,7 @@ fn key_figures(section: &Section) -> Vec<(&'static str, String)> {
     figures
 }
 
-/// Writes what the figures may be taken for.
+/// Writes the verdict and its evidence.
 fn write_verdict(page: &mut Markup, section: &Section) {
     let Some(verdict) = &section.verdict else { return };
     page.element("div", &[("class", "card judged")], |page| {
@@ -79,7 +79,7 @@ fn write_verdict(page: &mut Markup, section: &Section) {
     });
 }
 
-/// Errors and backlog over time, if there are times to it.
+/// The chart of errors and backlog over time, if there is a timeline.
 fn troubles_of(section: &Section) -> Option<Chart> {
     let timeline = heat::joined(&section.timeline, TROUBLE_STRETCHES);
     let end = |begin_ns: u64, length_ns: u64| begin_ns.saturating_add(length_ns) as f64 / 1e9;
@@ -99,7 +99,7 @@ fn troubles_of(section: &Section) -> Option<Chart> {
     })
 }
 
-/// Writes the quantiles that people ask for first, of all that was timed.
+/// Writes the table of the most important quantiles, of all times that were measured.
 fn write_quantiles(page: &mut Markup, section: &Section) {
     let timed = [
         ("Client: response time", Some(Curve::Client(&section.response_time))),

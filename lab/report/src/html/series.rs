@@ -4,7 +4,7 @@ use super::figure::{Mark, legend};
 use super::markup::Markup;
 use crate::chart::Chart;
 
-/// Colours there are; a chart with more series begins anew with paler ones.
+/// The number of colours; a chart with more series repeats them in a paler form.
 const COLOURS: usize = 9;
 
 pub(super) fn class_of(index: usize) -> String {
@@ -12,7 +12,7 @@ pub(super) fn class_of(index: usize) -> String {
     format!("series-{}{paler}", index % COLOURS)
 }
 
-/// The shape of a line's points: the second cue beside its colour.
+/// The shape of a line's marks: a second cue besides its colour.
 pub(super) fn mark_of(index: usize) -> Mark {
     [Mark::Circle, Mark::Square, Mark::Triangle][index % 3]
 }

@@ -1,5 +1,5 @@
-//! The times of the requests around a quantile, as stacked bars. What is stacked are
-//! means: they add up, quantiles of phases would not.
+//! The mean times of the requests around a quantile, as stacked bars. Means add up; quantiles of
+//! phases would not.
 
 use pellucid_account::{Around, OperationAccount, Share};
 
@@ -40,7 +40,7 @@ pub(crate) fn write(markup: &mut Markup, account: &OperationAccount) {
     );
 }
 
-/// Writes the bar of one quantile, which would be as wide as the plot if it took `full_ns`.
+/// Writes the bar of one quantile; `full_ns` would fill the width of the plot.
 fn write_bar(markup: &mut Markup, around: &Around, full_ns: f64, with_facts: bool) {
     let name = quantile_name(around.quantile);
     markup.element("p", &[("class", "bar-label")], |markup| {

@@ -1,5 +1,5 @@
-//! Marks of what ran meanwhile, in charts over time: a shade behind what is drawn, and for each
-//! kind a lane at the top, so that kinds are told apart without their colours.
+//! Marks of other activities in charts over time: a shade behind the drawing, and a lane at the top
+//! for each kind, so that kinds can be distinguished without their colours.
 
 use super::figure::{Mark, legend};
 use super::markup::Markup;
@@ -9,17 +9,17 @@ use crate::chart::Chart;
 use crate::span::{Span, covered_seconds, span_labels};
 use crate::units::{count, duration};
 
-/// Colours there are; kinds beyond them begin anew.
+/// The number of colours; more kinds repeat them.
 const COLOURS: usize = 4;
-/// Spans that are drawn; the table has the time of all.
+/// The largest number of spans that are drawn; the table includes all.
 const SPANS_MAX: usize = 1_000;
-/// The least width of a mark, as a share of the plot, so that short jobs are seen.
+/// The smallest width of a mark, as a share of the plot, so that short jobs are visible.
 const WIDTH_MIN: f64 = 0.002;
-/// Height of a lane, and of a mark in it, in pixels.
+/// The height of a lane, and of a mark in it, in pixels.
 const LANE_PIXELS: usize = 9;
 const MARK_PIXELS: usize = 7;
 
-/// Writes what the colours of spans stand for, with their number.
+/// Writes the legend of the spans, with the number of spans of each kind.
 pub(super) fn write_legend(markup: &mut Markup, chart: &Chart) {
     let labels = span_labels(&chart.spans);
     if labels.is_empty() {
@@ -42,7 +42,7 @@ pub(super) fn write_legend(markup: &mut Markup, chart: &Chart) {
     legend(markup, &entries);
 }
 
-/// Writes the shades into the plot's box, before the marks that they lie behind.
+/// Writes the shades into the plot's box, before the marks that are drawn over them.
 pub(super) fn write_shades(markup: &mut Markup, plot: &Plot<'_>, chart: &Chart) {
     let height = format!("{BOX_HEIGHT}");
     for (lane, span) in drawn(chart) {
@@ -70,12 +70,12 @@ pub(super) fn write_lanes(markup: &mut Markup, plot: &Plot<'_>, chart: &Chart) {
     }
 }
 
-/// The names of the columns that a table over time has for spans.
+/// The names of the columns for spans in a table over time.
 pub(super) fn columns(chart: &Chart) -> Vec<String> {
     span_labels(&chart.spans).into_iter().map(|label| format!("{label} ran for")).collect()
 }
 
-/// Their values from `begin` to `end` seconds.
+/// The values of these columns from `begin` to `end` seconds.
 pub(super) fn values(chart: &Chart, begin: f64, end: f64) -> Vec<String> {
     let of = |label: &str| {
         let spans = chart.spans.iter().filter(|span| span.label == label);

@@ -1,5 +1,5 @@
-//! The page of a study: its question, its answer and the picture that shows it; and below, closed
-//! until they are asked for, the findings, the loads, the charts and the profiles.
+//! The page of a study: its question, its answer and the chart that shows it; below them, closed,
+//! the findings, the loads, the charts and the profiles.
 
 use super::figure::{Table, folded};
 use super::flame::{FLAME_SCRIPT, FLAME_STYLE};
@@ -27,7 +27,7 @@ pub fn study_html(report: &StudyReport) -> String {
     })
 }
 
-/// Sections that stand together: one alone, or several of one part of the report.
+/// Sections that are shown together: a single section, or several of one part of the report.
 struct Part<'a> {
     id: String,
     name: &'a str,
@@ -74,7 +74,7 @@ fn write_charts(page: &mut Markup, section: &ChartSection) {
     section.groups.iter().for_each(|group| write_group(page, group));
 }
 
-/// Writes charts that stay closed until they are asked for.
+/// Writes a group of charts that stays closed until the reader opens it.
 fn write_group(page: &mut Markup, group: &ChartGroup) {
     page.element("details", &[("class", "group")], |page| {
         page.element("summary", &[], |page| {

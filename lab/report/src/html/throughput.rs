@@ -1,4 +1,4 @@
-//! Answers per second over the load, against the rate that was asked for.
+//! The throughput chart: answers per second over the load, and the requested rate.
 
 use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
@@ -7,12 +7,12 @@ use super::scale::Scale;
 use crate::model::Section;
 use crate::units::{duration_tick, rate};
 
-/// Most points of the line; longer loads are shown as means over several seconds.
+/// The largest number of points of the line; longer loads are shown as means over several seconds.
 const POINTS_MAX: usize = 300;
-/// The axis ends this far above the greatest rate, so that the line is seen.
+/// The end of the axis, as a multiple of the greatest rate, so that the line is visible.
 const HEADROOM: f64 = 1.05;
 const SECOND_NS: f64 = 1e9;
-/// A last stretch that is shorter tells no rate.
+/// The shortest last interval that is shown; a shorter one says nothing about the rate.
 const SHORTEST_NS: f64 = 5e7;
 
 /// Writes the chart, or nothing if no second was counted.
@@ -22,7 +22,7 @@ pub(crate) fn write(markup: &mut Markup, section: &Section) {
         return;
     }
     let stretch_seconds = seconds.len().div_ceil(POINTS_MAX);
-    // The last second is as long as the load went on in it.
+    // The last second ends with the load.
     let (whole_ns, lasted_ns) =
         (seconds.len() as f64 * SECOND_NS, section.duration.as_nanos() as f64);
     let ends_within = lasted_ns > whole_ns - SECOND_NS && lasted_ns < whole_ns;

@@ -5,11 +5,11 @@ use pellucid_account::{Around, OperationAccount, Share};
 use super::columns::aligned;
 use crate::units::{count, duration, percent, quantile_name};
 
-/// Width of a bar for the whole total in characters.
+/// The width of the bar for the whole total, in characters.
 const BAR_CHARACTERS: f64 = 40.0;
 
-/// For each quantile of the total, the mean time per phase of the requests around it, and its
-/// share. Means add up, so these do.
+/// Shows, for each quantile of the total, the mean time and the share of each phase in the requests
+/// around it. Means add up, so these do.
 #[must_use]
 pub fn around(account: &OperationAccount) -> String {
     let shapes = account.around.iter().filter(|around| around.count > 0);
@@ -83,7 +83,7 @@ Requests around p50: 20 of them, 20.0 µs on average, 1.00 µs to receive before
     }
 
     #[test]
-    fn shares_that_are_no_shares_do_no_harm() {
+    fn invalid_shares_do_no_harm() {
         let mut account = account();
         account.around[0].phases[0].share = f64::NAN;
         account.around[0].phases[1].share = 7.0;

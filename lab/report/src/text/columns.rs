@@ -1,7 +1,8 @@
-//! Rows of words in aligned columns.
+//! Rows of text cells in aligned columns.
 
-/// Lays rows out: the first column to the left, the others to the right, each as wide as its widest
-/// word, with `gap` spaces in between. Every row ends with a line break and without blanks.
+/// Aligns rows: the first column to the left, the others to the right, each as wide as its widest
+/// cell, with `gap` spaces between them. Every row ends with a line break and without trailing
+/// spaces.
 pub(crate) fn aligned(rows: &[Vec<String>], gap: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width_of = |column: usize| {

@@ -2,7 +2,7 @@
 
 use crate::study::StudyReport;
 
-/// The question, the conclusions and the notes of a study.
+/// The question, the findings, the verdicts of the loads, and the notes of a study.
 #[must_use]
 pub fn findings(report: &StudyReport) -> String {
     let mut text = format!("{}\n{}\n", report.title, report.question);

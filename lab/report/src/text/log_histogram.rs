@@ -1,20 +1,21 @@
-//! The logarithmic histogram in the layout that bpftrace made familiar.
+//! The logarithmic histogram, in the layout of bpftrace.
 
 use std::collections::BTreeMap;
 
 use pellucid_account::Distribution;
 
-/// Width of the longest bar in characters.
+/// The width of the longest bar in characters.
 const BAR_CHARACTERS: u64 = 52;
 
-/// One row per power of two between the least and the greatest that occurred, empty ones included.
+/// Shows one row per power of two between the smallest and the greatest value that occurred,
+/// including empty rows.
 #[must_use]
 pub fn log_histogram(distribution: &Distribution) -> String {
     let rows = powers_of_two(&distribution.log2);
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     let mut text = String::new();
     for (power, count) in rows {
-        // The product needs more than 64 bits where counts do.
+        // The product may need more than 64 bits.
         let length = (u128::from(count) * u128::from(BAR_CHARACTERS) / u128::from(most)) as usize;
         let (label, bar) = (label_of(power), "@".repeat(length));
         text.push_str(&format!("{label:<16}{count:>8} |{bar:<52}|\n"));
@@ -22,7 +23,7 @@ pub fn log_histogram(distribution: &Distribution) -> String {
     text
 }
 
-/// The counts by power of two without gaps: `None` stands for the value 0.
+/// The counts by power of two without gaps; `None` is the row of the value 0.
 pub(crate) fn powers_of_two(log2: &[(u64, u64)]) -> Vec<(Option<u32>, u64)> {
     let mut counts: BTreeMap<Option<u32>, u64> = BTreeMap::new();
     for (floor_ns, count) in log2 {
@@ -49,7 +50,7 @@ fn label_of(power: Option<u32>) -> String {
     }
 }
 
-/// A power of two with a binary suffix: 15 is `32K`.
+/// A power of two with a binary suffix: 15 gives `32K`.
 fn short(power: u32) -> String {
     let suffixes = ["", "K", "M", "G", "T", "P", "E"];
     format!("{}{}", 1_u64 << (power % 10), suffixes[(power / 10) as usize])
@@ -63,7 +64,7 @@ mod tests {
         log_histogram(&Distribution { log2: log2.to_vec(), ..Distribution::default() })
     }
 
-    /// The histogram of the study of `/_api/version`, as it is printed there.
+    /// The histogram as the study of `/_api/version` printed it.
     #[test]
     fn the_histogram_of_the_study_comes_out_as_it_was_printed() {
         let counts = [792_482, 206_229, 1_245, 26, 11, 7, 1];

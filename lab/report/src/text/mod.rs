@@ -1,8 +1,8 @@
-//! Figures as text, for terminals and for notes that are kept.
+//! Figures as text, for terminals and for files.
 //!
-//! The layouts are those of the studies that the account's model comes from: R's summary line, the
-//! line of quantiles below it and the logarithmic histogram of bpftrace. So a table of today can be
-//! laid beside one from there.
+//! The layouts are those of the studies that the model of the account comes from: R's summary line,
+//! the line of quantiles below it, and the logarithmic histogram of bpftrace. So a new table can be
+//! compared with one of the studies.
 
 mod around;
 mod columns;
@@ -22,8 +22,8 @@ pub use phase_table::phase_table;
 pub use sentence::sentence;
 pub use study::study_table;
 
-/// Everything that text can show of one account: the total as in the studies, its histogram, the
-/// phases, and the requests around each quantile.
+/// The whole account as text: the total in the layout of the studies, its histogram, the phases,
+/// and the requests around each quantile.
 #[must_use]
 pub fn account(account: &OperationAccount) -> String {
     format!(

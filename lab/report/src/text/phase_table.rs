@@ -1,4 +1,4 @@
-//! One row per phase: where the time of an operation's requests went.
+//! The phase table: one row per phase with the time that an operation's requests spent in it.
 
 use pellucid_account::OperationAccount;
 
@@ -6,8 +6,8 @@ use super::columns::aligned;
 use crate::phases;
 use crate::units::count;
 
-/// The phases of an account with their quartiles and quantiles in microseconds and their share of
-/// the mean total. What is indented is part of the row above it.
+/// Shows the phases of an account with their quartiles and quantiles in microseconds, and their
+/// share of the mean total. An indented row is a part of the row above it.
 #[must_use]
 pub fn phase_table(account: &OperationAccount) -> String {
     format!(
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(last_word("receive*"), "-");
         assert_eq!(last_word("write"), "50.0");
         assert_eq!(last_word("total"), "100.0");
-        // It took 4 µs in half of the requests, whose mean total is 20 µs.
+        // It took 4 µs in half of the requests; their mean total is 20 µs.
         assert_eq!(last_word("value_read"), "10.0");
     }
 }

@@ -1,4 +1,4 @@
-//! One plain sentence of where the time went, drawn from the figures and true of them.
+//! A plain sentence that tells where the time of requests went, made from the figures.
 
 use std::cmp::Ordering;
 
@@ -8,20 +8,21 @@ use crate::model::ClientFigures;
 use crate::phases::activity;
 use crate::units::{count, duration, percent, quantile_name};
 
-/// Fewer requests than this have no 99th percentile worth a word.
+/// The smallest number of requests for which the sentence mentions the 99th percentile.
 const REQUESTS_FOR_P99: u64 = 100;
-/// A second phase is named from this share on.
+/// The smallest share with which a second phase is named.
 const SECOND_SHARE_LEAST: f64 = 0.05;
-/// Two medians closer than this are called equal: both histograms round.
+/// The relative distance below which two medians are called equal: both histograms round.
 const EQUAL_WITHIN: f64 = 0.02;
-/// Verbs of the entity API, which are written as such.
+/// Operations of the entity API, which are shown as HTTP methods.
 const VERBS: [&str; 5] = ["get", "put", "head", "delete", "scan"];
 
-/// Says what a typical request spent its time on, what grew at p99, and what the client saw beyond
+/// Tells what a typical request spent its time on, what grew at p99, and what the client saw beyond
 /// that.
 ///
-/// What is typical is taken from the requests around p50, what grew from the means of those around
-/// p50 and p99. Differences of medians between client and server are named as just that.
+/// The typical request is that of the requests around p50. The growth is the difference between the
+/// means around p50 and around p99. Differences of medians between client and server are named as
+/// such.
 #[must_use]
 pub fn sentence(account: &OperationAccount, client: &ClientFigures) -> String {
     if account.count == 0 {
@@ -31,7 +32,7 @@ pub fn sentence(account: &OperationAccount, client: &ClientFigures) -> String {
     format!("{}{}.{}", typical(account), growth(account), beyond_the_server(account, client))
 }
 
-/// `GET` for `entity_get`, with the outcome where it is not the plain one.
+/// The name of the request: `GET` for `entity_get`, with the outcome if it is not `ok`.
 fn request_of(account: &OperationAccount) -> String {
     let verb = account.operation.rsplit('_').next().unwrap_or_default();
     let name = match VERBS.contains(&verb) {
@@ -61,7 +62,7 @@ fn typical(account: &OperationAccount) -> String {
     text
 }
 
-/// The phase that took the time; for the store, with its largest part if that is most of it.
+/// The phase that took the time. For the store, also its largest part, if that is most of it.
 fn place(phase: &Share, around: &Around) -> String {
     let place = activity(&phase.name);
     if phase.name != "execute" {
@@ -123,7 +124,7 @@ fn beyond_the_server(account: &OperationAccount, client: &ClientFigures) -> Stri
     )
 }
 
-/// The part of the response time that passed before the request was sent, as far as medians tell.
+/// A remark on the time that passed before the request was sent, as far as medians show it.
 fn lateness(client: &ClientFigures) -> String {
     let Some(service_ns) = client.service_p50_ns else { return String::new() };
     let (response_ns, service_ns) = (client.response_p50_ns as f64, service_ns as f64);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_phase_holds_is_called_unaccounted() {
+    fn time_in_no_phase_is_called_unaccounted() {
         let mut account = account();
         for around in &mut account.around {
             let total_ns = around.total_mean_ns;
@@ -234,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the figures are, the sentence is made, and the largest share is the one named.
+        /// The sentence is made for any figures, and names the phase with the largest share.
         #[test]
         fn the_first_phase_named_has_the_largest_share(
             shares in proptest::collection::vec(0.0_f64..1.0, 7),

@@ -1,8 +1,10 @@
-//! The study's table of one distribution: R's summary, and the quantiles of the tail.
+//! The table of one distribution, in the layout of the studies: R's summary, and the quantiles of
+//! the tail.
 
 use pellucid_account::Distribution;
 
-/// Min, quartiles, mean and max of a distribution, and below them its quantiles, in nanoseconds.
+/// Shows min, quartiles, mean and max of a distribution, and below them its quantiles, in
+/// nanoseconds.
 #[must_use]
 pub fn study_table(distribution: &Distribution) -> String {
     let summary = [
@@ -23,7 +25,7 @@ pub fn study_table(distribution: &Distribution) -> String {
     format!("{}\n{}", two_lines(&summary), two_lines(&quantiles))
 }
 
-/// Names above values. As R prints them, all columns are as wide as the widest.
+/// Shows names above values. As in R, all columns are as wide as the widest.
 fn two_lines(columns: &[(&str, u64)]) -> String {
     let widths = columns.iter().map(|(name, value)| name.len().max(value.to_string().len()));
     let width = widths.max().unwrap_or(0);
@@ -36,7 +38,7 @@ fn two_lines(columns: &[(&str, u64)]) -> String {
 mod tests {
     use super::*;
 
-    /// The total of the study of `/_api/version`, as it is printed there.
+    /// The total as the study of `/_api/version` printed it.
     #[test]
     fn the_table_of_the_study_comes_out_as_it_was_printed() {
         let distribution = Distribution {

@@ -1,14 +1,14 @@
-//! Pages as a browser shows them.
+//! A browser for tests: it shows pages, runs scripts in them, and takes pictures.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Names of the browser, in the order in which they are looked for.
+/// The names of the browser's program, in the order in which they are tried.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// How a reader looks at a page.
+/// The window in which a page is shown.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) width: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Window {
 
 impl Window {
     fn flags(self) -> Vec<String> {
-        // Blink's numbers of what a reader prefers.
+        // Blink's numbers for the preferred colour scheme.
         let scheme = if self.is_dark { 0 } else { 1 };
         vec![
             format!("--window-size={},{}", self.width, self.height),
@@ -28,25 +28,25 @@ impl Window {
     }
 }
 
-/// The height of a frame that is looked at, and by how much the window is wider, in pixels.
+/// The height of the frame for [`after_sized`], and the additional width of its window, in pixels.
 const FRAME_HEIGHT: u32 = 600;
 const BESIDE_FRAME: u32 = 800;
 
-/// The page after its scripts have run.
+/// Returns the page after its scripts have run.
 pub(crate) fn in_browser(page: &str) -> String {
     let shown = run(page, &["--dump-dom".to_owned()]);
     assert!(!shown.is_empty(), "the browser shows nothing");
     shown
 }
 
-/// Writes a picture of the page to `path`; returns the page as [`in_browser`] does.
+/// Writes a picture of the page to `path`, and returns the page as [`in_browser`] does.
 pub(crate) fn picture(page: &str, window: Window, path: &Path) -> String {
     let shoot = [format!("--screenshot={}", path.display())];
     run(page, &[window.flags(), shoot.to_vec()].concat());
     run(page, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
 }
 
-/// What the browser prints of the page with these flags.
+/// Returns the output of the browser for the page, with these flags.
 fn run(page: &str, flags: &[String]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
@@ -68,14 +68,14 @@ fn open(browser: &str, folder: &Path, path: &Path, flags: &[String]) -> Option<S
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The page after a reader has done what `steps` do, which are a script at its end. The page's
-/// policy would not let it run, and is taken out.
+/// Returns the page after `steps`, a script that does what a reader would do. The page's policy
+/// would forbid it, and is removed.
 pub(crate) fn after(page: &str, steps: &str) -> String {
     in_browser(&with_steps(page, steps))
 }
 
-/// The same as wide as asked for, in a frame: no window is as narrow as a telephone. Only the title
-/// of what is returned is the page's.
+/// The same with a given width, in a frame, because no window is as narrow as a telephone. Only the
+/// title of the result is that of the page.
 pub(crate) fn after_sized(page: &str, steps: &str, width: u32) -> String {
     let page = with_steps(page, &format!("{steps} parent.document.title = document.title;"));
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
@@ -88,7 +88,7 @@ pub(crate) fn after_sized(page: &str, steps: &str, width: u32) -> String {
     run(&outer, &[window.flags(), vec!["--dump-dom".to_owned()]].concat())
 }
 
-/// The page with such a script.
+/// The page with a script at its end, and without its policy.
 pub(crate) fn with_steps(page: &str, steps: &str) -> String {
     let policy = page.find("<meta http-equiv").unwrap();
     let end = policy + page[policy..].find("/>").unwrap() + 2;
@@ -96,7 +96,7 @@ pub(crate) fn with_steps(page: &str, steps: &str) -> String {
     format!("{}{}", &page[..policy], &page[end..]).replace("</body>", &script)
 }
 
-/// The title of a page as it was shown, by which scripts tell what they saw.
+/// The title of a page that was shown; scripts report their results in it.
 pub(crate) fn title_of(shown: &str) -> &str {
     let title = shown.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
     title.expect("a page has a title")

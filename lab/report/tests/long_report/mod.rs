@@ -1,4 +1,5 @@
-//! A study's report of which everything is long: names, figures, tables of many columns, sections.
+//! A report of a study in which everything is long: names, figures, tables of many columns,
+//! sections.
 
 use pellucid_report::{
     Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,

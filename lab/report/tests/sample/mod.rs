@@ -1,5 +1,5 @@
-//! A report as a run of the main job would give it, made from invented requests that went through
-//! the real account.
+//! A sample report, as `pellucid demo` makes it, from invented requests that went through the real
+//! account.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const NAMES: Names = Names {
 };
 const SECONDS: u64 = 20;
 
-/// Chance enough for an invented load, the same every time.
+/// Random numbers for an invented load, the same every time.
 struct Chance(SeededRandom);
 
 impl Chance {
@@ -34,7 +34,7 @@ impl Chance {
     }
 }
 
-/// The phases of one request, receive first, and its parts by slot.
+/// The durations of the phases of one request, receive first, and of its parts by slot.
 fn request(chance: &mut Chance, put: bool) -> ([u64; 7], [u64; 4]) {
     let stalled = if chance.unit() < 0.004 { chance.around(180_000.0, 0.7) } else { 0 };
     let disk = if chance.unit() < 0.02 { chance.around(60_000.0, 0.4) } else { 0 };
@@ -104,7 +104,7 @@ fn run(requests: u64, put: bool) -> Load {
     Load { account, response_time, service_time, send_lateness, samples }
 }
 
-/// The samples in stretches of 100 ms.
+/// The samples in intervals of 100 ms.
 fn timeline(samples: &[Sample]) -> Vec<Stretch> {
     const LENGTH_NS: u64 = 100_000_000;
     let mut timeline: Vec<Stretch> = (0..SECONDS * 10)
@@ -152,7 +152,8 @@ fn section(name: &str, requests: u64) -> Section {
     }
 }
 
-/// A report with these sections, whose requests are PUTs if the name begins so.
+/// A report with these sections; a section has PUTs if its name begins with `PUT`, and GETs
+/// otherwise.
 pub(crate) fn report(names: &[&str], requests: u64) -> Report {
     let clock = ClockFacts { source: "tsc".to_owned(), ticks_per_second: 2_000_012_345 };
     let mut machine = Machine::of_this_machine("0.1.0", Some(clock));

@@ -1,5 +1,5 @@
-//! The charts: for each kind of work its loads side by side, and the account of a forwarded
-//! request.
+//! The charts of the study: for each kind of work, its loads side by side and the account of a
+//! forwarded request.
 
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
@@ -11,7 +11,7 @@ use super::run::{ClusterRun, Row};
 use crate::means;
 use crate::spread::histogram;
 
-/// The runs of one load together.
+/// All runs of one load, with their response times merged.
 struct Pooled<'a> {
     whose: Whose,
     rows: Vec<&'a Row>,
@@ -19,7 +19,7 @@ struct Pooled<'a> {
 }
 
 impl Pooled<'_> {
-    /// The loads of one kind of work.
+    /// Merges the runs of each load of one kind of work.
     fn of(measured: &ClusterRun, work: Work) -> Vec<Pooled<'_>> {
         let of = |whose| {
             let all = measured.rounds.iter().flatten();
@@ -27,7 +27,7 @@ impl Pooled<'_> {
                 all.filter(|row| (row.work, row.whose) == (work, whose)).collect();
             let mut times = rows.first()?.loaded.times.clone();
             for row in &rows[1..] {
-                // All of them come from the same generator with the same bounds.
+                // All histograms come from the same generator and have the same bounds.
                 times.add(&row.loaded.times).ok()?;
             }
             Some(Pooled { whose, rows, times })
@@ -56,7 +56,7 @@ pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
     sections
 }
 
-/// Processor time of a request by kind of load: the picture of the study.
+/// The main chart of the study: the processor time of a request, by kind of load.
 pub(super) fn picture(measured: &ClusterRun) -> Chart {
     let rows = Whose::ALL.map(|whose| whose.title().to_owned()).to_vec();
     let series = [Work::Put, Work::Get].map(|work| {
@@ -109,8 +109,8 @@ fn section(measured: &ClusterRun, work: Work) -> ChartSection {
     ChartSection::new(work.title(), measured.rates(work), charts)
 }
 
-/// The parts of the time of a forwarded request: the entry node's phases, and within `execute` the
-/// way and the owner.
+/// The account of a forwarded request: the phases at the entry node, and within `execute` the
+/// network and the owner's work.
 fn account(row: &Row, name: &str) -> Option<Chart> {
     let is_one = |operation: &&OperationAccount| operation.operation.ends_with("_forwarded");
     let busiest = row.operations.iter().filter(is_one).max_by_key(|operation| operation.count)?;

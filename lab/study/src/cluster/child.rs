@@ -1,4 +1,4 @@
-//! The process of one node.
+//! The child process that runs one node.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use crate::served::serve;
 pub(super) struct NodePlan {
     pub(super) data: PathBuf,
     pub(super) listen: SocketAddr,
-    /// All nodes; none for a node alone.
+    /// The list of all nodes; `None` for a node without a cluster.
     pub(super) nodes: Option<String>,
 }
 
-/// Takes the part of a node: runs it until its input ends.
+/// Runs a node until the input ends.
 ///
 /// # Errors
-/// If the node does not start or stop, or what it is told makes no sense.
+/// If the node does not start or stop, or its plan is invalid.
 pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     serve(input, output, |plan: NodePlan| {
         let mut options = ServerOptions::new(plan.data);

@@ -1,4 +1,4 @@
-//! The conclusions of the original, held against the runs.
+//! Compares the conclusions of the original study with our runs.
 
 use pellucid_report::{Estimate, Finding, Unit, both, either};
 
@@ -7,16 +7,16 @@ use super::nodes::Whose;
 use super::run::{ClusterRun, Row};
 use crate::loads::{has_times, has_work};
 
-/// Forwarding is everything if it costs more than this.
+/// Forwarding dominates if a forwarded request costs more than this many times a local one.
 const EVERYTHING: f64 = 2.5;
-/// Three cost more than one from this on.
+/// Three nodes cost more than one if a request costs more than this many times as much.
 const MORE: f64 = 1.25;
-/// Missing keys are slow from this on.
+/// Missing keys are slow if their 99th percentile is above this many times that of present keys.
 const SLOW: f64 = 1.2;
-/// Nodes share evenly if none is further from a third than this share of it.
+/// The largest deviation of a node's share from a third, relative to a third, that counts as even.
 const EVEN: f64 = 0.05;
 
-/// A figure of a row, if its load may stand for it.
+/// A function that returns a figure of a row; `None` if the load's verdict makes it unusable.
 type Figure = fn(&Row) -> Option<f64>;
 
 fn processor_ns(row: &Row) -> Option<f64> {
@@ -28,7 +28,7 @@ fn p99_ns(row: &Row) -> Option<f64> {
 }
 
 impl ClusterRun {
-    /// Of each round, a figure of one load over that of another.
+    /// The ratio of a figure between two loads, estimated over all rounds.
     fn ratio(&self, name: String, of: Figure, pair: [(Work, Whose); 2]) -> Estimate {
         let ratios = self.rounds.iter().map(|rows| {
             let [one, other] = pair.map(|(work, whose)| {
@@ -44,8 +44,8 @@ impl ClusterRun {
         self.ratio(format!("{}: {name}", work.title()), of, [one, other])
     }
 
-    /// Of each round, the 99th percentile with missing keys over that without, in the middle one
-    /// of the kinds of load.
+    /// The 99th percentile with missing keys divided by that without, estimated over all rounds. Of
+    /// each round, the median over the kinds of load is taken.
     fn missing(&self) -> Estimate {
         let ratios = self.rounds.iter().map(|rows| {
             let p99 = |work, whose| {
@@ -84,7 +84,7 @@ fn forwarding(measured: &ClusterRun) -> Finding {
     )
 }
 
-/// The ratios of 99th percentiles, as far as the runs tell them from one.
+/// A sentence about the ratios of the 99th percentiles, if they differ from one.
 fn told_percentiles(put: &Estimate, get: &Estimate) -> String {
     match [put, get].iter().any(|ratio| ratio.is_above(1.0).is_some()) {
         true => format!("p99: {} for PUT, {} for GET.", told_ratio(put), told_ratio(get)),
@@ -92,7 +92,7 @@ fn told_percentiles(put: &Estimate, get: &Estimate) -> String {
     }
 }
 
-/// A ratio, or that nothing tells it from one.
+/// The ratio in words, or that it does not differ from one.
 fn told_ratio(ratio: &Estimate) -> String {
     match ratio.is_above(1.0) {
         Some(_) => format!("{ratio} times"),

@@ -1,23 +1,24 @@
-//! The load: scripts that choose keys at random, and what is read from their response times.
+//! The kinds of load: scripts with random keys, and the percentiles of response times.
 
-/// Connections and threads, as in the original.
+/// Connections of the load, as in the original.
 pub(super) const CONNECTIONS: u32 = 64;
+/// Threads of the load, as in the original.
 pub(super) const THREADS: u32 = 4;
-/// Bytes of a value.
+/// The length of a value in bytes.
 pub(super) const VALUE_BYTES: usize = 290;
-/// Bytes of a key.
+/// The length of a key in bytes.
 pub(super) const KEY_BYTES: usize = 10;
 
 pub(super) fn key(number: u64) -> String {
     format!("k{number:09}")
 }
 
-/// The options.
+/// The kind of requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Put,
     Get,
-    /// GETs of which 3 in 10 are for keys that are not there.
+    /// GETs, 3 in 10 of which ask for a key that does not exist.
     GetMissing,
 }
 
@@ -32,7 +33,7 @@ impl Work {
         }
     }
 
-    /// The prefix of names of charts.
+    /// The prefix of the names of charts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Work::Put => "put",
@@ -41,7 +42,7 @@ impl Work {
         }
     }
 
-    /// Requests a second that the original put on.
+    /// The rate of the original in requests per second.
     pub(super) fn original_rate(self) -> f64 {
         match self {
             Work::Put => 60_000.0,
@@ -49,13 +50,13 @@ impl Work {
         }
     }
 
-    /// True if it writes; reads draw from keys that no load writes.
+    /// Returns true for writes. Reads use keys that no load writes.
     pub(super) fn writes(self) -> bool {
         self == Work::Put
     }
 
-    /// A script of wrk's that chooses one of `keys` for each request. They stand in one text, each
-    /// with [`KEY_BYTES`]: a list of so many texts would take ten times the memory, in each thread.
+    /// A wrk script that chooses one of `keys` for each request. All keys are in one string, each
+    /// of [`KEY_BYTES`], because a table of strings would take ten times the memory in each thread.
     pub(super) fn script(self, keys: &[String]) -> String {
         let choice = format!(
             "local at = math.random(0, {}) * {KEY_BYTES}\n  local key = keys:sub(at + 1, at + \
@@ -79,7 +80,7 @@ impl Work {
     }
 }
 
-/// The percentiles of the original, and the most.
+/// The percentiles of the original, and the maximum.
 pub(super) const PERCENTILES: [(&str, f64); 8] = [
     ("p50", P50),
     ("p75", 0.75),
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_have_all_keys_in_one_text() {
+    fn scripts_have_all_keys_in_one_string() {
         let keys = [3, 41].map(key);
         assert!(keys.iter().all(|key| key.len() == KEY_BYTES));
         let script = Work::GetMissing.script(&keys);

@@ -1,11 +1,12 @@
-//! `cluster`: what forwarding costs, and where the time of a forwarded request goes.
+//! The study `cluster`: the cost of forwarding, and the parts of the time of a forwarded request.
 //!
-//! It repeats the study of a sharded cluster in which forwarding was everything: three nodes as
-//! processes, 64 connections to one of them, PUT, GET, and GET with keys that are not there, at the
-//! original's rate, or at one below what the machine can carry. Every load is put on five ways: on
-//! one node that is alone; on three, each key asked of its owner; and on one of three, with keys of
-//! its own, with keys of the others, and with all, as clients do that do not know the way. All of
-//! that is repeated until the findings can be told.
+//! It repeats a study of a sharded cluster in which forwarding dominated. Three nodes run as
+//! processes. 64 connections send PUTs, GETs, and GETs with missing keys to one of them, at the
+//! original's rate, or at a lower rate that the machine can hold. Every load runs in five variants
+//! ([`Whose`]): on a single node without a cluster; on three nodes, with each request sent to the
+//! owner of its key; and on one of three nodes, with its own keys, with keys of the others, and
+//! with all keys, as clients send them that do not know the owners. All of this is repeated until
+//! the findings are certain enough.
 
 mod charts;
 mod child;
@@ -31,19 +32,19 @@ use crate::generator::Generator;
 use crate::profiled::Taken;
 use crate::study::{About, Context, Scale, Study, answer, named};
 
-/// The objective that a rate has to keep to be held.
+/// The limit of the 99th percentile in the search for the highest rate.
 const P99_HELD: &str = "20ms";
-/// Whose load is profiled: of the node that is asked, forwarding is all that it does then.
+/// The variant that is profiled: in it, the node that is asked does nothing but forward.
 const PROFILED: Whose = Whose::Others;
 
 /// Options of the study.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterStudyOptions {
-    /// Its size.
+    /// The size of the study.
     pub scale: Scale,
-    /// Seconds of each load, if not those of its size.
+    /// The duration of each load in seconds, in place of the default of the scale.
     pub seconds: Option<u64>,
-    /// The folder of the stores.
+    /// The folder in which the stores are made; the system's temporary folder if `None`.
     pub data: Option<PathBuf>,
 }
 
@@ -51,15 +52,16 @@ impl ClusterStudyOptions {
     fn keys(&self) -> u64 {
         match self.scale {
             Scale::Quick => 20_000,
-            // A third of half of them is more than each load chooses from.
+            // A load that uses one node's keys for reads or writes has a sixth of them, which must
+            // be more than it chooses from.
             Scale::Default => 640_000,
             // 1.5 GB of values.
             Scale::Full => 5_000_000,
         }
     }
 
-    /// The number of keys that each load chooses from: few are in the processor's cache, which no
-    /// load of use has.
+    /// The number of keys that each load chooses from. Fewer keys would fit the processor's cache,
+    /// which is not realistic.
     fn keys_asked(&self) -> usize {
         match self.scale {
             Scale::Quick => 3_000,
@@ -149,7 +151,8 @@ fn generator<'a>(
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
-/// Finds the rates. Missing keys are compared with present ones, so both have one rate.
+/// Finds the highest rates. Loads with missing keys are compared with those without, so both have
+/// the same rate.
 fn highest_rates(
     nodes: &mut Nodes,
     binary: &OsString,
@@ -176,8 +179,8 @@ fn script(nodes: &Nodes, whose: Whose, work: Work, options: &ClusterStudyOptions
     work.script(&nodes.keys(whose, work, options.keys(), options.keys_asked()))
 }
 
-/// Puts every load on once. Those of a round follow one another in another order each time, so that
-/// a machine that changes changes for all.
+/// Runs every load once. The order changes with each round, so that changes of the machine affect
+/// all loads alike.
 fn put_all_on(
     nodes: &mut Nodes,
     binary: &OsString,
@@ -191,7 +194,7 @@ fn put_all_on(
         let mut order = Whose::ALL;
         order.rotate_left(run % Whose::ALL.len());
         for whose in order {
-            // Reads leave nothing to do; what the search or the load before has written does.
+            // Only writes cause background work: those of the search, or of the load before.
             if rate.work.writes() {
                 measured.is_rested &= nodes.rest()?;
             }
@@ -205,7 +208,7 @@ fn put_all_on(
     Ok(())
 }
 
-/// Puts one load on.
+/// Runs one load.
 fn measure(
     nodes: &mut Nodes,
     binary: &OsString,
@@ -222,7 +225,7 @@ fn measure(
     loaded.judged.name = format!("{}, {}", work.title(), whose.title());
     let processor_ns = (nodes.processor_ns(whose)? - before) as f64;
     let processor_ns = processor_ns / (loaded.times.len() as f64).max(1.0);
-    // The generator takes its time to start and to end, and a window begins on a whole second.
+    // The window covers the start and end of the generator, and starts at a whole second.
     let operations = nodes.account(begun.elapsed().as_secs() + 1)?;
     Ok(Row { work, whose, loaded, processor_ns, operations })
 }
@@ -241,7 +244,7 @@ fn told(row: &Row) -> String {
     )
 }
 
-/// The profiles of a load of its own: profiling takes time that no measured load has.
+/// Takes profiles during a separate load, because profiling would slow a measured one.
 fn profiled(
     nodes: &mut Nodes,
     binary: &OsString,
@@ -255,8 +258,8 @@ fn profiled(
     Ok((taken, judged))
 }
 
-/// The highest rate for keys of other nodes. The quick version has no time for a search and takes
-/// what a closed loop reaches; so does one on a machine on which no rate keeps the objective.
+/// The highest rate for keys of other nodes. The rate of a closed loop is used in the quick study,
+/// which has no time for a search, and if no rate keeps the objective.
 fn highest(
     nodes: &Nodes,
     binary: &OsString,

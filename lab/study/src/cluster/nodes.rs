@@ -1,4 +1,4 @@
-//! Three nodes as processes, and what is known of them.
+//! The processes of the study: three nodes of a cluster, and a single node without one.
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -18,23 +18,23 @@ use crate::profiled::Taken;
 use crate::served::Served;
 
 const NODES: usize = 3;
-/// Threads that fill.
+/// Threads that fill the stores.
 const FILLERS: u64 = 4;
-/// The time that nodes have to meet.
+/// The longest wait until all nodes are connected.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose keys are asked for, and whom.
+/// The variant of a load: the owners of its keys, and the node that it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// All keys, of a node that is alone and has them all.
+    /// All keys; asks the single node without a cluster, which has them all.
     Alone,
-    /// All keys, each of its owner.
+    /// All keys; asks the owner of each.
     Direct,
-    /// Keys of the node that is asked.
+    /// Keys of the first node; asks the first node.
     Own,
-    /// Keys of the others.
+    /// Keys of the other nodes; asks the first node.
     Others,
-    /// All keys, of one node.
+    /// All keys; asks the first node.
     All,
 }
 
@@ -56,10 +56,11 @@ impl Whose {
 pub(super) struct Nodes {
     processes: Vec<Served>,
     list: NodeList,
-    /// The place in the list of the node that is asked.
+    /// The index in `list` of the first node, which is asked.
     asked: usize,
+    /// The URL of the first node.
     url: String,
-    /// A node that is no part of the cluster, and its URL.
+    /// The single node without a cluster.
     alone: Served,
     alone_url: String,
 }
@@ -69,7 +70,7 @@ fn failed(error: impl std::fmt::Display) -> StudyError {
 }
 
 impl Nodes {
-    /// Starts them, and waits until they have met.
+    /// Starts all nodes, and waits until those of the cluster are connected.
     pub(super) fn start(program: &[OsString], folder: &Path) -> Result<Nodes, StudyError> {
         let listeners: Result<Vec<_>, _> =
             (0..NODES).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
@@ -101,7 +102,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Waits until a key of every node can be asked for by way of the first.
+    /// Waits until the first node can answer for a key of every node.
     fn meet(&self) -> Result<(), StudyError> {
         let begun = Instant::now();
         for node in 0..NODES {
@@ -117,7 +118,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Asks the first node for a key, whoever owns it.
+    /// Asks the first node for a key of any node.
     fn ask_first(&self, key: &str) -> Result<(), String> {
         let target = Target::parse(&self.url).map_err(|error| error.to_string())?;
         let path = format!("/v0/entity?id={key}");
@@ -127,13 +128,16 @@ impl Nodes {
         if is_answered { Ok(()) } else { Err(text()) }
     }
 
-    /// The URL of the node that is asked.
+    /// The URL of the node that this variant asks.
     pub(super) fn url(&self, whose: Whose) -> &str {
         if whose == Whose::Alone { &self.alone_url } else { &self.url }
     }
 
-    /// Puts keys with values, each at its owner, and all into the node that is alone; returns how
-    /// many each node of the cluster has, as they count themselves.
+    /// Fills the cluster and the single node with `keys` keys. Returns the number of keys that each
+    /// node of the cluster reports.
+    ///
+    /// # Errors
+    /// If a PUT fails, or the numbers do not add up to `keys`.
     pub(super) fn fill(&mut self, keys: u64) -> Result<Vec<u64>, StudyError> {
         for url in [&self.url, &self.alone_url] {
             fill(url, keys)?;
@@ -158,8 +162,8 @@ impl Nodes {
         Ok(is_rested)
     }
 
-    /// Keys of this kind for this work, evenly from all that were put: every second number is for
-    /// writes, the others for reads, so that what is read lies where the filling has left it.
+    /// Returns at most `count` keys for a load, spread evenly over all `keys`. Even numbers are for
+    /// writes and odd ones for reads, so that reads find keys as the filling has stored them.
     pub(super) fn keys(&self, whose: Whose, work: Work, keys: u64, count: usize) -> Vec<String> {
         let numbers = (0..keys).map(|number| number.wrapping_mul(7_919) % keys);
         let of_work = numbers.filter(|number| number.is_multiple_of(2) == work.writes());
@@ -171,7 +175,7 @@ impl Nodes {
         of_work.map(key).filter(is_one).take(count).collect()
     }
 
-    /// Processor time so far of all nodes that such a load has to do with.
+    /// The processor time so far of all nodes that take part in this variant.
     pub(super) fn processor_ns(&mut self, whose: Whose) -> Result<u64, StudyError> {
         let processes = match whose {
             Whose::Alone => std::slice::from_mut(&mut self.alone),
@@ -183,17 +187,17 @@ impl Nodes {
         times.sum()
     }
 
-    /// The accounts of the node that is asked, of the last seconds.
+    /// The accounts of the first node for the last `seconds`.
     pub(super) fn account(&mut self, seconds: u64) -> Result<Vec<OperationAccount>, StudyError> {
         self.processes[0].account(seconds)
     }
 
-    /// Begins to profile the node that is asked.
+    /// Starts to profile the first node.
     pub(super) fn profile(&mut self) -> Result<(), StudyError> {
         self.processes[0].profile(RECORDING_HERTZ)
     }
 
-    /// Ends that, and gives its profiles.
+    /// Ends the profiling, and returns the profiles.
     pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
         self.processes[0].profiles()
     }
@@ -203,7 +207,7 @@ impl Nodes {
     }
 }
 
-/// Puts keys with values by way of the node at `url`, by several threads.
+/// Writes `keys` keys through the node at `url`, with several threads.
 fn fill(url: &str, keys: u64) -> Result<(), StudyError> {
     let value = vec![b'v'; VALUE_BYTES];
     std::thread::scope(|scope| {

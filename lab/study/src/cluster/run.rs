@@ -1,4 +1,4 @@
-//! The loads of a study of a cluster, and the rates that they are put on with.
+//! The measurements of the study of a cluster, and the rates of its loads.
 
 use pellucid_account::OperationAccount;
 use pellucid_report::{JudgedLoad, Unit};
@@ -7,36 +7,36 @@ use super::load::Work;
 use super::nodes::Whose;
 use crate::generator::Loaded;
 
-/// The share of the highest rate at which is measured.
+/// The rate of measured loads as a share of the highest rate.
 const RATE_SHARE: f64 = 0.7;
 
-/// One load, and what came of it.
+/// One load and its results.
 pub(super) struct Row {
     pub(super) work: Work,
     pub(super) whose: Whose,
     pub(super) loaded: Loaded,
-    /// Processor time of a request over all nodes, in nanoseconds.
+    /// The processor time of all nodes per request, in nanoseconds.
     pub(super) processor_ns: f64,
     /// The accounts of the node that was asked.
     pub(super) operations: Vec<OperationAccount>,
 }
 
-/// The rate of one kind of work.
+/// The highest rate of one kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     pub(super) work: Work,
-    /// The highest for keys of other nodes.
+    /// The highest rate for keys of other nodes, in requests per second.
     pub(super) highest: f64,
 }
 
 impl Rate {
-    /// The rate that is put on: that of the original, if the machine holds it.
+    /// The rate of the measured loads: the original's, or less if the machine cannot hold that.
     pub(super) fn put_on(self) -> f64 {
         (self.highest * RATE_SHARE).min(self.work.original_rate())
     }
 }
 
-/// Everything that was measured.
+/// All measurements of the study.
 pub(super) struct ClusterRun {
     pub(super) rates: Vec<Rate>,
     /// The loads of each round.
@@ -45,7 +45,7 @@ pub(super) struct ClusterRun {
     pub(super) profiled: Vec<JudgedLoad>,
     /// Keys of each node.
     pub(super) shares: Vec<u64>,
-    /// True if the nodes came to rest each time.
+    /// True if the nodes came to rest before every load that writes.
     pub(super) is_rested: bool,
 }
 
@@ -54,7 +54,7 @@ impl ClusterRun {
         self.rates.iter().copied().find(|rate| rate.work == work)
     }
 
-    /// The rate of a kind of work, for people.
+    /// A sentence about the rate of a kind of work.
     pub(super) fn rates(&self, work: Work) -> String {
         let Some(rate) = self.rate(work) else { return String::new() };
         let (put_on, highest) = (rate.put_on(), Unit::PerSecond.show(rate.highest));

@@ -1,4 +1,4 @@
-//! The tables: the original's beside ours, and where the time of a query went.
+//! The tables of the study: our figures beside the original's, and the parts of a query's time.
 
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
@@ -7,17 +7,18 @@ use super::figures::{Row, mean};
 use super::original;
 use super::plan::{ACCESSES, Access, NODES};
 
-/// The server that only sends the same answer.
+/// The name of the server that always sends the same answer.
 const BARE: &str = "the bare server";
 
 type StageOf = fn(&Stages) -> Option<f64>;
 
-/// The stages of a query outside the server, with those before it first.
+/// The stages of a query before the server.
 const BEFORE: [(&str, StageOf); 3] = [
     ("waiting for a place in the driver", |stages| stages.driver_ms),
     ("waiting for a socket", |stages| stages.socket_ms),
     ("connecting", |stages| stages.connect_ms),
 ];
+/// The stages of a query around and after the server.
 const AFTER: [(&str, StageOf); 2] = [
     ("on the way, and the client's loop of events", |stages| stages.between_ms),
     ("reading and decoding", |stages| stages.decode_ms),
@@ -30,7 +31,8 @@ pub(super) fn sections(rows: &[Row], spread: &[Row]) -> Vec<ChartSection> {
     sections
 }
 
-/// The time of all queries by connection, fewest queries at a time: the picture of the study.
+/// The main chart of the study: the time of all queries by connection, for the smallest number of
+/// concurrent queries.
 pub(super) fn picture(rows: &[Row]) -> Option<Chart> {
     let indexed = || rows.iter().filter(|row| row.access == Access::Index);
     let queries = indexed().map(|row| row.queries).min()?;
@@ -50,7 +52,7 @@ pub(super) fn picture(rows: &[Row]) -> Option<Chart> {
     Some(Chart::new(words, Unit::Nanoseconds, form, [pellucid, bare]))
 }
 
-/// The driver's ways to choose among nodes.
+/// The section about the driver's strategies to choose among nodes.
 fn spread_section(rows: &[Row]) -> ChartSection {
     let rows: Vec<&Row> = rows.iter().collect();
     let columns = ["the busiest", "the second", "the third"];
@@ -74,7 +76,7 @@ fn spread_section(rows: &[Row]) -> ChartSection {
     )
 }
 
-/// The share of a run's answers that came from one node, the busiest being the first.
+/// The share of a run's answers that one node gave. `place` 0 is the busiest node.
 pub(super) fn node_share(run: &ClientRun, place: usize) -> Option<f64> {
     let mut counts: Vec<u64> = run.nodes.values().copied().collect();
     counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
@@ -100,7 +102,7 @@ fn in_ns(milliseconds: Option<f64>) -> Option<f64> {
     milliseconds.map(|milliseconds| milliseconds * 1e6)
 }
 
-/// Our times, and those of the study's table for connections that it has.
+/// Our times, and those of the original for connections that it has.
 fn times(rows: &[&Row], name: &str) -> Chart {
     let has_original = rows.iter().any(|row| row.connection.original.is_some());
     let mut columns = vec!["Pellucid".to_owned(), BARE.to_owned()];
@@ -128,7 +130,7 @@ fn times(rows: &[&Row], name: &str) -> Chart {
     )
 }
 
-/// The parts of each millisecond of a query.
+/// The parts of the mean time of a query, as bars.
 fn account(rows: &[&Row], name: &str) -> Chart {
     let outside = |(title, of): &(&str, StageOf)| {
         Series::new(*title, rows.iter().map(|row| positive(row.stage_ns(of))).collect())
@@ -155,12 +157,13 @@ fn account(rows: &[&Row], name: &str) -> Chart {
     Chart::new(words, Unit::Nanoseconds, form, series)
 }
 
-/// A mean is a difference of sums of clocks' readings, and may be below zero by their resolution.
+/// Raises negative values to zero. A mean is a difference of sums of clock readings, whose limited
+/// resolution can make it slightly negative.
 fn positive(value: Option<f64>) -> Option<f64> {
     value.map(|value| value.max(0.0))
 }
 
-/// The client's cost.
+/// The client's latencies and processor time.
 fn client(rows: &[&Row], name: &str) -> Chart {
     let columns =
         ["median of a query", "99 %", "client's processor, a query", "the same, bare server"];

@@ -1,8 +1,8 @@
-//! The processes that answer: Pellucid, or the server that does nothing else.
+//! The child processes that answer the clients: Pellucid, or the trivial server.
 //!
-//! The plan comes as a line on standard input; the address goes as a line to standard output. A
-//! process serves until its input ends. Pellucid also answers what [`answer_lines`] does, so that
-//! it can be profiled.
+//! The plan comes as a line on standard input, and the address goes as a line to standard output. A
+//! process serves until its input ends. Pellucid also answers the requests of [`answer_lines`], so
+//! that it can be profiled.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -18,16 +18,17 @@ use crate::served::{answer_lines, plan_of};
 /// The role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum ServerPlan {
-    /// Pellucid with its defaults, on a store in this folder; or with another length of its queue.
+    /// Pellucid with its defaults on a store in the folder `data`; `queued_calls_max` replaces the
+    /// default length of its queue.
     Pellucid { data: PathBuf, queued_calls_max: Option<usize> },
-    /// The server that gives this answer, a whole response, to everything.
+    /// A server that sends `answer`, a whole response, to every request.
     Trivial { answer: String },
 }
 
-/// Takes the part of a process that answers: runs it until its input ends.
+/// Runs a server until the input ends.
 ///
 /// # Errors
-/// If the server does not start or stop, or its input makes no sense.
+/// If the server does not start or stop, or its plan is invalid.
 pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     match plan {
@@ -45,7 +46,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
             let address = trivial.address().map_err(StudyError::step)?;
             let told = writeln!(output, "{address}").and_then(|()| output.flush());
             told.map_err(StudyError::step)?;
-            // It has nothing to close: the process ends, and it with it.
+            // The server has nothing to close, so it may end with the process.
             std::thread::spawn(move || trivial.serve());
             wait(&mut input);
             Ok(())
@@ -53,7 +54,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
     }
 }
 
-/// Waits for the end of the input; one that fails has ended as well.
+/// Waits until the input ends or fails.
 fn wait(input: &mut impl BufRead) {
     let _ = input.read_to_end(&mut Vec::new());
 }

@@ -1,10 +1,10 @@
-// One client of the study connection-pool: a driver as its authors publish it, and around it, in
-// Node's own terms, notes of when each request was asked for, handed to the HTTP module, given a
-// socket, connected, answered and understood. Plans come as lines of JSON on standard input, the
-// figures of each go as a line to standard output.
+// One client of the study connection-pool. It runs an unmodified driver, and records through Node's
+// own interfaces when each request is asked for, handed to the HTTP module, given a socket,
+// connected, answered and understood. Plans come as lines of JSON on standard input; the figures of
+// each run go as a line to standard output.
 //
-// Means of stages need no pairing of a query with its request: the sum of all times at which
-// something happened, less the sum of all times of what comes before it, is the sum of the stage.
+// For the mean of a stage, a query need not be matched with its request: the sum of all end times
+// of the stage minus the sum of all its start times is the sum of its durations.
 
 import http from "node:http";
 import { createRequire } from "node:module";
@@ -22,15 +22,15 @@ let sums = null;
 function begin() {
   sums = {
     queries: 0, requests: 0, dialling: 0, viaFetch: false,
-    // Those that requests went over: fetch keeps its own from one run to the next, so that counting
-    // those that are opened finds none.
+    // The sockets that carried requests. Counting opened sockets would miss those of fetch, which
+    // keeps them from one run to the next.
     sockets: new Set(),
     asked: 0, handed: 0, assigned: 0, connecting: 0, answered: 0, understood: 0,
     server: {}, nodes: {},
   };
 }
 
-/** Adds what the server says of a request: `name;dur=milliseconds`, separated by commas. */
+/** Adds the server's times of a request: `name;dur=milliseconds`, separated by commas. */
 function addServerTiming(header) {
   if (!header || !sums) return;
   for (const metric of header.split(", ")) {
@@ -39,7 +39,7 @@ function addServerTiming(header) {
   }
 }
 
-// What arangojs 8 and axios use. They look `request` up in the module at each call.
+// arangojs 8 and axios call `http.request`; they look it up in the module at each call.
 const request = http.request;
 http.request = function (...given) {
   const handed = now();
@@ -49,7 +49,7 @@ http.request = function (...given) {
   made.once("socket", (socket) => {
     const assigned = now();
     sums?.sockets.add(socket);
-    // Only of requests that are answered, so that every sum is about the same ones.
+    // Add only answered requests, so that every sum is over the same requests.
     let connected = assigned;
     if (socket.connecting) socket.once("connect", () => (connected = now()));
     made.once("response", (response) => {
@@ -64,7 +64,7 @@ http.request = function (...given) {
   return made;
 };
 
-// What arangojs 10 uses: fetch, by Node's own undici, which tells of its requests.
+// arangojs 10 uses fetch, which is Node's own undici; undici publishes events of its requests.
 const created = new WeakMap();
 const sent = new WeakMap();
 const listen = (name, what) => diagnostics.subscribe(name, (message) => sums && what(message));
@@ -91,7 +91,7 @@ listen("undici:request:headers", ({ request, response }) => {
   const [handed, assigned] = [created.get(request), sent.get(request)];
   if (handed === undefined || assigned === undefined) return;
   sums.handed += handed;
-  // `sendHeaders` comes after connecting; the time of it is taken off below.
+  // `sendHeaders` comes after connecting; that time is subtracted below.
   sums.assigned += assigned;
   sums.answered += now();
   for (let at = 0; at + 1 < response.headers.length; at += 2) {
@@ -104,7 +104,7 @@ listen("undici:request:headers", ({ request, response }) => {
 const QUERY = "FOR doc IN transactionRelationship FILTER doc.EndToEndId == @id RETURN doc";
 const asTiming = { prefer: "timing" };
 
-/** For each driver a function that makes a client: `query(id)` gives the documents. */
+/** For each driver, a function that makes a client: its `query(id)` returns the documents. */
 const drivers = {
   "arangojs-8"(plan) {
     const { Database, aql } = require("arangojs-8");
@@ -155,7 +155,7 @@ const drivers = {
   },
 };
 
-/** A name for a failure: the server's numbers where it gave any, else what Node says. */
+/** A name for a failure: the server's status and error number if there are any, else Node's code. */
 function failureOf(error) {
   const status = error.response?.status ?? error.code;
   const number = error.errorNum ?? error.response?.data?.errorNum;
@@ -198,7 +198,7 @@ async function run(plan) {
   const used = process.cpuUsage(processor);
   const done = sums;
   sums = null;
-  // Connections that nobody needed in the end are dialled until here.
+  // Connections that are still being opened count up to this moment.
   done.connecting += done.dialling * now();
   client.close();
   times.sort((a, b) => a - b);
@@ -207,10 +207,10 @@ async function run(plan) {
 
 function figures(sums, { wall, used, delay, failures, wrong, times }) {
   const inServer = sums.server.total ?? 0;
-  // With refusals, requests outnumber answered queries, and stages are not told.
+  // After failures there are more requests than answered queries, so the stages are unknown.
   const whole = Object.keys(failures).length === 0 && sums.queries > 0;
   const each = (sum) => (whole ? sum / sums.queries : null);
-  // Of fetch, `assigned` comes after connecting; of the HTTP module before it.
+  // With fetch, `assigned` comes after connecting; with the HTTP module, before it.
   const undiciConnecting = sums.viaFetch ? sums.connecting : 0;
   return {
     wall_ms: wall,

@@ -1,6 +1,6 @@
-//! The client: a driver in Node.js, as its authors publish it.
+//! The client: an unmodified driver in Node.js.
 //!
-//! The packages are installed once, pinned by the hashes of their lock file, into the user's cache.
+//! The packages are installed once into the user's cache folder; their lock file pins them by hash.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,23 +19,23 @@ const PACKAGES: &str = include_str!("../../../drivers/javascript/package.json");
 const LOCK: &str = include_str!("../../../drivers/javascript/package-lock.json");
 const PROGRAM: &str = include_str!("client.mjs");
 
-/// Says that all packages are there.
+/// The name of an empty file that marks a complete installation.
 const READY: &str = "ready";
 
-/// The packages of the drivers, installed.
+/// The installed packages of the drivers.
 pub(super) struct Drivers {
     folder: PathBuf,
 }
 
 impl Drivers {
-    /// Installs them, unless they are there. Needs Node.js with npm, and a network for the first
-    /// time.
+    /// Installs the packages unless they are installed. Needs Node.js with npm, and a network the
+    /// first time.
     pub(super) fn install() -> Result<Drivers, StudyError> {
         let folder =
             cache()?.join("pellucid/study").join(format!("drivers-{:016x}", name_of(LOCK)));
         let failed = |error: std::io::Error| StudyError::file("use", &folder, error);
         std::fs::create_dir_all(&folder).map_err(failed)?;
-        // Another study may be installing them; whoever comes second finds them.
+        // Another study may be installing them: wait for it, and find them installed.
         let lock = File::create(folder.join("lock")).map_err(failed)?;
         lock.lock().map_err(failed)?;
         if !folder.join(READY).exists() {
@@ -48,7 +48,7 @@ impl Drivers {
     }
 }
 
-/// The user's folder for what can be made again.
+/// The user's cache folder.
 fn cache() -> Result<PathBuf, StudyError> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = || named("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -58,7 +58,7 @@ fn cache() -> Result<PathBuf, StudyError> {
     })
 }
 
-/// A name for a text: 64 bits of FNV-1a.
+/// A 64-bit FNV-1a hash of a text.
 fn name_of(text: &str) -> u64 {
     let step = |name: u64, byte: u8| (name ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -90,51 +90,51 @@ fn npm(folder: &Path) -> Result<(), StudyError> {
 #[derive(Serialize)]
 struct Plan<'a> {
     driver: &'a str,
-    /// One, or those of the nodes that the driver chooses from.
+    /// The URLs of the servers; several if the driver is to choose among nodes.
     urls: Vec<String>,
     strategy: Option<&'a str>,
     sockets: Option<usize>,
     queries: u64,
     ids: &'a [String],
-    /// The documents of a right answer.
+    /// The number of documents in a correct answer.
     documents: u64,
 }
 
-/// The client's account of one run. Times are in milliseconds, those of stages means of a query.
+/// The client's account of one run. Times are in milliseconds; those of stages are means per query.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct ClientRun {
     pub(super) wall_ms: f64,
     pub(super) answered: u64,
-    /// Answered with other documents than the one that was asked for.
+    /// Queries answered with a wrong number of documents.
     pub(super) wrong: u64,
-    /// The unfinished queries: how often, by HTTP status and number of the error.
+    /// The number of failed queries, by HTTP status and error number.
     pub(super) failures: BTreeMap<String, u64>,
-    /// Sockets that requests went over, whether they were opened in this run or before.
+    /// Sockets that carried requests, including those opened in an earlier run.
     pub(super) sockets: u64,
-    /// Answers by the port that they came from; none of drivers that use fetch.
+    /// The number of answers by server port; empty for drivers that use fetch.
     pub(super) nodes: BTreeMap<String, u64>,
     pub(super) processor_ms: f64,
     pub(super) median_ms: Option<f64>,
     pub(super) p99_ms: Option<f64>,
     pub(super) stages: Stages,
-    /// The server's own account of a query, by phase and part.
+    /// The server's account of a query, by phase and part.
     pub(super) server: BTreeMap<String, Option<f64>>,
 }
 
-/// The parts of the time of a query, as the client sees it; nothing if some did not finish.
+/// The parts of a query's time as the client sees them; `None` if a query failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Stages {
-    /// Until the driver hands the request to the HTTP module: it waits for one of its places.
+    /// The wait for a slot in the driver, until it hands the request to the HTTP module.
     pub(super) driver_ms: Option<f64>,
-    /// Until the request has a socket.
+    /// The wait for a socket.
     pub(super) socket_ms: Option<f64>,
-    /// Until a socket that is new is connected.
+    /// The time to connect a new socket.
     pub(super) connect_ms: Option<f64>,
-    /// In the server, by its own account.
+    /// The time in the server, by the server's account.
     pub(super) server_ms: Option<f64>,
-    /// Between both: the kernel, and the client's loop of events.
+    /// The time between client and server: the kernel, and the client's event loop.
     pub(super) between_ms: Option<f64>,
-    /// Until the driver gives the documents.
+    /// The time from the answer until the driver returns the documents.
     pub(super) decode_ms: Option<f64>,
 }
 
@@ -157,7 +157,7 @@ impl Client {
         Ok(Client { process: Process::start("the client in Node.js", &program)?, connection })
     }
 
-    /// Runs as many queries at a time, each for one of these identifiers, of which each has so many
+    /// Runs `queries` concurrent queries, each for one of `ids`. A correct answer has `documents`
     /// documents.
     pub(super) fn run(
         &mut self,
@@ -179,7 +179,7 @@ impl Client {
         serde_json::from_str(&answer).map_err(step)
     }
 
-    /// Ends it.
+    /// Stops the process.
     pub(super) fn stop(self) -> Result<(), StudyError> {
         self.process.stop()
     }

@@ -1,4 +1,4 @@
-//! The conclusions of the original, held against the runs.
+//! Compares the conclusions of the original study with our runs.
 
 use pellucid_report::{Estimate, Finding, Unit, both};
 
@@ -7,13 +7,13 @@ use super::client::ClientRun;
 use super::figures::Row;
 use super::plan::Access;
 
-/// The share of what it reaches against the bare server that the client is to reach with 100
-/// sockets: below it, the server counts.
+/// If the client's speed against Pellucid is above this share of its speed against the bare server,
+/// the client is the limit.
 const BARE_SHARE: f64 = 0.95;
-/// Ten sockets help if the queries take at most one part in so many of the time.
+/// Ten sockets help if the queries are at least this many times as fast.
 const TIMES_FASTER: f64 = 2.0;
 
-/// Findings on these rows; those on rows that are not there are left out.
+/// The findings for these rows; findings whose rows are missing are left out.
 pub(super) fn findings(rows: &[Row], spread: &[Row]) -> Vec<Finding> {
     let of = |access| sockets(rows, access);
     let sockets = [Access::Index, Access::Missing, Access::Scan].into_iter().filter_map(of);
@@ -24,15 +24,15 @@ fn times(name: String, runs: &[ClientRun]) -> Estimate {
     Estimate::of_runs(name, Unit::Nanoseconds, Row::wall_of_runs(runs).map(|ms| Some(ms? * 1e6)))
 }
 
-/// Of each run, the time of one row over that of another.
+/// The ratio of the times of two rows, estimated over all runs.
 fn ratio(name: &str, one: &Row, other: &Row) -> Estimate {
     let pairs = Row::wall_of_runs(&one.pellucid).zip(Row::wall_of_runs(&other.pellucid));
     Estimate::of_runs(name, Unit::Ratio, pairs.map(|(one, other)| Some(one? / other?)))
 }
 
-/// The effect of more sockets.
+/// The finding about the effect of more sockets.
 fn sockets(rows: &[Row], access: Access) -> Option<Finding> {
-    // The row that the original's sentence is about, or the one that is nearest to it.
+    // The smallest number of queries, which is that of the original's sentence or nearest to it.
     let of_access = || rows.iter().filter(|row| row.access == access);
     let queries = of_access().map(|row| row.queries).min()?;
     let row =
@@ -63,7 +63,8 @@ fn sockets(rows: &[Row], access: Access) -> Option<Finding> {
     Some(Finding::new(format!("sockets_{}", access.name()), original, sentence, holds, figures))
 }
 
-/// The distance of the client from what it reaches against a server that does nothing.
+/// The finding about the limit: the client's speed against Pellucid compared with that against the
+/// bare server.
 fn limit(rows: &[Row]) -> Option<Finding> {
     let is_one =
         |row: &&Row| row.access == Access::Index && row.connection.name == "arangojs_8_100";
@@ -87,11 +88,11 @@ fn limit(rows: &[Row]) -> Option<Finding> {
     Some(Finding::new("client_limit", original, sentence, None, figures).not_asked())
 }
 
-/// The unfinished queries there, and here.
+/// The finding about queries that are not answered, in the original and here.
 fn unfinished(rows: &[Row]) -> Option<Finding> {
     let refused: Vec<&Row> = rows.iter().filter(|row| !row.refusals().is_empty()).collect();
     let wrong: u64 = rows.iter().map(Row::wrong).sum();
-    // The rows that did not finish there, under the same length of the queue.
+    // The rows that did not finish in the original, with the same length of the queue.
     let there = rows.iter().find(|row| row.access == Access::Queue);
     let holds = there.map(|_| refused.iter().any(|row| row.access == Access::Queue));
     let sentence = if rows.is_empty() {
@@ -124,7 +125,8 @@ fn unfinished(rows: &[Row]) -> Option<Finding> {
     Some(Finding::new("unfinished", original, sentence, holds, figures))
 }
 
-/// The effect of the driver's ways to choose among nodes, for most queries at a time.
+/// The finding about the driver's strategies to choose among nodes, for the largest number of
+/// concurrent queries.
 fn strategies(spread: &[Row]) -> Option<Finding> {
     let queries = spread.iter().map(|row| row.queries).max()?;
     let (mut told, mut figures) = (Vec::new(), Vec::new());

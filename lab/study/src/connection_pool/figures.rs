@@ -1,4 +1,4 @@
-//! The measurements, row by row.
+//! The measurements of the study, row by row.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use pellucid_report::JudgedLoad;
 use super::client::{ClientRun, Stages};
 use super::plan::{Access, Connection};
 
-/// A client whose process works for this share of the time is itself the limit.
+/// The share of busy time from which on the client's process is the limit.
 const BUSY_SHARE: f64 = 0.95;
 
-/// One row: so many concurrent queries over one connection, against Pellucid and against the
-/// trivial server.
+/// One row: a number of concurrent queries with one connection setting, against Pellucid and
+/// against the trivial server.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) connection: Connection,
@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) trivial: Vec<ClientRun>,
 }
 
-/// The mean of `of` over runs; nothing if a run has none.
+/// The mean of `of` over all runs; `None` if a run has no value.
 pub(super) fn mean(runs: &[ClientRun], of: impl Fn(&ClientRun) -> Option<f64>) -> Option<f64> {
     let values: Option<Vec<f64>> = runs.iter().map(of).collect();
     let values = values.filter(|values| !values.is_empty())?;
@@ -35,18 +35,18 @@ impl Row {
         format!("{}, {} queries", self.connection.title(), self.queries)
     }
 
-    /// Milliseconds of all queries, if all were answered.
+    /// The mean time of all queries in milliseconds; `None` if a query failed.
     pub(super) fn wall_ms(runs: &[ClientRun]) -> Option<f64> {
         mean(runs, |run| run.failures.is_empty().then_some(run.wall_ms))
     }
 
-    /// Of each run, the milliseconds of all queries, if all were answered.
+    /// The time of all queries in milliseconds for each run; `None` if a query failed.
     pub(super) fn wall_of_runs(runs: &[ClientRun]) -> impl Iterator<Item = Option<f64>> {
         runs.iter().map(|run| run.failures.is_empty().then_some(run.wall_ms))
     }
 
-    /// Of each run, the part that Pellucid reaches of what the client reaches against the bare
-    /// server: the time there over the time here.
+    /// For each run, the client's speed against Pellucid as a share of its speed against the bare
+    /// server.
     pub(super) fn of_bare(&self) -> impl Iterator<Item = Option<f64>> {
         let pairs = Row::wall_of_runs(&self.pellucid).zip(Row::wall_of_runs(&self.trivial));
         pairs.map(|(here, bare)| Some(bare? / here?))
@@ -67,12 +67,12 @@ impl Row {
         mean(&self.pellucid, |run| of(&run.stages)).map(|ms| ms * 1e6)
     }
 
-    /// A phase of the server's own account, mean of a query in nanoseconds.
+    /// A phase of the server's account: the mean per query, in nanoseconds.
     pub(super) fn server_ns(&self, phase: &str) -> Option<f64> {
         mean(&self.pellucid, |run| run.server.get(phase).copied().flatten()).map(|ms| ms * 1e6)
     }
 
-    /// Queries that were not answered, by what they were told.
+    /// The number of failed queries, by the name of the failure.
     pub(super) fn refusals(&self) -> BTreeMap<&str, u64> {
         let mut all = BTreeMap::new();
         for (what, count) in self.pellucid.iter().flat_map(|run| &run.failures) {
@@ -81,7 +81,7 @@ impl Row {
         all
     }
 
-    /// Queries that were answered with something else than their document.
+    /// The number of queries with a wrong answer.
     pub(super) fn wrong(&self) -> u64 {
         self.pellucid.iter().map(|run| run.wrong).sum()
     }

@@ -1,5 +1,5 @@
-//! The collection `transactionRelationship`: edges between accounts, each the transfer of a payment
-//! that `EndToEndId` names.
+//! Fills the collection `transactionRelationship`. Its documents are edges between accounts, each a
+//! payment with the identifier `EndToEndId`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use crate::error::StudyError;
 
 pub(super) const COLLECTION: &str = "transactionRelationship";
 
-/// Documents of one import.
+/// The number of documents in one import.
 const DOCUMENTS_AT_ONCE: u64 = 50_000;
 
-/// The identifier of a document, in the form of a random UUID and the same at each run.
+/// The identifier of a document: it looks like a random UUID, and is the same in each run.
 pub(super) fn end_to_end_id(number: u64) -> String {
     let (high, low) = (SeededRandom::at(2 * number), SeededRandom::at(2 * number + 1));
     format!(
@@ -64,14 +64,14 @@ fn document(number: u64, out: &mut String) {
     );
 }
 
-/// Makes the index that the queries then use.
+/// Makes the index that queries then use.
 pub(super) fn make_index(address: SocketAddr) -> Result<(), StudyError> {
     let target = format!("/_api/index?collection={COLLECTION}");
     let index = br#"{"type":"persistent","fields":["EndToEndId"]}"#;
     send(address, &target, "", index).map(|_| ())
 }
 
-/// A whole response to a query for this identifier, as the drivers get it.
+/// Returns the whole response to a query for this identifier, as a driver receives it.
 pub(super) fn response(address: SocketAddr, id: &str) -> Result<String, StudyError> {
     let query = format!(
         "{{\"query\":\"FOR doc IN {COLLECTION} FILTER doc.EndToEndId == @id RETURN doc\",\

@@ -1,5 +1,5 @@
-//! The few requests that the study makes itself: it fills the collection, makes the index, and
-//! takes the answer that the trivial server repeats.
+//! The requests that the study sends itself: to fill the collection, to make the index, and to get
+//! the answer that the trivial server repeats.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use pellucid_client::http::{Question, Target, TlsOptions};
 
 use crate::error::StudyError;
 
-/// The time that an answer may take: an index over 200,000 documents on a slow machine takes a
-/// while.
+/// The longest wait for an answer, enough for an index over 200,000 documents on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Sends a request on a connection of its own and returns the whole response. One that is refused
-/// is an error.
+/// Sends a POST on a new connection and returns the whole response.
+///
+/// # Errors
+/// If there is no answer, or its status is not 2xx.
 pub(super) fn send(
     address: SocketAddr,
     path: &str,

@@ -1,10 +1,10 @@
-//! `connection-pool`: what limits an application that asks many queries at a time, the driver's
-//! sockets, the server, or the application's own thread.
+//! The study `connection-pool`: finds what limits an application with many concurrent queries: the
+//! driver's sockets, the server, or the application's own thread.
 //!
-//! It repeats the study of the connections of arangojs. The drivers are those that their authors
-//! publish; what they do inside is seen by what Node.js tells of its requests, put together with
-//! the account that the server gives of each. Beside every figure stands that of the same client
-//! against a bare server, which does nothing but send the same answer.
+//! It repeats a study of the connections of arangojs. The drivers are unmodified. Their inner times
+//! come from the events that Node.js publishes about its requests, joined with the server's account
+//! of each request. Every figure has a counterpart: the same client against a bare server, which
+//! always sends the same answer.
 
 mod charts;
 mod child;
@@ -41,11 +41,11 @@ use crate::profiled::Taken;
 use crate::served::Served;
 use crate::study::{About, Context, Scale, Study, answer};
 
-/// Queries that warm the client up before it is measured.
+/// The number of queries that warm up a client before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
-/// The same where each reads the whole collection.
+/// The number of warm-up queries if each reads the whole collection.
 const WARM_UP_SCANS: u64 = 2;
-/// Documents that are asked for, at most.
+/// The most different documents that queries ask for.
 const IDS_MAX: u64 = 10_000;
 
 /// The findings that answer the question.
@@ -89,7 +89,7 @@ impl Study for ConnectionPoolOptions {
         let servers = [vec![address], vec![bare_address]];
         let mut bench = Bench { drivers, folder: folder.path(), servers, ids, documents: 1 };
         let (mut rows, mut profiles) = (Vec::new(), Taken::default());
-        // Without an index first, as there is no way back from the other.
+        // Without an index first, because the index cannot be removed again.
         for access in [Access::Scan, Access::Index] {
             if access == Access::Index {
                 context.step("Making the index", |_| make_index(address))?;
@@ -121,16 +121,16 @@ impl Study for ConnectionPoolOptions {
     }
 }
 
-/// Processes beside the first of each kind.
+/// The further processes, after the first of each kind.
 struct Nodes {
     pellucid: Vec<Served>,
     trivial: Vec<Process>,
-    /// The node whose queue is as long as ArangoDB's, and a bare server.
+    /// The addresses of the node whose queue is as long as ArangoDB's, and of its bare server.
     limited: [Vec<SocketAddr>; 2],
 }
 
-/// Adds nodes that have the same documents and index, and bare servers beside them, until there are
-/// [`NODES`] of each; and one more with another queue.
+/// Starts further nodes with the same documents and index, each with a bare server, until there are
+/// [`NODES`] of each; and one more node with a queue as long as ArangoDB's.
 fn more_nodes(
     program: &[OsString],
     folder: &Path,
@@ -157,8 +157,8 @@ fn more_nodes(
     Ok(more)
 }
 
-/// Starts a server that gives to everything the answer that the node at `address` gives to a query
-/// for this identifier; returns its address.
+/// Starts a bare server. It always sends the answer that the node at `address` gives to a query for
+/// `id`. Returns its address too.
 fn trivial(
     what: &'static str,
     program: &[OsString],
@@ -169,20 +169,20 @@ fn trivial(
     Process::serving(what, program, &plan)
 }
 
-/// The setup of every row.
+/// The setup that all rows share.
 struct Bench<'a> {
     drivers: Drivers,
     folder: &'a Path,
-    /// The nodes of Pellucid, and the bare servers.
+    /// The addresses of the Pellucid nodes, and of the bare servers.
     servers: [Vec<SocketAddr>; 2],
-    /// The identifiers that are asked for.
+    /// The identifiers that queries ask for.
     ids: Vec<String>,
-    /// The documents with each of them.
+    /// The number of documents with each identifier.
     documents: u64,
 }
 
 impl Bench<'_> {
-    /// Runs all rows of one kind, until the findings on them can be told.
+    /// Runs all rows of one kind until their findings are certain enough.
     fn repeat(
         &self,
         context: &mut Context<'_>,
@@ -198,7 +198,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs the rows of the driver's ways to choose among nodes.
+    /// Runs the rows for the driver's strategies to choose among nodes.
     fn spread(
         &self,
         context: &mut Context<'_>,
@@ -243,7 +243,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Runs one client against both servers, for each of its rows once.
+    /// Runs one client against both servers, once for each of its rows.
     fn measure(&self, rows: &mut [Row], round: usize) -> Result<(), StudyError> {
         let Some(Row { connection, access, .. }) = rows.first() else { return Ok(()) };
         let mut client = Client::start(&self.drivers, *connection, self.folder)?;
@@ -254,7 +254,7 @@ impl Bench<'_> {
         }
         let [here, bare] = &self.servers;
         for row in rows {
-            // The one that comes second finds a client that is warmer.
+            // Alternate the order, because the second server finds a warmer client.
             if round.is_multiple_of(2) {
                 row.pellucid.push(client.run(here, row.queries, asked)?);
             }
@@ -267,7 +267,7 @@ impl Bench<'_> {
     }
 }
 
-/// A row as a line.
+/// Formats a row as a line of progress.
 fn told(row: &Row) -> String {
     let time = |time: Option<f64>| time.map_or("–".to_owned(), |ms| format!("{ms:.0} ms"));
     let refused: u64 = row.refusals().values().sum();

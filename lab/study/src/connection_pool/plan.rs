@@ -1,40 +1,40 @@
-//! The runs of the study: which drivers, with which settings, and how many queries at a time.
+//! The plan of the study: the drivers, their settings, and the numbers of concurrent queries.
 
 use std::path::PathBuf;
 
 use crate::study::Scale;
 
-/// Documents of the collection.
+/// Documents of the collection in the quick study.
 const DOCUMENTS_QUICK: u64 = 20_000;
+/// Documents of the collection.
 const DOCUMENTS: u64 = 200_000;
 
-/// Concurrent queries, with an index, as in the original.
+/// The numbers of concurrent queries with an index, as in the original.
 const QUERIES: [u64; 4] = [500, 1_000, 5_000, 10_000];
 const QUERIES_QUICK: [u64; 1] = [500];
-/// Concurrent queries for documents that are not there: the original's fewest.
+/// The numbers of concurrent queries for missing documents: the original's smallest.
 const MISSES: [u64; 1] = [500];
-/// Concurrent queries without an index, where each query reads the whole collection: with the
-/// original's fewest already they take as long as all rows with an index. All of its numbers are
-/// run by the full study, which takes hours for them.
+/// The numbers of concurrent queries without an index. Each query reads the whole collection, so
+/// even the original's smallest number takes as long as all rows with an index. Only the full study
+/// runs all numbers of the original, which takes hours.
 const SCANS: [u64; 1] = [100];
 const SCANS_QUICK: [u64; 1] = [20];
-/// Concurrent queries that the original's server did not bear.
+/// The numbers of concurrent queries that overfilled the queue of the original's server.
 const OVERFULL: [u64; 2] = [5_000, 10_000];
-/// Calls that may wait in ArangoDB, unless its operator says otherwise.
+/// The default length of ArangoDB's queue of calls.
 pub(super) const ARANGODB_QUEUE: usize = 4_096;
 
-/// The run to make.
+/// The options of the study.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionPoolOptions {
     /// The size of the study.
     pub scale: Scale,
-    /// Documents of the collection; the scale's own number unless it is said.
+    /// Documents of the collection, in place of the default of the scale.
     pub documents: Option<u64>,
-    /// The number of concurrent queries with an index, and without one as long as the scale does
-    /// not have fewer; the scale's own numbers unless it is said.
+    /// The number of concurrent queries, in place of the defaults of the scale. Without an index,
+    /// it is at most the default of the scale.
     pub queries: Option<u64>,
-    /// The folder in which the store is made, and removed; that for temporary files unless it is
-    /// said.
+    /// The folder in which the store is made and removed; the system's temporary folder if `None`.
     pub data: Option<PathBuf>,
 }
 
@@ -60,7 +60,7 @@ impl ConnectionPoolOptions {
         match (self.queries, access) {
             (None, _) | (_, Access::Queue) => own.to_vec(),
             (Some(queries), Access::Index | Access::Missing) => vec![queries],
-            // One that reads everything may take thousands of times as long.
+            // A query that reads the whole collection may take thousands of times as long.
             (Some(queries), Access::Scan) => {
                 vec![own.iter().copied().fold(0, u64::max).min(queries)]
             }
@@ -68,16 +68,16 @@ impl ConnectionPoolOptions {
     }
 }
 
-/// The target of the queries of a row.
+/// The kind of access of a row's queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Documents that are there, by an index.
+    /// Existing documents, by an index.
     Index,
-    /// Documents that are not there, by an index, as the original's random identifiers.
+    /// Missing documents, by an index, as with the original's random identifiers.
     Missing,
-    /// By an index, of a server whose queue is as long as ArangoDB's.
+    /// Existing documents, by an index, on a server whose queue is as long as ArangoDB's.
     Queue,
-    /// Documents that are there, of a collection without an index.
+    /// Existing documents, in a collection without an index.
     Scan,
 }
 
@@ -103,7 +103,7 @@ impl Access {
         }
     }
 
-    /// The rows that are run so.
+    /// The connection settings of the rows with this access.
     pub(super) fn connections(self) -> Vec<Connection> {
         let all = connections().into_iter();
         match self {
@@ -121,19 +121,19 @@ pub(super) struct Connection {
     pub(super) name: &'static str,
     /// The driver's name in the client's program.
     pub(super) driver: &'static str,
-    /// Sockets at most, if that is set.
+    /// The most sockets, if that is set.
     pub(super) sockets: Option<usize>,
-    /// Its choice among nodes, if there are several.
+    /// The strategy to choose among nodes, if there are several.
     pub(super) strategy: Option<&'static str>,
-    /// The name in the original's table, if it is there.
+    /// The index of the column in the original's table, if it has one.
     pub(super) original: Option<usize>,
     title: &'static str,
 }
 
-/// Nodes among which the driver chooses, each of which has all documents.
+/// The number of nodes that the driver chooses from; each has all documents.
 pub(super) const NODES: usize = 3;
 
-/// The row that is run for each of the driver's ways to choose among nodes.
+/// The connection settings for each of the driver's strategies to choose among nodes.
 pub(super) fn spread_connections() -> [Connection; 3] {
     let row = |name, strategy, title| Connection {
         name,
@@ -150,13 +150,14 @@ pub(super) fn spread_connections() -> [Connection; 3] {
     ]
 }
 
-/// Sockets of these rows, to each node.
+/// The sockets of these settings, to each node.
 const SPREAD_SOCKETS: usize = 100;
 
-/// Fewest sockets of the recommended setting.
+/// The smallest number of sockets of the recommended setting.
 const RECOMMENDED_MIN: usize = 32;
 
-/// The rows: those of the original, the setting that it recommends, and arangojs of today.
+/// The connection settings: those of the original, the setting that it recommends, and a recent
+/// arangojs.
 pub(super) fn connections() -> [Connection; 7] {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let row = |name, driver, sockets, original, title| Connection {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_of_the_scale_unless_they_are_said() {
+    fn options_replace_the_defaults_of_the_scale() {
         let full = ConnectionPoolOptions { scale: Scale::Full, ..Default::default() };
         assert_eq!(full.documents(), 200_000);
         assert_eq!(full.queries(Access::Scan), [500, 1_000, 5_000, 10_000]);

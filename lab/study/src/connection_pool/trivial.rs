@@ -1,8 +1,8 @@
-//! The bare server, which does nothing but answer: where a client is no faster against it than
-//! against Pellucid, the client is the limit.
+//! The bare server: it does nothing but answer. If a client is no faster against it than against
+//! Pellucid, the client is the limit.
 //!
-//! One thread and one loop of events. It looks for the end of each request, by the length that its
-//! head gives, and sends the same bytes for every one: an answer that Pellucid gave.
+//! It has one thread with an event loop. It finds the end of each request by its `Content-Length`,
+//! and sends the same bytes for each: an answer that Pellucid gave.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-/// Events that are taken at a time.
+/// The most events per poll.
 const EVENTS_MAX: usize = 1_024;
-/// Bytes of requests that are read at a time.
+/// The size of the read buffer in bytes.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes that a request may have.
+/// The longest request in bytes.
 const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 
 const LISTENER: Token = Token(usize::MAX);
@@ -32,10 +32,10 @@ struct Connection {
 }
 
 impl Trivial {
-    /// Listens on loopback, on a port that is free.
+    /// Listens on a free port of the loopback address.
     pub(super) fn listen(answer: Vec<u8>) -> io::Result<Trivial> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        // The same length of the queue of connections as Pellucid's.
+        // The backlog of connections is the same as Pellucid's.
         let listener = pellucid_http::listen(any)?;
         Ok(Trivial { listener: TcpListener::from_std(listener), answer })
     }
@@ -44,7 +44,7 @@ impl Trivial {
         self.listener.local_addr()
     }
 
-    /// Serves until its process ends.
+    /// Serves until the process ends.
     pub(super) fn serve(mut self) -> io::Result<()> {
         let mut poll = Poll::new()?;
         let mut events = Events::with_capacity(EVENTS_MAX);
@@ -79,7 +79,8 @@ impl Trivial {
 }
 
 impl Connection {
-    /// Reads, answers and sends what can be; says whether the connection goes on.
+    /// Reads requests and sends answers without waiting; returns false if the connection is to be
+    /// closed.
     fn go_on(&mut self, answer: &[u8]) -> bool {
         let mut buffer = [0; READ_BYTES];
         loop {
@@ -107,7 +108,7 @@ impl Connection {
     }
 }
 
-/// The length of the first request in `bytes`, if all of it is there.
+/// The length of the first request in `bytes`; `None` if it is not complete.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
     let lines = std::str::from_utf8(&bytes[..head]).ok()?.split("\r\n");
@@ -130,7 +131,7 @@ mod tests {
         std::thread::spawn(move || trivial.serve());
         let mut socket = std::net::TcpStream::connect(address).unwrap();
         let request = b"POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc";
-        // The second comes in two pieces.
+        // The second request arrives in two pieces.
         socket.write_all(request).unwrap();
         socket.write_all(&request[..10]).unwrap();
         let mut answer = [0; 38];
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_as_long_as_it_says() {
+    fn the_length_of_a_request_is_found() {
         assert_eq!(request_length(b"GET / HTTP/1.1\r\n\r\nmore"), Some(18));
         assert_eq!(request_length(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nabc"), None);
         assert_eq!(request_length(b"GET / HTT"), None);

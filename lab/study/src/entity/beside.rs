@@ -1,27 +1,28 @@
-//! The effect of flushes and compactions on requests: the slowest request of each short stretch,
-//! where one ran and where none did.
+//! The effect of flushes and compactions on requests: compares the slowest request of each short
+//! stretch of time with such a job and without.
 
 use pellucid_report::covered_seconds;
 
 use super::measure::Row;
 
-/// Stretches of a load.
+/// The number of stretches that a load is divided into.
 const STRETCHES: usize = 400;
-/// Stretches of either kind below which nothing can be told.
+/// The fewest stretches of each kind for a result.
 const STRETCHES_MIN: usize = 5;
 
+/// The slowest requests with and without a background job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Beside {
     /// The share of the time in which a job ran.
     pub(super) time_share: f64,
-    /// The median of the slowest of each stretch while one did.
+    /// The median of the slowest requests of all stretches with a job.
     pub(super) slowest_beside_ns: f64,
-    /// The same while none did.
+    /// The median of the slowest requests of all stretches without a job.
     pub(super) slowest_without_ns: f64,
 }
 
 impl Beside {
-    /// The time that the slowest take longer beside a job.
+    /// The slowest requests' time with a job divided by that without.
     pub(super) fn ratio(self) -> f64 {
         self.slowest_beside_ns / self.slowest_without_ns.max(1.0)
     }
@@ -33,7 +34,7 @@ pub(super) fn time_share(row: &Row) -> f64 {
     covered_seconds(&row.spans, 0.0, seconds) / seconds.max(f64::MIN_POSITIVE)
 }
 
-/// Nothing if too few stretches are with a job, or without.
+/// Compares the stretches of a load; `None` if too few are with a job, or too few without.
 pub(super) fn of(row: &Row) -> Option<Beside> {
     let seconds = row.result.duration.as_secs_f64();
     let mut slowest = vec![0_u64; STRETCHES];
@@ -58,7 +59,7 @@ pub(super) fn of(row: &Row) -> Option<Beside> {
     })
 }
 
-/// The median of enough values.
+/// The median; `None` for fewer than [`STRETCHES_MIN`] values.
 fn median(mut values: Vec<u64>) -> Option<f64> {
     values.sort_unstable();
     (values.len() >= STRETCHES_MIN).then(|| values[values.len() / 2] as f64)

@@ -1,5 +1,5 @@
-//! The charts: the engines side by side, then each kind of load with its percentiles, histogram,
-//! account and jitter, and beside every figure that of the original.
+//! The charts of the study: the engines side by side, then each kind of load with its percentiles,
+//! histogram, account and jitter. The original's figures are beside ours.
 
 use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out};
 
@@ -13,10 +13,10 @@ use crate::jobs::counts;
 use crate::means;
 use crate::spread::{BAR_ENDS_US, BARS, histogram_of, shares_of};
 
-/// The names of the original, in columns and rows, with the instrument of its figures.
+/// The names of the original in columns and rows, with the tool that measured its figures.
 const ORIGINAL: &str = "the original, by wrk2";
 const ORIGINAL_PROFILE: &str = "the original, by its profiler";
-/// The percentiles of wrk2's table, and beyond.
+/// The percentiles of wrk2's table, and some higher ones.
 const PERCENTILES: [(&str, f64); 11] = [
     ("p50", 0.5),
     ("p75", 0.75),
@@ -30,14 +30,14 @@ const PERCENTILES: [(&str, f64); 11] = [
     ("p99.9999", 0.999999),
     ("greatest", 1.0),
 ];
-/// Percentiles of the curves: as wrk2's spectrum has them.
+/// The percentiles of the curves, as in wrk2's spectrum.
 const CURVE: [f64; 16] = [
     0.0, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99995,
     0.99999,
 ];
-/// Points of a jitter plot.
+/// The most points of a jitter plot.
 const POINTS_MAX: usize = 3_000;
-/// A zoomed one shows at most this share of the height of the whole one.
+/// The largest height of a zoomed plot as a share of the whole plot's height.
 const ZOOMED_SHARE_MAX: f64 = 0.8;
 
 pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
@@ -104,7 +104,7 @@ fn rates(measured: &EntityRun) -> Chart {
     table(measured, names, Unit::PerSecond, rows.collect())
 }
 
-/// Response times at the rate that the original could not bear.
+/// Response times at the rate that the original could not hold.
 fn overload(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
         let rows = measured.overload.iter().filter(move |row| row.work == work);
@@ -129,7 +129,7 @@ fn overload(measured: &EntityRun) -> Chart {
     table(measured, names, Unit::Nanoseconds, rows.collect())
 }
 
-/// The share of requests that took no longer: the picture of the study.
+/// The main chart of the study: the percentile spectrum of PUT.
 pub(super) fn picture(measured: &EntityRun) -> Chart {
     curves(measured, Work::Put, "put_picture")
 }
@@ -152,7 +152,7 @@ fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
     Chart::new(words, Unit::Nanoseconds, form, ours.chain([Series::new(ORIGINAL, theirs)]))
 }
 
-/// The slowest requests, with flushes and compactions and without.
+/// The slowest requests with and without flushes and compactions.
 fn slowest(measured: &EntityRun) -> Chart {
     let rows = Work::ALL.into_iter().flat_map(|work| {
         let of = |value: fn(beside::Beside) -> f64| {
@@ -266,7 +266,7 @@ fn percentiles(measured: &EntityRun, work: Work) -> Chart {
     table(measured, names, Unit::Nanoseconds, rows)
 }
 
-/// Ours by the original's instrument, beside the original.
+/// Our response times measured with wrk2's pacing, beside the original's.
 fn percentiles_by_wrk2(measured: &EntityRun, work: Work) -> Chart {
     let times: Vec<_> = measured.of(work).iter().map(Loads::times_by_wrk2).collect();
     let rows = PERCENTILES.iter().map(|(name, at)| {
@@ -283,7 +283,7 @@ fn percentiles_by_wrk2(measured: &EntityRun, work: Work) -> Chart {
     table(measured, names, Unit::Nanoseconds, rows.collect())
 }
 
-/// The parts of the time: in the mean, and around percentiles of the server's total.
+/// The server's account: means of all requests, and of those around percentiles of the total.
 fn account(loads: &[Loads<'_>], work: Work) -> Chart {
     let mut bars = Vec::new();
     for row in loads.iter().map(Loads::first) {
@@ -304,7 +304,7 @@ fn account(loads: &[Loads<'_>], work: Work) -> Chart {
     means::bars(names, &bars)
 }
 
-/// The spread of the response times of each engine and of the original, on one scale.
+/// The histograms of the response times of each engine and of the original, on one scale.
 fn histogram(measured: &EntityRun, work: Work) -> Chart {
     let loads = measured.of(work);
     let ours = loads.iter().map(|on| (on.engine.name(), shares_of(&on.times())));
@@ -341,7 +341,7 @@ fn jitter(row: &Row) -> Vec<Chart> {
     };
     let ceiling_ns = row.at(0.999) * ZOOM_MARGIN;
     let mut charts = vec![jitter.whole()];
-    // One that would leave nothing out would show the same once more.
+    // A zoomed plot is only useful if it cuts off a good part of the whole plot.
     if ceiling_ns < row.at(1.0) * ZOOMED_SHARE_MAX {
         charts.push(jitter.zoomed(ceiling_ns));
     }

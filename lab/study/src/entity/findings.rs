@@ -1,4 +1,4 @@
-//! The conclusions of the original, held against the runs.
+//! Compares the conclusions of the original study with our runs.
 
 use hdrhistogram::Histogram;
 use pellucid_report::{Estimate, Finding, Unit, both, either};
@@ -11,24 +11,26 @@ use super::{beside, original, shares};
 use crate::jobs::counts;
 use crate::loads::has_times;
 
-/// Requests take longer beside a job if the slowest do by this factor.
+/// Requests take longer beside a job if the slowest take at least this many times as long.
 const LONGER: f64 = 1.5;
-/// A rate is held if no more than this share of it is not answered.
+/// A rate is held if at most this share of it is not answered.
 const UNANSWERED_SHARE: f64 = 0.01;
-/// The store has a like share of the processor time of PUT and of GET from these on.
+/// The store's share of the processor time of PUT agrees with the original from this value on.
 const PUT_STORE_SHARE: f64 = 0.3;
+/// The store's share of the processor time of GET agrees with the original from this value on.
 const GET_STORE_SHARE: f64 = 0.2;
-/// And compactions one of PUT below this.
+/// The compactions' share of the processor time of PUT agrees with the original below this value.
 const COMPACTION_SHARE: f64 = 0.1;
 
-/// An answer on one engine: its sentence, whether the claim holds on it, and its figures.
+/// The answer for one engine.
 struct OnEngine {
     sentence: String,
+    /// True if the original's claim holds; `None` if the runs do not decide it.
     holds: Option<bool>,
     figures: Vec<Estimate>,
 }
 
-/// A finding from the answers on all engines, which `join` makes one.
+/// Makes a finding from the answers for all engines. `join` combines whether the claim holds.
 fn finding(
     (name, original): (&str, &str),
     measured: &EntityRun,
@@ -56,7 +58,7 @@ pub(super) fn of(measured: &EntityRun) -> Vec<Finding> {
     ]
 }
 
-/// A time of a row, if its load may stand for the server's.
+/// A percentile of a row; `None` if the load's verdict makes its times unusable.
 fn at(row: &Row, quantile: f64) -> Option<f64> {
     has_times(&row.judged).then(|| row.at(quantile))
 }
@@ -97,7 +99,7 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
             true => {
                 both(unanswered.is_below(UNANSWERED_SHARE), p99.is_below(original::at(work, 0.99)))
             }
-            // One connection reaches less than was to be put on.
+            // One connection does not reach the original's rate.
             false => {
                 highest.is_below(original::rate(work)).filter(|is_below| *is_below).map(|_| false)
             }
@@ -173,7 +175,8 @@ fn gets_rest(measured: &EntityRun) -> Finding {
     })
 }
 
-/// The shares of the processor time of one engine's load, with the samples behind them.
+/// The shares of the processor time of one engine's loads, each with the number of samples behind
+/// it.
 fn processor_shares(loads: &Loads<'_>) -> [Estimate; 5] {
     let samples = loads.rows().iter().filter_map(|row| shares::samples(row)).sum();
     [0, 1, 2, 3, 4].map(|part| {

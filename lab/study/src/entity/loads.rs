@@ -1,4 +1,4 @@
-//! The runs of one load on one engine, together.
+//! All runs of one load on one engine.
 
 use hdrhistogram::Histogram;
 use pellucid_report::{Estimate, Unit};
@@ -7,14 +7,14 @@ use super::measure::Row;
 use super::plan::Engine;
 use super::work::Work;
 
-/// See the module; there is at least one run.
+/// The runs of one load on one engine; there is at least one.
 pub(super) struct Loads<'a> {
     pub(super) engine: Engine,
     rows: Vec<&'a Row>,
 }
 
 impl<'a> Loads<'a> {
-    /// The runs among `rows` of this engine and work, if there are any.
+    /// Selects the runs of this engine and work; `None` if there are none.
     pub(super) fn of(rows: &'a [Row], engine: Engine, work: Work) -> Option<Loads<'a>> {
         let rows = rows.iter().filter(|row| (row.engine, row.work) == (engine, work));
         let rows: Vec<&Row> = rows.collect();
@@ -36,7 +36,7 @@ impl<'a> Loads<'a> {
         self.sum_of(|row| &row.result.times.response)
     }
 
-    /// The same by the pacing of wrk2.
+    /// The response times with wrk2's pacing, in nanoseconds.
     pub(super) fn times_by_wrk2(&self) -> Histogram<u64> {
         self.sum_of(|row| &row.by_wrk2)
     }
@@ -44,13 +44,14 @@ impl<'a> Loads<'a> {
     fn sum_of(&self, of: impl Fn(&Row) -> &Histogram<u64>) -> Histogram<u64> {
         let mut times = of(self.rows[0]).clone();
         for row in &self.rows[1..] {
-            // All of them come from the same generator; one of other bounds would be left out.
+            // This cannot fail: all histograms come from the same generator and have the same
+            // bounds.
             let _ = times.add(of(row));
         }
         times
     }
 
-    /// A figure of each run that has it.
+    /// Estimates a figure over all runs that have it.
     pub(super) fn estimate(
         &self,
         name: &str,

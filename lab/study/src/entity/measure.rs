@@ -1,4 +1,4 @@
-//! One load on one engine, and what both sides say of it.
+//! Measures one load on one engine, from the side of the client and of the server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,47 +21,48 @@ use crate::profiled::Taken;
 use crate::served::Served;
 use crate::study::Scale;
 
-/// The share of the highest rate at which is measured where the original's is beyond it.
+/// The measured rate as a share of the highest, if the machine cannot hold the original's rate.
 const RATE_SHARE: f64 = 0.7;
-/// The original's rate is put on if the highest is so many times as high.
+/// The original's rate is used if the highest rate is more than this many times as high.
 const ROOM: f64 = 1.1;
-/// The time of the closed loop before each run.
+/// The duration of the closed loop before each run.
 const CLOSED_LOOP: Duration = Duration::from_secs(1);
-/// Seconds of the same load by the original's instrument, before each run.
+/// The duration in seconds of the same load with wrk2's pacing, before each run.
 const BY_WRK2_SECONDS: u64 = 2;
-/// Samples of each second of processor time: a load on one connection takes little of it, and
-/// shares need enough of them.
+/// Samples per second of processor time. A load on one connection takes little processor time, so
+/// the rate must be high to get enough samples.
 const HERTZ: u32 = 397;
-/// Time without requests before a load, so that the account's window of whole seconds has none of
-/// another.
+/// The pause before a load. A window of the account counts whole seconds, so without a pause it
+/// would contain requests of the load before.
 const PAUSE: Duration = Duration::from_millis(1_100);
 
-/// A store with its server, and what is known of its jobs.
+/// A running server with its store.
 pub(super) struct Running {
     pub(super) engine: Engine,
     server: Served,
     data: PathBuf,
-    /// While it was filled, until it came to rest.
+    /// The time from the start of the filling until the store came to rest.
     pub(super) filling: Window,
-    /// True if it came to rest each time.
+    /// True if the store came to rest before every load.
     pub(super) is_rested: bool,
+    /// The background jobs so far, as far as the account has them.
     jobs: Vec<JobSpan>,
 }
 
-/// A load to put on.
+/// A load to run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PutOn {
     pub(super) work: Work,
-    /// In requests per second.
+    /// The rate of the load, in requests per second.
     pub(super) rate: f64,
     /// The highest rate, in requests per second.
     pub(super) highest: f64,
-    /// True for the load that is meant to be too much.
+    /// True for the overload.
     is_overload: bool,
 }
 
 impl PutOn {
-    /// The same kind of requests at the rate that the original could not bear.
+    /// The same kind of requests at the rate that the original could not hold.
     pub(super) fn overload(self) -> PutOn {
         PutOn { rate: original::OVERLOAD, is_overload: true, ..self }
     }
@@ -78,16 +79,16 @@ pub(super) struct Row {
     pub(super) work: Work,
     /// The highest rate, in requests per second.
     pub(super) highest: f64,
-    /// The rate that was put on.
+    /// The rate of the load, in requests per second.
     pub(super) rate: f64,
     pub(super) result: LoadResult,
     pub(super) judged: JudgedLoad,
-    /// A closed loop of the same requests, which reaches what one connection can.
+    /// A closed loop of the same requests, which shows the highest rate of one connection.
     pub(super) closed: JudgedLoad,
-    /// The response times of the same load by the pacing of wrk2, the original's instrument.
+    /// The response times of the same load with the pacing of wrk2, which the original used.
     pub(super) by_wrk2: Histogram<u64>,
     pub(super) window: Window,
-    /// Flushes and compactions of the window; RocksDB tells of them when it has stopped.
+    /// Flushes and compactions in the window. Those of RocksDB are known only after it has stopped.
     pub(super) spans: Vec<Span>,
     /// Processor time of the server by thread, in nanoseconds.
     pub(super) processor_ns: BTreeMap<String, u64>,
@@ -101,14 +102,14 @@ impl Row {
         self.result.times.response.value_at_quantile(quantile) as f64
     }
 
-    /// Processor time of the server by request, in nanoseconds.
+    /// The processor time of the server per request, in nanoseconds.
     pub(super) fn processor_by_request_ns(&self) -> f64 {
         let sum: u64 = self.processor_ns.values().sum();
         sum as f64 / self.result.requests.max(1) as f64
     }
 }
 
-/// Loads on one connection.
+/// A generator of loads on one connection.
 fn generator<'a>(program: &'a OsString, url: &'a str, script: &'a str) -> Generator<'a> {
     let (connections, threads, is_direct, asks_for_missing) = (1, 1, false, false);
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
@@ -128,7 +129,7 @@ impl Running {
         Ok(Running { engine, server, data, filling, is_rested: true, jobs })
     }
 
-    /// Puts every key once, and waits until what that has left to do is done.
+    /// Puts every key once, and waits until the background work is done.
     pub(super) fn fill(&mut self, keys: u64) -> Result<(), StudyError> {
         let begun = unix_ns();
         fill(&self.server.url(), keys)?;
@@ -142,14 +143,14 @@ impl Running {
         Ok(())
     }
 
-    /// Takes the jobs of a window that ends now from the account, where it has them. Windows are
-    /// further apart than their whole seconds reach, so that no job is taken twice.
+    /// Adds the jobs of a window that ends now, as far as the server's account has them. The pauses
+    /// between windows are longer than the rounding to whole seconds, so no job is added twice.
     fn note_jobs(&mut self, window: Window) -> Result<(), StudyError> {
         self.jobs.extend(self.server.jobs(window.seconds())?);
         Ok(())
     }
 
-    /// Puts a load on, as one run of several.
+    /// Runs a load; `run` is the number of the run, from 1.
     pub(super) fn measure(
         &mut self,
         binary: &OsString,
@@ -202,9 +203,10 @@ impl Running {
         })
     }
 
-    /// The highest rate that is held with the original's 99th percentile, and whether it was found
-    /// so. The quick version has no time for a search and takes what a closed loop reaches; so does
-    /// one on a machine on which no rate keeps the objective.
+    /// Determines the load for measurements from the highest rate, and returns true if a search
+    /// found that rate: the highest rate with the original's 99th percentile. Otherwise it is the
+    /// rate of a closed loop: in the quick study, which has no time for a search, and if no rate
+    /// keeps the objective.
     pub(super) fn highest(
         &self,
         binary: &OsString,
@@ -226,7 +228,7 @@ impl Running {
             None => self.closed_loop(binary, &script, time)?.answered_per_second,
         };
         let original = original::rate(work);
-        // A rate that is hardly below the highest waits for most of its time.
+        // Close to the highest rate, most of the response time would be waiting.
         let rate = if highest > original * ROOM { original } else { highest * RATE_SHARE };
         Ok((PutOn { work, rate: rate.max(1.0), highest, is_overload: false }, found.is_some()))
     }
@@ -240,7 +242,7 @@ impl Running {
         Ok(generator(binary, &self.server.url(), script).run(None, time)?.judged)
     }
 
-    /// Ends the server, and says when its store flushed and compacted.
+    /// Stops the server, and returns the flushes and compactions of its store.
     pub(super) fn stop(self) -> Result<Vec<JobSpan>, StudyError> {
         self.server.stop()?;
         match self.engine {

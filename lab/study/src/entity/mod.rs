@@ -1,12 +1,13 @@
-//! `entity`: what an HTTP service over a key-value store bears on one connection, where its time
-//! goes, and what flushes and compactions do to it, on every engine that is built in.
+//! The study `entity`: the highest rate of an HTTP service over a key-value store on one
+//! connection, the parts of its time, and the effect of flushes and compactions, on every engine
+//! that is built in.
 //!
-//! It repeats the study of such a service over RocksDB under wrk2: a store of 5,000,000 keys, PUT
-//! and then GET of random ones at the highest rate that is stable, percentiles, and profiles of
-//! processor time and allocations. Loads are repeated until the findings can be told, and then the
-//! original's overload of 20,000 requests a second is put on. There, one picture of the processor's
-//! load was held beside one of the latencies to guess that a compaction had made the tail; here,
-//! flushes and compactions are marked on the axis of time of the requests themselves.
+//! It repeats a study of such a service over RocksDB with wrk2: a store of 5,000,000 keys, PUT and
+//! then GET of random keys at the highest stable rate, percentiles, and profiles of processor time
+//! and allocations. Loads are repeated until the findings are certain enough; then the original's
+//! overload of 20,000 requests a second follows. The original guessed from a graph of processor
+//! load and a separate one of latencies that a compaction caused the tail. Here, flushes and
+//! compactions are marked on the time axis of the requests themselves.
 
 mod beside;
 mod charts;
@@ -44,10 +45,10 @@ use crate::study::{About, Context, Scale, Study, answer, named};
 const ANSWERS: [&str; 5] =
     ["put_rate", "get_rate", "jobs_make_the_tail", "put_processor_time", "get_processor_time"];
 
-/// Takes the part of a server.
+/// Runs a server until the input ends.
 ///
 /// # Errors
-/// If the server does not start or stop, or what it is told makes no sense.
+/// If the server does not start or stop, or its plan is invalid.
 pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     serve(input, output, |plan: ServerPlan| Ok(plan.options()))
 }
@@ -113,7 +114,8 @@ impl Study for EntityStudyOptions {
     }
 }
 
-/// The load of each kind on each engine, by the engine's place, and whether rates were searched.
+/// Determines the load of each kind on each engine, with the engine's index. Returns true if all
+/// rates were found by a search.
 fn highest_rates(
     running: &[Running],
     binary: &OsString,
@@ -130,8 +132,8 @@ fn highest_rates(
     Ok((loads, is_found))
 }
 
-/// Puts each load on once: one engine right after the other, so that a machine that changes changes
-/// for both.
+/// Runs each load once, on one engine right after the other, so that changes of the machine affect
+/// all engines alike.
 fn put_on(
     running: &mut [Running],
     loads: &[(usize, PutOn)],
@@ -148,7 +150,7 @@ fn put_on(
     Ok(())
 }
 
-/// A line about a load.
+/// Formats a load as a line of progress.
 fn told(row: &Row) -> String {
     let show = |quantile| Unit::Nanoseconds.show(row.at(quantile));
     format!(
@@ -163,7 +165,7 @@ fn told(row: &Row) -> String {
     )
 }
 
-/// Ends all servers, lays their jobs beside their loads, and counts those of the filling.
+/// Stops all servers, assigns their jobs to the loads, and counts the jobs during the filling.
 fn stop<'a>(
     running: Vec<Running>,
     rows: impl Iterator<Item = &'a mut Row>,

@@ -1,9 +1,9 @@
-//! The figures of the original: an HTTP service over RocksDB, written in Java, under wrk2 with one
-//! connection, on a notebook; 5,000,000 keys, loads of 20 seconds.
+//! The figures of the original study: an HTTP service over RocksDB, written in Java, under wrk2
+//! with one connection, on a notebook; 5,000,000 keys, loads of 20 seconds.
 
 use super::work::Work;
 
-/// Requests a second that were found to be stable.
+/// The rate that was found to be stable, in requests per second.
 pub(super) fn rate(work: Work) -> f64 {
     match work {
         Work::Put => 12_000.0,
@@ -11,7 +11,7 @@ pub(super) fn rate(work: Work) -> f64 {
     }
 }
 
-/// Requests a second that were answered at that rate.
+/// The answers per second at the stable rate.
 pub(super) fn answered(work: Work) -> f64 {
     match work {
         Work::Put => 11_999.29,
@@ -19,10 +19,10 @@ pub(super) fn answered(work: Work) -> f64 {
     }
 }
 
-/// Requests a second of the load that was too much.
+/// The rate of the overload, in requests per second.
 pub(super) const OVERLOAD: f64 = 20_000.0;
 
-/// Its mean, and the greatest response time, in nanoseconds.
+/// The mean and the longest response time of the overload, in nanoseconds.
 pub(super) fn overload_ns(work: Work) -> [f64; 2] {
     match work {
         Work::Put => [4.68e9, 6.09e9],
@@ -30,7 +30,7 @@ pub(super) fn overload_ns(work: Work) -> [f64; 2] {
     }
 }
 
-/// Requests a second that were answered when 20,000 were asked for.
+/// The answers per second at the overload.
 pub(super) fn reached(work: Work) -> f64 {
     match work {
         Work::Put => 13_907.98,
@@ -46,7 +46,7 @@ pub(super) fn p99_held(work: Work) -> &'static str {
     }
 }
 
-/// The mean response time at that rate, in nanoseconds.
+/// The mean response time at the stable rate, in nanoseconds.
 pub(super) fn mean_ns(work: Work) -> f64 {
     match work {
         Work::Put => 7.352e6,
@@ -54,8 +54,8 @@ pub(super) fn mean_ns(work: Work) -> f64 {
     }
 }
 
-/// Response times in milliseconds by the share of requests that took no longer, as wrk2 printed
-/// them: some of its lines, which tell the others by straight lines in between.
+/// Response times in milliseconds, each with the share of requests that took no longer. These are
+/// some of the lines that wrk2 printed; linear interpolation between them gives the others.
 const PUT: [(f64, f64); 21] = [
     (0.054, 0.0),
     (0.270, 0.1),
@@ -119,7 +119,7 @@ pub(super) fn share_below(work: Work, us: u64) -> f64 {
     between(spectrum(work).iter().copied(), us as f64 / 1e3)
 }
 
-/// The second value at a first one, by straight lines between the given ones.
+/// Interpolates linearly between pairs of x and y; returns y at x = `at`.
 fn between(pairs: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
     let mut before: Option<(f64, f64)> = None;
     for (x, y) in pairs {
@@ -136,8 +136,8 @@ fn between(pairs: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
     before.map_or(0.0, |(_, y)| y)
 }
 
-/// Of the processor time, the share of: the store at requests, writing answers, reading requests,
-/// flushes and compactions. `None` where the text does not say.
+/// The shares of the processor time: the store at requests, writing answers, reading requests,
+/// flushes, and compactions. `None` if the original does not tell.
 pub(super) fn processor_shares(work: Work) -> [Option<f64>; 5] {
     match work {
         Work::Put => [Some(0.46), Some(0.18), Some(0.10), Some(0.01), Some(0.04)],
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_printed_percentiles_come_out_as_they_were_printed() {
+    fn interpolation_keeps_the_printed_percentiles() {
         let printed = [(0.5, 0.976e6), (0.99, 81.66e6), (0.99999, 88.0e6), (1.0, 88.0e6)];
         for (quantile, ns) in printed {
             assert!((at(Work::Put, quantile) - ns).abs() < 5e3, "{quantile}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_grow_to_all() {
+    fn shares_grow_from_zero_to_one() {
         for work in Work::ALL {
             let shares: Vec<f64> =
                 [1, 50, 1_000, 50_000, 1_000_000].map(|us| share_below(work, us)).to_vec();

@@ -1,4 +1,4 @@
-//! The plan of the runs: the engines, the sizes, and the server of each engine.
+//! The plan of the study: the engines, the sizes, and the server of each engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::StudyError;
 use crate::study::Scale;
 
-/// Bytes of a value: those of the original's script, whose answers to GET were that long, too.
+/// The length of a value in bytes, as in the original's script and in its answers to GET.
 pub(super) const VALUE_BYTES: usize = 103;
-/// Memory of a store. RocksDB makes memtables of 2 MiB of it, as the original's were, and a block
-/// cache of 8 MiB, its default.
+/// The memory of a store. RocksDB divides it into memtables of 2 MiB, as in the original, and a
+/// block cache of 8 MiB, its default.
 const MEMORY_BYTES: u64 = 16 << 20;
-/// The same of the quick version, in whose few seconds memtables have to fill, or nothing is
-/// flushed beside a request.
+/// The memory of a store in the quick study. It must be small, so that memtables fill and are
+/// flushed within a few seconds.
 const MEMORY_BYTES_QUICK: u64 = 1 << 20;
 
 /// A store that the study can be run on.
@@ -31,7 +31,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Those that are built in.
+    /// All engines that are built in.
     pub const ALL: &[Engine] = &[
         Engine::Embedded,
         #[cfg(feature = "rocksdb")]
@@ -52,20 +52,20 @@ impl Engine {
 /// Options of the study.
 #[derive(Clone, Debug, Default)]
 pub struct EntityStudyOptions {
-    /// Its size.
+    /// The size of the study.
     pub scale: Scale,
-    /// The stores; none for all that are built in.
+    /// The engines; empty for all that are built in.
     pub engines: Vec<Engine>,
-    /// Seconds of each load, if not those of its size.
+    /// The duration of each load in seconds, in place of the default of the scale.
     pub seconds: Option<u64>,
-    /// Memory of each store, if not the usual.
+    /// The memory of each store, in place of the default of the scale.
     pub memory_bytes: Option<u64>,
-    /// The folder of the stores.
+    /// The folder in which the stores are made; the system's temporary folder if `None`.
     pub data: Option<PathBuf>,
 }
 
 impl EntityStudyOptions {
-    /// The stores, each once.
+    /// The engines without duplicates.
     pub(super) fn engines(&self) -> Vec<Engine> {
         let chosen = if self.engines.is_empty() { Engine::ALL } else { &self.engines };
         let mut engines = Vec::new();
@@ -100,7 +100,7 @@ impl EntityStudyOptions {
         })
     }
 
-    /// Refuses what cannot be run.
+    /// Refuses invalid options.
     pub(super) fn check(&self) -> Result<(), StudyError> {
         if self.seconds() == 0 {
             return Err(StudyError::Options("--seconds is at least 1".to_owned()));
@@ -121,7 +121,7 @@ pub(super) struct ServerPlan {
 }
 
 impl ServerPlan {
-    /// The server: one event loop, as there is one connection.
+    /// The options of the server. One event loop is enough for one connection.
     pub(super) fn options(self) -> ServerOptions {
         let mut options = ServerOptions::new(self.data);
         options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused() {
+    fn invalid_options_are_refused() {
         let options = EntityStudyOptions::default();
         assert!(options.check().is_ok());
         assert!(EntityStudyOptions { seconds: Some(0), ..options.clone() }.check().is_err());

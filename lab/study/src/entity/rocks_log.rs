@@ -1,6 +1,6 @@
-//! The time at which RocksDB flushed and compacted, by its own log of events: the file `LOG` in its
-//! folder has a line of JSON for each job's beginning and end, with microseconds of the wall clock.
-//! Looking at counters now and then would miss short jobs, and would take its lock.
+//! Reads the flushes and compactions of RocksDB from its event log. The file `LOG` in its folder
+//! has a line of JSON for the beginning and the end of each job, with wall-clock times in
+//! microseconds. Polling counters instead would miss short jobs, and would take RocksDB's lock.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::jobs::{COMPACTION, FLUSH, JobSpan};
 
 /// The text before the JSON of an event.
 const MARK: &str = "EVENT_LOG_v1 ";
-/// Names of events: what begins, what ends it, and of what kind it is.
+/// For each kind of job: the event that begins it, the event that ends it, and the kind.
 const EVENTS: [(&str, &str, &str); 2] = [
     ("flush_started", "flush_finished", FLUSH),
     ("compaction_started", "compaction_finished", COMPACTION),
 ];
 
-/// The jobs in the log of the database in `folder`; for when it has been closed, as the log's last
-/// lines are in its memory before.
+/// The jobs in the log of the database in `folder`. The database must be closed, because until then
+/// the last lines of the log may be in memory only.
 #[cfg(feature = "rocksdb")]
 pub(super) fn read(folder: &std::path::Path) -> Result<Vec<JobSpan>, crate::error::StudyError> {
     use crate::error::StudyError;
@@ -26,7 +26,7 @@ pub(super) fn read(folder: &std::path::Path) -> Result<Vec<JobSpan>, crate::erro
     Ok(jobs_of(&String::from_utf8_lossy(&text)))
 }
 
-/// The jobs that a log tells of, by their ends. One that never ended is left out.
+/// The jobs in the text of a log, ordered by their ends. Jobs that never ended are left out.
 fn jobs_of(text: &str) -> Vec<JobSpan> {
     let mut running: HashMap<(u64, &str), u64> = HashMap::new();
     let mut jobs = Vec::new();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_found_among_all_else_that_is_in_the_log() {
+    fn jobs_are_found_among_other_lines_of_the_log() {
         let before = "2026/01/02-03:04:05.000001 140 [db/flush_job.cc:331] ";
         let events = [
             r#"{"time_micros": 1000, "job": 3, "event": "flush_started", "num_memtables": 1}"#,

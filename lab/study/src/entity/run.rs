@@ -1,20 +1,20 @@
-//! The loads of a study of entities on all engines.
+//! The measurements of the study on all engines.
 
 use super::loads::Loads;
 use super::measure::Row;
 use super::plan::Engine;
 use super::work::Work;
 
-/// Everything that was measured.
+/// All measurements of the study.
 pub(super) struct EntityRun {
     pub(super) engines: Vec<Engine>,
-    /// True if the highest rates were found by `--find-max`; else a closed loop reaches them.
+    /// True if `--find-max` found the highest rates; otherwise they are those of a closed loop.
     pub(super) is_found: bool,
     /// The loads of all rounds.
     pub(super) rows: Vec<Row>,
-    /// The loads that were too much, one of each kind on each engine.
+    /// The overloads, one of each kind on each engine.
     pub(super) overload: Vec<Row>,
-    /// Flushes and compactions while each engine was filled.
+    /// For each engine, the numbers of flushes and compactions while it was filled.
     pub(super) filling: Vec<[usize; 2]>,
 }
 

@@ -1,4 +1,5 @@
-//! The requests: those of the original, by scripts of the same kind, and the filling before them.
+//! The requests of the study: those of the original, by similar scripts, and the filling before
+//! them.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,15 +13,17 @@ use pellucid_load::{
 use super::plan::VALUE_BYTES;
 use crate::error::StudyError;
 
-/// The time that a request may take while the store is filled, and under load.
+/// The timeout of a request, both while the store is filled and under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections and depth of their pipelines while it is filled.
+/// Connections while the store is filled.
 const FILL_CONNECTIONS: usize = 4;
+/// Requests in flight on each connection while the store is filled.
 const FILL_DEPTH: usize = 32;
-/// A prime above any number of keys: stepping by it visits every key once, in scattered order.
+/// The step between two keys of the filling. It is a prime above any number of keys, so the steps
+/// visit every key once, in scattered order.
 const STRIDE: u64 = 2_654_435_761;
 
-/// The options.
+/// The kind of requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Put,
@@ -37,7 +40,7 @@ impl Work {
         }
     }
 
-    /// The prefix of names of charts.
+    /// The prefix of the names of charts.
     pub(super) fn name(self) -> &'static str {
         match self {
             Work::Put => "put",
@@ -53,7 +56,7 @@ impl Work {
         }
     }
 
-    /// A script of wrk2's: each request is for a random one of so many keys.
+    /// A wrk2 script: each request is for a random key from 1 to `keys`.
     pub(super) fn script(self, keys: u64) -> String {
         let url = format!("'/v0/entity?id=' .. math.random(1, {keys})");
         match self {
@@ -108,7 +111,7 @@ pub(super) fn fill(url: &str, keys: u64) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Loads on one connection at a constant rate, whether answers come or not.
+/// Runs an open-loop load on one connection at a constant rate.
 pub(super) fn load(
     url: &str,
     script: &Path,
@@ -130,7 +133,7 @@ pub(super) fn load(
     Ok(result)
 }
 
-/// Requests that fill.
+/// The requests of the filling.
 struct Filling {
     next: u64,
     keys: u64,

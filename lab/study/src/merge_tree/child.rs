@@ -1,5 +1,5 @@
-//! The child: the engine as an embedded library, under load, in a process of its own, whose memory
-//! is bounded and whose use of processor and disk is the engine's and the load's alone.
+//! The child process: the engine as an embedded library under load. Its memory is limited, and only
+//! the engine and the load use its processor time and disk.
 
 use std::io::{Read, Write};
 use std::sync::PoisonError;
@@ -27,8 +27,9 @@ use crate::error::StudyError;
 use crate::proc::ProcessFigures;
 use crate::profiled::Profiled;
 
-/// Names of the threads of the load and of the account, by which processor time is told apart.
+/// The name of the threads of the load, by which their processor time is found.
 pub(super) const LOAD_THREAD: &str = "study-load";
+/// The name of the thread of the account.
 const ACCOUNT_THREAD: &str = "study-account";
 const NAMES: Names = Names {
     operations: &["get", "head", "put", "put_disk"],
@@ -37,18 +38,20 @@ const NAMES: Names = Names {
     other_parts: &[],
 };
 const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
-/// A thread that is behind by more begins its schedule anew: the load is what can be done then.
+/// The most that a thread may be behind its schedule. If it is further behind, the schedule is
+/// moved: then the load is as high as the engine allows.
 const BEHIND_MAX: Duration = Duration::from_millis(200);
-/// A thread that is ahead by less does not sleep.
+/// The least time ahead of the schedule for which a thread sleeps.
 const AHEAD_MIN: Duration = Duration::from_micros(200);
 /// The longest plan that is read, in bytes.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
-/// Takes the part of the child: reads the plan from `input`, and writes what happens to `output`, a
-/// line of JSON each. For the program that [`crate::Context::child`] names.
+/// Runs the child: reads the plan from `input`, and writes samples and results to `output`, each as
+/// a line of JSON. The program that [`crate::Context::child`] names calls it.
 ///
 /// # Errors
-/// If the plan cannot be read, or the engine fails.
+/// If the plan cannot be read, a thread cannot be started, the engine fails, or `output` cannot be
+/// written.
 pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyError> {
     let plan: Plan = serde_json::from_reader(input.take(PLAN_BYTES_MAX))
         .map_err(|error| StudyError::Step(format!("the plan cannot be read: {error}")))?;
@@ -77,7 +80,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         failure: Mutex::new(None),
     };
     let profiled = Profiled::begin(RECORDING_HERTZ);
-    // Nobody asks for single requests here, and the memory is bounded.
+    // Records of single requests are not used here, and would take memory, which is limited.
     load.account.keep_records(1);
     let sample = |seconds: f64| {
         let page_cache_bytes = group.as_ref().map_or(0, Membership::page_cache_bytes);
@@ -103,7 +106,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
     }
     tell(&mut output, &Line::Account(Box::new(load.account.snapshot(None))))?;
     load.engine.close().map_err(failed)?;
-    // Names are found last, because that takes more memory than the load may have.
+    // Function names are resolved last and without the limit, because that takes much memory.
     if let Some(group) = &group {
         group.lift();
     }
@@ -120,7 +123,7 @@ fn tell(output: &mut impl Write, line: &Line) -> Result<(), StudyError> {
     written.map_err(|error| StudyError::Step(format!("nobody listens: {error}")))
 }
 
-/// Takes a sample at once, each second, and at the end.
+/// Writes a sample at the start, after each second, and at the end.
 fn sample_until(
     begun: Instant,
     end: Instant,
@@ -143,7 +146,7 @@ fn sample_until(
     }
 }
 
-/// The common state of the child's threads.
+/// The state that the child's threads share.
 struct Load {
     account: Account,
     engine: Engine,
@@ -232,7 +235,7 @@ impl Load {
         timeline.stamp_at(Stamp::Written, end);
         let outcome = u8::from(!is_found);
         recorder.record(&timeline, RequestFacts { operation, outcome, ..RequestFacts::default() });
-        // What the thread does until the next request is the load's, and no operation.
+        // Until the next request, the thread works for the load and not for an operation.
         pellucid_thread::set_operation(0);
         Ok(())
     }

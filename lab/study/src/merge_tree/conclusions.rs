@@ -1,7 +1,7 @@
-//! The conclusions of the original, held against the stretches of the runs.
+//! Compares the conclusions of the original study with our runs.
 //!
-//! A run is long and its store grows, so that it is its own repetition: it is cut into stretches,
-//! and a figure has the value of each.
+//! A run is long, and its store grows. So it is divided into stretches, and each figure has one
+//! value per stretch: the stretches serve as repetitions.
 
 use pellucid_report::{Estimate, Finding, Unit, both};
 
@@ -10,12 +10,12 @@ use super::source::Source;
 use super::stretch::{STRETCHES, Stretch};
 use super::track::{LEVELS, number, over_levels, places, processor_ns, ratio, stage_ns};
 
-/// A time has stayed the same if it changed by no more than this factor.
+/// The largest factor by which a stable time may change.
 const STABLE_FACTOR: f64 = 1.5;
-/// Stretches of the part of a run before and after the store outgrew memory.
+/// The number of stretches of each part of a run, before and after the store outgrew its memory.
 const STRETCHES_BESIDE: usize = 4;
 
-/// The stretches of all runs: of the whole, and of the time before and after the store had outgrown
+/// The stretches of all runs: of the whole time, and of the time before and after the store outgrew
 /// its memory.
 struct Stretches<'a> {
     whole: Vec<Stretch<'a>>,
@@ -38,12 +38,12 @@ impl<'a> Stretches<'a> {
         all
     }
 
-    /// A figure of each stretch of the whole.
+    /// Estimates a figure over the stretches of the whole time.
     fn whole(&self, name: &str, unit: Unit, of: impl Fn(&Stretch<'_>) -> Option<f64>) -> Estimate {
         Estimate::of_runs(name, unit, self.whole.iter().map(of)).in_stretches()
     }
 
-    /// The same before the store had outgrown its memory, and after it.
+    /// Estimates a figure twice: before the store outgrew its memory, and after.
     fn halves(
         &self,
         name: &str,
@@ -303,8 +303,8 @@ mod tests {
     use super::super::track::Track;
     use super::*;
 
-    /// GETs of 1 µs for the head and, from the third second on, 9 µs instead of 1 for the body; and
-    /// an engine whose counters grow evenly.
+    /// Samples of GETs that take 1 µs for the head and 1 µs for the body, but 9 µs for the body
+    /// from the third second on, with an engine whose counters grow evenly.
     fn samples() -> Vec<Sample> {
         let sample = |second: u64| {
             let body_ns = second * 1_000 + second.saturating_sub(2) * 8_000;
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_drawn_from_the_figures() {
+    fn findings_follow_from_the_figures() {
         let samples = samples();
         let track = Track::new(&samples);
         let source = Source { track, memory_bytes: Some(1), outgrown_seconds: Some(2.0) };
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(body.figures[2].values, [0.9; 4], "four seconds after");
         assert_eq!(body.judgement, Judgement::Confirmed);
         assert!(body.sentence.contains("50 %") && body.sentence.contains("90 %"), "{body:?}");
-        // Two stretches before tell nothing of how they would differ.
+        // Two stretches are too few for an interval.
         assert_eq!(body.figures[1].interval(), None);
         let journal = found(&findings, "journal_fetch");
         assert_eq!(value(&journal, "reading"), Some(500.0));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_said() {
+    fn findings_without_data_cannot_be_told() {
         let samples = samples();
         let source = |samples| Source {
             track: Track::new(samples),

@@ -1,9 +1,9 @@
 //! An experiment: the same load on a store with memory for the directories of all its tables.
 //!
-//! The original changed how a look-up leaves a file, by other filters that are asked without a
-//! message and by a small cache, and found the look-ups much faster and the whole hardly. Here a
-//! look-up leaves a file fastest by a directory in memory, and the memory decides how many tables
-//! have one.
+//! The original made look-ups in files faster, with other filters that are queried without a
+//! message, and with a small cache. The look-ups became much faster, but the whole hardly did. In
+//! this engine the fastest look-up uses a directory in memory, and the available memory decides how
+//! many tables have one.
 
 use pellucid_report::{Chart, ChartSection, Estimate, Finding, Form, Series, Unit, both};
 
@@ -13,11 +13,11 @@ use super::source::Source;
 use super::stretch::{STRETCHES, Stretch};
 use super::track::{operation, processor_ns, ratio};
 
-/// The engine has so many times the memory.
+/// The factor by which the engine's memory is increased.
 pub(super) const MEMORY_TIMES: u64 = 4;
-/// Look-ups are faster if they take less than this share of the time,
+/// Look-ups became faster if they take less than this share of the time before.
 const FASTER: f64 = 0.8;
-/// and the whole is hardly faster if it takes more than this share.
+/// The whole hardly became faster if it takes more than this share of the time before.
 const HARDLY: f64 = 0.9;
 
 type Figure = fn(&Stretch<'_>) -> Option<f64>;
@@ -74,7 +74,7 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// Of each stretch after, a figure over that of the same stretch before.
+    /// The ratio of a figure after to that before, estimated over pairs of stretches.
     fn change(&self, (name, _, of): (&str, Unit, Figure)) -> Estimate {
         let pairs = self.before.iter().zip(&self.after);
         let changes = pairs.map(|(before, after)| ratio(of(after)?, of(before)?));
@@ -82,8 +82,8 @@ impl<'a> Experiment<'a> {
         Estimate::of_runs(name, Unit::Ratio, changes).in_stretches()
     }
 
-    /// The finding. With a run that did not keep up nothing is told: then the machine may have
-    /// changed, and not the store.
+    /// The finding. If a run did not keep up with the load, nothing is concluded: then the machine
+    /// may have changed, and not the store.
     pub(super) fn finding(&self, keeps_up: bool) -> Finding {
         let [_, look_ups, _, whole] = FIGURES.map(|figure| self.change(figure));
         let [before, after] = self.both(FIGURES[0]);

@@ -1,9 +1,9 @@
-//! `merge-tree`: where the time of GET, PUT and HEAD goes in a journal and a merge tree, and what
-//! merging costs, on a store that outgrows its memory.
+//! The study `merge-tree`: the parts of the time of GET, PUT and HEAD in a journal and an LSM tree,
+//! and the cost of merging, on a store that outgrows its memory.
 //!
-//! It repeats the study of latencies in leveled, the store whose design the engine follows, chart
-//! by chart, on this engine and under a load of the same kind. The engine runs as an embedded
-//! library in a child process, whose memory a control group bounds where the system allows it.
+//! It repeats a study of latencies in leveled, the store whose design the engine follows, chart by
+//! chart, on this engine and under a similar load. The engine runs as an embedded library in a
+//! child process. A control group limits the memory of that process if the system allows it.
 
 mod charts;
 mod child;
@@ -38,10 +38,10 @@ use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
 use crate::study::{About, Context, Scale, Study, answer, named};
 
-/// The interval of a run's news on its progress.
+/// The number of progress messages during a run.
 const TOLD_PARTS: u64 = 10;
 
-/// The store has kept up with the load if it has done this share of it.
+/// The store kept up with the load if it did at least this share of it.
 const HELD_SHARE: f64 = 0.95;
 
 /// The findings that answer the question.
@@ -127,19 +127,20 @@ fn check_room(plan: &Plan, folder: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// A child that is ended when this is dropped.
+/// A child process that is killed on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the child has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs the child, in bounded memory where that can be had, and takes what it tells. Each run has a
-/// group of its own: a child takes its bound away in the end, to find names for its profiles.
+/// Runs the child and records its output; its memory is limited if that is possible. Each run has
+/// its own control group, because a child removes its limit at the end, to resolve the names in its
+/// profiles.
 fn record(
     program: &[std::ffi::OsString],
     plan: &Plan,
@@ -157,7 +158,7 @@ fn record(
     Ok(recording)
 }
 
-/// As [`record`], in the group of the plan.
+/// Runs the child in the control group of the plan, and records its output.
 fn run_child_in(
     program: &[std::ffi::OsString],
     plan: &Plan,
@@ -215,7 +216,8 @@ fn progress(sample: &Sample) -> String {
     )
 }
 
-/// True if the memory of a run was bounded: else a note says why not.
+/// Returns true if the memory of a run was limited. Otherwise the recording has a note with the
+/// reason.
 fn is_bounded(recording: &Recording) -> bool {
     recording.notes.is_empty()
 }
@@ -234,7 +236,7 @@ fn source<'a>(plan: &Plan, recording: &'a Recording) -> Source<'a> {
     }
 }
 
-/// The report's content from what was recorded; charts show the first run.
+/// Makes the report from the recordings; the charts show the first run.
 fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> StudyReport {
     let sources: Vec<_> = recordings.iter().map(|recording| source(plan, recording)).collect();
     let (Some(first), Some(shown)) = (recordings.first(), sources.first()) else {
@@ -264,7 +266,7 @@ fn outcome(plan: &Plan, recordings: &[Recording], mut notes: Vec<String>) -> Stu
     outcome
 }
 
-/// The verdict of a run: whether the store could do what was asked for.
+/// The verdict of a run: stable if the store kept up with the load, otherwise saturated.
 fn judged(plan: &Plan, recording: &Recording, run: usize) -> Option<JudgedLoad> {
     let last = recording.samples.last()?;
     let count =
@@ -290,7 +292,7 @@ fn judged(plan: &Plan, recording: &Recording, run: usize) -> Option<JudgedLoad> 
     })
 }
 
-/// The fate of the requests in all: what means do not tell.
+/// Notes with the percentiles of each operation, which the charts of means do not show.
 fn account_notes(recording: &Recording) -> Vec<String> {
     let Some(account) = &recording.account else { return Vec::new() };
     let show = |ns: u64| pellucid_report::Unit::Nanoseconds.show(ns as f64);
@@ -354,7 +356,7 @@ mod tests {
 
     use super::*;
 
-    /// A child that tells the bound that it has, and takes it away.
+    /// A child that prints the limit of its group as a note, and removes it.
     const CHILD: &str = r#"
         plan=$(cat)
         group=$(printf '%s' "$plan" | sed 's/.*"group":"\([^"]*\)".*/\1/')
@@ -364,9 +366,10 @@ mod tests {
         echo -1 > "$file" 2>/dev/null || echo max > "$file"
     "#;
 
-    /// The second run had the page cache of the whole machine, and so had the experiment.
+    /// Regression: the second run and the experiment ran without a memory limit, because the first
+    /// run had removed the limit of the shared group.
     #[test]
-    fn every_run_has_a_bound_of_its_own() {
+    fn every_run_has_its_own_memory_limit() {
         let folder = tempfile::tempdir().unwrap();
         let options =
             MergeTreeOptions { scale: Scale::Quick, seconds: None, memory_bytes: None, data: None };

@@ -1,4 +1,4 @@
-//! The size of a run, as the child is told.
+//! The plan of a run: its load, its memory and its store.
 
 use std::path::PathBuf;
 
@@ -7,73 +7,76 @@ use serde::{Deserialize, Serialize};
 use crate::error::StudyError;
 use crate::study::Scale;
 
-/// Mean length of a value: a log-normal distribution around the median.
+/// The median length of a value; lengths have a log-normal distribution.
 pub(super) const VALUE_MEDIAN_BYTES: f64 = 2048.0;
+/// The standard deviation of the logarithm of a value's length.
 pub(super) const VALUE_SPREAD: f64 = 0.8;
-/// The shortest and the longest value.
+/// The shortest and the longest value in bytes.
 pub(super) const VALUE_LENGTHS: std::ops::RangeInclusive<usize> = 128..=64 << 10;
-/// Length of a head: what a document store keeps of an object beside its value.
+/// The length of a head in bytes: the metadata that a document store keeps beside a value.
 pub(super) const HEAD_BYTES: usize = 160;
-/// About what a record takes in the journal.
+/// The approximate size of a record in the journal, in bytes.
 const RECORD_BYTES: f64 = 3_050.0;
-/// Threads that put the load on.
+/// Threads of the load.
 const THREADS: usize = 4;
-/// The engine has this part of the memory for itself; what is left holds pages of its files. It is
-/// so little that not all tables have a directory, so that the other way of a look-up, by filter
-/// and index, is seen as well.
+/// The engine uses one part in this many of the memory; the rest holds pages of its files. It is so
+/// little that not all tables have a directory, so that look-ups by filter and index occur too.
 const ENGINE_SHARE: u64 = 64;
-/// Bounds of the memory of a run.
+/// The allowed memory of a run.
 const MEMORY_BOUNDS_BYTES: std::ops::RangeInclusive<u64> = 32 << 20..=1 << 40;
-/// Bounds of the length of a run.
+/// The allowed length of a run.
 const SECONDS_BOUNDS: std::ops::RangeInclusive<u64> = 2..=7 * 24 * 3_600;
-/// Bounds of a segment: some of them shall fit into memory.
+/// The smallest and the largest segment: several of them should fit into memory.
 const SEGMENT_BOUNDS_BYTES: (u64, u64) = (4 << 20, 64 << 20);
-/// The bytes that a run may need on disk for each byte that it writes to the journal: tables, and
-/// what is merged or collected meanwhile.
+/// The disk space that a run may need, as a multiple of the bytes that it writes to the journal. It
+/// includes tables, and the temporary space of merges and collections.
 const DISK_FACTOR: f64 = 1.5;
 
-/// The user's choice.
+/// The options of the study.
 #[derive(Clone, Debug, Default)]
 pub struct MergeTreeOptions {
-    /// The size, unless the following say otherwise.
+    /// The size of the study; it sets the defaults of the other options.
     pub scale: Scale,
-    /// The length of the load.
+    /// The length of the load in seconds.
     pub seconds: Option<u64>,
-    /// The memory that the store has, pages of its files included.
+    /// The memory of the store, including the pages of its files.
     pub memory_bytes: Option<u64>,
-    /// The folder in which the store is made, in one of its own that is removed afterwards;
-    /// otherwise the folder for temporary files.
+    /// The folder in which a temporary folder for the store is made; the system's temporary folder
+    /// if `None`.
     pub data: Option<PathBuf>,
 }
 
-/// A run.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// The length of the load.
+    /// The length of the load in seconds.
     pub(super) seconds: u64,
-    /// The bound of memory.
+    /// The limit of memory.
     pub(super) memory_bytes: u64,
-    /// Of it, the engine's own.
+    /// The engine's part of the memory.
     pub(super) engine_memory_bytes: u64,
-    /// Size of a journal segment.
+    /// The size of a journal segment.
     pub(super) segment_bytes: u64,
-    /// The size of the journal in the end.
+    /// The size of the journal at the end.
     pub(super) target_bytes: u64,
-    /// Transactions that are begun in each second.
+    /// The rate of transactions.
     pub(super) transactions_per_second: f64,
-    /// Threads that put the load on.
+    /// Threads of the load.
     pub(super) threads: usize,
     /// The folder of the store.
     pub(super) data: PathBuf,
-    /// The control group to enter.
+    /// The control group to enter, if there is one.
     pub(super) group: Option<PathBuf>,
 }
 
 impl Plan {
-    /// The plan of a run whose store is in `data`.
+    /// Makes the plan of a run whose store is in `data`.
+    ///
+    /// # Errors
+    /// If the length or the memory is out of bounds.
     pub(super) fn of(options: &MergeTreeOptions, data: PathBuf) -> Result<Plan, StudyError> {
-        // Seconds, memory, and by how much the store outgrows it. In the original the first of
-        // twelve hours fitted into the page cache.
+        // Seconds, memory, and the size of the journal as a multiple of the memory. In the
+        // original, the data of the first of twelve hours fitted into the page cache.
         let (seconds, memory_bytes, growth) = match options.scale {
             Scale::Quick => (40, 256 << 20, 4),
             Scale::Default => (180, 1 << 30, 4),
@@ -95,7 +98,7 @@ impl Plan {
             engine_memory_bytes: memory_bytes / ENGINE_SHARE,
             segment_bytes: (memory_bytes / 16).clamp(least, most),
             target_bytes,
-            // Every other transaction writes.
+            // Half of the transactions write.
             transactions_per_second: 2.0 * puts_per_second,
             threads: THREADS,
             data,
@@ -103,7 +106,7 @@ impl Plan {
         })
     }
 
-    /// The bytes that the run may need on disk.
+    /// The disk space that the run may need, in bytes.
     pub(super) fn disk_bytes(&self) -> u64 {
         (self.target_bytes as f64 * DISK_FACTOR) as u64
     }
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn options_out_of_bounds_are_refused() {
         let refused = |seconds, memory_bytes| {
             let options = MergeTreeOptions { seconds, memory_bytes, ..MergeTreeOptions::default() };
             plan(&options).unwrap_err().to_string()

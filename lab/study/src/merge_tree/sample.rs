@@ -1,5 +1,5 @@
-//! The child's messages: a sample each second, of counters that only grow, so that any two of them
-//! show what happened in between.
+//! The child's messages. Each second it sends a sample of counters that only grow, so the
+//! difference of two samples shows what happened between them.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,17 @@ use serde_json::Value;
 use crate::proc::ProcessFigures;
 use crate::profiled::Taken;
 
-/// Samples that are kept; when there are more, every other one goes, and no count is lost.
+/// The most samples that are kept. When there are more, every other one is dropped; no count is
+/// lost by that.
 const SAMPLES_MAX: usize = 1_200;
 
-/// A line of what the child tells.
+/// A line of the child's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// Something that the reader must know.
+    /// A note for the report.
     Note(String),
-    /// The figures at a moment.
+    /// The counters at one moment.
     Sample(Box<Sample>),
     /// The account of all requests, at the end.
     Account(Box<Snapshot>),
@@ -27,29 +28,29 @@ pub(super) enum Line {
     Profiles(Taken),
 }
 
-/// The figures at a moment.
+/// The counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
-    /// Since the load began.
+    /// The time since the load began.
     pub(super) seconds: f64,
     /// The engine's account (docs/engine-account.md).
     pub(super) engine: Value,
-    /// By operation and outcome, such as `get ok`.
+    /// The sums by operation and outcome, such as `get ok`.
     pub(super) operations: BTreeMap<String, OperationSums>,
     /// The process's use of resources.
     pub(super) process: ProcessFigures,
-    /// Pages of files in the control group; 0 without one.
+    /// The page cache of the control group; 0 without a group.
     pub(super) page_cache_bytes: u64,
 }
 
 /// Sums over the requests of one operation and outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct OperationSums {
-    /// Requests.
+    /// The number of requests.
     pub(super) count: u64,
-    /// Their times.
+    /// The sum of their times.
     pub(super) total_ns: f64,
-    /// The times of their parts.
+    /// The sums of the times of their parts.
     pub(super) parts_ns: BTreeMap<String, f64>,
 }
 
@@ -73,14 +74,14 @@ impl OperationSums {
     }
 }
 
-/// All that the child told.
+/// The whole output of a child.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recording {
     pub(super) samples: Vec<Sample>,
     pub(super) notes: Vec<String>,
     pub(super) account: Option<Snapshot>,
     pub(super) profiles: Taken,
-    /// Of the samples, one in so many is kept.
+    /// One sample in this many is kept.
     kept_one_in: u64,
     seen: u64,
 }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_back() {
+    fn lines_round_trip() {
         let line = Line::Sample(Box::new(Sample { seconds: 1.5, ..Sample::default() }));
         let text = serde_json::to_string(&line).unwrap();
         assert_eq!(serde_json::from_str::<Line>(&text).unwrap(), line);

@@ -1,18 +1,18 @@
-//! The data of all charts, and how a chart is made of them.
+//! The data of all charts, and helpers to make a chart from it.
 
 use pellucid_report::{Chart, Form, Moment, Series, Unit};
 
 use super::track::{Track, Values, number};
 
-/// The label of the line across.
+/// The label of the moment that charts mark.
 const OUTGROWN: &str = "the store outgrows memory";
 
 /// The data of all charts.
 pub(super) struct Source<'a> {
     pub(super) track: Track<'a>,
-    /// The bound of memory.
+    /// The limit of memory, if there was one.
     pub(super) memory_bytes: Option<u64>,
-    /// The time at which the store's files and the process's own memory were first more than that.
+    /// The time at which the store's files and the process's memory first exceeded that limit.
     pub(super) outgrown_seconds: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ impl Source<'_> {
         self.chart(names, how_to_read, unit, form, series)
     }
 
-    /// Lines of durations that are powers of ten apart.
+    /// Lines of durations on a logarithmic scale.
     pub(super) fn times(
         &self,
         names: (&str, &str),
@@ -70,7 +70,7 @@ impl Source<'_> {
         self.chart(names, how_to_read, Unit::Nanoseconds, form, series)
     }
 
-    /// By how much a number of the engine's account grew in the whole run.
+    /// The growth of a number of the engine's account over the whole run.
     pub(super) fn grown(&self, path: &str) -> f64 {
         let Some((first, last)) = self.track.ends() else { return 0.0 };
         number(last, path) - number(first, path)

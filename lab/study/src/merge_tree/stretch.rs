@@ -1,11 +1,12 @@
-//! A stretch of a run: counters only grow, so that their differences are those of the stretch.
+//! Stretches of a run. Counters only grow, so the figures of a stretch are differences of counters.
 
 use super::sample::Sample;
 use super::track::{number, operation, over_levels, ratio};
 
-/// Stretches of a run.
+/// The number of stretches of a run.
 pub(super) const STRETCHES: usize = 6;
 
+/// A stretch of a run, between two samples.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<'a> {
     begin: &'a Sample,
@@ -13,22 +14,22 @@ pub(super) struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// By how much a value grew.
+    /// The growth of a value.
     pub(super) fn grown(&self, value: impl Fn(&Sample) -> f64) -> f64 {
         value(self.end) - value(self.begin)
     }
 
-    /// The same of a number of the engine's account.
+    /// The growth of a number of the engine's account.
     pub(super) fn number(&self, path: &str) -> f64 {
         self.grown(|sample| number(sample, path))
     }
 
-    /// The same of a number over all levels.
+    /// The growth of a number summed over all levels.
     pub(super) fn levels(&self, array: &str, path: &str) -> f64 {
         self.grown(|sample| over_levels(sample, array, path))
     }
 
-    /// Its length.
+    /// The length in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.end.seconds - self.begin.seconds
     }
@@ -42,12 +43,13 @@ impl<'a> Stretch<'a> {
         ratio(self.grown(sum), self.grown(count))
     }
 
-    /// The mean of a time that was sampled.
+    /// The mean of a sampled time.
     pub(super) fn sampled(&self, path: &str) -> Option<f64> {
         ratio(self.number(&format!("{path}/sum_ns")), self.number(&format!("{path}/samples")))
     }
 
-    /// Cuts the samples into at about so many stretches.
+    /// Divides the samples into stretches of equal numbers of samples; their number is at least
+    /// `stretches` if there are enough samples, and less than twice as many.
     pub(super) fn cut(samples: &[&'a Sample], stretches: usize) -> Vec<Stretch<'a>> {
         let step = samples.len().saturating_sub(1) / stretches;
         let step = step.max(1);

@@ -1,25 +1,25 @@
-//! From samples to series: what happened in each interval is the difference of the samples at its
-//! ends, and nothing that was counted is lost.
+//! Converts samples to series. The figures of an interval are the difference of the samples at its
+//! ends, so longer intervals lose no counts.
 
 use serde_json::Value;
 
 use super::sample::{OperationSums, Sample};
 
-/// Intervals of a chart over time.
+/// The most intervals of a chart over time, apart from a shorter last one.
 const INTERVALS_MAX: usize = 90;
 
-/// Levels of the ledger that are looked at; deeper ones have no tables in any run.
+/// The levels of the ledger that charts show; deeper levels have no tables in any run.
 pub(super) const LEVELS: usize = 7;
 
 /// The values of a series.
 pub(super) type Values = Vec<Option<f64>>;
 
-/// Samples, and the intervals between those at which charts are drawn.
+/// The samples at the ends of a chart's intervals.
 pub(super) struct Track<'a> {
     samples: Vec<&'a Sample>,
 }
 
-/// A number of the engine's account, 0 if there is none.
+/// A number of the engine's account; 0 if there is none.
 pub(super) fn number(sample: &Sample, path: &str) -> f64 {
     sample.engine.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
 }
@@ -42,7 +42,7 @@ pub(super) fn stage_ns(sample: &Sample, stage: &str) -> f64 {
         + over_levels(sample, "/background/compactions", &format!("/stages/{stage}"))
 }
 
-/// Processor time of the threads whose names begin so.
+/// The processor time of the threads whose names begin with `begins`.
 pub(super) fn processor_ns(sample: &Sample, begins: &str) -> f64 {
     let threads = sample.process.processor_ns.iter();
     threads.filter(|(name, _)| name.starts_with(begins)).map(|(_, ns)| *ns as f64).sum()
@@ -53,24 +53,24 @@ pub(super) fn operation(sample: &Sample, name: &str) -> OperationSums {
     sample.operations.get(name).cloned().unwrap_or_default()
 }
 
-/// The places where look-ups end, by their names in the engine's account.
+/// The places where look-ups end: titles, and names in the engine's account.
 pub(super) fn places() -> Vec<(String, String)> {
     let levels = (0..LEVELS).map(|level| (format!("level {level}"), format!("level_{level}")));
     let first = [("missing", "missing"), ("memtable", "memtable")];
     first.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned())).chain(levels).collect()
 }
 
-/// One quantity over another, if there is any of that.
+/// Divides one quantity by another; `None` if that is zero.
 pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then_some(part / whole)
 }
 
 impl<'a> Track<'a> {
-    /// The track of samples in order of time.
+    /// Makes a track of samples, which must be in order of time.
     pub(super) fn new(samples: &'a [Sample]) -> Track<'a> {
         let step = samples.len().saturating_sub(1).div_ceil(INTERVALS_MAX).max(1);
         let mut chosen: Vec<&Sample> = samples.iter().step_by(step).collect();
-        // The last interval may be shorter; one of no length would be none.
+        // The last interval may be shorter than the others, but not empty.
         if let (Some(last), Some(chosen_last)) = (samples.last(), chosen.last())
             && last.seconds > chosen_last.seconds + 0.1
         {
@@ -97,14 +97,14 @@ impl<'a> Track<'a> {
         self.samples.windows(2).map(|pair| value(pair[0], pair[1])).collect()
     }
 
-    /// By how much a counter grew in each second.
+    /// The growth of a counter per second, for each interval.
     pub(super) fn rate(&self, counter: impl Fn(&Sample) -> f64) -> Values {
         self.each(|before, after| {
             ratio((counter(after) - counter(before)).max(0.0), after.seconds - before.seconds)
         })
     }
 
-    /// By how much one counter grew for each that another one grew by.
+    /// The growth of `sum` divided by that of `count`, for each interval.
     pub(super) fn mean(
         &self,
         sum: impl Fn(&Sample) -> f64,
@@ -115,7 +115,7 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// The mean of what was sampled at a path of the engine's account.
+    /// The mean of a sampled time of the engine's account, for each interval.
     pub(super) fn sampled(&self, path: &str) -> Values {
         let (sum, samples) = (format!("{path}/sum_ns"), format!("{path}/samples"));
         self.mean(|sample| number(sample, &sum), |sample| number(sample, &samples))

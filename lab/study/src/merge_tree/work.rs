@@ -1,7 +1,7 @@
 //! The load: transactions on objects of a few KiB, as in the original. A transaction is a GET or a
-//! PUT, with three or four HEADs: a replicated store asks for the heads of several copies, and
-//! before it writes. Of the PUTs most are new objects and the others updates, so that the store
-//! grows; of the reads some go to objects that are young.
+//! PUT with three or four HEADs, because a replicated store reads the heads of several copies, and
+//! the head of an object before it writes it. Most PUTs write new objects, so the store grows; the
+//! others are updates. Some of the reads are for young objects.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,18 +9,18 @@ use pellucid_io::{Random, SeededRandom};
 
 use super::plan::{HEAD_BYTES, VALUE_LENGTHS, VALUE_MEDIAN_BYTES, VALUE_SPREAD};
 
-/// Of a hundred transactions with a PUT, so many write a new object.
+/// The percentage of PUTs that write a new object.
 const NEW_PERCENT: u64 = 60;
-/// Of a hundred reads, so many go to the youngest objects.
+/// The percentage of reads that are for young objects.
 const YOUNG_PERCENT: u64 = 30;
-/// The youngest objects are one in so many.
+/// One object in this many, the youngest, counts as young.
 const YOUNG_ONE_IN: u64 = 20;
 /// HEADs of other objects in each transaction.
 const HEADS: usize = 3;
-/// One PUT in so many waits for the medium.
+/// One PUT in this many waits until it is on the medium.
 const DISK_ONE_IN: u64 = 128;
 
-/// A request on the object with a number.
+/// A request for an object, which is given by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Get(u64),
@@ -28,12 +28,12 @@ pub(super) enum Request {
     Put { number: u64, on_disk: bool },
 }
 
-/// Draws transactions for one thread.
+/// A generator of random transactions for one thread.
 pub(super) struct Chooser<'a> {
     random: SeededRandom,
-    /// Objects there are, of all threads.
+    /// The number of objects, shared by all threads.
     objects: &'a AtomicU64,
-    /// The bytes that values and heads are cut from.
+    /// Random bytes from which values and heads are cut.
     bytes: Vec<u8>,
 }
 
@@ -67,16 +67,16 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// An object among the first `count`.
+    /// Draws one of the first `count` objects.
     fn existing(&mut self, count: u64) -> u64 {
         let is_young = self.random.below(100) < YOUNG_PERCENT;
         let among = if is_young { count.div_ceil(YOUNG_ONE_IN) } else { count };
         count - 1 - self.random.below(among)
     }
 
-    /// A head and a value.
+    /// Draws a head and a value.
     pub(super) fn content(&mut self) -> (&[u8], &[u8]) {
-        // The sum of twelve even chances is near enough to a normal distribution.
+        // The sum of twelve uniform random numbers is close enough to a normal distribution.
         let normal = (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0;
         let length = VALUE_MEDIAN_BYTES * (normal * VALUE_SPREAD).exp();
         let length = (length as usize).clamp(*VALUE_LENGTHS.start(), *VALUE_LENGTHS.end());
@@ -85,7 +85,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The key of an object: numbers that follow each other have keys that do not.
+/// The key of an object. Keys of consecutive numbers are scattered.
 pub(super) fn key_of(number: u64) -> [u8; 23] {
     let mixed = SeededRandom::at(number);
     let mut key = *b"object/0000000000000000";

@@ -1,4 +1,5 @@
-//! The charts: for every run the study's table, histogram and jitter, and all runs side by side.
+//! The charts of the study: for every run a table, histograms and jitter plots, and all runs side
+//! by side.
 
 use pellucid_account::Distribution;
 use pellucid_report::{Chart, ChartGroup, ChartSection, Form, Series, Unit};
@@ -9,17 +10,17 @@ use super::original;
 use super::plan::{HAND_OVERS, Operation};
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 
-/// The phases within the total, and what stands before it.
+/// The phases: `receive`, which precedes the total, and those within the total.
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
 
 /// The part of the report with a section for each run.
 const SINGLE_RUNS: &str = "Single runs";
 
-/// A column: its name, and its value of a distribution, in nanoseconds.
+/// A column: its name, and the function that returns its value in nanoseconds.
 type Column = (&'static str, fn(&Distribution) -> f64);
 
-/// The columns of the study's table.
+/// The columns of the original study's table.
 const COLUMNS: [Column; 10] = [
     ("min", |d| d.min_ns as f64),
     ("1st qu.", |d| d.q1_ns as f64),
@@ -48,7 +49,7 @@ pub(super) fn sections(runs: &[RunFigures], clock: &str) -> Vec<ChartSection> {
     [compared].into_iter().chain(each).collect()
 }
 
-/// The source of every figure, in a sentence.
+/// A sentence about the clock and the processor frequency of the figures.
 fn measured_by(runs: &[RunFigures], clock: &str) -> String {
     let ranges = runs.iter().filter_map(|run| run.server.processor_mhz);
     let range = ranges.fold(None, |all: Option<(f64, f64)>, (low, high)| {
@@ -124,15 +125,15 @@ fn client_beside(runs: &[RunFigures]) -> Chart {
     )
 }
 
-/// The original's request beside ours: the picture of the study.
+/// The main chart of the study: the original's request beside ours.
 pub(super) fn picture(runs: &[RunFigures]) -> Chart {
     let by_need = runs.iter().filter(|run| run.key.hand_over == HAND_OVERS[0]);
     let by_need: Vec<RunFigures> = by_need.cloned().collect();
     Chart { name: "picture".to_owned(), ..beside_original(&by_need) }
 }
 
-/// Our phases in the terms of the original: its three phases before the first hand-over are our
-/// parsing and routing, and its hand-over back has no counterpart but encoding.
+/// Our phases mapped to those of the original. Its three phases before the first hand-over
+/// correspond to our parsing and routing, and its hand-over back to our encoding.
 fn beside_original(runs: &[RunFigures]) -> Chart {
     let ours: Vec<&RunFigures> =
         runs.iter().filter(|run| run.key.operation == Operation::Version).collect();
@@ -163,7 +164,7 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
     )
 }
 
-/// What the probes say of each phase beside what the account says of it.
+/// The times of each phase according to the probes, beside those of the account.
 pub(super) fn outside(rows: &[(&str, Distribution, Distribution)]) -> Chart {
     let names = ["median", "99 %"];
     let columns =
@@ -262,18 +263,18 @@ fn phase_table(run: &RunFigures, name: &str) -> Chart {
     )
 }
 
-/// The values of a histogram and jitter: the total of a run, or one of its phases.
+/// The data of a histogram and jitter plots: the total of a run, or one of its phases.
 struct Measurement<'a> {
     /// The prefix of the charts' names.
     name: &'a str,
-    /// The total or the phase, as it is called.
+    /// `total`, or the name of the phase.
     series: &'a str,
     distribution: &'a Distribution,
     points: &'a [(f64, u64)],
 }
 
 impl Measurement<'_> {
-    /// The logarithmic histogram, and jitter over time, whole and zoomed.
+    /// The logarithmic histogram, and the jitter plots, whole and zoomed.
     fn charts(&self) -> Vec<Chart> {
         let how_to_read = format!(
             "Each point is a request: when it was done, and its {}. Of each stretch the slowest \
@@ -290,7 +291,7 @@ impl Measurement<'_> {
         };
         let ceiling_ns = self.distribution.p99_9_ns as f64 * ZOOM_MARGIN;
         let mut charts = vec![self.histogram(), jitter.whole()];
-        // Where all but a few requests took no time, nothing would be left of the drawing.
+        // If almost all requests took no time, a zoomed plot would be empty.
         if ceiling_ns > 0.0 {
             charts.push(jitter.zoomed(ceiling_ns));
         }
@@ -332,7 +333,7 @@ mod tests {
     use super::super::plan::{OPERATIONS, RunKey, TRANSPORTS};
     use super::*;
 
-    /// The bytes that the page of all runs may take, however many requests they had.
+    /// The largest page with all runs, in bytes; it does not depend on the number of requests.
     const PAGE_BYTES_MAX: usize = 12 << 20;
 
     fn points(count: usize) -> Vec<(f64, u64)> {
@@ -344,7 +345,7 @@ mod tests {
         distribution(points.iter().map(|(_, ns)| *ns).collect())
     }
 
-    /// A run with as many points as any can have; nothing was handed over.
+    /// A run with the most points possible, and without hand-overs.
     fn run(key: RunKey) -> RunFigures {
         let phase = |name: &str| {
             let idle = vec![(0.0, 0); PHASE_POINTS_MAX];
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_that_took_time_has_its_charts_and_the_others_are_named() {
+    fn phases_that_took_time_have_charts_and_the_others_are_named() {
         let key =
             RunKey { operation: OPERATIONS[0], transport: TRANSPORTS[0], hand_over: HAND_OVERS[0] };
         let section = section(&run(key), "a clock");

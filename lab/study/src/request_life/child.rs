@@ -1,9 +1,9 @@
-//! The process that is measured: a server, and a thread that keeps every request's record.
+//! The measured process: a server, and a thread that keeps the record of every request.
 //!
-//! It is told what to do by lines on standard input and answers with lines on standard output: the
-//! plan of the server is answered with its address, `begin` with `begun`, `end NAME COUNT` with the
-//! figures of the COUNT requests of operation NAME in between, and `profiles`, once, with those
-//! since the start.
+//! It reads commands as lines on standard input, and answers each with a line on standard output.
+//! The first line is the plan of the server; the answer is its address. `begin` is answered with
+//! `begun`; `end NAME COUNT` with the figures of the COUNT requests of operation NAME since then;
+//! and `profiles`, which may be used once, with the profiles since the start.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -21,26 +21,28 @@ use crate::error::StudyError;
 use crate::profiled::Profiled;
 use crate::served::plan_of;
 
-/// Pause between two looks at the flight recorder, which keeps more than is answered meanwhile.
+/// The interval at which the flight recorder is read. It holds more records than there are requests
+/// in that time.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// Pause between two looks for the last records of a run, and how long they are waited for: some
-/// may have been overwritten before they were read, and then they do not come.
+/// The interval at which the last records of a run are looked for.
 const RECORDING_PAUSE: Duration = Duration::from_millis(2);
+/// The longest wait for the last records of a run. Records that were overwritten before they were
+/// read never come.
 const RECORDING_LIMIT_NS: u64 = 2_000_000_000;
 
-/// The messages to the keeping thread.
+/// A message to the thread that keeps records.
 enum Told {
-    /// Forget what was, and say so here.
+    /// Starts a run: forgets all records, and confirms that through the channel.
     Begin(Sender<()>),
-    /// The operation, how many requests it had, and where its figures go.
+    /// Ends a run: the operation, its number of requests, and the channel for the figures.
     End(String, usize, Sender<ServerFigures>),
 }
 
-/// Takes the part of the process that is measured: runs it until its input ends.
+/// Runs the measured process until the input ends.
 ///
 /// # Errors
-/// If the server does not start or stop, or its input makes no sense.
+/// If the server does not start or stop, or a line of the input is invalid.
 pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     let server = serve(&plan)?;
@@ -83,7 +85,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
         }
     }
     drop(sender);
-    // It ends with the channel; if it panicked, its message is out.
+    // The thread ends with the channel. If it panicked, the message was printed already.
     let _ = keeper.join();
     server.stop().map_err(StudyError::step)
 }
@@ -97,7 +99,7 @@ fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
     start(options, Log::new(|_| {})).map_err(StudyError::step)
 }
 
-/// Keeps the records between `begin` and `end`.
+/// Keeps the records of requests between `begin` and `end`, until the channel is closed.
 fn keep(account: &Account, told: &Receiver<Told>) {
     let clock = account.clock();
     let mut records: Vec<(u8, Kept)> = Vec::new();
@@ -115,7 +117,7 @@ fn keep(account: &Account, told: &Receiver<Told>) {
                 records.clear();
                 (begun_at, last, mhz) = (clock.now(), clock.now(), None);
                 lost = account.snapshot(Some(1)).records_lost;
-                // Whoever asked waits for it, or has gone.
+                // Sending fails only if the receiver is gone.
                 let _ = begun.send(());
             }
             Ok(Told::End(operation, requests, figures)) => {
@@ -131,7 +133,7 @@ fn keep(account: &Account, told: &Receiver<Told>) {
                 let mut made = ServerFigures::of(&kept, &clock);
                 made.processor_mhz = mhz;
                 made.lost = account.snapshot(Some(1)).records_lost - lost;
-                // Whoever asked waits for it, or has gone and is told nothing.
+                // Sending fails only if the receiver is gone.
                 let _ = figures.send(made);
             }
         }
@@ -144,8 +146,8 @@ fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
     records.iter().filter(|(slot, _)| is_it(*slot)).map(|(_, kept)| *kept).collect()
 }
 
-/// Takes the records that came after `last`, but for those of requests that arrived before the run
-/// began: the last one of the warm-up may be recorded after its client has its answer.
+/// Adds the records that ended after `last`, except those of requests that arrived before the run
+/// began: the last request of the warm-up may be recorded after its client got the answer.
 fn take_new(account: &Account, begun_at: Ticks, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {
     let clock = account.clock();
     let new: Vec<Record> = account.ended_after(*last);

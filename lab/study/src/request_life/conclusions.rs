@@ -1,4 +1,4 @@
-//! The conclusions of the original, held against the runs.
+//! Compares the conclusions of the original study with our runs.
 
 use pellucid_report::{Estimate, Finding, Unit, both};
 
@@ -7,23 +7,24 @@ use super::original;
 use super::plan::{HAND_OVERS, Operation, TRANSPORTS, Transport};
 use crate::loads::has_times;
 
-/// Figures within this factor of each other count as the same.
+/// The factor up to which two figures count as the same.
 const SAME_FACTOR: f64 = 1.25;
-/// A share of the total below which a phase is negligible, as the original calls 2 of 60 µs.
+/// The share of the total below which a phase is negligible; the original calls 2 of 60 µs so.
 const NEGLIGIBLE_SHARE: f64 = 0.05;
-/// Two hand-overs take a large share of the total from this on.
+/// The share of the total above which hand-overs are a large part.
 const HAND_OVER_SHARE: f64 = 0.2;
-/// Medians add up if their sum is within this factor of the total's.
+/// The factor up to which the sum of the phases' medians counts as the total's median.
 const ADDITIVE_FACTOR: f64 = 1.1;
 
-/// The runs of all rounds, of which each has its own servers.
+/// The runs of all rounds. Each round has its own servers.
 #[derive(Clone, Copy)]
 pub(super) struct Rounds<'a>(pub(super) &'a [Vec<RunFigures>]);
 
 type Figure<'a> = &'a dyn Fn(&RunFigures) -> f64;
 
 impl<'a> Rounds<'a> {
-    /// Of each round, the run of this operation over this transport, if its times are the server's.
+    /// For each round, the run of this operation over this transport; `None` if its verdict makes
+    /// its times unusable.
     fn runs(
         self,
         operation: Operation,
@@ -47,12 +48,13 @@ impl<'a> Rounds<'a> {
         Estimate::of_runs(name, unit, self.runs(operation, transport).map(|run| run.map(of)))
     }
 
-    /// A figure of `/_api/version` over plain HTTP/1.1.
+    /// Estimates a figure of `/_api/version` over plain HTTP/1.1.
     fn version(self, name: &str, unit: Unit, of: Figure<'_>) -> Estimate {
         self.of((name, unit), (Operation::Version, TRANSPORTS[0]), of)
     }
 
-    /// The same over another transport, beside that over plain HTTP/1.1.
+    /// Estimates a figure from pairs of runs of `/_api/version`: over plain HTTP/1.1, and over
+    /// another transport.
     fn beside(
         self,
         (name, unit): (&str, Unit),
@@ -209,8 +211,8 @@ fn additivity(rounds: Rounds<'_>) -> Finding {
     )
 }
 
-/// The cost of a transport beside plain HTTP/1.1: its median, what it adds, and how many times as
-/// long a request takes.
+/// The cost of a transport: the median of its total, the difference to plain HTTP/1.1, and the
+/// ratio to it.
 fn added(rounds: Rounds<'_>, transport: Transport) -> [Estimate; 3] {
     let name = transport.title();
     let of = (Operation::Version, transport);
@@ -267,7 +269,7 @@ fn http2(rounds: Rounds<'_>) -> Finding {
     )
 }
 
-/// The cost of the store, which the original did not look at.
+/// The finding about the cost of the store, which the original did not measure.
 fn entities(rounds: Rounds<'_>) -> Finding {
     let of = |operation: Operation| {
         let title = operation.title();

@@ -1,5 +1,5 @@
-//! The side of the client: it starts the server, puts the requests on, and has both sides'
-//! figures.
+//! The client's side: it starts the server, sends the requests, and collects the figures of both
+//! sides.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -19,19 +19,19 @@ use crate::loads::judged;
 use crate::process::Process;
 use crate::profiled::Taken;
 
-/// The name of the process, in messages.
+/// The name of the process in messages.
 const SERVER: &str = "the server's process";
-/// The time that a request may take.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Of the requests of a run, one in so many is sent before it and not recorded.
+/// The number of requests of a run divided by that of its warm-up.
 const WARM_UP_ONE_IN: u64 = 20;
 
-/// The account of one run by both sides.
+/// The figures of one run, of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunFigures {
     pub(crate) key: RunKey,
     pub(crate) server: ServerFigures,
-    /// From the first byte sent to the last byte received.
+    /// The client's times, from the first byte sent to the last byte received.
     pub(crate) client: Distribution,
     pub(crate) judged: JudgedLoad,
 }
@@ -48,12 +48,12 @@ impl ServerProcess {
         Ok(ServerProcess { process, address, plan })
     }
 
-    /// The number of the process.
+    /// The process ID.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Sends requests that nobody measures.
+    /// Sends requests without measuring them.
     pub(super) fn send(&self, operation: Operation, requests: u64) -> Result<(), StudyError> {
         self.load(operation, requests).map(|_| ())
     }
@@ -63,8 +63,8 @@ impl ServerProcess {
         self.send(Operation::Put, KEYS)
     }
 
-    /// Sends `requests` requests of `operation`, one after the other, and returns what both sides
-    /// say of them.
+    /// Sends `requests` requests of `operation`, one after the other, and returns the figures of
+    /// both sides. `run` is the number of the run.
     pub(super) fn measure(
         &mut self,
         operation: Operation,
@@ -121,7 +121,7 @@ impl ServerProcess {
         Ok(result)
     }
 
-    /// Ends the server cleanly.
+    /// Stops the server cleanly.
     pub(super) fn stop(self) -> Result<(), StudyError> {
         self.process.stop()
     }

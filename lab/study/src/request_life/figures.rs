@@ -1,18 +1,18 @@
-//! The figures of one run: exact distributions of every phase of every request, from its records.
+//! The figures of one run: the exact distribution of each phase, from the records of all requests.
 //!
-//! A server keeps histograms; a study can keep each request, so that its quantiles are those of the
-//! sorted values, as R's are.
+//! A server keeps histograms. A study can keep each request, so its quantiles are those of the
+//! sorted values.
 
 use pellucid_account::{Distribution, PHASES, Record, TRANSPORT_PARTS};
 use pellucid_clock::{Clock, Ticks};
 use serde::{Deserialize, Serialize};
 
-/// Points of the jitter plot of totals: of each stretch of requests the slowest and the first.
+/// The most points of the jitter plot of totals: the slowest and the first request of each stretch.
 pub(crate) const POINTS_MAX: usize = 4_000;
-/// Points of the jitter plot of each phase. There are many phases, and the page has them all.
+/// The most points of the jitter plot of each phase; fewer, because a page has many of these plots.
 pub(crate) const PHASE_POINTS_MAX: usize = 500;
 
-/// The figures of a request, in nanoseconds.
+/// The times of one request, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     ended: Ticks,
@@ -36,11 +36,13 @@ impl Kept {
     }
 }
 
+/// The figures of one phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PhaseFigures {
     pub(crate) name: String,
     pub(crate) distribution: Distribution,
-    /// Single requests: when they ended, in seconds since the first, and their time in the phase.
+    /// Single requests: their ends, in seconds since that of the first, and their times in the
+    /// phase.
     pub(crate) points: Vec<(f64, u64)>,
 }
 
@@ -48,28 +50,28 @@ pub(crate) struct PhaseFigures {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartFigures {
     pub(crate) name: String,
-    /// The phase that it is a part of.
+    /// The phase that contains the part.
     pub(crate) phase: String,
-    /// Of all requests, also those without it.
+    /// The times of all requests, including those without this part.
     pub(crate) distribution: Distribution,
 }
 
 /// The server's figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerFigures {
-    /// Received to written.
+    /// The total, from the request received to the response written.
     pub(crate) total: Distribution,
     /// All phases, `receive` first.
     pub(crate) phases: Vec<PhaseFigures>,
-    /// The part of `receive` before the loop's attention.
+    /// The part of `receive` before the event loop turned to the connection.
     pub(crate) loop_wait: Distribution,
     /// The parts of the transport that occurred.
     pub(crate) transport_parts: Vec<PartFigures>,
-    /// Single requests: when they ended, in seconds since the first, and their totals.
+    /// Single requests: their ends, in seconds since that of the first, and their totals.
     pub(crate) points: Vec<(f64, u64)>,
-    /// Frequencies of the processors while the run went on, in MHz: lowest and highest seen.
+    /// The lowest and the highest frequency of the processors seen during the run, in MHz.
     pub(crate) processor_mhz: Option<(f64, f64)>,
-    /// Requests whose record was overwritten before it was read.
+    /// The number of requests whose record was overwritten before it was read.
     pub(crate) lost: u64,
 }
 
@@ -106,7 +108,7 @@ impl ServerFigures {
     }
 }
 
-/// At most `points_max` single requests, in their order: when each ended, and its value.
+/// Selects at most `points_max` requests in their order; returns the end and the value of each.
 fn points(
     kept: &[Kept],
     clock: &Clock,
@@ -152,7 +154,7 @@ pub(crate) fn distribution(mut values: Vec<u64>) -> Distribution {
     }
 }
 
-/// A distribution of which nothing but its quantiles is known yet.
+/// A distribution with only its quantiles set.
 pub(crate) fn quantiles(quantile: impl Fn(f64) -> u64) -> Distribution {
     Distribution {
         q1_ns: quantile(0.25),
@@ -166,7 +168,7 @@ pub(crate) fn quantiles(quantile: impl Fn(f64) -> u64) -> Distribution {
     }
 }
 
-/// The counts of values, which come in their order, by the power of two below each.
+/// Counts values by the power of two at or below each. The values must be sorted.
 pub(crate) fn powers(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut log2: Vec<(u64, u64)> = Vec::new();
     for (value, count) in values {
@@ -179,7 +181,7 @@ pub(crate) fn powers(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)
     log2
 }
 
-/// The lowest and the highest frequency of the processors now, in MHz, if the system tells.
+/// The lowest and the highest frequency of the processors now, in MHz; `None` if it is not known.
 pub(crate) fn processor_mhz() -> Option<(f64, f64)> {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let lines = facts.lines().filter(|line| line.starts_with("cpu MHz"));
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_distribution_is_that_of_the_sorted_values() {
+    fn distributions_are_exact() {
         let distribution = distribution((1..=1_000).rev().collect());
         assert_eq!(
             (distribution.count, distribution.min_ns, distribution.max_ns),
@@ -215,7 +217,7 @@ mod tests {
             ended: Ticks(index * 1_000),
             total_ns: if index == 7_777 { 1 << 40 } else { index % 100 },
             loop_wait_ns: 0,
-            // Each phase has its slowest request elsewhere.
+            // A different request is the slowest of each phase.
             phases_ns: std::array::from_fn(|phase| match index {
                 _ if index == 10_000 * phase as u64 + 4_321 => 1 << 30,
                 _ => (index % 100) as u32,

@@ -1,10 +1,10 @@
-//! `request-life`: where the time of a request goes in the server, phase by phase, over every
-//! transport, and with requests handed to other threads and not.
+//! The study `request-life`: the time of a request in the server, phase by phase, over every
+//! transport, with and without a hand-over to other threads.
 //!
-//! It repeats the study of the life of a request in ArangoDB. What was done there by hand, with
-//! probes, an editor, R and gnuplot, is one command here: the server accounts for its requests by
-//! itself, and each of them is kept. A server runs in a process of its own; requests go out one
-//! after the other, as there, so that nothing waits for anything but itself.
+//! It repeats a study of the life of a request in ArangoDB. That used probes, an editor, R and
+//! gnuplot by hand. Here one command is enough: the server accounts for its requests, and the study
+//! keeps the record of each. The server runs in a separate process. As in the original, requests
+//! are sent one after the other, so that none waits for another.
 
 mod charts;
 mod child;
@@ -58,7 +58,7 @@ impl Study for RequestLifeOptions {
         let folder = make_folder(self.data.as_deref())?;
         let (mut rounds, mut profiles) = (Vec::<Vec<RunFigures>>::new(), None);
         let repeated = self.scale.repeats().run(|round| {
-            // Findings are about what is handed over by need; the other ways are run once.
+            // Findings use the hand-over `auto`; the other modes run only once.
             let hand_overs = if round == 0 { &HAND_OVERS[..] } else { &HAND_OVERS[..1] };
             let mut runs = Vec::new();
             for hand_over in hand_overs {
@@ -72,7 +72,7 @@ impl Study for RequestLifeOptions {
                     let (measured, taken) = context
                         .step(&name, |say| measure(&program, plan, (requests, round + 1), say))?;
                     runs.extend(measured);
-                    // Those of the first server: requests over plain HTTP/1.1, handed over by need.
+                    // Keep the profiles of the first server: plain HTTP/1.1, hand-over `auto`.
                     profiles.get_or_insert(taken);
                 }
             }
@@ -97,7 +97,7 @@ impl Study for RequestLifeOptions {
     }
 }
 
-/// Runs one server, and every operation on it.
+/// Starts one server, and measures every operation on it.
 fn measure(
     program: &[std::ffi::OsString],
     plan: ServerPlan,

@@ -1,5 +1,5 @@
-//! The view from outside: the probes of a server, read by `bpftrace` with the script that comes
-//! with the study, beside the server's own account of the same requests.
+//! The view from outside: `bpftrace` reads the probes of a server with the script of the study, and
+//! the result is compared with the server's account of the same requests.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -17,30 +17,32 @@ use super::figures::distribution;
 use super::plan::{HAND_OVERS, Operation, ServerPlan, TRANSPORTS};
 use crate::error::StudyError;
 
-/// The script: nine columns for each request, in nanoseconds.
+/// The script for `bpftrace`; it prints nine columns for each request, in nanoseconds.
 const SCRIPT: &str = include_str!("../../../../studies/request-life/phases.bt");
-/// Its columns behind the first, which is the time of the request.
+/// The columns after the first, which is the time of the request.
 const COLUMNS: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "total"];
-/// Requests that are looked at. Each of its stamps is a trap into the kernel, so they are few.
+/// The number of measured requests. It is small, because each probe is a trap into the kernel.
 const REQUESTS: u64 = 2_000;
-/// Requests that are sent until one of them is seen.
+/// The number of requests in each attempt to see whether the probes are attached.
 const CALLS: u64 = 20;
-/// How long `bpftrace` may take to attach its probes, and to show what it saw.
+/// The longest wait for `bpftrace` to attach its probes.
 const ATTACH_LIMIT: Duration = Duration::from_secs(30);
+/// The silence after which the output of `bpftrace` counts as complete.
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// The row of a request: nanoseconds in each column.
 type Row = [u64; COLUMNS.len()];
 
-/// What the probes showed of a run, beside its account.
+/// The view of the probes on a run, beside its account.
 pub(super) struct OutsideView {
     rows: Vec<Row>,
     /// The account of the same requests.
     pub(super) run: RunFigures,
 }
 
-/// Looks at a server of its own, over HTTP/1.1. The other side is why `bpftrace` cannot look here.
+/// Starts a server and traces requests over HTTP/1.1. The inner error is the reason that `bpftrace`
+/// cannot trace on this machine.
 pub(super) fn look(
     program: &[OsString],
     folder: &Path,
@@ -82,7 +84,7 @@ fn look_at(
     }
     let run = server.measure(Operation::Version, REQUESTS, 1)?;
     let mut rows = tracer.rows();
-    // The requests that warmed the server up were seen, too.
+    // Drop the requests of the warm-up, which were traced too.
     let first = rows.len().saturating_sub(REQUESTS as usize);
     rows.drain(..first);
     Ok(if rows.is_empty() {
@@ -92,7 +94,7 @@ fn look_at(
     })
 }
 
-/// `bpftrace` on a process.
+/// A running `bpftrace` that traces a process.
 struct Tracer {
     child: Child,
     lines: Receiver<String>,
@@ -112,7 +114,7 @@ impl Tracer {
             .map_err(|error| format!("bpftrace does not start: {error}"))?;
         let output = child.stdout.take().ok_or("bpftrace has no output")?;
         let (sender, lines) = channel();
-        // The thread ends with the output, which ends with the child.
+        // The thread ends at the end of the output, when the child ends.
         std::thread::spawn(move || {
             let mut lines = BufReader::new(output).lines().map_while(Result::ok);
             lines.try_for_each(|line| sender.send(line))
@@ -120,7 +122,7 @@ impl Tracer {
         Ok(Tracer { child, lines, has_ended: false })
     }
 
-    /// The requests that were shown until nothing more came for a while.
+    /// Reads the rows of requests until the output is silent for [`SILENCE`].
     fn rows(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         loop {
@@ -135,14 +137,15 @@ impl Tracer {
         }
     }
 
-    /// The reason for its end, if it has ended: it is not root, or the kernel does not let it.
+    /// The reason if `bpftrace` has ended, for example because it is not root, or the kernel does
+    /// not allow it.
     fn ended(&mut self) -> Option<String> {
         if !self.has_ended {
             return None;
         }
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
-            // Without a text the reason is only that it ended.
+            // If its messages cannot be read, the reason is only that it ended.
             let _ = errors.read_to_string(&mut text);
         }
         let line = text.lines().rev().find(|line| !line.trim().is_empty());
@@ -152,13 +155,13 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // One that has ended by itself has been waited for, and these do nothing.
+        // Both fail only if the child has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The columns of a line; none of a line that is not a request's.
+/// Parses the columns of a line; `None` if it is not the line of a request.
 fn row(line: &str) -> Option<Row> {
     let mut words = line.split_whitespace().map(|word| word.parse().ok());
     words.next()??;
@@ -175,7 +178,7 @@ impl OutsideView {
         distribution(self.rows.iter().map(|row| row[at]).collect())
     }
 
-    /// The account's figures of the same phase.
+    /// The account's figures for a column.
     fn accounted(&self, name: &str) -> &Distribution {
         if name == "total" { &self.run.server.total } else { self.run.server.phase(name) }
     }

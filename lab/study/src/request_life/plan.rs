@@ -1,4 +1,4 @@
-//! The runs of the study: which requests, over which transport, and who runs them.
+//! The runs of the study: their operations, transports, and modes of hand-over.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use crate::study::Scale;
 const REQUESTS_QUICK: u64 = 10_000;
 const REQUESTS_DEFAULT: u64 = 100_000;
 const REQUESTS_FULL: u64 = 1_000_000;
-/// Keys that are read and written, and bytes of each value.
+/// The number of keys that are read and written.
 pub(crate) const KEYS: u64 = 1_000;
+/// The length of each value in bytes.
 pub(crate) const VALUE_BYTES: usize = 100;
 
-/// The run to make.
+/// The options of the study.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLifeOptions {
     /// The size of the study.
     pub scale: Scale,
-    /// Requests of each run; the scale's own number unless it is said.
+    /// The number of requests of each run, in place of the default of the scale.
     pub requests: Option<u64>,
-    /// The folder in which the store is made, and removed; that for temporary files unless it is
-    /// said.
+    /// The folder in which the store is made and removed; the system's temporary folder if `None`.
     pub data: Option<PathBuf>,
 }
 
@@ -41,7 +41,7 @@ impl RequestLifeOptions {
     }
 }
 
-/// The options.
+/// The operation of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Operation {
     Version,
@@ -88,7 +88,7 @@ pub(crate) enum Transport {
     Http2,
 }
 
-/// The transports that are compared; another one joins them here.
+/// The transports that are compared.
 pub(crate) const TRANSPORTS: [Transport; 3] = [Transport::Http1, Transport::Tls, Transport::Http2];
 
 impl Transport {
@@ -111,7 +111,7 @@ impl Transport {
     }
 }
 
-/// The thread that runs requests.
+/// The mode of hand-over: whether requests leave the thread of their event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum HandOver {
     Auto,
@@ -119,7 +119,7 @@ pub(crate) enum HandOver {
     Never,
 }
 
-/// The ways that are compared; another one joins them here.
+/// The modes that are compared.
 pub(crate) const HAND_OVERS: [HandOver; 3] = [HandOver::Auto, HandOver::Always, HandOver::Never];
 
 impl HandOver {
@@ -132,7 +132,7 @@ impl HandOver {
         }
     }
 
-    /// The settings of the store.
+    /// The mode as a setting of the server.
     fn of_server(self) -> ServerHandOver {
         match self {
             HandOver::Auto => ServerHandOver::Auto,
@@ -142,7 +142,7 @@ impl HandOver {
     }
 }
 
-/// A server as the child has to start it.
+/// The plan of the server that the child starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ServerPlan {
     pub(crate) data: PathBuf,
@@ -173,7 +173,7 @@ impl RunKey {
 }
 
 impl Transport {
-    /// The address of requests.
+    /// The URL of requests.
     pub(crate) fn url(self, address: SocketAddr) -> String {
         match self {
             Transport::Http1 => format!("http://{address}/"),
@@ -181,17 +181,21 @@ impl Transport {
         }
     }
 
-    /// The instructions for the client.
+    /// Sets the client's options.
     pub(crate) fn set(self, options: &mut LoadOptions) {
-        // The certificate is the study's own, which nobody vouches for.
+        // The study's certificate is self-signed.
         options.tls.insecure = self != Transport::Http1;
-        // One at a time, as over HTTP/1.1.
+        // One request at a time, as over HTTP/1.1.
         options.http2_streams = (self == Transport::Http2).then_some(1);
     }
 }
 
 impl ServerPlan {
-    /// The instructions for the server; with TLS, makes the files that it reads beside its data.
+    /// Sets the server's options. With TLS, also writes the certificate and the key beside the
+    /// server's data.
+    ///
+    /// # Errors
+    /// If the certificate cannot be made or written.
     pub(crate) fn apply(&self, options: &mut ServerOptions) -> Result<(), StudyError> {
         options.embedded.hand_over = self.hand_over.of_server();
         if self.transport == Transport::Http1 {
@@ -210,8 +214,7 @@ impl ServerPlan {
     }
 }
 
-/// A certificate for the loopback address and its key, both in PEM. They are made for each server,
-/// and nobody but the study's own client is to trust them.
+/// Makes a self-signed certificate for the loopback address, and its key, both in PEM.
 fn certificate() -> Result<(String, String), StudyError> {
     let made = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]);
     let made = made.map_err(|error| StudyError::Step(format!("the certificate: {error}")))?;

@@ -1,4 +1,4 @@
-//! The head of a response: status line and the three headers that matter.
+//! Parsing of a response's head: the status line, and the headers that the parser needs.
 
 use super::{Malformed, ServerTiming};
 
@@ -7,30 +7,30 @@ use super::{Malformed, ServerTiming};
 pub(super) enum TransferEncoding {
     None,
     Chunked,
-    /// One whose end cannot be seen: the body lasts until the connection ends.
+    /// An encoding without a visible end: the body lasts until the end of the connection.
     Other,
 }
 
-/// The facts that the head says.
+/// The parsed head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) keep_alive: bool,
     pub(super) content_length: Option<u64>,
     pub(super) transfer_encoding: TransferEncoding,
-    /// True if the server tells of its own time.
+    /// True if the head has the server's account of its own time.
     pub(super) has_timing: bool,
-    /// Bytes up to and with the empty line.
+    /// Length of the head in bytes, with the empty line.
     pub(super) consumed: usize,
 }
 
-/// `HTTP/1.1 200`, without which there is no response.
+/// Length in bytes of the shortest status line, such as `HTTP/1.1 200`.
 pub(super) const STATUS_LINE_BYTES: usize = 12;
 const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LINE_FEEDS: u64 = EVERY_BYTE * b'\n' as u64;
 
-/// The place of the first line feed, looked for eight bytes at a time.
+/// Finds the first line feed, eight bytes at a time.
 #[inline]
 pub(super) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
     let mut chunks = bytes.chunks_exact(8);
@@ -47,7 +47,7 @@ pub(super) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
     chunks.remainder().iter().position(|byte| *byte == b'\n').map(|found| at + found)
 }
 
-/// Reads the head at the beginning of `bytes`; nothing if its end has not arrived.
+/// Parses the head at the beginning of `bytes`; `None` if its end has not arrived.
 pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     let Some(mut head) = scan_status_line(bytes)? else { return Ok(None) };
     let Some(end) = find_line_feed(bytes) else { return Ok(None) };
@@ -125,7 +125,7 @@ impl Head {
     }
 }
 
-/// Takes the values of all headers in which the server tells of its own time.
+/// Copies the values of all headers in which the server accounts for its own time.
 #[cold]
 pub(super) fn copy_timing(head: &[u8], told: &mut ServerTiming) {
     for line in head.split(|byte| *byte == b'\n') {

@@ -1,30 +1,30 @@
-//! Faults of responses.
+//! Errors of malformed responses.
 
-/// A fault that makes a response unreadable.
+/// The reason why a response is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The bytes do not begin with a status line of HTTP/1.
+    /// The response does not begin with an HTTP/1 status line.
     StatusLine,
     /// The head is longer than [`MAX_HEAD_BYTES`](super::MAX_HEAD_BYTES).
     HeadTooLong,
-    /// `Content-Length` is not a number, or there are two that differ.
+    /// `Content-Length` is not a number, or there are two different ones.
     ContentLength,
     /// The size of a chunk is not a number, or a chunk does not end where it must.
     Chunk,
-    /// The body is longer than what is kept for a script.
+    /// The body is longer than [`MAX_CAPTURED_BODY_BYTES`](super::MAX_CAPTURED_BODY_BYTES).
     BodyTooLong,
-    /// Bytes arrived that answer no request.
+    /// Bytes arrived without a request.
     Unasked,
     /// The connection ended within a response.
     Truncated,
-    /// Frames or headers of HTTP/2 are not ones that a server may send.
+    /// The server has sent invalid frames or headers of HTTP/2.
     Frame,
-    /// The server sends more frames of HTTP/2 without content than a library puts up with.
+    /// The server has sent more HTTP/2 frames without content than the library accepts.
     Flooded,
 }
 
 impl Malformed {
-    /// A few words for messages.
+    /// The reason in words, for messages.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {

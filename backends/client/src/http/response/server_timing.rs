@@ -1,21 +1,22 @@
 //! The headers in which a server accounts for its own time.
 
-/// The headers of one answer.
+/// The headers of one response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerTiming {
-    /// `Server-Timing` (W3C), all of them with commas between.
+    /// The values of all `Server-Timing` headers (W3C), separated by commas.
     pub timing: Vec<u8>,
-    /// `Pellucid-Clock`: when the request arrived, on a clock that this machine may share.
+    /// The value of `Pellucid-Clock`: the time at which the request arrived, on the server
+    /// machine's clock, which may be this machine's.
     pub clock: Vec<u8>,
 }
 
 impl ServerTiming {
-    /// The first header's name, in lower case.
+    /// The name of the first header, in lower case.
     pub const TIMING: &str = "server-timing";
-    /// The second one's.
+    /// The name of the second header, in lower case.
     pub const CLOCK: &str = "pellucid-clock";
 
-    /// Takes a header of one of these names.
+    /// Adds the value of a header with one of these names.
     pub fn take_header(&mut self, name: &str, value: &[u8]) {
         if name == ServerTiming::CLOCK {
             value.clone_into(&mut self.clock);

@@ -1,4 +1,4 @@
-//! The parser on answers whole, split, malformed and random.
+//! Tests of the parser on complete, split, malformed and random responses.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 type Responses = Vec<(u16, bool, Vec<u8>)>;
 
-/// All responses in `stream`, given to the parser in the pieces that end at `cuts`.
+/// Parses all responses in `stream`, in pieces that end at `cuts`.
 fn parse_all(stream: &[u8], cuts: &[usize]) -> (Responses, Option<Malformed>) {
     let mut parser = ResponseParser::new(true);
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn refused(stream: &[u8]) -> Malformed {
 }
 
 #[test]
-fn bodies_end_where_the_headers_say() {
+fn the_headers_determine_the_end_of_a_body() {
     let plain = b"HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhello";
     assert_eq!(one(plain), (200, true, b"hello".to_vec()));
     let empty = b"HTTP/1.1 404 Not Found\r\ncontent-length:0\r\n\r\n";
@@ -69,7 +69,7 @@ fn bodies_end_where_the_headers_say() {
 }
 
 #[test]
-fn chunked_bodies_are_put_together() {
+fn chunked_bodies_are_decoded() {
     let stream =
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\nContent-Length: 3\r\n\r\n\
         5;name=value\r\nhello\r\n1\r\n!\r\n0\r\nX-Trailer: 1\r\n\r\n";
@@ -89,7 +89,7 @@ fn the_connection_header_decides_over_the_version() {
 }
 
 #[test]
-fn interim_responses_are_passed_over() {
+fn interim_responses_are_skipped() {
     let stream = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     assert_eq!(one(stream), (200, true, b"ok".to_vec()));
 }
@@ -104,7 +104,7 @@ fn an_answer_to_head_has_no_body() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn malformed_responses_are_refused() {
     assert_eq!(refused(b"hello"), Malformed::StatusLine);
     assert_eq!(refused(b"HTTP/2.0 200 OK\r\n\r\n"), Malformed::StatusLine);
     assert_eq!(refused(b"HTTP/1.1 2x0 OK\r\n\r\n"), Malformed::StatusLine);
@@ -184,7 +184,7 @@ proptest! {
         ];
         let stream = [begins[begin], &bytes].concat();
         let whole = parse_all(&stream, &[]);
-        // However it is cut, random bytes are read in the same way.
+        // The result does not depend on the cuts.
         prop_assert_eq!(parse_all(&stream, &cuts), whole);
     }
 }

@@ -1,5 +1,5 @@
-//! A search for an expression that looks, while it goes through a long text, whether the query
-//! should end: automata that are built as they are needed, driven byte by byte.
+//! The search for an expression in steps: it checks regularly whether the query has to end. It uses
+//! lazy DFAs, which it drives byte by byte.
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::hybrid::regex::{Builder, Regex};
@@ -10,12 +10,12 @@ use crate::Result;
 use crate::regexes::{Expression, REGEX_BYTES_MAX};
 use crate::run::Run;
 
-/// States of an expression times bytes of text between two looks.
+/// The work (states of the expression times bytes of text) between two checks.
 const CHECK_STEPS: usize = 1 << 20;
-/// The least and the most bytes between two looks.
+/// The least and the most bytes between two checks.
 const CHECK_BYTES: std::ops::RangeInclusive<usize> = 16..=(64 << 10);
 
-/// The automata and the states that they have built so far.
+/// The lazy DFAs, with the states that they have built so far.
 pub(super) struct Stepping {
     regex: Regex,
     forward: Cache,
@@ -25,18 +25,18 @@ pub(super) struct Stepping {
 
 /// The result of a search.
 pub(super) enum Search {
-    /// A match between these bytes.
+    /// A match, with its beginning and its end.
     Match(usize, usize),
     Nothing,
-    /// The automata cannot tell.
+    /// The DFAs cannot decide.
     Unable,
 }
 
-/// An automaton cannot go on.
+/// The error of a DFA that cannot continue.
 struct Unable;
 
 impl Stepping {
-    /// Nothing if there are no such automata.
+    /// Makes the DFAs; `None` if the expression has none.
     pub(super) fn new(expression: &Expression, states: usize) -> Option<Self> {
         let config = DFA::config()
             .cache_capacity(REGEX_BYTES_MAX)
@@ -64,7 +64,7 @@ impl Stepping {
             if begin < end || own.is_char_boundary(end) {
                 return Ok(Search::Match(begin, end));
             }
-            // An empty match within a character is none.
+            // An empty match within a character does not count.
             from = end + 1;
         }
     }
@@ -87,7 +87,7 @@ impl Stepping {
                 let Ok(next) = dfa.next_state(cache, state, *byte) else { return Ok(Err(Unable)) };
                 state = next;
                 if state.is_tagged() {
-                    // A match is known one byte later.
+                    // A DFA reports a match one byte late.
                     if state.is_match() {
                         end = Some(at);
                     } else if state.is_dead() {
@@ -103,7 +103,7 @@ impl Stepping {
         Ok(Ok(if state.is_match() { Some(own.len()) } else { end }))
     }
 
-    /// The offset at which the match begins that ends there.
+    /// The beginning of the match with this end.
     fn begin(
         &mut self,
         own: &str,
@@ -145,5 +145,5 @@ impl Stepping {
     }
 }
 
-/// A chunk of bytes costs about as much as so many other steps.
+/// The steps of the query's check that a chunk of bytes counts for.
 const CHECK_TICKS: usize = 64;

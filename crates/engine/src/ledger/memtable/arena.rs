@@ -1,7 +1,7 @@
-//! Memory for the nodes of a memtable: handed out front to back, never moved, freed as a whole.
+//! Memory for the nodes of a memtable: allocated front to back, never moved, freed as a whole.
 //!
-//! Nodes name each other by 4-byte places instead of pointers, which halves their links. A place is
-//! a chunk number and an offset in units of 8 bytes.
+//! Nodes refer to each other by 4-byte places instead of pointers, which halves their links. A
+//! place is a chunk number and an offset in units of 8 bytes.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -11,54 +11,54 @@ use pellucid_thread::Mutex;
 
 use super::pool::MemoryPool;
 
-/// Bytes of a unit: everything handed out begins at a multiple of it.
+/// The allocation unit in bytes: every allocation begins at a multiple of it.
 pub(super) const UNIT_SIZE_BYTES: usize = 8;
-/// The largest chunk is a large page.
+/// The size of the largest chunk is that of a large page.
 const CHUNK_UNITS_BITS: u32 = 18;
 const CHUNK_SIZE_MAX_BYTES: usize = UNIT_SIZE_BYTES << CHUNK_UNITS_BITS;
 const CHUNK_SIZE_MIN_BYTES: usize = 4 << 10;
-/// The expected size is made up of at least so many chunks.
+/// The expected size consists of at least this many chunks.
 const CHUNKS_EXPECTED_MIN: usize = 4;
-/// The first chunk is smaller, so that an empty memtable costs little.
+/// The first chunk is one in this many of a usual one, so that an empty memtable costs little.
 const FIRST_CHUNK_SHARE: usize = 32;
-/// At most 8 GiB in full chunks: far above any size at which a memtable is sealed.
+/// The most chunks, 8 GiB in full ones: far above any size at which a memtable is sealed.
 const CHUNKS_MAX: usize = 4096;
 
 /// A bump allocator with one writer and any number of readers.
 pub(super) struct Arena {
-    /// The first byte of each chunk, set once.
+    /// The first byte of each chunk; each is set once.
     pointers: Box<[AtomicPtr<u8>]>,
     chunks: Mutex<Vec<ZeroedMemory>>,
     pool: Arc<MemoryPool>,
-    /// The chunk in use, and how many of its units are taken and there.
+    /// The current chunk, and the number of its units that are taken and that it has.
     chunk: AtomicU32,
     taken_units: AtomicU32,
     chunk_units: AtomicU32,
     size_bytes: AtomicU64,
-    /// Bytes of all chunks.
+    /// The size of all chunks, in bytes.
     memory_bytes: AtomicU64,
-    /// Size of a chunk until the expected size is reached; what is beyond comes in the largest.
+    /// The size of a chunk until the expected size is reached; later chunks have the largest size.
     chunk_size_bytes: usize,
     expected_bytes: u64,
     last_place: AtomicU32,
 }
 
-/// Size of the chunks of an arena that is expected to grow to `expected_bytes`.
+/// The size of the chunks of an arena that is expected to grow to `expected_bytes`.
 fn chunk_size_bytes(expected_bytes: u64) -> usize {
     let share = (expected_bytes as usize / CHUNKS_EXPECTED_MIN).max(1);
     (1 << share.ilog2()).clamp(CHUNK_SIZE_MIN_BYTES, CHUNK_SIZE_MAX_BYTES)
 }
 
-/// Memory of an arena that has grown to `expected_bytes`, as it was told.
+/// The memory of an arena that has grown to the size that was expected, in bytes.
 pub(super) fn arena_memory_bytes(expected_bytes: u64) -> u64 {
     let chunk = chunk_size_bytes(expected_bytes);
     (chunk / FIRST_CHUNK_SHARE) as u64 + expected_bytes.next_multiple_of(chunk as u64)
 }
 
-// SAFETY: the raw pointers name memory that belongs to the arena alone; which part of it is written
-// by whom is the contract of `allocate` and `pointer`.
+// SAFETY: the raw pointers refer to memory that belongs to the arena alone; the contracts of
+// `allocate` and `pointer` say which thread may write which part.
 unsafe impl Send for Arena {}
-// SAFETY: as above; all state that changes is atomic or behind the mutex.
+// SAFETY: as above; all mutable state is atomic or behind the mutex.
 unsafe impl Sync for Arena {}
 
 impl Arena {
@@ -82,25 +82,25 @@ impl Arena {
         arena
     }
 
-    /// The source of its memory.
+    /// The pool from which the memory comes.
     pub(super) fn pool(&self) -> &MemoryPool {
         &self.pool
     }
 
-    /// Bytes handed out so far.
+    /// The size of all allocations so far, in bytes.
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory, those that are not handed out yet included.
+    /// The memory of the arena, including free memory, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Hands out `size_bytes` bytes and returns their place. They hold nothing yet.
+    /// Allocates `size_bytes` bytes and returns their place. They are not initialised.
     ///
     /// # Safety
-    /// One thread at a time.
+    /// Only one thread at a time may call it.
     pub(super) unsafe fn allocate(&self, size_bytes: usize) -> u32 {
         let units = size_bytes.div_ceil(UNIT_SIZE_BYTES);
         let taken = self.taken_units.load(Ordering::Relaxed);
@@ -111,7 +111,8 @@ impl Arena {
             self.add_chunk((units * UNIT_SIZE_BYTES).max(usual));
         }
         let taken = self.taken_units.load(Ordering::Relaxed);
-        // A chunk above the usual size is taken whole, so that no place beyond the usual is needed.
+        // A chunk above the usual size is taken as a whole, so that no place beyond the usual range
+        // is needed.
         let after = (taken as usize + units).min(1 << CHUNK_UNITS_BITS) as u32;
         self.taken_units.store(after, Ordering::Relaxed);
         let size_bytes = self.size_bytes() + (units * UNIT_SIZE_BYTES) as u64;
@@ -121,29 +122,29 @@ impl Arena {
         place
     }
 
-    /// The place that was handed out last, for the thread that took it.
+    /// The place of the last allocation, for the thread that made it.
     #[inline]
     pub(super) fn last_place(&self) -> u32 {
         self.last_place.load(Ordering::Relaxed)
     }
 
-    /// The first byte of what was handed out at `place`.
+    /// The first byte of the allocation at `place`.
     ///
     /// # Safety
-    /// `place` came from `allocate` of this arena, and reached this thread in a way that orders the
-    /// two.
+    /// `place` came from `allocate` of this arena, and was passed to this thread with a
+    /// happens-before relation.
     #[inline]
     pub(super) unsafe fn pointer(&self, place: u32) -> *mut u8 {
         let chunk = (place >> CHUNK_UNITS_BITS) as usize;
         let units = (place & ((1 << CHUNK_UNITS_BITS) - 1)) as usize;
-        // SAFETY: places hold chunk numbers below the number of chunks, by `add_chunk`.
+        // SAFETY: the chunk number of a place is below the number of chunks, by `add_chunk`.
         let base = unsafe { self.pointers.get_unchecked(chunk) }.load(Ordering::Relaxed);
-        // SAFETY: the place was handed out within this chunk.
+        // SAFETY: the place was allocated within this chunk.
         unsafe { base.add(units * UNIT_SIZE_BYTES) }
     }
 
-    /// The address of a place, to be asked for ahead of its use and never to be read: a chunk that
-    /// this thread does not know yet gives an address of nothing.
+    /// The address of a place, for a prefetch only: if this thread does not see the chunk yet, the
+    /// address is invalid.
     #[inline]
     pub(super) fn address(&self, place: u32) -> *const u8 {
         let chunk = (place >> CHUNK_UNITS_BITS) as usize;
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_out_never_overlaps() {
+    fn allocations_never_overlap() {
         for expected_bytes in [8 << 20, 10_000, 0] {
             check_hand_outs(&arena(expected_bytes));
         }
@@ -199,7 +200,7 @@ mod tests {
             let place = unsafe { arena.allocate(size) };
             // SAFETY: the place came from this arena.
             let begin = unsafe { arena.pointer(place) };
-            // SAFETY: `size` bytes were handed out there.
+            // SAFETY: `size` bytes were allocated there.
             unsafe { begin.write_bytes(size as u8, size) };
             handed_out.push((begin as usize, begin as usize + size));
         }
@@ -210,9 +211,9 @@ mod tests {
         assert!(arena.memory_bytes() >= exact as u64);
     }
 
-    /// The budget counts on it.
+    /// The memory budget relies on the estimate.
     #[test]
-    fn memory_is_as_foretold() {
+    fn memory_is_at_most_the_estimate() {
         for expected_bytes in [4 << 10, 100_000, 1 << 20, 8 << 20] {
             let arena = arena(expected_bytes);
             while arena.size_bytes() < expected_bytes {

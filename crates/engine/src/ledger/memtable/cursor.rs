@@ -1,4 +1,4 @@
-//! Cursors over the entries of a memtable, in their order.
+//! Cursors over the sorted entries of a memtable.
 
 use std::sync::Arc;
 
@@ -6,27 +6,27 @@ use super::Memtable;
 use crate::ledger::Entry;
 use crate::prefetch::prefetch;
 
-/// The distance ahead of a cursor at which nodes are asked for.
+/// The distance ahead of a cursor at which nodes are prefetched.
 const PREFETCH_DISTANCE: usize = 8;
-/// A node of usual size reaches this far, in bytes: often into the next line.
+/// The offset of a usual node's last byte, which is often in the next cache line.
 const NODE_REACH: usize = 47;
 
-/// A place in a run of a memtable that moves over its entries.
+/// A position in a sorted run of a memtable's entries.
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
     run: Arc<[u32]>,
-    /// Index of the entry; beyond the run if the cursor stands nowhere.
+    /// The index of the current entry in the run; beyond the run if there is none.
     index: usize,
 }
 
 impl MemtableCursor {
-    /// A cursor over all entries, which stands nowhere yet.
+    /// A cursor over all entries, without a current entry.
     pub(crate) fn over_all(memtable: &Arc<Memtable>) -> MemtableCursor {
         MemtableCursor::new(memtable, memtable.order.single_run(&memtable.nodes))
     }
 
-    /// Cursors over all entries that were there at the call, some of which may come after it: each
-    /// has its own entries in order, so they are to be merged. There are few of them.
+    /// Cursors over all entries that existed at the call; later entries may be included. Each
+    /// covers a sorted part of the entries, so the caller has to merge them. There are few of them.
     pub(crate) fn over_runs(memtable: &Arc<Memtable>) -> Vec<MemtableCursor> {
         let runs = memtable.order.runs(&memtable.nodes);
         runs.into_iter().map(|run| MemtableCursor::new(memtable, run)).collect()
@@ -37,7 +37,7 @@ impl MemtableCursor {
         MemtableCursor { memtable: Arc::clone(memtable), run, index }
     }
 
-    /// The entry that the cursor stands on.
+    /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         self.run.get(self.index).map(|place| self.memtable.nodes.node(*place).entry())
@@ -67,7 +67,7 @@ impl MemtableCursor {
         self.index = self.count_below(key).wrapping_sub(1);
     }
 
-    /// Moves one entry on; the cursor must stand on one.
+    /// Moves to the next entry; there must be a current one.
     #[inline]
     pub(crate) fn next(&mut self) {
         self.index = self.index.wrapping_add(1);
@@ -78,7 +78,7 @@ impl MemtableCursor {
         }
     }
 
-    /// Moves one entry back; the cursor must stand on one.
+    /// Moves to the previous entry; there must be a current one.
     #[inline]
     pub(crate) fn previous(&mut self) {
         self.index = self.index.wrapping_sub(1);

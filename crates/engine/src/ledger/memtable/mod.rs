@@ -1,11 +1,12 @@
 //! The memtable: the newest entries, in memory.
 //!
-//! Nodes lie in an arena as they come, and a hash table answers point look-ups. An order is made
-//! only when somebody asks for it, a scan or the flush ([`order`]): a write then costs one look-up
-//! in the hash table, where a skip list took a walk of a dozen cache misses.
+//! Nodes are stored in an arena in the order of their insertion, and a hash table serves point
+//! reads. They are sorted only when a scan or the flush needs an order ([`order`]). So a write
+//! costs one look-up in the hash table; in a skip list it would cost a dozen cache misses.
 //!
-//! One writer (the façade's writer lock sees to it, and a flag asserts it) links each node after it
-//! is wholly written, so readers follow links without a lock and see an entry wholly or not at all.
+//! There is one writer at a time: the engine's writer lock ensures it, and a flag asserts it. It
+//! links each node after the node is completely written, so readers follow links without a lock,
+//! and see an entry completely or not at all.
 
 mod arena;
 mod cursor;
@@ -30,24 +31,24 @@ use self::prefixes::{Prefixes, prefixes_memory_bytes};
 use super::Entry;
 use crate::codec::keys_equal;
 
-/// Bytes of a node with a short key, from which the number of keys is foretold.
+/// Length of a node with a short key, in bytes, from which the number of keys is estimated.
 const NODE_SIZE_USUAL_BYTES: u64 = 48;
 
-/// Bytes of an entry's place in the order.
+/// Length of an entry's place in the order, in bytes.
 const ORDER_SIZE_BYTES: u64 = 4;
 
 #[cfg(test)]
 thread_local! {
-    /// Versions of keys that look-ups of this thread have looked at in memtables.
+    /// The number of versions that look-ups of this thread have examined in memtables.
     pub(crate) static VERSIONS_LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The number of keys of usual size that a memtable of `size_bytes` is made for.
+/// The number of keys of usual size for which a memtable of `size_bytes` is made.
 fn keys_expected(size_bytes: u64) -> usize {
     (size_bytes / NODE_SIZE_USUAL_BYTES) as usize
 }
 
-/// All memory that a memtable takes when it is sealed at `size_bytes`.
+/// The memory that a memtable takes when it is sealed at `size_bytes`.
 pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
     let keys = keys_expected(size_bytes);
     let beside = places_memory_bytes(keys) + prefixes_memory_bytes(keys);
@@ -59,7 +60,7 @@ pub(crate) struct Memtable {
     nodes: Nodes,
     places: Places,
     order: Order,
-    /// The prefixes of its keys, if there are any.
+    /// The prefixes of the keys, if tables have prefix rules.
     prefixes: Option<Prefixes>,
     writing: AtomicBool,
     lowest_sequence: AtomicU64,
@@ -67,8 +68,8 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable that will be sealed at about `size_bytes`, with memory of `pool`, which
-    /// knows the prefixes of its keys if `knows_prefixes`.
+    /// An empty memtable that will be sealed at about `size_bytes`, with memory from `pool`. It
+    /// keeps the prefixes of its keys if `knows_prefixes`.
     pub(crate) fn new(size_bytes: u64, knows_prefixes: bool, pool: &Arc<MemoryPool>) -> Memtable {
         Memtable {
             nodes: Nodes::new(size_bytes, pool),
@@ -81,19 +82,19 @@ impl Memtable {
         }
     }
 
-    /// Bytes that the entries take, their links included.
+    /// The size of the entries with their links, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.nodes.size_bytes()
     }
 
-    /// True if it should be sealed, if it was made for `size_bytes`: the entries take as much, or
-    /// there are so many of them that their hash table would have to grow.
+    /// True if the memtable should be sealed: its entries take the `size_bytes` for which it was
+    /// made, or they are so many that the hash table would have to grow.
     #[inline]
     pub(crate) fn is_full(&self, size_bytes: u64) -> bool {
         self.size_bytes() >= size_bytes || self.places.is_nearly_full()
     }
 
-    /// All memory that it takes.
+    /// The memory of the memtable, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::memory_bytes);
         self.nodes.memory_bytes()
@@ -102,21 +103,21 @@ impl Memtable {
             + prefixes
     }
 
-    /// Number of entries.
+    /// The number of entries.
     pub(crate) fn entries(&self) -> u64 {
         self.nodes.count()
     }
 
-    /// The highest sequence number of its entries, 0 if it is empty.
+    /// The highest sequence number of the entries; 0 if there are none.
     pub(crate) fn highest_sequence(&self) -> u64 {
         self.highest_sequence.load(Ordering::Relaxed)
     }
 
-    /// Adds an entry. `hash` is that of its key.
+    /// Inserts an entry; `hash` is the hash of its key.
     ///
     /// # Panics
-    /// If two threads do so at a time, or if the sequence number is below that of an entry of the
-    /// same key.
+    /// If two threads insert at a time, or if the sequence number is not above that of the newest
+    /// entry of the same key.
     pub(crate) fn insert(&self, entry: &Entry<'_>, hash: u64) {
         assert!(!self.writing.swap(true, Ordering::Acquire), "a memtable has one writer at a time");
         let is_key = |place| keys_equal(self.nodes.node(place).key(), entry.key);
@@ -137,7 +138,7 @@ impl Memtable {
         self.writing.store(false, Ordering::Release);
     }
 
-    /// Notes the hash of an entry's prefix, before the entry is added.
+    /// Notes the hash of an entry's prefix. Called before the entry is inserted.
     #[inline]
     pub(crate) fn note_prefix(&self, hash: u64) {
         if let Some(prefixes) = &self.prefixes {
@@ -151,17 +152,18 @@ impl Memtable {
         self.prefixes.as_ref().is_none_or(|prefixes| prefixes.may_hold(hash))
     }
 
-    /// Asks for the memory that adding an entry will look at first. `hash` is that of its key.
+    /// Prefetches the memory that inserting an entry accesses first; `hash` is the hash of its key.
     #[inline]
     pub(crate) fn expect(&self, hash: u64) {
         self.places.prefetch(hash);
     }
 
-    /// The newest entry of `key` that is not above `at_sequence`. `hash` is that of the key.
+    /// The newest entry of `key` at or below `at_sequence`; `hash` is the hash of the key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8], hash: u64, at_sequence: u64) -> Option<Entry<'_>> {
-        // What the reader may see was counted before it was published. Who looks back beyond all of
-        // it is spared the versions of the key, of which there may be hundreds of thousands.
+        // All entries that a reader may see were counted before they were published. A reader at an
+        // older sequence number need not walk the versions of the key, which may be hundreds of
+        // thousands.
         if self.lowest_sequence.load(Ordering::Relaxed) > at_sequence {
             return None;
         }

@@ -27,7 +27,7 @@ const FLAG_EXPIRES: u8 = 1 << 3;
 const FLAG_STORED: u8 = 1 << 4;
 const FLAG_VALUE: u8 = 1 << 5;
 
-/// Bytes of a node for `entry`.
+/// Length of the node for `entry`, in bytes.
 #[inline]
 pub(super) fn node_size_bytes(entry: &Entry<'_>) -> usize {
     let expires = if entry.expires_at_ms == 0 { 0 } else { 8 };
@@ -36,7 +36,7 @@ pub(super) fn node_size_bytes(entry: &Entry<'_>) -> usize {
     KEY_OFFSET + entry.key.len() + entry.head.len() + expires + stored + value
 }
 
-/// A node that was written wholly.
+/// A node that was completely written.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     pointer: *const u8,
@@ -47,7 +47,8 @@ impl<'a> Node<'a> {
     /// The node at `pointer`.
     ///
     /// # Safety
-    /// [`write_node`] wrote it, that is visible to this thread, and its memory outlives `'a`.
+    /// [`write_node`] wrote the node, the write is visible to this thread, and the memory outlives
+    /// `'a`.
     #[inline]
     pub(super) unsafe fn new(pointer: *const u8) -> Node<'a> {
         Node { pointer, arena: std::marker::PhantomData }
@@ -56,8 +57,8 @@ impl<'a> Node<'a> {
     /// Reads a field that never changes.
     #[inline]
     fn field<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: a node has all its fields at their offsets, aligned as the arena aligns nodes to
-        // 8 bytes, and none but `next` changes after it was written.
+        // SAFETY: a node has all its fields at their offsets, and is aligned to 8 bytes by the
+        // arena; no field but `next` changes after the node was written.
         unsafe { self.pointer.add(offset).cast::<T>().read() }
     }
 
@@ -67,7 +68,7 @@ impl<'a> Node<'a> {
         self.field(24)
     }
 
-    /// The place of the node that was added next.
+    /// The place of the node that was inserted next.
     #[inline]
     pub(super) fn next(self) -> &'a AtomicU32 {
         // SAFETY: the field is 4-byte aligned, and used as an atomic only once the node is written.
@@ -79,11 +80,11 @@ impl<'a> Node<'a> {
         self.bytes(KEY_OFFSET, usize::from(self.field::<u16>(32)))
     }
 
-    /// Bytes of the node behind its fields. Each part comes from the node's own pointer: that of
-    /// another part ends where the part does.
+    /// A variable part of the node. Each part is derived from the node's own pointer, because a
+    /// pointer to another part may only be used within that part.
     #[inline]
     fn bytes(self, offset: usize, length: usize) -> &'a [u8] {
-        // SAFETY: the callers ask for parts that the node has, which never change.
+        // SAFETY: the callers ask for parts that the node has, and these never change.
         unsafe { std::slice::from_raw_parts(self.pointer.add(offset), length) }
     }
 
@@ -116,7 +117,7 @@ impl<'a> Node<'a> {
         entry
     }
 
-    /// Reads what stands behind the head of `entry`, whose node has these flags.
+    /// Reads the fields behind the head of `entry`, which the flags of its node announce.
     fn read_rest(self, entry: &mut Entry<'a>, flags: u8) {
         let mut at = KEY_OFFSET + entry.key.len() + entry.head.len();
         if flags & FLAG_EXPIRES != 0 {
@@ -135,10 +136,10 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes a node for `entry`, whose next older version is at `older`.
+/// Writes a node for `entry`; the next older version of its key is at `older`.
 ///
 /// # Safety
-/// `pointer` names [`node_size_bytes`] bytes, aligned to 8, which nobody else uses yet.
+/// `pointer` points to [`node_size_bytes`] bytes, aligned to 8, which nothing else uses yet.
 #[inline]
 pub(super) unsafe fn write_node(pointer: *mut u8, entry: &Entry<'_>, older: u32) {
     let is_whole = entry.value.is_none_or(|value| value.len() == entry.value_length as usize);
@@ -148,8 +149,8 @@ pub(super) unsafe fn write_node(pointer: *mut u8, entry: &Entry<'_>, older: u32)
     let expires = if entry.expires_at_ms == 0 { 0 } else { FLAG_EXPIRES };
     let stored = if entry.stored_length == entry.value_length { 0 } else { FLAG_STORED };
     let value = if entry.value.is_some() { FLAG_VALUE } else { 0 };
-    // SAFETY: every write lies within the node, at the alignment of its field; the caller gives the
-    // memory.
+    // SAFETY: every write lies within the node, at the alignment of its field; the caller
+    // guarantees the memory.
     unsafe {
         pointer.cast::<u64>().write(entry.sequence);
         pointer.add(8).cast::<u64>().write(entry.written_at_ms);

@@ -1,4 +1,4 @@
-//! The nodes of a memtable, in memory and linked in the order in which they came.
+//! The nodes of a memtable, linked in the order of their insertion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use super::node::{Node, node_size_bytes, write_node};
 use super::pool::MemoryPool;
 use crate::ledger::{Entry, Kind, prefetch_to_write};
 
-/// Place of the node before all others; as a link, the end.
+/// The place of the node before all others; as a link, it marks the end.
 pub(super) const HEAD_PLACE: u32 = 0;
 
-/// Nodes that one writer adds, and any number of readers follow.
+/// A list of nodes that one writer appends to, and any number of readers follow.
 pub(super) struct Nodes {
     arena: Arena,
     /// The node that was linked last.
@@ -20,7 +20,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// None yet but the one before all others, in an arena for about `size_bytes`.
+    /// A list with only the head node, in an arena for about `size_bytes`.
     pub(super) fn new(size_bytes: u64, pool: &Arc<MemoryPool>) -> Nodes {
         let nodes = Nodes {
             arena: Arena::new(size_bytes, pool),
@@ -38,7 +38,7 @@ impl Nodes {
             head: &[],
             value: None,
         };
-        // SAFETY: nobody else knows of the arena, and the node is written where it was handed out.
+        // SAFETY: nothing else knows the arena, and the node is written into its own allocation.
         unsafe {
             let place = nodes.arena.allocate(node_size_bytes(&nothing));
             assert_eq!(place, HEAD_PLACE, "the head is the first node");
@@ -47,51 +47,51 @@ impl Nodes {
         nodes
     }
 
-    /// The source of their memory.
+    /// The pool from which the memory comes.
     pub(super) fn pool(&self) -> &MemoryPool {
         self.arena.pool()
     }
 
-    /// Bytes that they take, their links included.
+    /// The size of the nodes with their links, in bytes.
     #[inline]
     pub(super) fn size_bytes(&self) -> u64 {
         self.arena.size_bytes()
     }
 
-    /// Bytes of memory, those that no node has yet included.
+    /// The memory of the nodes, including free memory, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.arena.memory_bytes()
     }
 
-    /// The number of those that are linked.
+    /// The number of linked nodes.
     #[inline]
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Writes a node for `entry`, whose next older version is at `older`, and returns its place.
+    /// Writes a node for `entry` and returns its place; the next older version is at `older`.
     ///
     /// # Safety
-    /// One thread at a time, which links it before the next.
+    /// Only one thread at a time may call it, and it must link the node before the next call.
     #[inline]
     pub(super) unsafe fn write(&self, entry: &Entry<'_>, older: u32) -> u32 {
-        // SAFETY: the caller is the only writer, and the node is written where it was handed out,
-        // before anybody knows of it.
+        // SAFETY: the caller is the only writer, and the node is written into its own allocation
+        // before anything refers to it.
         unsafe {
             let size_bytes = node_size_bytes(entry);
             let place = self.arena.allocate(size_bytes);
             let pointer = self.arena.pointer(place);
             write_node(pointer, entry, older);
-            // Where the next node ends, if it is as long: a line that nobody has touched yet.
+            // The end of the next node, if that is as long: a cache line that was not touched yet.
             prefetch_to_write(pointer.wrapping_add(2 * size_bytes));
             place
         }
     }
 
-    /// Links the node that was written last behind the others.
+    /// Links the last written node behind the others.
     ///
     /// # Safety
-    /// The thread that wrote it, and once.
+    /// Called once, by the thread that wrote the node.
     #[inline]
     pub(super) unsafe fn link_last(&self) {
         let place = self.arena.last_place();
@@ -101,7 +101,7 @@ impl Nodes {
         self.count.store(self.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The node at `place`, which came from a link, or from a slot of the same memtable.
+    /// The node at `place`, which came from a link or from a slot of the same memtable.
     #[inline]
     pub(super) fn node(&self, place: u32) -> Node<'_> {
         // SAFETY: places come from links and slots, which are stored with release after the node is
@@ -109,7 +109,7 @@ impl Nodes {
         unsafe { Node::new(self.arena.pointer(place)) }
     }
 
-    /// The address of a node, to be asked for ahead of its use and never to be read.
+    /// The address of a node, for a prefetch only.
     #[inline]
     pub(super) fn address(&self, place: u32) -> *const u8 {
         self.arena.address(place)

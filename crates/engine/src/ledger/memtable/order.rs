@@ -1,9 +1,10 @@
-//! The order of a memtable's entries, made when it is asked for.
+//! The sorted order of a memtable's entries, made on demand.
 //!
-//! What was added since the last time is sorted into a run of its own, and runs are merged so that
-//! each is more than twice as long as the next: a scan after a few writes sorts these few, and
-//! there are never more runs than a logarithm of the entries. Only those who want an order pay for
-//! it. The first scan of a full memtable of the usual size waits a few milliseconds.
+//! The entries that were added since the last call are sorted into a run of their own, and runs are
+//! merged so that each is at least twice as long as the next. So a scan after a few writes sorts
+//! only these few, and the number of runs is logarithmic in the number of entries. Only readers
+//! that need an order pay for it: the first scan of a full memtable of the usual size waits a few
+//! milliseconds.
 
 use std::cmp::Ordering as Comparison;
 use std::sync::atomic::Ordering;
@@ -19,36 +20,36 @@ use crate::ledger::front::front_of;
 /// A run is at least this many times as long as the one after it.
 const RUN_RATIO: usize = 2;
 
-/// The runs so far.
+/// The sorted runs so far.
 #[derive(Default)]
 pub(super) struct Order(Mutex<Runs>);
 
 #[derive(Default)]
 struct Runs {
-    /// Places in order: key ascending, sequence number descending.
+    /// Places in order of ascending keys and descending sequence numbers.
     runs: Vec<Arc<[u32]>>,
     /// The last node that is in a run.
     last: u32,
 }
 
-/// A node to be sorted: the first 16 bytes of its key, by which most are told apart, in halves, as
-/// one number of them would take more room.
+/// A node to be sorted, with the first 16 bytes of its key, which decide most comparisons. They are
+/// stored as two halves, because a `u128` would take more space for its alignment.
 struct Item {
     front: (u64, u64),
     place: u32,
 }
 
 impl Item {
-    /// The beginning of the key as one number: two of them are compared without a branch, which
-    /// sorting would guess wrong half of the times.
+    /// The first bytes of the key as one number: two numbers are compared without a branch, which
+    /// would be mispredicted half of the time in a sort.
     #[inline]
     fn number(&self) -> u128 {
         u128::from(self.front.0) << 64 | u128::from(self.front.1)
     }
 }
 
-/// Nodes to be sorted, in memory that is the pool's again afterwards: it is megabytes, and for a
-/// moment.
+/// The nodes to be sorted. Their memory, which is megabytes and needed only for a moment, is
+/// returned to the pool.
 struct Items<'a> {
     pool: &'a MemoryPool,
     memory: Option<ZeroedMemory>,
@@ -77,8 +78,8 @@ impl<'a> Items<'a> {
     fn push(&mut self, item: Item) {
         assert!(!self.is_full(), "there is room for as many as were counted");
         if let Some(memory) = &self.memory {
-            // SAFETY: the memory has room for `capacity` items, of which this one is none so far,
-            // at more than their alignment, and belongs to this value alone.
+            // SAFETY: the memory has room for `capacity` items, this index is still free, the
+            // alignment is sufficient, and the memory belongs to this value alone.
             unsafe { memory.pointer().cast::<Item>().add(self.length).write(item) };
             self.length += 1;
         }
@@ -86,7 +87,7 @@ impl<'a> Items<'a> {
 
     fn as_mut_slice(&mut self) -> &mut [Item] {
         match &self.memory {
-            // SAFETY: so many items were written there, and the memory is borrowed with `self`.
+            // SAFETY: `length` items were written there, and the memory is borrowed with `self`.
             Some(memory) => unsafe {
                 std::slice::from_raw_parts_mut(memory.pointer().cast::<Item>(), self.length)
             },
@@ -95,14 +96,14 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Compares two nodes: key ascending, sequence number descending.
+/// Compares two nodes by ascending key and descending sequence number.
 fn compare(nodes: &Nodes, one: u32, other: u32) -> Comparison {
     let (one, other) = (nodes.node(one), nodes.node(other));
     one.key().cmp(other.key()).then_with(|| other.sequence().cmp(&one.sequence()))
 }
 
 impl Order {
-    /// Runs that hold all entries added so far.
+    /// Sorted runs that hold all entries added so far.
     pub(super) fn runs(&self, nodes: &Nodes) -> Vec<Arc<[u32]>> {
         self.update(nodes, |runs| {
             runs.len() > 1 && {
@@ -112,13 +113,13 @@ impl Order {
         })
     }
 
-    /// One run that holds all entries added so far.
+    /// One sorted run that holds all entries added so far.
     pub(super) fn single_run(&self, nodes: &Nodes) -> Arc<[u32]> {
         let runs = self.update(nodes, |runs| runs.len() > 1);
         runs.into_iter().next().unwrap_or_default()
     }
 
-    /// Bytes of memory.
+    /// The memory of the runs, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         order.runs.iter().map(|run| size_of_val::<[u32]>(run) as u64).sum()

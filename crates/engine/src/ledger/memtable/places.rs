@@ -1,8 +1,8 @@
-//! The newest nodes of keys: a hash table, so that a GET from a memtable is one or two
-//! cache misses, and a key that is not there is one.
+//! The newest node of each key: a hash table, so that a GET from a memtable costs one or two cache
+//! misses, and one for a key that is not there.
 //!
-//! It has one writer and any number of readers. When it grows, readers that came before look on in
-//! the old slots, in which all that was published to them still stands.
+//! There is one writer and any number of readers. When the table grows, readers that loaded the old
+//! slots continue there; everything that was published to them is still in them.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -13,14 +13,15 @@ use pellucid_thread::Mutex;
 use super::pool::MemoryPool;
 use crate::prefetch::prefetch;
 
-/// Share of the slots that may be taken, in eighths.
+/// The share of slots that may be taken, in eighths.
 const LOAD_MAX_EIGHTHS: usize = 6;
 const SLOTS_MIN: usize = 64;
-/// A table is nearly full when this share of its slots is left.
+/// A table is nearly full when at most one in this many of its slots can still be taken.
 const NEARLY_SHARE: usize = 64;
 const SLOT_SIZE_BYTES: usize = size_of::<AtomicU64>();
 
-/// Slots, each zero or: upper half, the upper half of the hash; lower half, the place of the node.
+/// Slots; each is zero, or holds the upper half of the hash and, in its lower half, the place of
+/// the node.
 struct Slots {
     memory: ZeroedMemory,
     mask: usize,
@@ -35,12 +36,13 @@ impl Slots {
     #[inline]
     fn slot(&self, index: usize) -> &AtomicU64 {
         let index = index & self.mask;
-        // SAFETY: the memory holds `mask + 1` slots, aligned, zeroed at first, and used as atomics
-        // only.
+        // SAFETY: the memory holds `mask + 1` aligned slots, initially zero, and used only as
+        // atomics.
         unsafe { &*self.memory.pointer().cast::<AtomicU64>().add(index) }
     }
 
-    /// The slot of the key, or the free one where it would be. There always is a free one.
+    /// The slot of the key, or the free slot where it would be inserted. There always is a free
+    /// one.
     #[inline]
     fn probe(&self, hash: u64, mut is_key: impl FnMut(u32) -> bool) -> (usize, Option<u32>) {
         let mut index = (hash >> 32) as usize;
@@ -58,28 +60,28 @@ impl Slots {
     }
 }
 
-/// The number of slots that a table for about `keys` keys begins with.
+/// The initial number of slots of a table for about `keys` keys.
 fn slots_for(keys: usize) -> usize {
     (keys * 8 / LOAD_MAX_EIGHTHS).next_power_of_two().max(SLOTS_MIN)
 }
 
-/// Memory of a table for about `keys` keys that did not have to grow.
+/// The memory of a table for about `keys` keys that did not have to grow, in bytes.
 pub(super) fn places_memory_bytes(keys: usize) -> u64 {
     (slots_for(keys) * SLOT_SIZE_BYTES) as u64
 }
 
-/// The places of the newest nodes, by the hash of their key.
+/// The places of the newest nodes, by the hashes of their keys.
 pub(super) struct Places {
     current: AtomicPtr<Slots>,
-    /// All slots that ever were current, the newest last: readers may still look at older ones. Not
-    /// boxes: a box that is moved may have no other pointer to what is in it.
+    /// All slots that ever were current, the newest last: readers may still use older ones. They
+    /// are not boxes, because moving a box invalidates other pointers into it.
     all: Mutex<Vec<Arc<Slots>>>,
     taken: AtomicUsize,
     pool: Arc<MemoryPool>,
 }
 
 impl Places {
-    /// A table for about `keys` keys; it grows when there are more.
+    /// A table for about `keys` keys; it grows if there are more.
     pub(super) fn new(keys: usize, pool: &Arc<MemoryPool>) -> Places {
         let count = slots_for(keys);
         let places = Places {
@@ -97,18 +99,18 @@ impl Places {
         let slots = Arc::new(slots);
         let pointer = Arc::as_ptr(&slots).cast_mut();
         all.push(slots);
-        // Release: whoever finds these slots sees all that was moved into them.
+        // Release: a thread that finds these slots sees everything that was moved into them.
         self.current.store(pointer, Ordering::Release);
     }
 
-    /// True if a few more keys make the table grow.
+    /// True if a few more keys would make the table grow.
     #[inline]
     pub(super) fn is_nearly_full(&self) -> bool {
         let slots = self.current().mask + 1;
         self.taken.load(Ordering::Relaxed) + slots / NEARLY_SHARE >= slots / 8 * LOAD_MAX_EIGHTHS
     }
 
-    /// Bytes of memory.
+    /// The memory of all slots, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|slots| slots.memory.length() as u64).sum()
@@ -116,11 +118,11 @@ impl Places {
 
     #[inline]
     fn current(&self) -> &Slots {
-        // SAFETY: `new` made slots current, and none are freed before `self` is.
+        // SAFETY: `new` made slots current, and no slots are freed before `self` is.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// Asks for the line in which the key with this hash is or would be.
+    /// Prefetches the cache line of the slot for this hash.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
         let slot: *const AtomicU64 = self.current().slot((hash >> 32) as usize);
@@ -133,8 +135,8 @@ impl Places {
         self.current().probe(hash, is_key).1
     }
 
-    /// Makes what `place_of` returns the newest node of its key; it is told of the one before. One
-    /// thread at a time.
+    /// Makes the place that `place_of` returns the newest node of its key; `place_of` gets the
+    /// previous one. Only one thread at a time may call it.
     #[inline]
     pub(super) fn replace(
         &self,
@@ -146,7 +148,7 @@ impl Places {
         let (index, known) = slots.probe(hash, is_key);
         let place = place_of(known);
         let value = (hash & 0xffff_ffff_0000_0000) | u64::from(place);
-        // Release: whoever finds the place also sees the node.
+        // Release: a thread that finds the place also sees the node.
         slots.slot(index).store(value, Ordering::Release);
         if known.is_none() {
             let taken = self.taken.load(Ordering::Relaxed) + 1;
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_all_keys_however_far_it_grows() {
+    fn all_keys_are_found_after_growth() {
         let places = Places::new(1, &Arc::new(MemoryPool::new(0)));
         let hash_of = |key: u32| crate::codec::key_hash(&key.to_le_bytes());
         assert_eq!(places.find(hash_of(1), |place| place == 1), None);

@@ -1,9 +1,9 @@
-//! Memory of memtables that are gone, for those to come.
+//! Memory of dropped memtables, kept for new ones.
 //!
-//! A memtable takes some megabytes every few hundred thousand writes. Where the machine's memory is
-//! full of files, the system looks for large pages for milliseconds, on the thread of the writer
-//! that touches them first; so memory is used again, and cleared by who gives it back, which is the
-//! thread that flushed it.
+//! A memtable takes some megabytes every few hundred thousand writes. If the machine's memory is
+//! full of cached files, the kernel takes milliseconds to find large pages, on the thread of the
+//! writer that first touches them. So memory is reused. It is cleared when it is given back, on the
+//! thread that flushed the memtable.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -11,13 +11,13 @@ use std::sync::PoisonError;
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::{Mutex, MutexGuard};
 
-/// Rooms have a multiple of this, in bytes, so that one does for the next memtable, too, which has
-/// a few entries more. Shorter ones are no trouble to the system.
+/// The size of sort buffers is a multiple of this, in bytes, so that a buffer also fits the next
+/// memtable, which may have a few more entries. Shorter buffers are cheap to allocate.
 const ROOM_STEP_BYTES: usize = 2 << 20;
 
-/// Memory to be used again: of one memtable at most, so that together with those that are there it
-/// is never more than there were at once; and the room in which the entries of the last one were
-/// sorted.
+/// A pool of memory for reuse. It keeps the pieces of at most one memtable, so that memory in use
+/// and kept together never exceed the peak use, and the buffer in which the entries of the last
+/// memtable were sorted.
 pub(crate) struct MemoryPool {
     pieces: Mutex<Pieces>,
     room: Mutex<Option<ZeroedMemory>>,
@@ -26,7 +26,7 @@ pub(crate) struct MemoryPool {
 
 #[derive(Default)]
 struct Pieces {
-    /// The one that was given back last is the last.
+    /// The kept pieces; the one that was given back last is at the back.
     kept: VecDeque<ZeroedMemory>,
     bytes: u64,
 }
@@ -41,7 +41,7 @@ impl MemoryPool {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `length` bytes of zeros.
+    /// Returns `length` bytes of zeroed memory.
     pub(super) fn take(&self, length: usize) -> ZeroedMemory {
         let mut pieces = self.lock();
         let Some(at) = pieces.kept.iter().position(|piece| piece.length() == length) else {
@@ -53,8 +53,9 @@ impl MemoryPool {
         piece.expect("the position was found in the same list")
     }
 
-    /// Keeps `piece` for later, if there is room; the oldest ones make some. The lengths that
-    /// memtables ask for again are powers of two; others were made for a large entry.
+    /// Keeps `piece` for reuse; drops the oldest pieces if the limit is exceeded. Memtables reuse
+    /// pieces whose length is a power of two; other lengths were allocated for a single large
+    /// entry.
     pub(super) fn give_back(&self, mut piece: ZeroedMemory) {
         let length = piece.length() as u64;
         if length > self.limit_bytes || !length.is_power_of_two() {
@@ -70,12 +71,12 @@ impl MemoryPool {
             pieces.bytes -= oldest.length() as u64;
             gone.push(oldest);
         }
-        // The system takes its time to take memory back.
+        // Freeing memory may take the kernel long, so it happens outside the lock.
         drop(pieces);
         drop(gone);
     }
 
-    /// A room of `length` bytes at least. What is in it is of no meaning.
+    /// Returns a sort buffer of at least `length` bytes, with undefined content.
     pub(super) fn take_room(&self, length: usize) -> ZeroedMemory {
         let kept = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
         kept.filter(|room| room.length() >= length).unwrap_or_else(|| {
@@ -88,7 +89,7 @@ impl MemoryPool {
         })
     }
 
-    /// Keeps a room for later, if it is worth it.
+    /// Keeps a sort buffer for reuse, if it is large enough to be worth it.
     pub(super) fn give_back_room(&self, room: ZeroedMemory) {
         if room.length() >= ROOM_STEP_BYTES && room.length() as u64 <= self.limit_bytes {
             let mut kept = self.room.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +99,7 @@ impl MemoryPool {
         }
     }
 
-    /// Bytes that are kept.
+    /// The memory that is kept, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let room_bytes = room.as_ref().map_or(0, |room| room.length() as u64);
@@ -112,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_back_is_zero_and_of_the_length_that_was_asked_for() {
+    fn reused_memory_is_zeroed_and_has_the_requested_length() {
         let pool = MemoryPool::new(10_000);
         for length in [4_096, 128, 4_096] {
             let piece = pool.take(length);
-            // SAFETY: the range is the memory, and nobody else has it.
+            // SAFETY: the range is the memory, and nothing else has it.
             let bytes = unsafe { std::slice::from_raw_parts_mut(piece.pointer(), length) };
             assert!(piece.length() == length && bytes.iter().all(|byte| *byte == 0));
             bytes.fill(7);
@@ -126,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_room_is_kept_for_what_fits_into_it() {
+    fn a_sort_buffer_is_kept_and_reused_if_it_fits() {
         let pool = MemoryPool::new(6 << 20);
         pool.give_back_room(pool.take_room(1_000));
-        assert_eq!(pool.kept_bytes(), 0, "a short one is made as quickly");
+        assert_eq!(pool.kept_bytes(), 0, "a short one is not kept");
         let room = pool.take_room(3 << 20);
         let first = room.pointer();
         assert_eq!(room.length(), 4 << 20);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_limit_and_the_oldest_goes_first() {
+    fn the_limit_is_kept_and_the_oldest_piece_goes_first() {
         let pool = MemoryPool::new(10_000);
         pool.give_back(ZeroedMemory::new(16_384));
         pool.give_back(ZeroedMemory::new(5_000));

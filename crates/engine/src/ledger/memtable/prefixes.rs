@@ -1,30 +1,30 @@
-//! The prefixes that a memtable may hold: a filter, so that a look-up by a prefix that it does not
-//! hold neither sorts nor searches its entries.
+//! The prefixes that a memtable may hold, as a filter: a scan by a prefix that it does not hold
+//! neither sorts nor searches its entries.
 //!
-//! A blocked Bloom filter (Putze, Sanders, Singler 2007) whose blocks are words.
+//! It is a blocked Bloom filter (Putze, Sanders, Singler 2007) whose blocks are 64-bit words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_io::ZeroedMemory;
 
-/// Bytes of the filter for each key that the memtable is made for: at most half of the keys of a
-/// table of documents are index entries, so that a prefix has 16 bits and more.
+/// Filter bytes for each key that the memtable is made for. In a table of documents at most half of
+/// the keys are index entries, so a prefix has at least 16 bits.
 const BYTES_A_KEY: usize = 1;
-/// Bits of a word for each prefix.
-const BITS_A_STEM: u32 = 3;
+/// The bits that a prefix sets in its word.
+const BITS_PER_PREFIX: u32 = 3;
 const WORD_BITS: u32 = 6;
 
-/// Words of a filter for a memtable of so many keys.
+/// The number of words of the filter for a memtable of `keys` keys.
 fn words_for(keys: usize) -> usize {
     (keys * BYTES_A_KEY).div_ceil(size_of::<u64>()).max(8)
 }
 
-/// Memory of the filter of a memtable that is made for `keys` keys.
+/// The memory of the filter of a memtable that is made for `keys` keys, in bytes.
 pub(super) fn prefixes_memory_bytes(keys: usize) -> u64 {
     (words_for(keys) * size_of::<u64>()) as u64
 }
 
-/// See the module.
+/// The filter of a memtable's prefixes.
 pub(super) struct Prefixes {
     memory: ZeroedMemory,
     words: usize,
@@ -41,25 +41,26 @@ impl Prefixes {
         (self.words * size_of::<u64>()) as u64
     }
 
-    /// The word of a prefix and its bits there.
+    /// The word of a prefix, and its bits in the word.
     #[inline]
     fn place(&self, hash: u64) -> (&AtomicU64, u64) {
         let index = (((hash >> 32) * self.words as u64) >> 32) as usize;
         let bit = |number: u32| 1 << (hash >> (number * WORD_BITS) & u64::from(u64::BITS - 1));
-        let bits = (0..BITS_A_STEM).fold(0_u64, |bits, number| bits | bit(number));
-        // SAFETY: the memory holds `words` words, aligned, zeroed at first, and used as atomics
-        // only; the upper half of a hash times a number, without its lower half, is below it.
+        let bits = (0..BITS_PER_PREFIX).fold(0_u64, |bits, number| bits | bit(number));
+        // SAFETY: the memory holds `words` aligned words, initially zero, and used only as atomics.
+        // The index is below `words`: it is the upper half of the product of a 32-bit number and
+        // `words`.
         (unsafe { &*self.memory.pointer().cast::<AtomicU64>().add(index) }, bits)
     }
 
-    /// Notes a prefix, before the entry that has it is published.
+    /// Notes a prefix. Called before the entry that has it is published.
     #[inline]
     pub(super) fn note(&self, hash: u64) {
         let (word, bits) = self.place(hash);
         word.fetch_or(bits, Ordering::Relaxed);
     }
 
-    /// True if an entry with a prefix of this hash may be there, of those that were published.
+    /// True if a published entry may have a prefix of this hash.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         let (word, bits) = self.place(hash);
@@ -73,7 +74,7 @@ mod tests {
     use crate::codec::key_hash;
 
     #[test]
-    fn holds_what_was_noted_and_little_else() {
+    fn noted_prefixes_are_held_and_few_others() {
         let prefixes = Prefixes::new(20_000);
         let hash = |number: u32| key_hash(&number.to_le_bytes());
         (0..10_000).for_each(|number| prefixes.note(hash(number)));

@@ -1,4 +1,4 @@
-//! The memtable against an ordered map, and under a reader and a writer at once.
+//! Tests of the memtable against an ordered map, and with concurrent readers and a writer.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
     }
 }
 
-/// With memory that others have used before.
+/// A memtable in memory that an earlier memtable has used.
 fn memtable(size_bytes: u64) -> Arc<Memtable> {
     let pool = Arc::new(MemoryPool::new(64 << 20));
     let before = Memtable::new(size_bytes, false, &pool);
@@ -58,7 +58,7 @@ fn keys() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 proptest! {
     #[test]
-    fn answers_as_an_ordered_map(
+    fn look_ups_agree_with_an_ordered_map(
         keys in keys(),
         size_bytes in prop_oneof![Just(1_u64), Just(1 << 20)],
     ) {
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn moves_both_ways_as_an_ordered_map(
+    fn cursors_agree_with_an_ordered_map_in_both_directions(
         keys in keys(),
         pivot in prop::collection::vec(0_u8..3, 0..6),
     ) {
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn runs_stay_few_and_hold_everything_in_order() {
+fn runs_are_few_and_hold_all_entries_in_order() {
     let memtable = memtable(1 << 16);
     for sequence in 1..=3_000_u64 {
         let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
@@ -140,9 +140,9 @@ fn runs_stay_few_and_hold_everything_in_order() {
 }
 
 #[test]
-fn readers_see_whole_entries_while_a_writer_adds() {
+fn readers_see_complete_entries_while_a_writer_inserts() {
     const ENTRIES: u64 = if cfg!(miri) { 150 } else { 60_000 };
-    /// A reader looks at everything so often.
+    /// A reader checks all entries once in this many turns.
     const ALL_EVERY: u64 = if cfg!(miri) { 40 } else { 4_096 };
     let memtable = memtable(if cfg!(miri) { 1 << 12 } else { 1 << 20 });
     let published = AtomicU64::new(0);

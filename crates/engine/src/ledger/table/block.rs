@@ -1,15 +1,15 @@
-//! Data blocks: some neighbouring entries, so that reading one key brings few bytes with it
+//! Data blocks: each holds a few neighbouring entries, so that reading one key reads few bytes
 //! (docs/format.md, Data block and Entry).
 //!
-//! Decoding trusts nothing: a block whose checksum is right may still come from a broken writer,
-//! and then it is an error with a place, never a panic or a wrong answer.
+//! Decoding validates everything: a block with a valid checksum may still come from a faulty
+//! writer. It must lead to an error with an offset, never to a panic or a wrong answer.
 
 use std::cmp::Ordering as Order;
 
 use crate::codec::{keys_equal, read_u16, read_u32, take_varint};
 use crate::ledger::{Entry, Kind};
 
-/// Bytes of a block's header.
+/// Length of a block's header, in bytes.
 pub(super) const BLOCK_HEADER_SIZE_BYTES: usize = 12;
 
 const KIND_MASK: u8 = 0b111;
@@ -19,12 +19,12 @@ pub(super) const FLAG_VALUE: u8 = 1 << 5;
 pub(super) const FLAG_STORED: u8 = 1 << 6;
 const FLAGS_KNOWN: u8 = KIND_MASK | FLAG_EXPIRES | FLAG_HEAD | FLAG_VALUE | FLAG_STORED;
 
-/// A fault of a block, and its place there.
+/// A fault in a block, with its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockFault {
-    /// Offset within the block.
+    /// The offset within the block.
     pub(crate) offset: u32,
-    /// The fault.
+    /// A description of the fault.
     pub(crate) what: &'static str,
 }
 
@@ -32,7 +32,7 @@ fn fault<T>(offset: usize, what: &'static str) -> Result<T, BlockFault> {
     Err(BlockFault { offset: offset as u32, what })
 }
 
-/// A block whose checksum was checked.
+/// A block whose checksum was verified.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     bytes: &'a [u8],
@@ -60,25 +60,25 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The block without its prefix, whose header was read before.
+    /// A block whose header was read before, without its prefix.
     #[inline]
     pub(super) fn of_checked(bytes: &'a [u8], entries: usize) -> Block<'a> {
         Block { bytes, entries, prefix: &[] }
     }
 
-    /// Number of entries, at least 1.
+    /// The number of entries, at least 1.
     #[inline]
     pub(super) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// The prefix of all keys of the block.
+    /// The common prefix of all keys of the block.
     #[inline]
     pub(super) fn prefix(&self) -> &'a [u8] {
         self.prefix
     }
 
-    /// The bytes of entry `index` and all that follows, and where they begin.
+    /// The bytes of entry `index` with everything behind it, and their offset in the block.
     #[inline]
     fn entry_bytes(&self, index: usize) -> Result<(usize, &'a [u8]), BlockFault> {
         debug_assert!(index < self.entries, "entry {index} of {}", self.entries);
@@ -90,7 +90,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The rest of the key of entry `index`, its sequence number, and what follows.
+    /// The key of entry `index` without the common prefix, its sequence number, and the bytes
+    /// behind.
     #[inline]
     fn key_at(&self, index: usize) -> Result<(&'a [u8], u64, &'a [u8]), BlockFault> {
         let (offset, mut bytes) = self.entry_bytes(index)?;
@@ -113,8 +114,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Entry `index`, which must be below the number of entries. Its key is without the prefix of
-    /// the block ([`Entry::with_key`]).
+    /// Decodes entry `index`, which must be below the number of entries. Its key lacks the common
+    /// prefix of the block ([`Entry::with_key`]).
     #[inline]
     pub(super) fn entry(&self, index: usize) -> Result<Entry<'a>, BlockFault> {
         let (key, sequence, fields) = self.key_at(index)?;
@@ -127,8 +128,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The index of the first entry that is not before (`key`, `sequence`) in the order: key
-    /// ascending, sequence number descending. The number of entries if there is none.
+    /// The index of the first entry that is not before (`key`, `sequence`) in the order of
+    /// ascending keys and descending sequence numbers; the number of entries if there is none.
     #[inline]
     pub(super) fn search(&self, key: &[u8], sequence: u64) -> Result<usize, BlockFault> {
         let shared = self.prefix.len().min(key.len());
@@ -150,7 +151,7 @@ impl<'a> Block<'a> {
         Ok(low)
     }
 
-    /// As [`Block::entry`], if it has the key `key`.
+    /// Decodes entry `index` as [`Block::entry`] does; `None` if its key is not `key`.
     #[inline]
     pub(super) fn entry_of(
         &self,
@@ -201,7 +202,7 @@ fn decode_fields<'a>(key: &'a [u8], sequence: u64, mut fields: &'a [u8]) -> Opti
     })
 }
 
-/// Checks a block that is not packed.
+/// Checks a block that is not compressed.
 pub(super) fn check_entries(bytes: &[u8]) -> Result<(), BlockFault> {
     let block = Block::new(bytes)?;
     let mut before: Option<Entry<'_>> = None;
@@ -251,16 +252,16 @@ mod tests {
 
     fn build(model: &Model) -> Vec<u8> {
         let mut builder = BlockBuilder::default();
-        let mut foretold = 0;
+        let mut estimated = 0;
         for (key, fields) in model {
             let entry = entry_in(key, fields);
-            foretold = builder.size_with_bytes(&entry);
+            estimated = builder.size_with_bytes(&entry);
             builder.add(&entry);
         }
         let mut out = vec![1, 2, 3];
         builder.finish(&mut out);
         let size = out.len() - 3;
-        assert!(size <= foretold + 2 * model.len(), "{size} > {foretold}");
+        assert!(size <= estimated + 2 * model.len(), "{size} > {estimated}");
         out.split_off(3)
     }
 
@@ -279,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(
+        fn a_block_round_trips(
             model in models(),
             sought in prop::collection::vec(0_u8..8, 0..7),
             at in any::<u8>(),

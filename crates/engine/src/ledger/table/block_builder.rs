@@ -1,10 +1,10 @@
-//! Building data blocks (docs/format.md, Data block and Entry); [`super::block`] reads them.
+//! Encoding of data blocks (docs/format.md, Data block and Entry); [`super::block`] decodes them.
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, FLAG_EXPIRES, FLAG_HEAD, FLAG_STORED, FLAG_VALUE};
 use crate::codec::{put_varint, varint_length};
 use crate::ledger::Entry;
 
-/// Most entries of a block: their number has 2 bytes.
+/// The most entries of a block: their number is stored in 2 bytes.
 const BLOCK_ENTRIES_MAX: usize = u16::MAX as usize;
 
 /// The number of leading bytes that two keys share.
@@ -18,12 +18,12 @@ struct PendingEntry {
     sequence: u64,
 }
 
-/// Collects the entries of one block. They are encoded when the block is closed, because only then
-/// the prefix is known that all keys share.
+/// Collects the entries of one block. The block is encoded when it is closed, because the common
+/// prefix of all keys is known only then.
 #[derive(Default)]
 pub(super) struct BlockBuilder {
     keys: Vec<u8>,
-    /// Everything of the entries that stands behind the sequence number.
+    /// The encoded fields of the entries behind their sequence numbers.
     fields: Vec<u8>,
     pending: Vec<PendingEntry>,
     shared: usize,
@@ -34,7 +34,7 @@ impl BlockBuilder {
         self.pending.is_empty()
     }
 
-    /// Entries so far.
+    /// The number of entries so far.
     #[inline]
     pub(super) fn entries(&self) -> usize {
         self.pending.len()
@@ -48,13 +48,13 @@ impl BlockBuilder {
         &self.keys[..self.pending[0].key_end]
     }
 
-    /// Bytes that all keys share once `key` is added.
+    /// The length of the common prefix once `key` is added.
     #[inline]
     fn shared_with(&self, key: &[u8]) -> usize {
         if self.is_empty() {
             return key.len();
         }
-        // Nearly always the key begins as all before it do.
+        // Nearly always the key begins with the common prefix so far.
         let first = &self.keys[..self.shared];
         if key.starts_with(first) {
             return self.shared;
@@ -62,12 +62,12 @@ impl BlockBuilder {
         shared_length(&key[..self.shared.min(key.len())], self.first_key())
     }
 
-    /// Bytes that the block has once `entry` is added, or a few more.
+    /// The size of the block once `entry` is added, or a few bytes more.
     pub(super) fn size_with_bytes(&self, entry: &Entry<'_>) -> usize {
         let entries = self.pending.len() + 1;
         let shared = self.shared_with(entry.key);
         let rests = self.keys.len() + entry.key.len() - shared * (entries - 1);
-        // Offset, sequence number and length of the key's rest.
+        // Per entry: its offset, its sequence number, and the length of the rest of its key.
         let fixed = entries * (4 + 8 + 1);
         BLOCK_HEADER_SIZE_BYTES + fixed + rests + self.fields.len() + fields_length(entry)
     }
@@ -103,7 +103,7 @@ impl BlockBuilder {
         });
     }
 
-    /// Appends the block to `out`, with zeros for its checksum, and begins the next one.
+    /// Appends the block to `out`, with zeros in place of its checksum, and starts a new one.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         assert!(!self.is_empty(), "a block has at least one entry");
         let begin = out.len();
@@ -131,7 +131,7 @@ impl BlockBuilder {
         self.pending.clear();
     }
 
-    /// Notes in the header of a finished block that it is as long as `block` is now.
+    /// Sets the length in the header of a finished block to the current length of `block`.
     pub(super) fn note_padding(block: &mut [u8]) {
         let length = u32::try_from(block.len()).expect("blocks are below 4 GiB");
         block[4..8].copy_from_slice(&length.to_le_bytes());

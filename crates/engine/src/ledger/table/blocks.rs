@@ -1,4 +1,4 @@
-//! The blocks of an open table, which lie in a map of its file.
+//! The blocks of an open table, in a map of its file.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,10 +20,11 @@ use crate::mapped::Mapped;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::read_mode::ReadMode;
 
-/// Lines of a block that are asked for at once: as many as a processor can wait for.
+/// The most cache lines of a block that are prefetched at once: as many as a processor can have
+/// outstanding.
 const PREFETCH_LINES_MAX: usize = 16;
 
-/// The blocks of a table, checked against their checksums when they are used first.
+/// The blocks of a table. The checksum of a block is verified when it is first used.
 pub(crate) struct TableBlocks {
     number: u64,
     path: PathBuf,
@@ -31,13 +32,13 @@ pub(crate) struct TableBlocks {
     map: Mapped,
     index: Part,
     index_shape: IndexShape,
-    /// A bit for each block: its checksum was found right.
+    /// A bit for each block, set once its checksum was verified.
     checked: Box<[AtomicU64]>,
-    /// A block of the table was unpacked.
+    /// True if a block of the table was decompressed.
     has_packed: AtomicBool,
-    /// Entries of a block, on average: tells about where in its block an entry is.
+    /// The average number of entries per block, to estimate where in its block an entry is.
     entries_a_block: usize,
-    /// The memory of all tables, once this one is counted there.
+    /// The memory of all tables, set once this table is counted there.
     memory: Option<Arc<TableMemory>>,
 }
 
@@ -51,8 +52,8 @@ impl Drop for TableBlocks {
 }
 
 impl TableBlocks {
-    /// The blocks of table `number` with `entries` entries, as its index, which was checked, has
-    /// them.
+    /// The blocks of table `number` with `entries` entries, as described by its index, which must
+    /// be valid.
     pub(super) fn new(
         (number, store_identity): (u64, u64),
         path: PathBuf,
@@ -75,30 +76,31 @@ impl TableBlocks {
         }
     }
 
-    /// Holds the index in `memory` if there is room for it, and keeps unpacked blocks there.
+    /// Holds the index in `memory` if there is room for it, and caches decompressed blocks there.
     pub(super) fn use_memory(&mut self, memory: &Arc<TableMemory>) {
         self.memory = Some(Arc::clone(memory));
         self.index_shape.hold(self.index.of(self.map.bytes()), memory);
     }
 
-    /// Memory that the blocks cannot do without: the path, and a bit for each.
+    /// The memory that the blocks always need: the path, and a bit for each block.
     pub(super) fn fixed_bytes(&self) -> usize {
         self.path.as_os_str().len() + self.checked.len() * size_of::<AtomicU64>()
     }
 
-    /// Memory of the index.
+    /// The memory of the index, in bytes.
     #[cfg(test)]
     pub(super) fn index_bytes(&self) -> usize {
         self.index_shape.size_bytes()
     }
 
-    /// Blocks, and how many of them were checked since the table was opened.
+    /// The number of blocks, and the number of those whose checksums were verified since the table
+    /// was opened.
     pub(crate) fn checked(&self) -> (u64, u64) {
         let bits = |word: &AtomicU64| u64::from(word.load(Ordering::Relaxed).count_ones());
         (self.count() as u64, self.checked.iter().map(bits).sum())
     }
 
-    /// Asks for the pages of the file, which was just written, to be mapped before a GET needs
+    /// Asks the system to map the pages of the file, which was just written, before a GET needs
     /// them.
     pub(crate) fn prefault(&self) {
         self.map.prefault(0, self.map.length());
@@ -110,25 +112,26 @@ impl TableBlocks {
         self.map.bytes()
     }
 
-    /// Number of blocks.
+    /// The number of blocks.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.index_shape.blocks()
     }
 
-    /// The place of block `block` in the file.
+    /// The range of block `block` in the file.
     #[inline]
     fn place(&self, block: usize) -> Range<usize> {
         self.index_shape.place(self.index.of(self.bytes()), block)
     }
 
-    /// The first block whose last key is not below `key`, or the number of blocks.
+    /// The first block whose last key is not below `key`; the number of blocks if there is none.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> usize {
         self.index_shape.search(self.index.of(self.bytes()), key)
     }
 
-    /// Block `block`, whose checksum is checked if it never was, unpacked if it is packed.
+    /// Opens block `block`: verifies its checksum if that was never done, and decompresses it if it
+    /// is compressed.
     #[inline]
     pub(super) fn open(&self, block: usize, mode: ReadMode) -> Result<Opened<'_>> {
         let bytes = self.bytes();
@@ -147,7 +150,7 @@ impl TableBlocks {
         Ok(Opened::Mapped(block_bytes))
     }
 
-    /// Block `block`, which is packed in `bytes`, from the cache if there is one.
+    /// Decompresses block `block`, whose compressed form is `bytes`, or takes it from the cache.
     #[cold]
     fn unpacked(&self, block: usize, bytes: &[u8]) -> Result<Arc<[u8]>> {
         let unpack = || unpack_block(bytes).map_err(|fault| self.corrupted(block, fault));
@@ -160,8 +163,8 @@ impl TableBlocks {
         }
     }
 
-    /// Block `block`, which [`TableBlocks::open`] said before is sound, not packed, and has so
-    /// many entries, for its entries alone.
+    /// Block `block`, for reading its entries again: [`TableBlocks::open`] has found it valid, not
+    /// compressed, and with this number of entries.
     #[inline]
     pub(super) fn entered(&self, block: usize, entries: usize) -> Block<'_> {
         Block::of_checked(&self.bytes()[self.place(block)], entries)
@@ -189,7 +192,7 @@ impl TableBlocks {
         Error::corruption(&self.path, begin + u64::from(fault.offset), fault.what)
     }
 
-    /// Asks for the memory of block `block`, if there is such a one.
+    /// Prefetches block `block`, if there is one with this index.
     pub(super) fn prefetch(&self, block: usize) {
         if block < self.count() {
             prefetch_all(&self.bytes()[self.place(block)], PREFETCH_LINES_MAX);
@@ -207,8 +210,8 @@ impl TableBlocks {
         self.bytes()[self.place(block)].last().copied().unwrap_or(0)
     }
 
-    /// Asks for the lines of a block that reading one entry takes: its header, the entry's offset,
-    /// the shared prefix, and about where the entry is.
+    /// Prefetches the cache lines of a block that reading one entry takes: the header, the entry's
+    /// offset, the common prefix, and the estimated position of the entry.
     #[inline]
     pub(super) fn prefetch_entry(&self, place: EntryPlace) {
         let range = self.place(place.block);
@@ -222,7 +225,7 @@ impl TableBlocks {
         }
     }
 
-    /// An error if a page of block `block`, which was just used, cannot be read.
+    /// Returns an error if a page of block `block`, which was just used, could not be read.
     #[inline]
     pub(super) fn check_block(&self, block: usize) -> Result<()> {
         if any_unreadable() { self.check_block_slowly(block) } else { Ok(()) }
@@ -233,23 +236,23 @@ impl TableBlocks {
         self.map.check(self.place(block), &self.path)
     }
 
-    /// An error if a page of the index, by which a block was just looked for, cannot be read.
+    /// Returns an error if a page of the index, which was just searched, could not be read.
     #[inline]
     pub(super) fn check_index(&self) -> Result<()> {
         self.check_part(self.index)
     }
 
-    /// An error if a page of the table cannot be read.
+    /// Returns an error if a page of the table could not be read.
     pub(crate) fn check_all(&self) -> Result<()> {
         self.map.check(0..self.map.length(), &self.path)
     }
 
-    /// An error if a page of the index or of a block cannot be read that a look-up of `key` has
-    /// used.
+    /// Returns an error if a page of the index or of a block that a look-up of `key` has used could
+    /// not be read.
     #[cold]
     pub(super) fn check_way_to(&self, key: &[u8]) -> Result<()> {
         self.check_index()?;
-        // Its versions go on in the next block where it is the last key of one.
+        // If the key is the last of a block, its versions may continue in the next block.
         for block in self.find(key)..self.count() {
             self.check_block(block)?;
             if self.index_shape.last_key(self.index.of(self.bytes()), block) != Some(key) {
@@ -259,18 +262,18 @@ impl TableBlocks {
         Ok(())
     }
 
-    /// An error if a page of `part` cannot be read.
+    /// Returns an error if a page of `part` could not be read.
     #[cold]
     pub(super) fn check_part(&self, part: Part) -> Result<()> {
         self.map.check(part.offset..part.offset + part.length, &self.path)
     }
 
-    /// True if no page of the file was found unreadable.
+    /// True if every page of the file that was read so far could be read.
     pub(super) fn is_readable(&self) -> bool {
         self.map.unreadable_in(0, self.map.length()).is_none()
     }
 
-    /// The faults of the blocks, one after another.
+    /// Checks all blocks; iterates over their errors.
     pub(crate) fn problems(&self) -> impl Iterator<Item = Error> {
         (0..self.count()).filter_map(|block| {
             let place = self.place(block);

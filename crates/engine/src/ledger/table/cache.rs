@@ -1,9 +1,9 @@
-//! Blocks that were unpacked, for the next one who asks.
+//! A cache of decompressed blocks.
 //!
-//! The cache is in shards, each with a lock that is held for a look or an insertion. A shard has
-//! two generations: what is found in the old one moves to the young one, and when the young one has
-//! its share it becomes the old one, whose blocks go. So what is asked for stays, without a list
-//! that every look would have to change.
+//! The cache has shards, each with a lock that is held only for a look-up or an insertion. A shard
+//! has two generations: a block found in the old one moves to the young one. When the young one has
+//! reached its size, it becomes the old one, and the blocks of the previous old one are dropped. So
+//! blocks in use stay, without a list that every look-up would have to change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -13,17 +13,17 @@ use pellucid_thread::Mutex;
 use super::taken::Taken;
 
 const SHARDS: usize = 16;
-/// The share of the tables' memory that unpacked blocks may take.
+/// The cache may take one in this many of the bytes of the tables' memory.
 const CACHE_SHARE: u64 = 4;
-/// The overhead of a block, in bytes.
+/// The memory overhead of a cached block, in bytes.
 const ENTRY_SIZE_BYTES: u64 = 96;
 
-/// A block: the number of its table, and its index there.
+/// The key of a block: the number of its table, and its index in the table.
 type Key = (u64, usize);
 
 struct Cached {
     bytes: Arc<[u8]>,
-    /// Given back with the block.
+    /// The memory of the block, released together with it.
     _taken: Taken,
 }
 
@@ -62,14 +62,14 @@ impl Shard {
         }
     }
 
-    /// The young ones become the old ones, which go.
+    /// Makes the young generation the old one, and drops the old one.
     fn age(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.young_bytes = 0;
     }
 }
 
-/// Unpacked blocks of all tables of a store.
+/// A cache of the decompressed blocks of all tables of a store.
 pub(super) struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     generation_max_bytes: u64,
@@ -82,7 +82,7 @@ impl std::fmt::Debug for BlockCache {
 }
 
 impl BlockCache {
-    /// A cache for tables whose memory has `limit_bytes`.
+    /// A cache for tables whose memory limit is `limit_bytes`.
     pub(super) fn new(limit_bytes: u64) -> BlockCache {
         BlockCache {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -90,8 +90,8 @@ impl BlockCache {
         }
     }
 
-    /// Block `block` of table `table`: the one that is cached, or what `unpack` returns, which is
-    /// cached if `take` finds room for so many bytes.
+    /// Returns block `block` of table `table` from the cache, or else from `unpack`; the latter is
+    /// cached if `take` finds room for it.
     pub(super) fn get<E>(
         &self,
         (table, block): Key,
@@ -104,7 +104,7 @@ impl BlockCache {
         if let Some(bytes) = lock().get(key, self.generation_max_bytes) {
             return Ok(bytes);
         }
-        // Not under the lock: others may look meanwhile.
+        // Not under the lock, so that other look-ups can go on.
         let bytes = unpack()?;
         let size_bytes = bytes.len() as u64 + ENTRY_SIZE_BYTES;
         if size_bytes <= self.generation_max_bytes {
@@ -121,7 +121,7 @@ impl BlockCache {
         Ok(bytes)
     }
 
-    /// Forgets the blocks of table `table`, which is gone.
+    /// Drops the blocks of table `table`, which was removed.
     pub(super) fn forget(&self, table: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_stay_while_they_are_asked_for_and_memory_is_bounded() {
+    fn blocks_in_use_stay_cached_and_memory_is_bounded() {
         let memory = TableMemory::new(1 << 20);
         let limit_bytes = (1 << 20) / CACHE_SHARE;
         let ask = |table: u64, block: usize| {
@@ -157,8 +157,8 @@ mod tests {
             asked_anew += u64::from(ask(1, 7));
             assert!(memory.used_bytes() <= limit_bytes, "{}", memory.used_bytes());
         }
-        assert_eq!(asked_anew, 0, "what is asked for stays");
-        assert!(ask(2, 0), "what is not goes");
+        assert_eq!(asked_anew, 0, "a block in use stays");
+        assert!(ask(2, 0), "an unused block is dropped");
         memory.forget_blocks(2);
         memory.forget_blocks(1);
         assert_eq!(memory.used_bytes(), 0);

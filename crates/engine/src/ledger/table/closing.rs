@@ -1,4 +1,4 @@
-//! The end of a table, from which its parts are found (docs/format.md, Closing).
+//! The closing of a table, which locates the other parts (docs/format.md, Closing).
 
 use super::index::FILTER_ALIGNMENT_BYTES;
 use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts};
@@ -12,14 +12,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Its bytes, of those of the file.
+    /// The bytes of the part; `bytes` are those of the file.
     #[inline]
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.offset..self.offset + self.length]
     }
 }
 
-/// The figures at the end of a table.
+/// The fields of the closing of a table.
 pub(super) struct Closing {
     pub(super) offset: usize,
     pub(super) filter: Part,
@@ -32,7 +32,7 @@ pub(super) struct Closing {
     pub(super) stale_at_ms: u64,
 }
 
-/// Refuses a closing that does not fit what the manifest says.
+/// Returns an error if the closing does not agree with the facts in the manifest.
 pub(super) fn check_facts(
     facts: &TableFacts,
     closing: &Closing,
@@ -48,7 +48,8 @@ pub(super) fn check_facts(
     Ok(())
 }
 
-/// The beginning of the filter by a closing of which nothing else is checked, if it is one.
+/// The offset of the filter according to a closing of which only the magic is checked; `None` if
+/// the magic is wrong.
 pub(super) fn filter_begin(closing: &[u8; CLOSING_SIZE_BYTES]) -> Option<u64> {
     (closing[92..] == CLOSING_MAGIC).then(|| read_u64(closing, 0))
 }
@@ -94,8 +95,8 @@ pub(super) fn read_closing(
     })
 }
 
-/// Reads the closing at the end of arbitrary bytes, as when a table is opened.
-#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
+/// Reads the closing at the end of arbitrary bytes, as an opening does.
+#[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_closing(bytes: &[u8]) -> std::result::Result<(), (usize, &'static str)> {
     read_closing(bytes, 0, 0).map(|_| ())
 }

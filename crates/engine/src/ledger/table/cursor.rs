@@ -1,4 +1,4 @@
-//! A place in a table that moves over its entries.
+//! A cursor over the entries of a table.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::ledger::{Entry, Kind};
 use crate::read_mode::ReadMode;
 
-/// Bytes that most keys take.
+/// The length of most keys, in bytes.
 const KEY_BYTES_USUAL: usize = 96;
 
-/// Moves over the entries of a table, both ways.
+/// A cursor over the entries of a table, in both directions.
 pub(crate) struct TableCursor {
     table: Arc<Table>,
-    /// The block, or the number of blocks if the cursor stands nowhere.
+    /// The index of the current block; the number of blocks if there is no current entry.
     block: usize,
     index: usize,
     entries: usize,
     prefix_length: usize,
-    /// The key of the entry; its first bytes are the prefix of the block.
+    /// The key of the current entry; its first bytes are the common prefix of the block.
     key: Vec<u8>,
     sequence: u64,
     kind: Kind,
@@ -28,11 +28,11 @@ pub(crate) struct TableCursor {
     stored_length: u32,
     written_at_ms: u64,
     expires_at_ms: u64,
-    /// The block, if it is packed in the file.
+    /// The decompressed block, if it is compressed in the file.
     unpacked: Option<Arc<[u8]>>,
-    /// The place of the head in the file, or in the unpacked block.
+    /// The range of the head in the file, or in the decompressed block.
     head: std::ops::Range<usize>,
-    /// The place of the value there, if it is inlined.
+    /// The range of the value there, if the table holds it.
     value: Option<std::ops::Range<usize>>,
     /// The block that [`TableCursor::aim`] found.
     aimed: Option<usize>,
@@ -40,7 +40,7 @@ pub(crate) struct TableCursor {
 }
 
 impl TableCursor {
-    /// A cursor that stands nowhere yet.
+    /// A cursor without a current entry.
     pub(crate) fn new(table: Arc<Table>, mode: ReadMode) -> TableCursor {
         TableCursor {
             block: table.blocks().count(),
@@ -63,20 +63,20 @@ impl TableCursor {
         }
     }
 
-    /// Says whether the cursor may wait for the medium from now on.
+    /// Sets whether the cursor may wait for the medium from now on.
     pub(crate) fn set_mode(&mut self, mode: ReadMode) {
         self.mode = mode;
     }
 
-    /// Finds the block for a seek at or after `key`, which has to come next, and asks for its
-    /// memory, so that the caller can aim others before it waits for that.
+    /// Finds and prefetches the block for a seek at or after `key`, which must be the next
+    /// operation. So the caller can aim several cursors before it waits for memory.
     pub(crate) fn aim(&mut self, key: &[u8]) {
         let block = self.table.blocks().find(key);
         self.table.blocks().prefetch(block);
         self.aimed = Some(block);
     }
 
-    /// The entry that the cursor stands on.
+    /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         if self.block >= self.table.blocks().count() {
@@ -96,14 +96,14 @@ impl TableCursor {
         })
     }
 
-    /// The error for an entry that should have come before others, with the place of its block.
+    /// The error for a current entry that is out of order, with the offset of its block.
     #[cold]
     pub(crate) fn out_of_order(&self) -> Error {
         let what = "an entry of the block is out of order";
         self.table.blocks().corrupted(self.block, BlockFault { offset: 0, what })
     }
 
-    /// The bytes that heads and values lie in.
+    /// The bytes that contain heads and values.
     #[inline]
     fn bytes(&self) -> &[u8] {
         self.unpacked.as_deref().unwrap_or_else(|| self.table.blocks().bytes())
@@ -136,8 +136,8 @@ impl TableCursor {
         self.enter(block, |entries| index.min(entries - 1))
     }
 
-    /// Moves to the first entry whose key has the prefix `prefix`, whose hash is given, and says
-    /// whether there is one. Nothing if the table does not know the prefixes of its keys.
+    /// Moves to the first entry whose key has the prefix `prefix`, which has this hash. Returns
+    /// whether there is one; `None` if the table does not know the prefixes of its keys.
     pub(crate) fn seek_prefix(&mut self, prefix: &[u8], hash: u64) -> Result<Option<bool>> {
         let table = Arc::clone(&self.table);
         let Some(directory) = table.directories().prefixes() else { return Ok(None) };
@@ -167,7 +167,7 @@ impl TableCursor {
         }
     }
 
-    /// Moves one entry on; the cursor must stand on one.
+    /// Moves to the next entry; there must be a current one.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         self.check_left()?;
@@ -178,7 +178,7 @@ impl TableCursor {
         self.enter(self.block + 1, |_| 0)
     }
 
-    /// Moves one entry back; the cursor must stand on one.
+    /// Moves to the previous entry; there must be a current one.
     #[inline]
     pub(crate) fn previous(&mut self) -> Result<()> {
         self.check_left()?;
@@ -189,8 +189,8 @@ impl TableCursor {
         self.enter_before(self.block)
     }
 
-    /// An error if the block of the entry that is left could not be read: of its head and its value
-    /// that is seen behind their use alone.
+    /// Returns an error if the block of the current entry could not be read. An unreadable page
+    /// below its head or value is noticed only after their use.
     #[inline]
     fn check_left(&self) -> Result<()> {
         match self.block < self.table.blocks().count() {
@@ -216,7 +216,7 @@ impl TableCursor {
         }
     }
 
-    /// Moves into a block, to the index that `choose` takes for the block's number of entries.
+    /// Moves into a block, to the index that `choose` returns for the block's number of entries.
     fn enter(&mut self, block: usize, choose: impl FnOnce(usize) -> usize) -> Result<()> {
         self.block = block;
         if block >= self.table.blocks().count() {
@@ -229,7 +229,7 @@ impl TableCursor {
         self.index = choose(self.entries);
         self.key.clear();
         if self.key.capacity() == 0 {
-            // What the block shares and what follows it, at once.
+            // One allocation for the common prefix and the rest of the key.
             self.key.reserve(KEY_BYTES_USUAL);
         }
         self.key.extend_from_slice(entered.prefix());

@@ -1,5 +1,5 @@
-//! The directories of a table, which it has beside its file: they come when it was written, or are
-//! made later from its blocks.
+//! The directories of a table. They are not in its file: they are built when it is written, or
+//! later from its blocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,22 +14,22 @@ use crate::error::Result;
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 
-/// The directories of an open table, as far as they were made.
+/// The directories of an open table that exist so far.
 pub(crate) struct TableDirectories {
-    /// Number of keys of the table.
+    /// The number of keys of the table.
     count: u64,
     keys: OnceLock<Directory>,
     prefixes: OnceLock<Directory>,
-    /// No directory of keys is to be made, because one cannot be.
+    /// True if a directory of the keys cannot be built, so that none is tried again.
     is_plain: AtomicBool,
-    /// The directory is not to name records, because there are none.
+    /// True if the directory need not name records, because there are none to name.
     is_nameless: AtomicBool,
-    /// No directory of prefixes is to be made, because one cannot be.
+    /// True if a directory of the prefixes cannot be built, so that none is tried again.
     is_without_prefixes: AtomicBool,
 }
 
 impl TableDirectories {
-    /// No directories so far of a table with `count` keys.
+    /// A table with `count` keys, without directories.
     pub(super) fn new(count: u64) -> TableDirectories {
         TableDirectories {
             count,
@@ -41,8 +41,8 @@ impl TableDirectories {
         }
     }
 
-    /// Takes the directories that were made when the table had been written. Those that are there
-    /// already are the same.
+    /// Sets the directories that were built when the table was written. Those that exist already
+    /// are the same.
     pub(crate) fn give(&self, directories: Directories) {
         if let Some(keys) = directories.keys {
             let _ = self.keys.set(keys);
@@ -64,13 +64,14 @@ impl TableDirectories {
         self.prefixes.get()
     }
 
-    /// True if look-ups are answered by a directory.
+    /// True if there is a directory of the keys, which then answers look-ups.
     #[inline]
     pub(crate) fn has_keys(&self) -> bool {
         self.keys.get().is_some()
     }
 
-    /// Asks for the memory that a look-up of this hash needs first, by way of records or not.
+    /// Prefetches the memory that a look-up of this hash reads first; `with_records` if it reads
+    /// records.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64, with_records: bool) {
         if let Some(directory) = self.keys.get() {
@@ -78,7 +79,7 @@ impl TableDirectories {
         }
     }
 
-    /// Asks for the memory that a look-up of this prefix's hash needs first.
+    /// Prefetches the memory that a look-up of this prefix hash reads first.
     #[inline]
     pub(crate) fn prefetch_prefix(&self, hash: u64) {
         if let Some(directory) = self.prefixes.get() {
@@ -86,16 +87,16 @@ impl TableDirectories {
         }
     }
 
-    /// False if there are no keys with the prefix of this hash.
+    /// False if there are surely no keys with the prefix of this hash.
     #[inline]
     pub(crate) fn may_hold_prefix(&self, hash: u64) -> bool {
         let prefixes = self.prefixes.get();
         prefixes.is_none_or(|directory| directory.find(hash, |place, _| Some(place)).is_some())
     }
 
-    /// True if the prefixes are not known, and the budget has room for them.
+    /// True if there is no directory of the prefixes, and the budget has room for one.
     pub(crate) fn wants_prefixes(&self, budget: &TableMemory) -> bool {
-        // There are no more of them than keys.
+        // There are at most as many prefixes as keys.
         self.are_prefixes_wanted()
             && budget.has_room_for_directory(directory_size_bytes(self.count))
     }
@@ -104,28 +105,29 @@ impl TableDirectories {
         self.prefixes.get().is_none() && !self.is_without_prefixes.load(Ordering::Relaxed)
     }
 
-    /// True if there is no directory of keys, and the budget has room for one.
+    /// True if there is no directory of the keys, and the budget has room for one.
     pub(crate) fn wants_keys(&self, budget: &TableMemory) -> bool {
         !self.has_keys()
             && !self.is_plain.load(Ordering::Relaxed)
             && budget.has_room_for_directory(directory_size_bytes(self.count))
     }
 
-    /// True if the directory of keys names no records, and the budget has room for them.
+    /// True if the directory of the keys does not name records, and the budget has room for that.
     pub(crate) fn wants_records(&self, budget: &TableMemory) -> bool {
         !self.is_nameless.load(Ordering::Relaxed)
             && self.keys.get().is_some_and(|directory| directory.wants_records(budget))
     }
 
-    /// Memory of the directories.
+    /// The memory of the directories, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         let directories = [self.keys.get(), self.prefixes.get()].into_iter().flatten();
         directories.map(|directory| directory.size_bytes() as u64).sum()
     }
 
-    /// Makes the directories from the blocks, that of the prefixes if `knows_prefixes`, or has that
-    /// of the keys name its records, unless `is_wanted` says no meanwhile. Damage is not reported
-    /// here: the table then does without, and reads of the block will tell.
+    /// Builds the missing directories from the blocks, that of the prefixes only if
+    /// `knows_prefixes`, or makes the directory of the keys name its records. Gives up if
+    /// `is_wanted` returns false meanwhile. Damage is not reported here: the table then goes
+    /// without directories, and reads of the block report it.
     pub(crate) fn make(
         &self,
         blocks: &TableBlocks,
@@ -170,7 +172,7 @@ impl TableDirectories {
         }
     }
 
-    /// Has look-ups go without the directories that cannot be made.
+    /// Makes look-ups go without the directories that cannot be built.
     fn do_without(&self) {
         self.is_plain.store(true, Ordering::Relaxed);
         self.is_nameless.store(true, Ordering::Relaxed);
@@ -201,8 +203,8 @@ fn collect(
     Ok(())
 }
 
-/// Counts a directory's answer that the key is not there: a false positive if a block had to be
-/// looked into.
+/// Counts a directory's answer that the key is absent: as a false positive if a block had to be
+/// read.
 #[inline]
 pub(super) fn count_absent(blocks_before: u8, counts: &mut EngineCounts) {
     let counter = match counts.blocks != blocks_before {

@@ -1,14 +1,15 @@
-//! The directory of a table: where each of its keys is, in memory, so that a look-up waits for one
-//! line to learn that a key is not there or which entry of which block it is.
+//! The directory of a table: the place of each of its keys, in memory. A look-up reads one cache
+//! line to learn that a key is absent, or which entry of which block it is.
 //!
-//! It holds what the filter and the index do, at about 6 bytes a key, and as much again for the
-//! records that it names ([`super::named`]). It is made while the table is
-//! written, or later by the thread in the background, within a budget; a table without one answers
-//! from its filter and its index. An answer comes from the entry itself, whose key is compared, so
-//! the directory can make a look-up quick but not wrong.
+//! It replaces the filter and the index, with about 6 bytes per key, and as much again for the
+//! records that it names ([`super::named`]). It is built while the table is written, or later by
+//! the background thread, within a memory budget. A table without one answers from its filter and
+//! its index. The key of the entry that is found is always compared, so a directory can make a
+//! look-up fast, but not wrong.
 //!
-//! A line has 16 slots of 4 bytes: zero, or from the top a tag (some bits of the key's hash, never
-//! zero), the block, and the entry within the block. Keys that find their line full go to the next.
+//! A line has 16 slots of 4 bytes. A slot is zero, or holds, from the top: a tag (some bits of the
+//! key's hash, never zero), the block, and the entry within the block. Keys whose line is full are
+//! put into the next one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,14 +22,14 @@ use super::taken::Taken;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;
-/// Keys for which a line is made: at 11 of 16, one line in eleven is full.
+/// The number of keys per line: with 11 for 16 slots, one line in eleven is full.
 const KEYS_A_LINE: usize = 11;
-/// With fewer bits of tag, too many look-ups would go to a block in vain.
+/// The fewest bits of a tag: with fewer, too many look-ups would read a block in vain.
 const TAG_BITS_MIN: u32 = 8;
-/// So many keys ahead of the one that is entered, the lines of another are asked for.
+/// The distance ahead of the current key at which lines are prefetched.
 const KEYS_AHEAD: usize = 12;
 
-/// Memory of the directory of a table with so many keys.
+/// The memory of the directory of a table with `keys` keys, in bytes.
 pub(super) fn directory_size_bytes(keys: u64) -> u64 {
     lines_for(keys as usize) as u64 * CACHE_LINE_BYTES as u64
 }
@@ -37,25 +38,25 @@ fn lines_for(keys: usize) -> usize {
     keys.div_ceil(KEYS_A_LINE).max(1) + 1
 }
 
-/// Collects the hashes and places of a table's keys, at 14 bytes a key.
+/// Collects the hashes and places of a table's keys, with 14 bytes per key.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryBuilder {
     hashes: Vec<u64>,
-    /// The entry of each key within its block: a block has at most 65,535.
+    /// The entry of each key within its block: below 65,536.
     entries: Vec<u16>,
-    /// For each block, how many keys have their newest entry in the blocks before it.
+    /// For each block, the number of keys whose newest entries are in the blocks before it.
     blocks: Vec<u32>,
     entry_max: u64,
-    /// The lower half of the sequence number of each key's record, 0 for none.
+    /// The lower half of the sequence number of each key's record; 0 for none.
     records: Vec<u32>,
-    /// The lowest and the highest of them.
+    /// The lowest and the highest of these sequence numbers.
     lowest_record: u64,
     highest_record: u64,
 }
 
 impl DirectoryBuilder {
     /// Notes that the newest entry of the key with this hash is entry `entry` of block `block`, and
-    /// that a GET of it may as well read the record with the sequence number `record`.
+    /// that a GET may instead read the record with the sequence number `record`.
     #[inline]
     pub(crate) fn add(&mut self, hash: u64, block: usize, entry: usize, record: Option<u64>) {
         if let Some(record) = record {
@@ -76,12 +77,12 @@ impl DirectoryBuilder {
         &self.hashes
     }
 
-    /// Memory that it takes.
+    /// The memory of the builder, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.hashes.len() * 14 + self.blocks.len() * 4) as u64
     }
 
-    /// Forgets all keys, and keeps the memory for others.
+    /// Removes all keys, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.hashes.clear();
         self.entries.clear();
@@ -91,13 +92,14 @@ impl DirectoryBuilder {
         (self.lowest_record, self.highest_record) = (0, 0);
     }
 
-    /// True if there are records to be named, and their sequence numbers lie so close
-    /// together that their halves tell them apart.
+    /// True if there are records to name, and their sequence numbers are so close together that the
+    /// lower halves identify them.
     pub(super) fn names_records(&self) -> bool {
         self.highest_record > 0 && self.highest_record - self.lowest_record <= u32::MAX.into()
     }
 
-    /// The place of each key as a slot has it, with its hash and the half of its record.
+    /// For each key its hash, the value of its slot, and the lower half of its record's sequence
+    /// number.
     fn values(&self, directory: &Directory) -> impl Iterator<Item = (u64, u32, u32)> {
         let (mut block, entry_bits, place_bits) = (0, directory.entry_bits, directory.place_bits);
         let tags = self.hashes.iter().map(|hash| directory.tag_of(*hash));
@@ -111,8 +113,8 @@ impl DirectoryBuilder {
         })
     }
 
-    /// The directory of a table of `blocks` blocks; `None` if the budget has no room for it, or if
-    /// the table is too large for 4 bytes a key.
+    /// Builds the directory of a table of `blocks` blocks; `None` if the budget has no room for it,
+    /// or if the table is too large for slots of 4 bytes.
     pub(crate) fn finish(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
         let bits_for = |largest: u64| u64::BITS - largest.leading_zeros();
         let entry_bits = bits_for(self.entry_max);
@@ -126,7 +128,7 @@ impl DirectoryBuilder {
         let lines = u32::try_from(lines).ok()?;
         let records = OnceLock::new();
         let directory = Directory { memory, lines, place_bits, entry_bits, records, _taken: taken };
-        // SAFETY: the memory holds that many slots, zeroed and aligned, and nobody else has it.
+        // SAFETY: the memory holds that many slots, zeroed and aligned, and nothing else uses it.
         let slots = unsafe {
             let count = lines as usize * SLOTS_A_LINE;
             std::slice::from_raw_parts_mut(directory.memory.pointer().cast::<u32>(), count)
@@ -144,7 +146,7 @@ impl DirectoryBuilder {
                 prefetch(slots.as_ptr().wrapping_add(line * SLOTS_A_LINE).cast());
                 records.iter().for_each(|records| records.prefetch(line));
             }
-            // There are more slots than keys, so that one is free.
+            // There are more slots than keys, so one is free.
             let free = directory.slot_with(slots, hash, 0)?;
             slots[free] = value;
             if let Some(records) = &mut records {
@@ -152,21 +154,21 @@ impl DirectoryBuilder {
             }
         }
         if let Some(records) = records {
-            // The directory is new, so there are none yet.
+            // The directory is new, so none are set yet.
             let _ = directory.records.set(records);
         }
         Some(directory)
     }
 }
 
-/// The places of a table's keys.
+/// The directory of a table: the places of its keys.
 #[derive(Debug)]
 pub(crate) struct Directory {
     memory: ZeroedMemory,
     lines: u32,
     place_bits: u32,
     entry_bits: u32,
-    /// The record of each slot, once there was room for them.
+    /// The record of each slot, once there was memory for them.
     records: OnceLock<NamedRecords>,
     _taken: Taken,
 }
@@ -179,18 +181,18 @@ pub(crate) struct EntryPlace {
 }
 
 impl Directory {
-    /// Bytes of memory.
+    /// The memory of the directory, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.memory.length() + self.records.get().map_or(0, NamedRecords::size_bytes)
     }
 
-    /// True if it names no records, and the budget has room for them.
+    /// True if the directory does not name records, and the budget has room for that.
     pub(super) fn wants_records(&self, budget: &TableMemory) -> bool {
         self.records.get().is_none() && budget.has_room_for_records(self.memory.length() as u64)
     }
 
-    /// Names the records of the keys that `builder` made the directory of, or their like, if the
-    /// budget has room for them.
+    /// Sets the records of the keys, if the budget has room for them. `builder` must hold the keys
+    /// from which the directory was built.
     pub(super) fn name_records(&self, builder: &DirectoryBuilder, budget: &Arc<TableMemory>) {
         if !builder.names_records() {
             return;
@@ -204,7 +206,7 @@ impl Directory {
                 records.set(slot, record);
             }
         }
-        // Whoever was first has named the same.
+        // If another thread was faster, it has set the same records.
         let _ = self.records.set(records);
     }
 
@@ -217,12 +219,11 @@ impl Directory {
     /// All slots.
     fn slots(&self) -> &[u32] {
         let count = self.lines as usize * SLOTS_A_LINE;
-        // SAFETY: the memory holds that many aligned slots, and is not written any more.
+        // SAFETY: the memory holds that many aligned slots, and is never written again.
         unsafe { std::slice::from_raw_parts(self.memory.pointer().cast::<u32>(), count) }
     }
 
-    /// The first of `slots` that holds `value`, from the line on in which the key with this hash
-    /// can be.
+    /// The first slot that holds `value`, searched from the line of this hash on.
     #[inline]
     fn slot_with(&self, slots: &[u32], hash: u64, value: u32) -> Option<usize> {
         let (lines, _) = slots.as_chunks::<SLOTS_A_LINE>();
@@ -235,7 +236,7 @@ impl Directory {
 
     #[inline]
     fn tag_of(&self, hash: u64) -> u32 {
-        // The line comes from the upper half. All ones are as good as all but the lowest.
+        // The line is chosen by the upper half of the hash. A tag of zero becomes one.
         (hash as u32 >> self.place_bits).max(1)
     }
 
@@ -247,12 +248,11 @@ impl Directory {
     #[inline]
     fn line(&self, line: usize) -> &[u32; SLOTS_A_LINE] {
         debug_assert!(line < self.lines as usize);
-        // SAFETY: the memory holds `lines` lines of 16 aligned slots, and is not written any more.
+        // SAFETY: the memory holds `lines` lines of 16 aligned slots, and is never written again.
         unsafe { &*self.memory.pointer().cast::<[u32; SLOTS_A_LINE]>().add(line) }
     }
 
-    /// Asks for the line of a hash ahead of its use, and for the records that it names, if they are
-    /// of use.
+    /// Prefetches the line of a hash, and, if `with_records`, the records that it names.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64, with_records: bool) {
         let line = self.line_of(hash);
@@ -262,8 +262,8 @@ impl Directory {
         }
     }
 
-    /// Calls `visit` with each place where the key with this hash may be, and the slot that says
-    /// so, until it returns something.
+    /// Calls `visit` with each place where the key with this hash may be, and with its slot, until
+    /// `visit` returns a value.
     #[inline]
     pub(crate) fn find<T>(
         &self,
@@ -335,10 +335,10 @@ mod tests {
     }
 
     #[test]
-    fn finds_all_keys_and_few_others() {
+    fn all_keys_are_found_and_few_others() {
         let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
-        // Not all of them are named.
+        // Some keys have no named record.
         let is_named = |key: u32| !key.is_multiple_of(5);
         let record = |key: u32| is_named(key).then(|| 7_000_000_000 + 3 * u64::from(key));
         for key in 0..20_000_u32 {
@@ -363,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_full_go_on_in_the_next_even_from_the_last_to_the_first() {
+    fn full_lines_overflow_into_the_next_and_wrap_around() {
         let budget = TableMemory::new(1 << 20);
         let mut builder = DirectoryBuilder::default();
-        // All of them in the last line.
+        // All keys belong into the last line.
         let hash = |key: u64| 0xffff_ffff_0000_0000 | key << 24;
         for key in 1..100 {
             builder.add(hash(key), 0, key as usize, None);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_made_beyond_the_budget_or_the_bits() {
+    fn no_directory_is_built_without_memory_or_bits() {
         let mut builder = DirectoryBuilder::default();
         (0..100).for_each(|key| builder.add(hash_of(key), 5, 9, None));
         assert!(builder.finish(6, &TableMemory::new(500)).is_none());
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_match_by_their_tag_alone() {
+    fn slots_match_only_by_their_tags() {
         let mut line = [0; SLOTS_A_LINE];
         line[3] = 0x8001_2345;
         line[9] = 0x8001_0000;

@@ -1,8 +1,7 @@
 //! The parts of a table's file that an opening reads: header, filter, index and closing.
 //!
-//! The system reads around a page of a map that is not in memory, as far as it is told to read
-//! ahead, and that may be all of the table. So these bytes alone are asked for, and in many files
-//! before the first of them is waited for.
+//! A page fault in a map makes the system read ahead around the page, possibly the whole table. So
+//! just these bytes are requested, for many files before the first is waited for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +13,11 @@ use super::{CLOSING_SIZE_BYTES, TableFacts, table_path};
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::error::{Error, Result};
 
-/// The bytes asked for in front of the filter: the last block, as a rule, which says up to which
-/// number tables are taken.
+/// The bytes in front of the filter that are also requested: usually the last block, which tells
+/// the highest table number in use.
 const LAST_BLOCK_BYTES: u64 = 4 << 10;
 
-/// The file of a table, whose ends were asked for.
+/// The file of a table whose ends were requested.
 pub(crate) struct TableFile {
     pub(super) facts: TableFacts,
     pub(super) path: PathBuf,
@@ -26,7 +25,7 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// Opens the file of the table that the manifest names with `facts`, and asks for its header
+    /// Opens the file of the table that the manifest names with `facts`, and requests its header
     /// and its closing.
     pub(crate) fn open(
         fs: &dyn FileSystem,
@@ -46,7 +45,7 @@ impl TableFile {
         Ok(TableFile { facts, path, file })
     }
 
-    /// Asks for filter and index. Whether they are sound is seen later.
+    /// Requests the filter and the index. They are validated later.
     pub(crate) fn expect_parts(&self) -> Result<()> {
         let length = self.facts.size_bytes;
         let Some(closing_offset) = length.checked_sub(CLOSING_SIZE_BYTES as u64) else {

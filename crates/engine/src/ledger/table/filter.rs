@@ -1,23 +1,24 @@
-//! The filter of a table: one cache line tells that a key is not in it (docs/format.md, Filter).
+//! The filter of a table: one cache line tells that a key is not in the table (docs/format.md,
+//! Filter).
 
 use crate::codec::{read_u32, read_u64};
 
-/// Bytes before the lines.
+/// Length of the header before the lines, in bytes.
 pub(super) const FILTER_HEADER_SIZE_BYTES: usize = 64;
 const LINE_SIZE_BYTES: usize = 64;
 const LINE_BITS: u32 = 512;
 const PROBES_MAX: u32 = 16;
-/// Keys between two looks, while all keys of a table are gone through, at whether somebody waits
-/// for the processor: some 100 µs of work.
+/// The number of keys between two checks, in loops over all keys of a table, whether another thread
+/// waits for the processor: some 100 µs of work.
 pub(super) const KEYS_A_PIECE: usize = 4096;
 
-/// The line that a hash falls into.
+/// The line of a hash.
 #[inline]
 fn line_of(hash: u64, lines: u32) -> usize {
     (((hash >> 32) * u64::from(lines)) >> 32) as usize
 }
 
-/// The bits within the line that a hash sets.
+/// The bits in its line that a hash sets.
 #[inline]
 fn bits_of(hash: u64, probes: u32) -> impl Iterator<Item = u32> {
     let first = hash as u32 & 0xffff;
@@ -25,11 +26,11 @@ fn bits_of(hash: u64, probes: u32) -> impl Iterator<Item = u32> {
     (0..probes).map(move |probe| first.wrapping_add(probe.wrapping_mul(step)) % LINE_BITS)
 }
 
-/// Appends the filter for the keys with these hashes to `out`, with zeros for its checksum.
+/// Appends the filter for keys with these hashes to `out`, with zeros in place of its checksum.
 pub(super) fn build_filter(hashes: &[u64], bits_per_key: u32, out: &mut Vec<u8>) {
     let bits = hashes.len() as u64 * u64::from(bits_per_key);
     let lines = bits.div_ceil(u64::from(LINE_BITS)).clamp(1, u64::from(u32::MAX)) as u32;
-    // The number of probes with the fewest errors is bits per key times ln 2.
+    // The best number of probes is bits per key times ln 2.
     let probes = (bits_per_key * 69 / 100).clamp(1, PROBES_MAX);
     let begin = out.len();
     out.resize(begin + FILTER_HEADER_SIZE_BYTES + lines as usize * LINE_SIZE_BYTES, 0);
@@ -47,7 +48,7 @@ pub(super) fn build_filter(hashes: &[u64], bits_per_key: u32, out: &mut Vec<u8>)
     }
 }
 
-/// The shape of a filter from its header; the lines stay where they are.
+/// The parameters of a filter, from its header; the lines stay in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FilterShape {
     lines: u32,
@@ -55,7 +56,7 @@ pub(super) struct FilterShape {
 }
 
 impl FilterShape {
-    /// Reads the header of a filter that fills `bytes`; an error says what is wrong.
+    /// Reads the header of a filter that fills `bytes`; an error describes the fault.
     pub(super) fn read(bytes: &[u8]) -> Result<FilterShape, &'static str> {
         if bytes.len() < FILTER_HEADER_SIZE_BYTES {
             return Err("the filter is shorter than its header");
@@ -72,7 +73,7 @@ impl FilterShape {
         Ok(shape)
     }
 
-    /// True if the filter of this shape in `bytes` lets the hash pass.
+    /// True if the filter in `bytes`, which has this shape, may contain the hash.
     #[inline]
     pub(super) fn passes(self, bytes: &[u8], hash: u64) -> bool {
         let begin = FILTER_HEADER_SIZE_BYTES + line_of(hash, self.lines) * LINE_SIZE_BYTES;
@@ -84,8 +85,8 @@ impl FilterShape {
     }
 }
 
-/// Checks a filter as it is checked when its table is opened, but for the checksum.
-#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
+/// Checks a filter as the opening of a table does, except for its checksum.
+#[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_filter(bytes: &[u8]) -> Result<(), &'static str> {
     let shape = FilterShape::read(bytes)?;
     shape.passes(bytes, u64::MAX);
@@ -101,7 +102,7 @@ mod tests {
     use crate::codec::key_hash;
 
     #[test]
-    fn lets_all_of_its_keys_pass_and_few_others() {
+    fn all_keys_pass_the_filter_and_few_others() {
         let hashes: Vec<u64> = (0..20_000_u32).map(|key| key_hash(&key.to_le_bytes())).collect();
         let mut bytes = Vec::new();
         build_filter(&hashes, 10, &mut bytes);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_filter_lets_nothing_pass() {
+    fn nothing_passes_an_empty_filter() {
         let mut bytes = Vec::new();
         build_filter(&[], 10, &mut bytes);
         assert!(!FilterShape::read(&bytes).unwrap().passes(&bytes, 7));

@@ -1,11 +1,12 @@
-//! The index of a table: where its blocks are, and the last key of each (docs/format.md, Index).
+//! The index of a table: the places of its blocks, and the last key of each (docs/format.md,
+//! Index).
 //!
-//! Beside it, 16 bytes a block are held in memory as long as the budget has room for them: where
-//! the block is, and the 8 bytes of its last key that follow what all keys of the table share. A
-//! search runs over this dense array, and looks at whole keys only where these bytes are equal.
-//! Where they are for many blocks, as keys of one kind among several begin alike, the bytes behind
-//! what those blocks share are held, too. Without all that, searches go to the index in the mapped
-//! file.
+//! In addition, 16 bytes per block are held in memory if the budget has room for them: the place of
+//! the block, and the 8 bytes of its last key behind the common prefix of all keys of the table. A
+//! search runs over this dense array, and compares whole keys only where these bytes are equal. If
+//! they are equal for many blocks, because one kind of keys among several has a longer common
+//! prefix, the 8 bytes behind the common prefix of those blocks are held, too. Without room in the
+//! budget, searches use the index in the mapped file.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::codec::{read_u32, read_u64};
 
 pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;
 const PLACE_SIZE_BYTES: usize = 16;
-/// The filter, which follows the blocks, begins at a multiple of it.
+/// The filter, which follows the blocks, begins at a multiple of this, in bytes.
 pub(super) const FILTER_ALIGNMENT_BYTES: u64 = 64;
 
-/// Collects the places of a table's blocks.
+/// Collects the places and last keys of a table's blocks.
 #[derive(Default)]
 pub(super) struct IndexBuilder {
     places: Vec<(u64, u32, usize)>,
@@ -33,18 +34,18 @@ impl IndexBuilder {
         self.keys.extend_from_slice(last_key);
     }
 
-    /// Blocks so far.
+    /// The number of blocks so far.
     #[inline]
     pub(super) fn blocks(&self) -> usize {
         self.places.len()
     }
 
-    /// Memory that it takes.
+    /// The memory of the builder, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.places.len() * size_of::<(u64, u32, usize)>() + self.keys.len()) as u64
     }
 
-    /// Appends the index to `out`, with zeros for its checksum.
+    /// Appends the index to `out`, with zeros in place of its checksum.
     pub(super) fn finish(&self, out: &mut Vec<u8>) {
         let keys_begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * self.places.len();
         let length = u32::try_from(keys_begin + self.keys.len()).expect("an index is below 4 GiB");
@@ -61,33 +62,33 @@ impl IndexBuilder {
     }
 }
 
-/// The place of a block by the index.
+/// The place of a block according to the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockPlace {
     offset: u64,
     length: u32,
 }
 
-/// The part of an index in memory. It was checked, and the bytes it came from do not change.
+/// The part of an index that is in memory. The index was validated, and its bytes never change.
 pub(super) struct IndexShape {
-    /// Number of blocks.
+    /// The number of blocks.
     blocks: usize,
-    /// Bytes that all keys of the table share.
+    /// The common prefix of all keys of the table.
     shared: Box<[u8]>,
     even: Option<EvenBlocks>,
     held: Option<HeldIndex>,
 }
 
-/// Blocks of which all but the last are of one length: where they are needs no look-up.
+/// Blocks that all have the same length, except perhaps the last: their places need no look-up.
 struct EvenBlocks {
     begin: usize,
     step: usize,
-    /// The end of the last one.
+    /// The end of the last block.
     end: usize,
 }
 
 impl EvenBlocks {
-    /// Of an index that was checked.
+    /// Detects even blocks in a valid index.
     fn of(bytes: &[u8], blocks: usize) -> Option<EvenBlocks> {
         let (first, last) = (place_at(bytes, 0), place_at(bytes, blocks - 1));
         let is_even = (0..blocks - 1).all(|block| place_at(bytes, block).length == first.length);
@@ -99,36 +100,37 @@ impl EvenBlocks {
     }
 }
 
-/// The part that is held if there is room for it.
+/// The part that is held only if the budget has room for it.
 struct HeldIndex {
-    /// The 8 bytes behind them, of the last key of each block, as a big-endian number.
+    /// For the last key of each block, the 8 bytes behind the common prefix, as a big-endian
+    /// number.
     fronts: Box<[u64]>,
-    /// The beginning of each block, and the end of the last one: the index itself is not touched.
-    /// Nothing if the blocks are even.
+    /// The beginning of each block, and the end of the last one, so that the index itself is not
+    /// read. Empty if the blocks are even.
     offsets: Box<[u64]>,
-    /// In order.
+    /// The stretches of blocks with equal fronts, in order.
     stretches: Box<[Stretch]>,
     _taken: Taken,
 }
 
-/// Blocks in a row with the same front from which on more of their keys is held: in fewer, whole
-/// keys are looked at.
+/// The fewest consecutive blocks with the same front for which more of their keys is held; for
+/// fewer, whole keys are compared.
 const STRETCH_BLOCKS_MIN: usize = 8;
 
-/// Blocks in a row whose last keys have the same front.
+/// Consecutive blocks whose last keys have the same front.
 struct Stretch {
-    /// That front.
+    /// The common front.
     front: u64,
-    /// The first of them.
+    /// The index of the first block.
     begin: usize,
-    /// The common prefix of these keys.
+    /// The common prefix of the last keys.
     shared: Box<[u8]>,
-    /// The 8 bytes behind it of each of them, as a big-endian number.
+    /// For each last key, the 8 bytes behind the common prefix, as a big-endian number.
     fronts: Box<[u64]>,
 }
 
 impl Stretch {
-    /// The stretches among blocks with these fronts.
+    /// Finds the stretches among blocks with these fronts.
     fn all(bytes: &[u8], fronts: &[u64]) -> Box<[Stretch]> {
         let mut begin = 0;
         let runs = fronts.chunk_by(|one, other| one == other).map(|run| {
@@ -136,7 +138,7 @@ impl Stretch {
             begin = place.end;
             place
         });
-        // Fronts ascend, as keys do.
+        // Equal fronts are adjacent, because fronts ascend as keys do.
         runs.filter(|run| run.len() >= STRETCH_BLOCKS_MIN)
             .map(|run| {
                 let key = |block| key_at(bytes, block).unwrap_or_default();
@@ -154,8 +156,9 @@ impl Stretch {
         size_of::<Stretch>() + self.shared.len() + self.fronts.len() * size_of::<u64>()
     }
 
-    /// The blocks of the stretch among which the first is whose last key is not below `key`: those
-    /// in front of them are below it, those behind are not.
+    /// The range of blocks in which the first block whose last key is not below `key` must be
+    /// searched: the last keys of blocks before it are below `key`, those of blocks behind it are
+    /// not.
     #[inline]
     fn narrow(&self, key: &[u8]) -> (usize, usize) {
         let (begin, end) = (self.begin, self.begin + self.fronts.len());
@@ -171,7 +174,7 @@ impl Stretch {
     }
 }
 
-/// The range of the fronts that equal `front`.
+/// The range of fronts that are equal to `front`.
 #[inline]
 fn equal_fronts(fronts: &[u64], front: u64) -> (usize, usize) {
     let low = fronts.partition_point(|other| *other < front);
@@ -181,7 +184,7 @@ fn equal_fronts(fronts: &[u64], front: u64) -> (usize, usize) {
     (low, low + fronts[low..].partition_point(|other| *other == front))
 }
 
-/// The first 8 bytes of `rest` as a number that orders as they do.
+/// The first 8 bytes of `rest`, padded with zeros, as a number that orders as the bytes do.
 #[inline]
 fn front_of(rest: &[u8]) -> u64 {
     if let Some(first) = rest.first_chunk::<8>() {
@@ -193,9 +196,9 @@ fn front_of(rest: &[u8]) -> u64 {
 }
 
 impl IndexShape {
-    /// Reads and checks an index that fills `bytes`, of a table whose smallest key is `smallest`
-    /// and whose blocks lie between `blocks_begin` and `blocks_end`, where the filter begins. An
-    /// error says where what is wrong.
+    /// Reads and validates an index that fills `bytes`. The smallest key of the table is
+    /// `smallest`, and its blocks are between `blocks_begin` and `blocks_end`, where the filter
+    /// begins. An error has the offset and the description of the fault.
     pub(super) fn read(
         bytes: &[u8],
         smallest: &[u8],
@@ -216,8 +219,8 @@ impl IndexShape {
         Ok(IndexShape { blocks, shared: smallest[..shared].into(), even, held: None })
     }
 
-    /// Holds what makes searches quick, if `memory` has room for it. `bytes` is the index that this
-    /// shape was read from.
+    /// Holds the data that makes searches fast, if `memory` has room for it. `bytes` is the index
+    /// from which this was read.
     pub(super) fn hold(&mut self, bytes: &[u8], memory: &Arc<TableMemory>) {
         let offsets = if self.even.is_some() { 0 } else { self.blocks + 1 };
         let shared = self.shared.len();
@@ -236,13 +239,13 @@ impl IndexShape {
         self.held = Some(HeldIndex { fronts, offsets, stretches, _taken: taken });
     }
 
-    /// Number of blocks.
+    /// The number of blocks.
     #[inline]
     pub(super) fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// The place of block `block`. It lies within the file: that was checked.
+    /// The range of block `block` in the file, which is within the file because the index is valid.
     #[inline]
     pub(super) fn place(&self, bytes: &[u8], block: usize) -> std::ops::Range<usize> {
         if let Some(even) = &self.even {
@@ -259,12 +262,12 @@ impl IndexShape {
         }
     }
 
-    /// The last key of block `block`. `bytes` is the index that this shape was read from.
+    /// The last key of block `block`. `bytes` is the index from which this was read.
     pub(super) fn last_key<'a>(&self, bytes: &'a [u8], block: usize) -> Option<&'a [u8]> {
         key_at(bytes, block)
     }
 
-    /// Bytes held in memory.
+    /// The bytes held in memory.
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
         let Some(held) = &self.held else { return 0 };
@@ -272,8 +275,8 @@ impl IndexShape {
         (held.fronts.len() + held.offsets.len()) * size_of::<u64>() + stretches
     }
 
-    /// The first block whose last key is not below `key`, or the number of blocks. `bytes` is the
-    /// index that this shape was read from.
+    /// The first block whose last key is not below `key`; the number of blocks if there is none.
+    /// `bytes` is the index from which this was read.
     #[inline]
     pub(super) fn search(&self, bytes: &[u8], key: &[u8]) -> usize {
         let shared = self.shared.len().min(key.len());
@@ -285,7 +288,7 @@ impl IndexShape {
         let (mut low, mut high) = (0, self.blocks);
         if let Some(held) = &self.held {
             let front = front_of(&key[shared..]);
-            // There are few of them, and most blocks lie in one.
+            // There are few stretches, and most blocks are in one.
             let stretch = held.stretches.binary_search_by_key(&front, |stretch| stretch.front);
             (low, high) = match stretch {
                 Ok(at) => held.stretches[at].narrow(key),
@@ -308,7 +311,7 @@ fn place_at(bytes: &[u8], block: usize) -> BlockPlace {
     BlockPlace { offset: read_u64(bytes, begin), length: read_u32(bytes, begin + 8) }
 }
 
-/// The last key of block `block`, if the index holds it.
+/// The last key of block `block`, if it lies within the index.
 #[inline]
 fn key_at(bytes: &[u8], block: usize) -> Option<&[u8]> {
     let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
@@ -350,13 +353,13 @@ fn check_places(
     Ok(())
 }
 
-/// The largest key by an index that was checked.
+/// The largest key of the table, from a valid index.
 pub(super) fn largest_key(bytes: &[u8], blocks: usize) -> &[u8] {
     key_at(bytes, blocks - 1).unwrap_or_default()
 }
 
-/// Checks an index as it is checked when its table is opened, but for the checksum.
-#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
+/// Checks an index as the opening of a table does, except for its checksum.
+#[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_index(bytes: &[u8], blocks_end: u64) -> Result<(), (usize, &'static str)> {
     let shape = IndexShape::read(bytes, &[], 64, blocks_end)?;
     shape.search(bytes, &[1, 2, 3]);
@@ -369,10 +372,10 @@ mod tests {
 
     use super::*;
 
-    /// Keys of an index among keys of documents: all fronts were the same, and each search went
-    /// through whole keys in the file.
+    /// Regression: with keys of an index among keys of documents, all fronts were equal, and each
+    /// search compared whole keys in the file.
     #[test]
-    fn many_blocks_with_one_front_are_searched_by_what_follows() {
+    fn blocks_with_equal_fronts_are_searched_by_the_bytes_behind() {
         let mut builder = IndexBuilder::default();
         let key = |number: u32| [&b"all alike so far"[..], &number.to_be_bytes()].concat();
         builder.add(64, 100, b"aa");
@@ -390,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_one_length_are_placed_as_others_are() {
+    fn even_blocks_have_the_same_places_as_by_the_index() {
         for lengths in [vec![100; 9], vec![100, 100, 40], vec![100, 90, 100], vec![7, 9], vec![7]] {
             let mut builder = IndexBuilder::default();
             let (mut begin, mut places) = (64, Vec::new());
@@ -410,7 +413,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_block(
+        fn a_search_finds_the_block(
             keys in prop::collection::btree_set(prop::collection::vec(0_u8..3, 1..14), 1..60),
             front in prop::collection::vec(Just(5_u8), 0..12),
             sought in prop::collection::vec(0_u8..7, 0..16),
@@ -419,7 +422,7 @@ mod tests {
             let sought = if is_of_two_kinds { [&front[..], &sought].concat() } else { sought };
             let keys = keys.into_iter().map(|key| [front.clone(), key].concat());
             let mut keys: Vec<Vec<u8>> = keys.collect();
-            // Then the others share no more than some bytes of what they begin with.
+            // With this key, all keys together share a shorter prefix than the others alone.
             keys.extend(is_of_two_kinds.then(|| vec![5, 9]));
             keys.sort();
             let mut builder = IndexBuilder::default();

@@ -1,18 +1,18 @@
-//! The memory that is held of tables beside the page cache, and its limit.
+//! The memory of the parts of tables that are held outside the page cache, and its limit.
 //!
-//! What a table cannot do without (its facts, a bit for each block) is counted and never refused.
-//! Indexes and directories only make answers quick: they are not held where they would go beyond
-//! the limit, and tables answer from the page cache then.
+//! The memory that a table always needs (its facts, a bit per block) is counted and never refused.
+//! Indexes and directories only make answers fast: if they would exceed the limit, they are not
+//! held, and tables answer from the page cache.
 
 use std::sync::Arc;
 
 use super::cache::BlockCache;
 use super::taken::{Taken, UsedBytes};
 
-/// The share of the limit that directories leave for the indexes of tables to come: an index
-/// takes a fifth of a directory, and spares as much.
+/// Directories leave one in this many of the limit's bytes for the indexes of later tables: an
+/// index takes a fifth of a directory's memory, and saves as many accesses.
 const LEFT_BY_DIRECTORIES: u64 = 8;
-/// The share of the limit that records named by directories leave for directories to come.
+/// Named records leave one in this many of the limit's bytes for later directories.
 const LEFT_BY_RECORDS: u64 = 5;
 
 /// The memory of all tables of a store.
@@ -20,23 +20,23 @@ const LEFT_BY_RECORDS: u64 = 5;
 pub(crate) struct TableMemory {
     limit_bytes: u64,
     used: UsedBytes,
-    /// Blocks that were unpacked.
+    /// The cache of decompressed blocks.
     blocks: BlockCache,
 }
 
 impl TableMemory {
-    /// Memory of at most `limit_bytes`, as far as it can be refused.
+    /// Memory with a limit of `limit_bytes`, apart from what is never refused.
     pub(crate) fn new(limit_bytes: u64) -> Arc<TableMemory> {
         let blocks = BlockCache::new(limit_bytes);
         Arc::new(TableMemory { limit_bytes, used: UsedBytes::default(), blocks })
     }
 
-    /// Bytes in use.
+    /// The bytes in use.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used.get()
     }
 
-    /// Block `key.1` of table `key.0`, from the cache or from `unpack`.
+    /// Block `key.1` of table `key.0`, from the cache or else from `unpack`.
     pub(super) fn cached_block<E>(
         &self,
         key: (u64, usize),
@@ -45,7 +45,7 @@ impl TableMemory {
         self.blocks.get(key, |bytes| self.take(bytes), unpack)
     }
 
-    /// Forgets the unpacked blocks of a table that is gone.
+    /// Drops the cached blocks of a table that was removed.
     pub(super) fn forget_blocks(&self, table: u64) {
         self.blocks.forget(table);
     }
@@ -54,12 +54,12 @@ impl TableMemory {
         self.limit_bytes - self.limit_bytes / LEFT_BY_DIRECTORIES
     }
 
-    /// True if a directory of so many bytes would be within the limit now.
+    /// True if a directory of `bytes` would be within the limit now.
     pub(super) fn has_room_for_directory(&self, bytes: u64) -> bool {
         self.used_bytes().saturating_add(bytes) <= self.directories_limit_bytes()
     }
 
-    /// Takes so many bytes for a directory, if they are within the limit.
+    /// Takes `bytes` for a directory; `None` if that would exceed the limit.
     pub(super) fn take_for_directory(&self, bytes: u64) -> Option<Taken> {
         self.used.take_within(bytes, self.directories_limit_bytes())
     }
@@ -68,22 +68,22 @@ impl TableMemory {
         self.limit_bytes - self.limit_bytes / LEFT_BY_RECORDS
     }
 
-    /// True if there is room now to name the records of a directory of so many bytes.
+    /// True if there is room now to name the records of a directory of `bytes`.
     pub(super) fn has_room_for_records(&self, bytes: u64) -> bool {
         self.used_bytes().saturating_add(bytes) <= self.records_limit_bytes()
     }
 
-    /// Takes so many bytes for the records that a directory names, if they are within the limit.
+    /// Takes `bytes` for the records that a directory names; `None` if that would exceed the limit.
     pub(super) fn take_for_records(&self, bytes: u64) -> Option<Taken> {
         self.used.take_within(bytes, self.records_limit_bytes())
     }
 
-    /// Takes so many bytes if they are within the limit.
+    /// Takes `bytes`; `None` if that would exceed the limit.
     pub(super) fn take(&self, bytes: u64) -> Option<Taken> {
         self.used.take_within(bytes, self.limit_bytes)
     }
 
-    /// Takes so many bytes, within the limit or not.
+    /// Takes `bytes`, even if that exceeds the limit.
     pub(super) fn take_always(&self, bytes: u64) -> Taken {
         self.used.take_always(bytes)
     }

@@ -43,7 +43,7 @@ pub(crate) use writer::{TableShape, TableWriter};
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";
 
-/// The manifest's facts of a table, but for its level.
+/// The facts of a table in the manifest, except its level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableFacts {
     pub(crate) number: u64,
@@ -55,17 +55,17 @@ pub(crate) struct TableFacts {
     pub(crate) largest: Box<[u8]>,
 }
 
-/// The folder of tables in the folder of a store.
+/// The folder of the tables in the directory of a store.
 pub(crate) fn table_folder(directory: &Path) -> PathBuf {
     directory.join("ledger")
 }
 
-/// The file of table `number` in the folder of a store.
+/// The path of the file of table `number` in the directory of a store.
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
     table_folder(directory).join(format!("{number:016x}.table"))
 }
 
-/// The start value of the checksum of the part of a table at `offset`.
+/// The initial CRC for the part of a table at `offset`.
 fn part_seed(store_identity: u64, number: u64, offset: u64) -> u32 {
     checksum_seed(&[store_identity, number, offset])
 }

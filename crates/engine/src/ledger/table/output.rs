@@ -1,4 +1,4 @@
-//! The file of a table that is being written: a buffer in front of it, and checksums of its parts.
+//! The output file of a table that is being written: a write buffer, and checksums of the parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::part_seed;
 use crate::codec::{FileHeader, FileKind, checksum, checksum_seed};
 use crate::error::{Error, Result};
 
-/// Bytes that are collected before they are written to the file, at a multiple of as many: the page
-/// cache takes them in one page, and a kernel that does not preempt itself lets nothing else run
-/// meanwhile. 2 MiB held requests up for 5 ms where the host had to find the memory first, and
-/// look-ups are as fast with these (docs/lab/2026-11-24-request-path.md).
+/// The size of the pieces in which the file is written, in bytes; each is written at a multiple of
+/// it. The page cache takes a piece as one large page, and a kernel without preemption runs nothing
+/// else meanwhile. Pieces of 2 MiB held up requests for 5 ms if the host had to find the memory
+/// first, and look-ups are as fast with this size (docs/lab/2026-11-24-request-path.md).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
-/// The time of a writer by work, in nanoseconds.
+/// The time of a writer by kind of work, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriterTimes {
     /// Building filter and index.
     pub(crate) filter_ns: u64,
     /// Writing to the file.
     pub(crate) write_ns: u64,
-    /// Syncing it.
+    /// Syncing the file.
     pub(crate) sync_ns: u64,
 }
 
@@ -35,7 +35,7 @@ impl WriterTimes {
         self.sync_ns += other.sync_ns;
     }
 
-    /// All of it.
+    /// The sum of all times, in nanoseconds.
     pub(crate) fn sum_ns(self) -> u64 {
         self.filter_ns + self.write_ns + self.sync_ns
     }
@@ -48,14 +48,14 @@ pub(super) struct TableOutput {
     store_identity: u64,
     number: u64,
     clock: Clock,
-    /// The bytes that are not in the file yet.
+    /// The bytes that are not written to the file yet.
     pub(super) buffer: Vec<u8>,
     written_bytes: u64,
     pub(super) times: WriterTimes,
 }
 
 impl TableOutput {
-    /// The empty file of table `number`, and its header in the buffer.
+    /// The output for the empty file of table `number`, with the file header in the buffer.
     pub(super) fn new(
         file: Arc<dyn File>,
         path: PathBuf,
@@ -74,24 +74,23 @@ impl TableOutput {
         self.number
     }
 
-    /// The offset in the file at which the buffer ends.
+    /// The file offset of the end of the buffer.
     pub(super) fn offset(&self) -> u64 {
         self.written_bytes + self.buffer.len() as u64
     }
 
-    /// Start value of the checksum of the table's end.
+    /// The initial CRC of the closing.
     pub(super) fn closing_seed(&self) -> u32 {
         checksum_seed(&[self.store_identity, self.number])
     }
 
-    /// Fills the buffer with zeros up to the next multiple of `alignment` in the file.
+    /// Pads the buffer with zeros up to the next multiple of `alignment` in the file.
     pub(super) fn align(&mut self, alignment: u64) {
         let missing = self.offset().next_multiple_of(alignment) - self.offset();
         self.buffer.resize(self.buffer.len() + missing as usize, 0);
     }
 
-    /// Puts the checksum in front of the part that begins at `begin` of the buffer and ends with
-    /// it.
+    /// Sets the checksum of the part that begins at `begin` in the buffer and ends at its end.
     pub(super) fn seal(&mut self, begin: usize) {
         let offset = self.written_bytes + begin as u64;
         let seed = part_seed(self.store_identity, self.number, offset);
@@ -99,7 +98,7 @@ impl TableOutput {
         self.buffer[begin..begin + 4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Writes the whole pieces of the buffer.
+    /// Writes all complete pieces of the buffer.
     pub(super) fn write_pieces(&mut self) -> Result<()> {
         if self.buffer.len() < WRITE_BUFFER_BYTES {
             return Ok(());

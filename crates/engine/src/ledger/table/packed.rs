@@ -1,8 +1,8 @@
-//! Blocks that are compressed in the file (docs/format.md, Packed block): they are unpacked when
-//! they are opened, and kept in a cache within the memory of tables.
+//! Compressed blocks (docs/format.md, Packed block): they are decompressed when they are opened,
+//! and kept in a cache within the memory of tables.
 //!
-//! A block that is not compressed is read where it lies in the mapped file. It pays for the others
-//! with one comparison of a number that it reads anyway.
+//! A block that is not compressed is read directly from the mapped file. The feature costs it only
+//! one comparison with a number that is read anyway.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault, check_entries};
 use crate::codec::{read_u16, read_u32};
 use crate::compression::{Compression, pack, unpack};
 
-/// The largest block that is packed, in bytes: an entry of the longest key, head and held value
-/// fits with some others. What is unpacked is never larger.
+/// The largest block that is compressed, in bytes: it has room for an entry with the longest key,
+/// head and held value, and for some others. A decompressed block is never larger.
 const UNPACKED_MAX_BYTES: usize = 256 << 10;
 
-/// The bytes of a block that was opened.
+/// The bytes of an opened block.
 pub(super) enum Opened<'a> {
-    /// It lies in the file as it is.
+    /// A block as it is in the mapped file.
     Mapped(&'a [u8]),
-    /// It was unpacked.
+    /// A decompressed block.
     Unpacked(Arc<[u8]>),
 }
 
@@ -33,14 +33,14 @@ impl Opened<'_> {
     }
 }
 
-/// True if `bytes`, a block of a file, are packed: such a block says that it has no entries.
+/// True if `bytes`, a block of a file, are compressed: the header of such a block has zero entries.
 #[inline]
 pub(super) fn is_packed(bytes: &[u8]) -> bool {
     bytes.len() >= BLOCK_HEADER_SIZE_BYTES && read_u16(bytes, 8) == 0
 }
 
-/// Replaces the block that begins at `begin` of `out` and ends with it by its packed form, if that
-/// saves an eighth. `scratch` is overwritten.
+/// Compresses the block from `begin` to the end of `out` in place, if that saves at least an
+/// eighth. `scratch` is overwritten.
 pub(super) fn pack_block(
     out: &mut Vec<u8>,
     begin: usize,
@@ -62,7 +62,8 @@ pub(super) fn pack_block(
     }
 }
 
-/// Unpacks a block for which [`is_packed`] holds. What comes out is a block that is not packed.
+/// Decompresses a block for which [`is_packed`] holds. The result must be a block that is not
+/// compressed.
 pub(super) fn unpack_block(bytes: &[u8]) -> Result<Arc<[u8]>, BlockFault> {
     let fault = |offset, what| Err(BlockFault { offset, what });
     if read_u32(bytes, 4) as usize != bytes.len() {
@@ -80,10 +81,11 @@ pub(super) fn unpack_block(bytes: &[u8]) -> Result<Arc<[u8]>, BlockFault> {
     }
 }
 
-/// Checks everything about a block but its checksum: every entry decodes, and their order is right.
+/// Checks everything about a block except its checksum: every entry decodes, and the order is
+/// right.
 pub(crate) fn check_block(bytes: &[u8]) -> Result<(), BlockFault> {
     if is_packed(bytes) {
-        // Within it, offsets would say nothing about the file.
+        // An offset in the decompressed block is no offset in the file.
         let unpacked = unpack_block(bytes)?;
         return check_entries(&unpacked).map_err(|fault| BlockFault { offset: 0, ..fault });
     }
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_block_is_smaller_and_comes_back() {
+    fn a_packed_block_is_smaller_and_round_trips() {
         let block = plain(60);
         let packed = packed(&block);
         assert!(packed.len() < block.len() / 2, "{} of {}", packed.len(), block.len());

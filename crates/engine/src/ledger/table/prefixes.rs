@@ -1,5 +1,5 @@
-//! Keys of a table and their prefixes ([`crate::prefix`]), with their positions, collected for two
-//! directories: one of the keys, and one that names the first key of each prefix.
+//! Collects the places of a table's keys and prefixes ([`crate::prefix`]) for two directories: one
+//! of all keys, and one of the first key of each prefix.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::codec::key_hash;
 use crate::ledger::Entry;
 use crate::rules::TableRules;
 
-/// Collects the places of a table's keys, and those of the first key of each prefix.
+/// Collects the places of a table's keys, and of the first key of each prefix.
 #[derive(Debug, Default)]
 pub(crate) struct PlacesBuilder {
     keys: DirectoryBuilder,
     prefixes: DirectoryBuilder,
-    /// The prefix that was added last; none is empty.
+    /// The prefix that was added last; empty if there is none yet.
     prefix: Vec<u8>,
 }
 
-/// The directories of a table that was written, as far as there was room for them.
+/// The directories of a table that was written, as far as there was memory for them.
 pub(crate) struct Directories {
     pub(super) keys: Option<Directory>,
     pub(super) prefixes: Option<Directory>,
@@ -43,24 +43,25 @@ impl PlacesBuilder {
         }
     }
 
-    /// The keys.
+    /// The builder of the directory of the keys.
     pub(crate) fn keys(&self) -> &DirectoryBuilder {
         &self.keys
     }
 
-    /// Memory that it takes.
+    /// The memory of the builder, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.keys.memory_bytes() + self.prefixes.memory_bytes()
     }
 
-    /// Forgets all keys, and keeps the memory for others.
+    /// Removes all keys, and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.prefixes.clear();
         self.prefix.clear();
     }
 
-    /// The directories of a table of `blocks` blocks; that of the prefixes if `with_prefixes`.
+    /// Builds the directories of a table of `blocks` blocks; that of the prefixes only if
+    /// `with_prefixes`.
     pub(crate) fn finish(
         &self,
         blocks: usize,
@@ -74,7 +75,7 @@ impl PlacesBuilder {
         }
     }
 
-    /// The directory of the prefixes alone.
+    /// Builds the directory of the prefixes only.
     pub(super) fn prefixes(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
         self.prefixes.finish(blocks, budget)
     }

@@ -1,4 +1,4 @@
-//! An open table: look-ups in it.
+//! An open table, and look-ups in it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,12 +31,13 @@ pub(crate) struct Table {
     filter: Part,
     filter_shape: FilterShape,
     directories: TableDirectories,
-    /// The memory, counted, that the table cannot do without.
+    /// The counted memory that the table always needs.
     taken: Option<Taken>,
 }
 
 impl Table {
-    /// Opens the table that the manifest names with `facts`, and checks all but its blocks.
+    /// Opens the table that the manifest names with `facts`, and validates everything except its
+    /// blocks.
     pub(crate) fn open(
         fs: &dyn FileSystem,
         directory: &Path,
@@ -46,7 +47,7 @@ impl Table {
         Table::of_file(TableFile::open(fs, directory, facts)?, store_identity)
     }
 
-    /// As [`Table::open`], of a file that was opened before.
+    /// Opens a table as [`Table::open`] does, from a file that was opened before.
     pub(crate) fn of_file(table_file: TableFile, store_identity: u64) -> Result<Table> {
         let TableFile { facts, path, file } = table_file;
         let map = file.map(facts.size_bytes, MapMode::Read);
@@ -97,39 +98,40 @@ impl Table {
         })
     }
 
-    /// Has the table's memory counted, and holds its index if there is room for it.
+    /// Counts the table's memory, and holds its index if there is room for it.
     pub(crate) fn count_memory(&mut self, memory: &Arc<TableMemory>) {
         self.taken = Some(memory.take_always(self.fixed_bytes() as u64));
         self.blocks.use_memory(memory);
     }
 
-    /// Memory that the table cannot do without: itself, its facts, a bit for each block.
+    /// The memory that the table always needs: itself, its facts, a bit per block.
     fn fixed_bytes(&self) -> usize {
         let facts = self.facts.smallest.len() + self.facts.largest.len();
         size_of::<Table>() + facts + self.blocks.fixed_bytes()
     }
 
-    /// The manifest's facts of the table.
+    /// The facts of the table in the manifest.
     pub(crate) fn facts(&self) -> &TableFacts {
         &self.facts
     }
 
-    /// Number of tombstones.
+    /// The number of tombstones.
     pub(crate) fn tombstones(&self) -> u64 {
         self.tombstones
     }
 
-    /// True if, at `now_ms`, so many entries have expired that it is worth to write the table anew.
+    /// True if so many entries have expired at `now_ms` that the table should be rewritten.
     pub(crate) fn is_stale(&self, now_ms: u64) -> bool {
         self.stale_at_ms != 0 && self.stale_at_ms <= now_ms
     }
 
-    /// Number of entries that may go once no snapshot needs them: tombstones and older versions.
+    /// The number of entries that can be dropped once no snapshot needs them: tombstones and older
+    /// versions.
     pub(crate) fn droppable(&self) -> u64 {
         self.tombstones + self.facts.entries.saturating_sub(self.keys)
     }
 
-    /// Memory that the table holds beside the page cache.
+    /// The memory of the table outside the page cache, in bytes.
     #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> usize {
         let directories = self.directories.size_bytes() as usize;
@@ -154,13 +156,13 @@ impl Table {
         *self.facts.smallest <= *key && key <= &self.facts.largest[..]
     }
 
-    /// True if keys of the table lie between `smallest` and `largest`, by its ends.
+    /// True if the key range of the table overlaps the range from `smallest` to `largest`.
     pub(crate) fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
         &self.facts.smallest[..] <= largest && smallest <= &self.facts.largest[..]
     }
 
-    /// The newest entry of the key that is not above the sequence number, or the answer of
-    /// `records` for its record.
+    /// The newest entry of the key at or below the sequence number, or the answer of `records` for
+    /// its record.
     #[inline]
     pub(crate) fn get<R: Records>(
         &self,
@@ -199,14 +201,15 @@ impl Table {
         answer
     }
 
-    /// True if the filter lets the hash pass.
+    /// True if the filter may contain the hash.
     #[inline]
     pub(super) fn passes_filter(&self, hash: u64) -> bool {
         self.filter_shape.passes(self.filter.of(self.blocks.bytes()), hash)
     }
 
-    /// The newest entry of the key that is not above the sequence number, if the key's newest entry
-    /// is at `place`: `Some(None)` if all of them are above.
+    /// The newest entry of the key at or below the sequence number, if the key's newest entry is at
+    /// `place`. `None` if another key is there; `Some(None)` if all entries of the key are above
+    /// the sequence number.
     #[inline]
     pub(super) fn get_at(
         &self,
@@ -231,7 +234,7 @@ impl Table {
         }
     }
 
-    /// Looks a key up in the blocks from `first` on: its versions may go on in the next block.
+    /// Looks up a key in the blocks from `first` on: its versions may continue in the next block.
     #[inline]
     pub(super) fn search_from(
         &self,
@@ -258,7 +261,7 @@ impl Table {
         Ok(None)
     }
 
-    /// An error if a page cannot be read that a look-up of `key` has used.
+    /// Returns an error if a page that a look-up of `key` has used could not be read.
     #[cold]
     pub(super) fn check_way_to(&self, key: &[u8]) -> Result<()> {
         if self.blocks.is_readable() {
@@ -270,7 +273,7 @@ impl Table {
         self.blocks.check_way_to(key)
     }
 
-    /// Checks every block wholly, whether it was checked before or not.
+    /// Checks every block completely, even those that were checked before.
     pub(crate) fn verify(&self) -> Result<()> {
         self.blocks.problems().next().map_or(Ok(()), Err)
     }

@@ -1,5 +1,5 @@
-//! A look-up in a table, step by step, for the samples that tell where its time goes. It answers as
-//! [`Table::get`] does, and is kept apart from it, so that others pay nothing for it.
+//! A look-up in a table with timing of its steps, for samples. It gives the same answers as
+//! [`Table::get`], and is separate so that other look-ups do not pay for the timing.
 
 use pellucid_account::EngineCounts;
 use pellucid_clock::Ticks;
@@ -27,18 +27,18 @@ impl<'a> StepTimes<'a> {
         StepTimes { counting, steps, began: counting.now() }
     }
 
-    /// Gives the time since the last step to `step`, and begins the next one.
+    /// Adds the time since the last step to `step`, and begins the next step.
     fn end(&mut self, step: fn(&Steps) -> &Sampled) {
         self.began = self.counting.add_sample(step(self.steps), self.began);
     }
 
-    /// Begins the next step anew: what was done since the last one is no part of it.
+    /// Restarts the current step: the time since the last one does not count.
     fn begin_anew(&mut self) {
         self.began = self.counting.now();
     }
 }
 
-/// As [`Table::get`], with the times of its steps.
+/// Looks up as [`Table::get`] does, and records the times of the steps.
 #[cold]
 pub(crate) fn get_by_steps(
     table: &Table,
@@ -93,7 +93,7 @@ fn find_by_steps(
     found
 }
 
-/// Waits until all of a block is there.
+/// Waits until a block is completely in memory.
 fn fetch(table: &Table, block: usize, mode: ReadMode, steps: &mut StepTimes<'_>) -> Result<()> {
     let blocks = table.blocks();
     let is_resident = blocks.is_resident(block);

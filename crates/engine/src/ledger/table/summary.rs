@@ -1,12 +1,12 @@
-//! The figures of a table that is being written, for the manifest and for the table's end.
+//! The summary figures of a table that is being written, for the manifest and for the closing.
 
 use super::TableFacts;
 use crate::ledger::{Entry, Kind};
 
-/// A table is stale once one in so many of its entries has expired.
+/// A table is stale once one in this many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
 
-/// The figures of the entries so far.
+/// The summary figures of the entries so far.
 #[derive(Default)]
 pub(super) struct Summary {
     entries: u64,
@@ -26,18 +26,18 @@ impl Summary {
         self.entries == 0
     }
 
-    /// The key that was noted last; empty if there is none.
+    /// The last key that was noted; empty if there is none.
     #[inline]
     pub(super) fn last_key(&self) -> &[u8] {
         &self.last
     }
 
-    /// Memory that grows with the entries.
+    /// The memory that grows with the entries, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.expiries_ms.len() * size_of::<u64>()) as u64
     }
 
-    /// Notes the key of the next entry, if it is another one than before.
+    /// Notes the key of the next entry, if it differs from the previous one.
     #[inline]
     pub(super) fn note_key(&mut self, key: &[u8]) {
         self.last.clear();
@@ -61,8 +61,8 @@ impl Summary {
         self.highest_sequence = self.highest_sequence.max(entry.sequence);
     }
 
-    /// The time at which so many entries will have expired that it is worth to write the table
-    /// anew; 0 for never.
+    /// The time at which so many entries will have expired that the table should be rewritten; 0
+    /// for never.
     fn stale_at_ms(&mut self) -> u64 {
         let share = (self.entries / STALE_ONE_IN).max(1) as usize;
         if self.expiries_ms.len() < share {
@@ -71,7 +71,7 @@ impl Summary {
         *self.expiries_ms.select_nth_unstable(share - 1).1
     }
 
-    /// The fields of the table's end, from the number of entries on, for a table of `keys` keys.
+    /// The fields of the closing from the number of entries on, for a table of `keys` keys.
     pub(super) fn closing_fields(&mut self, keys: u64) -> [u64; 7] {
         [
             self.entries,
@@ -84,7 +84,7 @@ impl Summary {
         ]
     }
 
-    /// The facts for the manifest.
+    /// The facts of the table for the manifest.
     pub(super) fn into_facts(self, number: u64, size_bytes: u64) -> TableFacts {
         TableFacts {
             number,

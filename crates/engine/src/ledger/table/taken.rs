@@ -1,33 +1,33 @@
-//! Parts of a memory that are in use, and the count of their bytes.
+//! Memory reservations, and the count of their bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The count of the bytes that are in use.
+/// The count of the bytes in use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UsedBytes(Arc<AtomicU64>);
 
 impl UsedBytes {
-    /// Bytes in use.
+    /// The bytes in use.
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes if no more than `limit_bytes` are in use then.
+    /// Takes `bytes` if at most `limit_bytes` are in use afterwards.
     pub(super) fn take_within(&self, bytes: u64, limit_bytes: u64) -> Option<Taken> {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         taken.ok().map(|_| Taken { used: self.clone(), bytes })
     }
 
-    /// Takes so many bytes.
+    /// Takes `bytes` without a limit.
     pub(super) fn take_always(&self, bytes: u64) -> Taken {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Taken { used: self.clone(), bytes }
     }
 }
 
-/// A part of the memory, given back when it is dropped.
+/// A part of the memory, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Taken {
     used: UsedBytes,

@@ -1,4 +1,4 @@
-//! Tables written and read back, and tables with bytes changed.
+//! Tests of tables that are written and read back, and of tables with damaged bytes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn folder() -> tempfile::TempDir {
 
 type Row = (Vec<u8>, u64);
 
-/// Makes the directories of a table whose keys have their first three bytes as their prefix.
+/// Builds the directories of a table whose keys have their first three bytes as their prefix.
 fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
     let rules = TableRules::default();
     rules.set_prefixes(0, |key| (key.len() > 1).then_some(1));
@@ -54,7 +54,7 @@ fn entry((key, sequence): &Row) -> Entry<'_> {
     }
 }
 
-/// `count` rows, in the order of their keys.
+/// `count` rows in key order.
 fn numbered(count: u64) -> Vec<Row> {
     (0..count).map(|number| (format!("key{number:05}").into_bytes(), number + 1)).collect()
 }
@@ -72,10 +72,10 @@ fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
     writer.finish().unwrap().facts
 }
 
-/// The system reads megabytes around a page of a map that is not in memory: an opening that looks
-/// at the ends of a table waited for all of it.
+/// Regression: a page fault in a map makes the system read megabytes around the page, so an opening
+/// that looks at the ends of a table waited for the whole table.
 #[test]
-fn an_opening_asks_for_what_it_checks_and_for_no_blocks() {
+fn an_opening_requests_the_parts_that_it_checks_but_no_blocks() {
     let (files, directory) = (SimulatedFileSystem::new(), Path::new("/store"));
     files.create_directory(&table_folder(directory)).unwrap();
     let mut writer = TableWriter::create(&files, directory, STORE, 3, shape()).unwrap();
@@ -106,7 +106,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_goes_in_comes_out(
+    fn a_table_round_trips(
         rows in rows(),
         sought in prop::collection::vec(0_u8..5, 0..6),
         at in 0_u64..220,
@@ -151,8 +151,8 @@ proptest! {
     }
 }
 
-/// A changed byte anywhere is an error that names the file, or changes no answer; it is never
-/// "not found".
+/// A changed byte anywhere leads to an error that names the file, or changes no answer; it never
+/// makes a key absent.
 #[test]
 fn every_changed_byte_is_noticed() {
     let rows = numbered(150);
@@ -185,7 +185,7 @@ fn sought_at(key: &[u8], at_sequence: u64) -> Sought<'_> {
     Sought { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock }
 }
 
-/// The entry that the table has for the key of a row.
+/// Looks up the key of a row in the table.
 fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<FoundEntry>, Error> {
     let found = table.get(&sought_at(&row.0, u64::MAX), counts, &mut NoRecords)?;
     Ok(found.map(Answer::into_entry))
@@ -195,7 +195,7 @@ fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error:
     check_all(&Table::open(&SystemFileSystem, directory, STORE, facts.clone())?, rows)
 }
 
-/// Looks all of `rows` up in the table that holds them.
+/// Looks up all of `rows` in the table that holds them.
 fn check_all(table: &Table, rows: &[Row]) -> crate::error::Result<()> {
     for row in rows {
         let found = get(table, row, &mut EngineCounts::default())?;
@@ -204,9 +204,9 @@ fn check_all(table: &Table, rows: &[Row]) -> crate::error::Result<()> {
     Ok(())
 }
 
-/// A directory that was collected by the writer answers as one that was made from the blocks.
+/// A directory built from the writer's data gives the same answers as one built from the blocks.
 #[test]
-fn the_writer_knows_where_its_keys_are() {
+fn a_directory_can_be_built_from_the_writers_data() {
     let rows = numbered(2_000);
     let folder = folder();
     let mut writer =
@@ -228,13 +228,13 @@ fn the_writer_knows_where_its_keys_are() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// A cursor goes to the first key of a prefix, whichever block that is in, and says which prefixes
-/// are not there.
+/// A cursor moves to the first key of a prefix, whichever block that is in, and reports prefixes
+/// that are absent.
 #[test]
-fn prefixes_are_found_where_they_begin() {
+fn a_seek_finds_the_first_key_of_a_prefix() {
     let key = |prefix: u8, rest: u16| [&[0, 0, prefix][..], &rest.to_be_bytes()].concat();
     let prefixes = (0..200_u8).step_by(2);
-    // Some have keys in several blocks, and two versions of the first one.
+    // Some prefixes have keys in several blocks, and their first key has two versions.
     let rows: Vec<Row> = prefixes
         .flat_map(|prefix| {
             let rests = (0..u16::from(prefix)).map(move |rest| (key(prefix, rest), 5));
@@ -250,7 +250,7 @@ fn prefixes_are_found_where_they_begin() {
         let found = cursor.seek_prefix(&prefix, key_hash(&prefix)).unwrap();
         (found, cursor.entry().map(|entry| (entry.key.to_vec(), entry.sequence)))
     };
-    assert_eq!(seek(&mut cursor, 2).0, None, "nobody has collected the prefixes");
+    assert_eq!(seek(&mut cursor, 2).0, None, "there is no directory of prefixes yet");
     let budget = TableMemory::new(1 << 20);
     make_directories(&table, &budget);
     assert!(!table.directories().wants_prefixes(&budget));
@@ -265,7 +265,7 @@ fn prefixes_are_found_where_they_begin() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Beyond its budget a table holds nothing but what it cannot do without, and answers as before.
+/// Without memory a table holds only what it always needs, and gives the same answers.
 #[test]
 fn without_memory_answers_come_from_the_file() {
     let rows = numbered(900);
@@ -282,8 +282,7 @@ fn without_memory_answers_come_from_the_file() {
     check_all(&table, &rows).unwrap();
 }
 
-/// A block that is damaged is found when its table's directory is made, and left for reads to
-/// report.
+/// A damaged block is noticed when the table's directory is built; reads report it.
 #[test]
 fn a_damaged_table_gets_no_directory() {
     let rows = numbered(500);
@@ -301,7 +300,7 @@ fn a_damaged_table_gets_no_directory() {
     assert!(rows.iter().all(|row| !matches!(get(row), Ok(None))));
 }
 
-/// A table whose file was put in the place of another one, or of another store's, is refused.
+/// A table file in the place of another one, or in another store, is refused.
 #[test]
 fn misplaced_files_are_refused() {
     let rows = [(vec![0, 1, 5], 3)];

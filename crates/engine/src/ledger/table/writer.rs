@@ -1,4 +1,4 @@
-//! Writes a table, front to back.
+//! The writer of a table, from front to back.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,40 +20,40 @@ use crate::error::{Error, Result};
 use crate::ledger::Entry;
 use crate::rules::TableRules;
 
-/// Blocks that are compressed hold so many times more: a kilobyte by itself has little to save.
+/// Compressed blocks are this many times larger: a block of one kilobyte would compress badly.
 const PACKED_BLOCK_FACTOR: usize = 4;
 
-/// The settings of a table.
+/// The parameters of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableShape {
-    /// Size at which a block is closed.
+    /// The size at which a block is closed, in bytes.
     pub(crate) block_size_bytes: usize,
-    /// Bits of filter for each key.
+    /// The filter bits per key.
     pub(crate) filter_bits_per_key: u32,
-    /// The clock of the writer's times.
+    /// The clock for the writer's times.
     pub(crate) clock: Clock,
-    /// The rules of each table of keys: some have their blocks compressed.
+    /// The rules of the tables of keys: some have their blocks compressed.
     pub(crate) rules: Arc<TableRules>,
 }
 
-/// A block is filled up with zeros to its full size if one in so many of its bytes is missing, at
-/// most.
+/// A block is padded with zeros to its full size if at most one in this many of its bytes is
+/// missing.
 const BLOCK_PADDING_SHARE: usize = 16;
-/// And otherwise as long as all padding of the table is one in so many of its bytes, and one block:
-/// where a digit of the keys carries over, a block ends early, and that one alone would make the
-/// table's blocks uneven.
+/// A block is also padded as long as all padding of the table is at most one in this many of its
+/// bytes, plus one block: where a digit of the keys carries over, a block ends early, and a single
+/// short block would make the table's blocks uneven.
 const TABLE_PADDING_SHARE: u64 = 64;
 
 /// A table that was written.
 #[derive(Debug)]
 pub(crate) struct NewTable {
-    /// Its facts for the manifest.
+    /// The facts for the manifest.
     pub(crate) facts: TableFacts,
-    /// The places of its keys.
+    /// The places of the keys.
     pub(crate) places: PlacesBuilder,
-    /// Its blocks.
+    /// The number of blocks.
     pub(crate) blocks: usize,
-    /// The times of its writer.
+    /// The times of the writer.
     pub(crate) times: WriterTimes,
 }
 
@@ -61,12 +61,12 @@ pub(crate) struct NewTable {
 pub(crate) struct TableWriter {
     output: TableOutput,
     shape: TableShape,
-    /// Zeros at the ends of blocks.
+    /// The number of padding bytes at the ends of blocks.
     padding_bytes: u64,
     block: BlockBuilder,
-    /// The compression of the table of keys that the last entry belongs to.
+    /// The compression of blocks in the table of keys to which the last entry belongs.
     compression: Compression,
-    /// Room for packing blocks.
+    /// A scratch buffer for compressing blocks.
     packed: Vec<u8>,
     index: IndexBuilder,
     places: PlacesBuilder,
@@ -74,7 +74,7 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file of table `number` in the store's folder `directory`.
+    /// Creates the file of table `number` in the store's directory.
     pub(crate) fn create(
         fs: &dyn FileSystem,
         directory: &std::path::Path,
@@ -98,7 +98,7 @@ impl TableWriter {
         })
     }
 
-    /// The key that was added last; empty if there is none.
+    /// The last key that was added; empty if there is none.
     pub(crate) fn last_key(&self) -> &[u8] {
         self.summary.last_key()
     }
@@ -108,12 +108,13 @@ impl TableWriter {
         self.output.times
     }
 
-    /// Bytes of the closed blocks so far, filter not included.
+    /// The size of the closed blocks so far, without the filter, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.output.offset()
     }
 
-    /// Collects keys in the memory of `places`, which others have used before.
+    /// Uses `places`, which may have been used before, to collect the keys, so that its memory is
+    /// reused.
     pub(crate) fn with_memory(mut self, places: PlacesBuilder) -> TableWriter {
         assert!(self.summary.is_empty(), "memory is lent before the first entry");
         self.places = places;
@@ -121,13 +122,13 @@ impl TableWriter {
         self
     }
 
-    /// Memory of what is collected of the entries: it grows with them.
+    /// The memory of the data that is collected, which grows with the entries, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.places.memory_bytes() + self.index.memory_bytes() + self.summary.memory_bytes()
     }
 
-    /// Adds an entry, which must follow the one before in the order: key ascending, sequence number
-    /// descending.
+    /// Adds an entry. Entries must be added in the order of ascending keys and descending sequence
+    /// numbers.
     pub(crate) fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
         let is_first = self.summary.is_empty();
         let order = self.summary.last_key().cmp(entry.key);
@@ -156,8 +157,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Sees to it that a block holds entries of one table of keys only, if any of them is to be
-    /// compressed: that of `key` begins.
+    /// Begins the table of keys to which `key` belongs. If blocks of this or the previous table of
+    /// keys are compressed, closes the block, so that it holds keys of one table only.
     fn begin_keys_of(&mut self, key: &[u8]) -> Result<()> {
         let compression = self.shape.rules.of_key(key).blocks;
         let either = compression != Compression::None || self.compression != Compression::None;
@@ -172,10 +173,10 @@ impl TableWriter {
         let offset = self.output.offset();
         let buffer = &mut self.output.buffer;
         let begin = buffer.len();
-        // The key added last is that of the block's last entry only if the block is closed before a
-        // new key is noted; `add` does so.
+        // The last key noted is that of the block's last entry, because `add` closes a block before
+        // it notes a new key.
         self.block.finish(buffer);
-        // Blocks of one length are found without a look at where each of them begins.
+        // If all blocks have one length, a block is found without looking up its beginning.
         let missing = self.shape.block_size_bytes.saturating_sub(buffer.len() - begin);
         let padding = self.padding_bytes + missing as u64;
         let is_little = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE
@@ -192,8 +193,8 @@ impl TableWriter {
         self.output.write_pieces()
     }
 
-    /// Writes the rest, and returns once the table is on the medium. Its name is not: that takes a
-    /// sync of the folder.
+    /// Writes the rest, and returns once the table is on the medium. Its name is durable only after
+    /// a sync of the folder.
     pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(!self.summary.is_empty(), "a table has at least one entry");
         self.close_block(true)?;

@@ -1,4 +1,4 @@
-//! What happens when files fail.
+//! Tests of the ledger with failing files.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
 use crate::read_mode::ReadMode;
 
-/// Writes, flushes and merges; the first error ends it.
+/// Writes, flushes and merges; stops at the first error.
 fn scenario(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {
         for number in 0..60 {
@@ -26,8 +26,9 @@ fn scenario(store: &mut Store) -> Result<(), Error> {
     store.ledger.compact_all()
 }
 
-/// Failures 9 to 13 and 15 of others: whatever call fails, and whatever of it reached the medium,
-/// the next open finds a whole tree, and nothing that was acknowledged by a manifest is lost.
+/// Failures 9 to 13 and 15 of other stores: whichever call fails, and whatever part of it reached
+/// the medium, the next opening finds a complete tree, and nothing that a manifest has acknowledged
+/// is lost.
 #[test]
 fn every_failing_call_leaves_a_tree_that_opens() {
     let mut calls = 0;
@@ -60,7 +61,7 @@ fn every_failing_call_leaves_a_tree_that_opens() {
         }
         calls = made;
         if made < fail_at {
-            assert!(!failed, "no call failed, and the scenario did");
+            assert!(!failed, "no call failed, but the scenario did");
             break;
         }
     }
@@ -76,7 +77,7 @@ fn check_no_orphans(store: &Store) {
 
 /// yugabyte#32894, leveled#262: a full disk must not poison the store.
 #[test]
-fn a_full_disk_passes() {
+fn a_full_disk_is_temporary() {
     let mut store = Store::create(small_options());
     for number in 0..100 {
         store.put(&key(number));
@@ -98,9 +99,9 @@ fn a_full_disk_passes() {
     store.check_all();
 }
 
-/// A merge that had no room wrote until the disk was full, and began anew for ever.
+/// Regression: a merge that lacked room wrote until the disk was full, and started again for ever.
 #[test]
-fn merges_are_as_small_as_the_room_that_there_is() {
+fn merges_fit_into_the_room_on_the_disk() {
     let mut store = Store::create(LedgerOptions { level_0_trigger: 99, ..small_options() });
     for _ in 0..8 {
         for number in 0..60 {
@@ -117,7 +118,7 @@ fn merges_are_as_small_as_the_room_that_there_is() {
     let calls = store.fs.calls();
     let refused = store.ledger.compact_all().unwrap_err();
     assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
-    assert!(store.fs.calls() - calls < 3, "nothing was written to find that out");
+    assert!(store.fs.calls() - calls < 3, "nothing was written");
     let mut merges = 1;
     while store.ledger.merge_for_room().unwrap() {
         merges += 1;
@@ -129,7 +130,7 @@ fn merges_are_as_small_as_the_room_that_there_is() {
     store.check_all();
 }
 
-/// commonware#4257: nothing names a value that is not on the medium.
+/// commonware#4257: a table must not name a record that is not on the medium.
 #[test]
 fn no_table_is_named_before_its_records_are_durable() {
     let mut store = Store::create(small_options());
@@ -149,7 +150,7 @@ fn tables(store: &Store) -> Vec<PathBuf> {
     store.fs.list(&folder).unwrap().iter().map(|name| folder.join(name)).collect()
 }
 
-/// A bad block is an error that names the file, never "not found" and never an older version.
+/// A damaged block leads to an error that names the file, never to "not found" or an older version.
 #[test]
 fn a_damaged_block_is_an_error_not_an_older_version() {
     let mut store = Store::create(LedgerOptions { level_0_trigger: 99, ..small_options() });
@@ -168,7 +169,7 @@ fn a_damaged_block_is_an_error_not_an_older_version() {
     assert!(matches!(&refused, Error::Corruption { path, .. } if *path == newest), "{refused}");
 }
 
-/// A table that is gone or cut is an error on open, and so is a damaged manifest.
+/// A table that is missing or cut, or a damaged manifest, is an error on opening.
 #[test]
 fn missing_and_damaged_files_are_named_on_open() {
     let mut store = Store::create(small_options());
@@ -196,9 +197,9 @@ fn missing_and_damaged_files_are_named_on_open() {
     }
 }
 
-/// The number of its edition is in a manifest's checksum, and no two have the same.
+/// The checksum of a manifest covers its version counter, so no two manifests may have the same.
 #[test]
-fn each_manifest_has_an_edition_of_its_own() {
+fn each_manifest_has_its_own_edition() {
     let mut store = Store::create(small_options());
     let edition = |store: &Store| {
         let manifest = Manifest::read(&store.fs, directory()).unwrap();
@@ -213,8 +214,8 @@ fn each_manifest_has_an_edition_of_its_own() {
     }
 }
 
-/// weaviate#1697, tikv#16256: what an interrupted job left behind is removed, and its number used
-/// anew.
+/// weaviate#1697, tikv#16256: files that an interrupted job left behind are removed, and their
+/// numbers are used again.
 #[test]
 fn leftovers_are_removed_on_open() {
     let mut store = Store::create(small_options());

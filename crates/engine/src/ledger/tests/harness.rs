@@ -1,5 +1,5 @@
-//! What the tests of the ledger share: a journal that only keeps books, and a writer.
-#![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
+//! A harness for the tests of the ledger: a journal that only keeps accounts, and a writer.
+#![allow(clippy::disallowed_types, reason = "locks of tests are not profiled")]
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -19,10 +19,10 @@ use crate::ledger::{
 use crate::read_mode::ReadMode;
 
 pub(super) const STORE: u64 = 0xfeed;
-/// Sequence numbers of each segment of the journal that is not there.
+/// The number of sequence numbers per segment of the pretended journal.
 const SEGMENT_SEQUENCES: u64 = 64;
 
-/// All keys.
+/// The range of all keys.
 pub(super) const EVERYTHING: KeyRange<'static> =
     KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
 
@@ -30,19 +30,19 @@ pub(super) fn directory() -> &'static Path {
     Path::new("/store")
 }
 
-/// The key of a number, in a table of objects.
+/// The key with a number, in table 1.
 pub(super) fn key(number: u32) -> Vec<u8> {
     [&[0, 1], &number.to_be_bytes()[..]].concat()
 }
 
-/// A file system with the folders of a store, and nothing in them.
+/// A file system with the empty folders of a store.
 pub(super) fn empty_store() -> SimulatedFileSystem {
     let fs = SimulatedFileSystem::new();
     make_folders(&fs, directory()).unwrap();
     fs
 }
 
-/// Options under which a few hundred entries make several levels.
+/// Options with which a few hundred entries fill several levels.
 pub(super) fn small_options() -> LedgerOptions {
     LedgerOptions {
         memtable_size_bytes: 4 << 10,
@@ -64,7 +64,7 @@ pub(super) fn small_options() -> LedgerOptions {
     }
 }
 
-/// Keeps books of what the ledger tells the journal.
+/// A pretended journal that accounts for everything that the ledger reports to it.
 #[derive(Default)]
 pub(super) struct Books {
     dead_bytes: Mutex<Vec<u64>>,
@@ -76,7 +76,7 @@ pub(super) struct Books {
     pub(super) refuses_sync: std::sync::atomic::AtomicBool,
 }
 
-/// Adds the bytes of what was dropped to those of its segments.
+/// Adds the bytes of dropped entries to their segments.
 fn count_dead(dead_bytes: &mut Vec<u64>, dropped: &DroppedList) {
     for entry in dropped.iter() {
         let segment = (entry.sequence / SEGMENT_SEQUENCES) as usize;
@@ -172,7 +172,7 @@ pub(super) fn scanned(
     found
 }
 
-/// A ledger with its books and every record that was written.
+/// A ledger with its pretended journal and all records that were written.
 pub(super) struct Store {
     pub(super) fs: SimulatedFileSystem,
     pub(super) options: LedgerOptions,
@@ -196,7 +196,7 @@ impl Store {
         self.records.len() as u64
     }
 
-    /// Writes a record without looking whether there is room.
+    /// Writes a record without waiting for room.
     pub(super) fn write(&mut self, key: &[u8], kind: Kind) {
         let record = Record { key: key.to_vec(), sequence: self.last_sequence() + 1, kind };
         self.ledger.insert(&record.entry());
@@ -216,19 +216,19 @@ impl Store {
         self.ledger.get(key, at, ReadMode::MayBlock, &mut EngineCounts::default()).unwrap()
     }
 
-    /// What the journal knows of a key at a sequence number.
+    /// The newest record of a key at or below a sequence number, from the list of all records.
     pub(super) fn expected(&self, key: &[u8], at: u64) -> Option<&Record> {
         let at = at.min(self.last_sequence()) as usize;
         self.records[..at].iter().rev().find(|record| record.key == key)
     }
 
-    /// Stops, finds `fs`, opens again, and replays what is not flushed.
+    /// Closes the ledger, opens it again on `fs`, and replays the records that are not flushed.
     pub(super) fn reopen(&mut self, fs: SimulatedFileSystem) -> Result<()> {
         self.ledger.close();
         let manifest = Manifest::read(&fs, directory())?.expect("there is a manifest");
         let books = Books::default();
         let held: Vec<u64> = manifest.segments.iter().map(|segment| segment.dead_bytes).collect();
-        // The manifest's figures are those of everything that was dropped before it was written.
+        // The counts in the manifest include everything that was dropped before it was written.
         assert!(held.iter().sum::<u64>() >= self.books.dropped_bytes.load(Ordering::Relaxed));
         *books.dropped.lock().unwrap() = self.books.dropped.lock().unwrap().clone();
         books.dropped_bytes.store(held.iter().sum(), Ordering::Relaxed);
@@ -250,7 +250,7 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::reopen`], with the files as they are.
+    /// Reopens as [`Store::reopen`] does, on the same files.
     pub(super) fn reopen_as_it_is(&mut self) {
         self.reopen(self.fs.clone()).unwrap();
     }

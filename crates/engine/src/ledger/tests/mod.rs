@@ -1,4 +1,4 @@
-//! The ledger against an ordered map, against failing files, and under threads.
+//! Tests of the ledger: against an ordered map, with failing files, and with threads.
 
 mod failures;
 mod harness;

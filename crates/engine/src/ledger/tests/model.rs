@@ -1,4 +1,4 @@
-//! Random operations under several configurations, each answering as an ordered map does.
+//! Random operations under several configurations, checked against an ordered map.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, NEWEST, SnapshotGu
 enum Operation {
     Put(u8),
     Delete(u8),
-    /// Many puts over few keys.
+    /// Many puts of a few keys.
     Burst(u8),
     Seal,
     Flush,
@@ -90,7 +90,7 @@ fn configurations() -> impl Strategy<Value = LedgerOptions> {
 }
 
 fn key_of(number: u8) -> Vec<u8> {
-    // Keys that are prefixes of one another, and some that are longer than a block.
+    // Some keys are prefixes of one another, and some are longer than a block.
     let number = number % 60;
     let length = if number == 31 { 300 } else { 1 + usize::from(number) % 11 };
     [vec![0, number % 3], vec![b'k'; length], vec![number / 20]].concat()
@@ -129,7 +129,7 @@ impl Run {
                 }
             }
             Operation::Reopen => {
-                // Snapshots do not outlive the process.
+                // Snapshots end with the process.
                 self.snapshots.clear();
                 self.store.reopen_as_it_is();
             }
@@ -200,7 +200,7 @@ impl Run {
         }
     }
 
-    /// What the tree holds and what it dropped are together what was inserted, exactly.
+    /// Every inserted entry is either in the tree or was dropped, exactly once.
     fn check_books(&self) {
         let held = self.store.ledger.sequences_for_tests();
         let dropped = self.store.books.dropped.lock().unwrap();
@@ -219,7 +219,7 @@ impl Run {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
     #[test]
-    fn answers_as_an_ordered_map(operations in operations(), options in configurations()) {
+    fn agrees_with_an_ordered_map(operations in operations(), options in configurations()) {
         let mut run = Run { store: Store::create(options), snapshots: Vec::new() };
         for (turn, operation) in operations.iter().enumerate() {
             run.apply(operation);
@@ -233,7 +233,7 @@ proptest! {
         run.check_scan(EVERYTHING, true, NEWEST);
         run.store.ledger.verify().unwrap();
 
-        // Without snapshots, one level holds the live keys and nothing else.
+        // Without snapshots, everything is merged into one level with exactly the live keys.
         run.snapshots.clear();
         run.store.flush();
         run.store.ledger.compact_all().unwrap();

@@ -1,4 +1,4 @@
-//! Regressions that others had: what is newest stays newest, what is deleted stays deleted.
+//! Failures of other stores: the newest version must stay the newest, and deleted keys deleted.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::codec::{FILE_HEADER_LENGTH, checksum, checksum_seed, read_u32};
 use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, Manifest, NEWEST};
 use crate::read_mode::ReadMode;
 
-/// lsm-tree#315: a point read returned an older version because runs of level 0 were reordered.
+/// lsm-tree#315: a point read returned an older version, because runs of level 0 were reordered.
 #[test]
 fn level_0_keeps_its_order_through_merges_and_reopening() {
     let mut store = Store::create(LedgerOptions { level_0_trigger: 4, ..small_options() });
@@ -30,7 +30,7 @@ fn level_0_keeps_its_order_through_merges_and_reopening() {
     }
 }
 
-/// A flush that comes in the middle of a merge is newer than everything merged.
+/// A flush in the middle of a merge is newer than everything that is merged.
 #[test]
 fn a_flush_within_a_merge_stays_above_it() {
     let mut store = Store::create(small_options());
@@ -48,7 +48,7 @@ fn a_flush_within_a_merge_stays_above_it() {
     store.check_all();
 }
 
-/// Of many tables of level 0, the newest were merged, and those that stayed above them were older.
+/// Regression: of many tables of level 0, the newest were merged, so that older ones stayed above.
 #[test]
 fn of_a_long_backlog_the_oldest_tables_go_first() {
     let mut store = Store::create(small_options());
@@ -65,13 +65,13 @@ fn of_a_long_backlog_the_oldest_tables_go_first() {
     store.check_all();
 }
 
-/// A writer that was as fast as flushes kept merges waiting: level 0 grew to thousands of tables,
-/// and each flush wrote a manifest of all of them.
+/// Regression: a writer as fast as the flushes delayed merges for ever. Level 0 grew to thousands
+/// of tables, and each flush wrote a manifest that named all of them.
 #[test]
 fn a_crowded_level_0_is_merged_before_the_next_flush() {
     let mut store = Store::create(LedgerOptions { level_0_trigger: 2, ..small_options() });
     for round in 0..40_u8 {
-        // Before the job that flushes the one memtable, the next one waits already.
+        // When a job flushes one memtable, the next one is waiting already.
         for key in [[0, 1, round, 0], [0, 1, round, 1]] {
             store.put(&key);
             store.ledger.seal_for_tests(store.last_sequence());
@@ -84,9 +84,9 @@ fn a_crowded_level_0_is_merged_before_the_next_flush() {
     store.check_all();
 }
 
-/// Tables of a level are told apart by the first bytes of their keys, which may all be the same.
+/// Tables of a level are distinguished by the first bytes of their keys, which may all be equal.
 #[test]
-fn keys_that_begin_alike_are_found_in_whichever_table_they_are() {
+fn keys_with_equal_fronts_are_found_in_all_tables() {
     let mut store = Store::create(small_options());
     for number in 0..500_u32 {
         store.put(&[&b"\0\x01all of them begin alike "[..], &number.to_be_bytes()].concat());
@@ -97,7 +97,7 @@ fn keys_that_begin_alike_are_found_in_whichever_table_they_are() {
     store.check_all();
 }
 
-/// badger#2143: a tombstone that was merged below the value that it hides.
+/// badger#2143: a tombstone was merged below the value that it hides.
 #[test]
 fn deleted_keys_stay_deleted_at_every_depth() {
     let options = LedgerOptions { level_base_bytes: 1, level_factor: 1, ..small_options() };
@@ -108,7 +108,7 @@ fn deleted_keys_stay_deleted_at_every_depth() {
             store.write(key, kind);
         }
         store.flush();
-        // The values sink to the deepest level before the tombstones follow them, step by step.
+        // The values move to the deepest level first; the tombstones follow step by step.
         loop {
             store.check_all();
             if kind == Kind::Delete {
@@ -130,7 +130,7 @@ fn deleted_keys_stay_deleted_at_every_depth() {
     assert_eq!(store.books.dropped.lock().unwrap().len(), 400);
 }
 
-/// lsm-tree#321: a merge dropped the version that an open snapshot needs.
+/// lsm-tree#321: a merge dropped a version that an open snapshot needs.
 #[test]
 fn a_snapshot_keeps_its_versions_through_merges() {
     let mut store = Store::create(small_options());
@@ -148,7 +148,7 @@ fn a_snapshot_keeps_its_versions_through_merges() {
     assert_eq!(store.ledger.sequences_for_tests(), [3]);
 }
 
-/// A scan goes on over what it began with, whatever is merged and removed meanwhile.
+/// A scan continues on the tables with which it began, even if they are merged and removed.
 #[test]
 fn a_scan_outlives_the_tables_that_it_reads() {
     let mut store = Store::create(small_options());
@@ -171,14 +171,14 @@ fn a_scan_outlives_the_tables_that_it_reads() {
     }
 }
 
-/// Changes the key `from` in the first block of the table at `path` to `to`, and makes the block's
-/// checksum right.
+/// Changes the key `from` in the first block of the table at `path` to `to`, and corrects the
+/// checksum of the block.
 fn change_key(fs: &SimulatedFileSystem, path: &Path, from: u8, to: u8) {
     let number = Manifest::read(fs, directory()).unwrap().unwrap().tables[0].1.number;
     let begin = FILE_HEADER_LENGTH;
     let length = read_u32(&fs.read(path).unwrap(), begin + 4) as usize;
     let block = fs.read(path).unwrap()[begin..begin + length].to_vec();
-    // The length of the rest of a key stands before it.
+    // The length of the rest of a key precedes it.
     let place = block.windows(2).position(|bytes| bytes == [1, from]).unwrap() + 1;
     fs.flip_bits(path, (begin + place) as u64, from ^ to).unwrap();
     let block = fs.read(path).unwrap()[begin..begin + length].to_vec();
@@ -188,10 +188,10 @@ fn change_key(fs: &SimulatedFileSystem, path: &Path, from: u8, to: u8) {
     }
 }
 
-/// Found by the fuzz target `store`: of a block with a right checksum whose keys are out of order,
-/// a scan returned keys from outside its range, and so short ones that the engine panicked.
+/// Regression, found by the fuzz target `store`: for a block with a valid checksum and keys out of
+/// order, a scan returned keys outside its range, some of them so short that the engine panicked.
 #[test]
-fn a_scan_refuses_a_table_that_is_out_of_order() {
+fn a_scan_refuses_a_table_with_keys_out_of_order() {
     for (direction, from, to) in
         [(Direction::Forward, b'd', b'a'), (Direction::Backward, b'b', b'f')]
     {

@@ -1,4 +1,4 @@
-//! Merges in two parts, at once.
+//! Merges in two concurrent parts.
 
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::Faults;
@@ -9,7 +9,7 @@ use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
 
 const ROUNDS: u32 = 5;
 
-/// A tree whose merges are behind: five tables of level 0, of which three make a merge due.
+/// A tree whose merges are behind: five tables in level 0, where three make a merge due.
 fn behind(merges_in_parts: bool) -> Store {
     let mut store = Store::create(LedgerOptions { merges_in_parts, ..small_options() });
     for round in 0..ROUNDS {
@@ -28,7 +28,7 @@ fn merges_in_parts(store: &Store) -> u64 {
 }
 
 #[test]
-fn a_merge_in_parts_is_the_same_as_a_whole_one() {
+fn a_merge_in_parts_has_the_same_result_as_a_whole_one() {
     let (mut parted, whole) = (behind(true), behind(false));
     let snapshot = parted.ledger.register_snapshot();
     let same = whole.ledger.register_snapshot();
@@ -56,9 +56,10 @@ fn a_merge_in_parts_is_the_same_as_a_whole_one() {
     parted.check_all();
 }
 
-/// Whichever call of whichever part fails, nothing is left of either, and the cause is told.
+/// Whichever call of whichever part fails, no file of either part is left, and the error is the
+/// cause.
 #[test]
-fn a_part_that_fails_takes_the_other_with_it() {
+fn a_failed_part_fails_the_whole_merge() {
     for fail_at in 1.. {
         let mut store = behind(true);
         let files = || store.fs.list(&directory().join("ledger")).unwrap().len();
@@ -85,9 +86,9 @@ fn a_part_that_fails_takes_the_other_with_it() {
     }
 }
 
-/// A full disk under a merge in parts passes, too.
+/// A full disk during a merge in parts is temporary, too.
 #[test]
-fn a_full_disk_puts_a_merge_in_parts_off() {
+fn a_full_disk_delays_a_merge_in_parts() {
     let store = behind(true);
     let used = store.fs.used_bytes();
     store.fs.set_faults(Faults { space_bytes: Some(used + 500), ..Faults::default() });

@@ -1,4 +1,4 @@
-//! Merges of tables of which much has expired: they end, and hide nothing from a snapshot.
+//! Merges of tables with many expired entries: they terminate, and hide nothing from a snapshot.
 
 use std::sync::atomic::Ordering;
 
@@ -7,14 +7,14 @@ use crate::ledger::LedgerOptions;
 
 /// More merges than any of these trees needs.
 const STEPS_MAX: u32 = 30;
-/// A time at which everything that can expire has: one in four entries can.
+/// A time at which all entries with an expiry, one in four, have expired.
 const LATER_MS: u64 = 1_000_000;
 
 fn put_all(store: &mut Store, numbers: std::ops::Range<u32>) {
     numbers.for_each(|number| store.put(&key(number)));
 }
 
-/// Merges for as long as a merge is due; says how many were.
+/// Merges as long as a merge is due; returns the number of merges.
 fn merge_all(store: &Store) -> u32 {
     let mut steps = 0;
     while store.ledger.compact_step().unwrap() {
@@ -30,9 +30,9 @@ fn check_nothing_has_expired(store: &Store) {
     assert!(!left.is_empty() && !left.iter().any(expires), "{left:?}");
 }
 
-/// A table whose expired entries a snapshot keeps was merged again and again.
+/// Regression: a table whose expired entries a snapshot keeps was merged again and again.
 #[test]
-fn what_has_expired_goes_once_no_snapshot_is_in_the_way() {
+fn expired_entries_are_dropped_once_no_snapshot_needs_them() {
     let mut store = Store::create(small_options());
     put_all(&mut store, 0..20);
     let snapshot = store.ledger.register_snapshot();
@@ -46,10 +46,10 @@ fn what_has_expired_goes_once_no_snapshot_is_in_the_way() {
     check_nothing_has_expired(&store);
 }
 
-/// A table with something below it was written anew where it was: that could not let anything go,
-/// and was due again.
+/// Regression: a table above others was rewritten in place. That could not drop any entry, so the
+/// table was due again at once.
 #[test]
-fn what_has_expired_sinks_to_what_it_may_hide() {
+fn expired_entries_are_merged_with_what_they_may_hide() {
     let sinking = LedgerOptions {
         level_0_trigger: 1,
         level_base_bytes: 1,

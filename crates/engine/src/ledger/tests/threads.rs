@@ -1,4 +1,4 @@
-//! The background thread beside a writer and readers.
+//! Tests of the background thread with concurrent readers and a writer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -29,7 +29,7 @@ fn record(sequence: u64) -> Record {
     Record { key: [&[0, 1], &number.to_be_bytes()[..]].concat(), sequence, kind }
 }
 
-/// Ends the readers, also if the writer panics.
+/// Stops the readers, even if the writer panics.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
@@ -38,7 +38,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Readers of the newest never miss a key and never go back, while versions are dropped below them.
+/// Readers of the newest version never miss a key and never go back, while old versions are
+/// dropped.
 #[test]
 fn readers_never_go_back_while_jobs_run() {
     const RECORDS: u64 = 12_000;
@@ -99,10 +100,10 @@ fn readers_never_go_back_while_jobs_run() {
     assert_eq!(held.len() + dropped.len(), RECORDS as usize);
 }
 
-/// Keeps books, and takes its time.
+/// A pretended journal that takes its time.
 struct SlowBooks {
     books: Books,
-    /// Told when entries are handed over.
+    /// Notified when entries are handed over.
     begun: mpsc::Sender<()>,
     is_over: AtomicBool,
 }
@@ -134,10 +135,10 @@ impl JournalLink for SlowBooks {
     }
 }
 
-/// Garbage collection counted a record twice that the tree had let go of, and of which the journal
-/// did not know yet.
+/// Regression: garbage collection counted a record twice if the tree had dropped its entry and the
+/// journal did not know it yet.
 #[test]
-fn whatever_a_pinned_tree_lacks_was_handed_over() {
+fn entries_that_a_pinned_tree_lacks_were_handed_over() {
     let (begun, begins) = mpsc::channel();
     let books = Books::default();
     let link = Arc::new(SlowBooks { books, begun, is_over: AtomicBool::new(false) });
@@ -153,12 +154,12 @@ fn whatever_a_pinned_tree_lacks_was_handed_over() {
         scope.spawn(|| ledger.flush_now(2).unwrap());
         begins.recv().unwrap();
         drop(ledger.pin());
-        assert!(link.is_over.load(Ordering::Acquire), "the first version is nowhere yet");
+        assert!(link.is_over.load(Ordering::Acquire), "the first version was not handed over yet");
     });
     assert!(link.books.dropped.lock().unwrap().contains(&1));
 }
 
-/// rocksdb#2495: a flush that fails in the background is told to the next write.
+/// rocksdb#2495: the next write reports a flush that failed in the background.
 #[test]
 fn a_background_failure_reaches_the_writer() {
     let mut store = Store::create(background_options());
@@ -174,9 +175,9 @@ fn a_background_failure_reaches_the_writer() {
     assert!(store.get(&record(1).key, NEWEST).is_some());
 }
 
-/// A full disk in the background: writers are told while it lasts, and go on when it has passed.
+/// A full disk in the background: writers get the error while it lasts, and continue afterwards.
 #[test]
-fn a_full_disk_in_the_background_passes() {
+fn a_full_disk_in_the_background_is_temporary() {
     let mut store = Store::create(background_options());
     store.ledger.start_background().unwrap();
     let used = store.fs.used_bytes();
@@ -192,7 +193,7 @@ fn a_full_disk_in_the_background_passes() {
     store.check_all();
 }
 
-/// Closing does not wait for merges, and opening finds everything.
+/// Closing does not wait for merges, and the next opening finds everything.
 #[test]
 fn closing_in_the_middle_of_work_loses_nothing() {
     let mut store = Store::create(background_options());

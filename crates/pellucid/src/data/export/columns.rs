@@ -1,4 +1,4 @@
-//! Columns of a table of documents.
+//! Columns of a CSV or Parquet table of documents.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,33 +7,33 @@ use super::super::cells::cell_of;
 use super::super::json::{Member, members};
 use crate::Failure;
 
-/// Attributes that a server makes anew in another collection.
+/// Attributes that a server generates anew when the document is imported; they are not exported.
 pub(super) const MADE_ANEW: [&str; 2] = ["_id", "_rev"];
-/// Attributes that stand first, if there are such.
+/// Attributes that come first if they exist.
 const FIRST: [&str; 3] = ["_key", "_from", "_to"];
 
-/// See the module.
+/// The columns of an exported table: attribute names in their order.
 pub(super) struct Columns {
     names: Vec<String>,
     places: HashMap<String, usize>,
-    /// A document may have attributes that are no columns.
+    /// True if the user chose the columns: documents may then have other attributes.
     are_some: bool,
 }
 
 impl Columns {
-    /// The columns of all attributes, but for those that are made anew.
+    /// Makes a column for each attribute, except for [`MADE_ANEW`].
     pub(super) fn all(mut names: Vec<String>) -> Columns {
         names.retain(|name| !MADE_ANEW.contains(&name.as_str()));
         let rank = |name: &String| FIRST.iter().position(|first| first == name);
         names.sort_by_cached_key(|name| (rank(name).unwrap_or(FIRST.len()), name.clone()));
         if names.is_empty() {
-            // The collection is empty.
+            // The collection is empty, and a table needs at least one column.
             names.push("_key".to_owned());
         }
         Columns::of(names, false)
     }
 
-    /// The columns of these attributes.
+    /// Makes a column for each of these attributes only.
     pub(super) fn some(names: &[String]) -> Columns {
         Columns::of(names.to_vec(), true)
     }
@@ -47,7 +47,10 @@ impl Columns {
         &self.names
     }
 
-    /// The values of a document's row, with the names of their attributes.
+    /// The JSON values of a document, one for each column; `None` where it lacks the attribute.
+    ///
+    /// # Errors
+    /// If `document` is not a JSON object, or has an attribute that is unexpectedly no column.
     pub(super) fn values<'a>(&self, document: &'a [u8]) -> Result<Vec<Option<&'a [u8]>>, Failure> {
         let mut values = vec![None; self.names.len()];
         for Member { name, value } in members(document).ok_or_else(no_document)? {
@@ -66,7 +69,8 @@ impl Columns {
         Ok(values)
     }
 
-    /// The cells of a document's row.
+    /// The cells of a document's row; empty where it lacks the attribute. The errors are those of
+    /// [`Columns::values`].
     pub(super) fn cells<'a>(&self, document: &'a [u8]) -> Result<Vec<Cow<'a, [u8]>>, Failure> {
         let values = self.values(document)?;
         let cells = values.into_iter().zip(&self.names).map(|(value, name)| match value {

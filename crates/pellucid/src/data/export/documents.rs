@@ -1,4 +1,4 @@
-//! Documents of a collection as a file.
+//! Exports the documents of a collection.
 
 use std::time::Duration;
 
@@ -17,15 +17,16 @@ use super::written::Written;
 use crate::Failure;
 use crate::remote::Remote;
 
-/// Appends a document, given as JSON, in the form of the export.
+/// A function that appends a document, given as JSON, in the format of the export.
 type Add<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> Result<(), Failure> + 'a;
 
-/// All documents, as they are stored.
+/// The query for all documents, as they are stored.
 const DOCUMENTS: &str = "FOR document IN @@collection RETURN document";
-/// The names of all attributes.
+/// The query for the names of all attributes.
 const NAMES: &str =
     "FOR document IN @@collection FOR name IN ATTRIBUTES(document) RETURN DISTINCT name";
-/// The seconds that a result waits for who reads it slowly: the most that a server grants.
+/// The idle time in seconds after which the server drops the cursor: the longest that a server
+/// allows, for a slow reader of the export.
 const WAIT_SECONDS: u32 = 3_600;
 /// An export of a collection.
 pub(super) struct Export<'a> {
@@ -35,12 +36,13 @@ pub(super) struct Export<'a> {
 }
 
 impl Export<'_> {
-    /// Writes each document as a line of JSON, as the server wrote it.
+    /// Writes each document as a line of JSON; its values are copied unchanged.
     pub(super) fn lines(&self, to: &mut Written) -> Result<(), Failure> {
         self.walk(to, &mut write_line)
     }
 
-    /// Writes each document as a row of CSV with these attributes, or with all if none are named.
+    /// Writes each document as a row of CSV. The columns are `attributes`, or all attributes if it
+    /// is empty.
     pub(super) fn rows(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
         let columns = match attributes {
             [] => Columns::all(self.names()?),
@@ -53,8 +55,8 @@ impl Export<'_> {
         })
     }
 
-    /// Writes each document as a row of Parquet with these attributes, or with all if none are
-    /// named.
+    /// Writes each document as a row of Parquet. The columns are `attributes`, or all attributes if
+    /// it is empty.
     #[cfg(feature = "parquet")]
     pub(super) fn parquet(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
         let mut kinds = Kinds::default();
@@ -72,7 +74,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Writes all documents as `add` does.
+    /// Reads all documents and writes each with `add`.
     fn walk(&self, to: &mut Written, add: &mut Add<'_>) -> Result<(), Failure> {
         self.asked().results(&self.query(DOCUMENTS, true), &mut |documents| {
             for document in documents {
@@ -83,7 +85,7 @@ impl Export<'_> {
         })
     }
 
-    /// The names of all attributes.
+    /// Asks for the names of all attributes.
     fn names(&self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         self.asked().results(&self.query(NAMES, false), &mut |results| {
@@ -111,7 +113,7 @@ impl Export<'_> {
     }
 }
 
-/// Appends a document as a line, without what is made anew.
+/// Appends a document as a line of JSON, without the attributes [`MADE_ANEW`].
 fn write_line(document: &[u8], text: &mut Vec<u8>) -> Result<(), Failure> {
     text.push(b'{');
     let mut is_first = true;
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_what_the_server_wrote_without_what_is_made_anew() {
+    fn a_line_keeps_all_values_and_omits_generated_attributes() {
         let mut text = Vec::new();
         write_line(br#"{"_key":"7","_id":"c/7","_rev":"_1","n":{"_id":1.50}}"#, &mut text).unwrap();
         write_line(br#"{"_id":"c/7"}"#, &mut text).unwrap();

@@ -1,4 +1,4 @@
-//! Entities as a file.
+//! Exports all entities of a server or a cluster.
 
 #[cfg(feature = "parquet")]
 use pellucid_parquet::Writer;
@@ -11,7 +11,7 @@ use super::written::Written;
 use crate::Failure;
 use crate::remote::{Remote, encoded};
 
-/// Appends an entity in the form of the export.
+/// A function that appends an entity in the format of the export.
 type Add<'a> = dyn FnMut(Entity, &mut Vec<u8>) -> Result<(), String> + 'a;
 
 /// An export of all entities.
@@ -39,7 +39,7 @@ impl Export<'_> {
         })
     }
 
-    /// Writes each entity as a row of Parquet, whose keys and values are texts if all are to be.
+    /// Writes each entity as a row of Parquet. Keys and values are text if `are_text`, else bytes.
     #[cfg(feature = "parquet")]
     pub(super) fn parquet(&self, are_text: bool, to: &mut Written) -> Result<(), Failure> {
         let mut writer = Writer::new(Entity::typed_columns(are_text))?;
@@ -52,7 +52,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Writes all entities as `add` does.
+    /// Reads all entities and writes each with `add`.
     fn walk(&self, to: &mut Written, add: &mut Add<'_>) -> Result<(), Failure> {
         let mut path = format!("/v0/entities?start={}", encoded(LEAST_KEY));
         if self.is_of_cluster {

@@ -1,4 +1,4 @@
-//! Kinds of the values that attributes of documents have.
+//! Chooses the type of a Parquet column from the kinds of values that an attribute has.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,10 @@ use pellucid_parquet::Kind;
 use super::columns::no_document;
 use crate::Failure;
 
-/// The names of all attributes, each with every kind of value that it has. A number is a double if
-/// it is written as one. Else it is an integer, which as a double is the same number; or a wide
-/// one, which may be another; or a huge one, for which 64 bits with a sign are too few.
+/// The query for the names of all attributes, each with every kind of value that it has. A number
+/// is a `double` if it is written with a point or an exponent. Otherwise it is an `integer` if a
+/// double holds it exactly, `wide` if a signed 64-bit integer does but a double may not, and `huge`
+/// if neither does.
 pub(super) const KINDS: &str = r#"
     FOR document IN @@collection
         FOR name IN ATTRIBUTES(document)
@@ -21,14 +22,14 @@ pub(super) const KINDS: &str = r#"
             RETURN DISTINCT [name, IS_NUMBER(value) ? number : TYPENAME(value)]
 "#;
 
-/// See the module.
+/// The kinds of values that each attribute has.
 #[derive(Default)]
 pub(super) struct Kinds {
     by_name: BTreeMap<String, Vec<String>>,
 }
 
 impl Kinds {
-    /// Takes a result of [`KINDS`].
+    /// Adds a result of the query [`KINDS`].
     pub(super) fn note(&mut self, result: &[u8]) -> Result<(), Failure> {
         let (name, kind) = serde_json::from_slice(result).map_err(|_| no_document())?;
         self.by_name.entry(name).or_default().push(kind);
@@ -39,8 +40,8 @@ impl Kinds {
         self.by_name.keys().cloned().collect()
     }
 
-    /// The kind of an attribute's column, from which each value comes back as it was. No value is
-    /// no attribute there, so one that is null is a text of JSON.
+    /// The type of an attribute's column: the narrowest that keeps every value exactly. An empty
+    /// cell means that the attribute is missing, so an attribute that may be null is JSON text.
     pub(super) fn of(&self, name: &str) -> Kind {
         let Some(kinds) = self.by_name.get(name) else { return Kind::Text };
         let are_all = |of: &[&str]| kinds.iter().all(|kind| of.contains(&kind.as_str()));

@@ -1,4 +1,4 @@
-//! Documents as rows of Parquet, whose columns have types.
+//! Converts documents to rows of Parquet, whose columns have types.
 
 use pellucid_parquet::{Cell, Column, Kind, Writer};
 
@@ -6,14 +6,14 @@ use super::columns::Columns;
 use super::kinds::Kinds;
 use crate::Failure;
 
-/// See the module.
+/// A Parquet table of documents that is being written.
 pub(super) struct Table {
     columns: Columns,
     kinds: Vec<Kind>,
     writer: Writer,
 }
 
-/// A value of a document.
+/// A value of a document: a string that was unescaped, or a cell that borrows from the document.
 enum Value<'a> {
     Text(String),
     Other(Cell<'a>),
@@ -31,7 +31,7 @@ impl Table {
         Ok(Table { columns, kinds, writer })
     }
 
-    /// Adds a document, and appends what is written of the file since.
+    /// Adds a document, and appends the finished bytes of the file to `text`.
     pub(super) fn add(&mut self, document: &[u8], text: &mut Vec<u8>) -> Result<(), Failure> {
         let values = self.columns.values(document)?;
         let named = self.columns.names().iter().zip(&self.kinds).zip(values);
@@ -46,7 +46,7 @@ impl Table {
         Ok(())
     }
 
-    /// The end of the file.
+    /// Ends the table; returns the last bytes of the file.
     pub(super) fn end(self) -> Result<Vec<u8>, Failure> {
         self.writer.end().map_err(Failure::work)
     }
@@ -61,7 +61,7 @@ impl Value<'_> {
     }
 }
 
-/// The value of this kind that the JSON is; nothing if it is of another.
+/// Parses `json` as a value of this kind; `None` if it is of another kind.
 fn value_of(kind: Kind, json: &[u8]) -> Option<Value<'_>> {
     let text = std::str::from_utf8(json).ok()?;
     Some(match kind {

@@ -1,4 +1,4 @@
-//! The file of an export while it is written, and how far that is.
+//! The output of an export while it is written, with a progress display.
 
 use std::path::Path;
 
@@ -6,31 +6,31 @@ use crate::Failure;
 use crate::out::Out;
 use crate::progress::Progress;
 
-/// See the module.
+/// The output of an export: a file or standard output.
 pub(super) struct Written {
     out: Out,
     progress: Progress,
-    /// Bytes that go out with the next piece.
+    /// Bytes that the next [`Written::flush`] writes.
     pub(super) text: Vec<u8>,
     items: u64,
     bytes: u64,
 }
 
 impl Written {
-    /// Begins a file, or with standard output.
+    /// Creates the file, or uses standard output if `output` is `None`.
     pub(super) fn begin(output: Option<&Path>) -> Result<Written, Failure> {
         let out = output.map_or_else(|| Ok(Out::standard()), Out::file)?;
         let progress = Progress::on_terminal("exported".to_owned(), output.is_none());
         Ok(Written { out, progress, text: Vec::new(), items: 0, bytes: 0 })
     }
 
-    /// Counts an item, which has so many bytes at the server.
+    /// Counts an item of `bytes` bytes for the progress display.
     pub(super) fn count(&mut self, bytes: usize) {
         self.items += 1;
         self.bytes += bytes as u64;
     }
 
-    /// Writes the text; false if nobody reads any more.
+    /// Writes `text` and clears it; returns false if the reader of the output is gone.
     pub(super) fn flush(&mut self) -> Result<bool, String> {
         self.progress.show(self.items, self.bytes);
         let is_read = self.out.write(&self.text);
@@ -38,7 +38,8 @@ impl Written {
         is_read
     }
 
-    /// Ends the file with the text: a table has its names even if it has no rows.
+    /// Writes the rest of `text` and ends the file. The rest may be all there is: the column names
+    /// of a table without rows.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         self.out.write(&self.text)?;
         drop(self.progress);

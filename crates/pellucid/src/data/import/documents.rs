@@ -1,4 +1,4 @@
-//! Documents of a collection, written batch after batch.
+//! Imports documents into a collection, batch after batch.
 
 use clap::ValueEnum;
 use pellucid_client::http::Question;
@@ -14,17 +14,19 @@ use super::target::{Refusal, Target};
 use crate::Failure;
 use crate::remote::{Answer, Remote, encoded, question};
 
-/// The right that writing takes.
+/// The right that writing needs.
 const RIGHT: &str = "database/NAME/COLLECTION=write";
-/// The right that making a collection takes.
+/// The right that making a collection needs.
 const RIGHT_TO_MAKE: &str = "database/NAME=write";
-/// The numbers of errors: a collection of this name is there already, or none is; a key is there,
-/// or an index has the same values; a batch takes too much memory.
+/// Error number: a collection with this name exists already.
 const THERE_ALREADY: u64 = 1_207;
+/// Error number: the collection does not exist.
 const NO_COLLECTION: u64 = 1_203;
+/// Error number: the key exists, or a unique index has the same values.
 const NOT_UNIQUE: u64 = 1_210;
+/// Error number: the batch needs too much memory.
 const TOO_LARGE: u64 = 32;
-/// Characters of an error's text that are shown: it may have the whole document.
+/// The most characters of an error message that are shown: it may contain the whole document.
 const ERROR_CHARACTERS_MAX: usize = 400;
 
 /// The effect of documents whose keys are there already.
@@ -56,18 +58,18 @@ pub(super) struct Place<'a> {
     pub(super) collection: &'a str,
 }
 
-/// See the module.
+/// A collection as the target of an import.
 pub(super) struct Documents<'a> {
     place: Place<'a>,
-    /// The parameters of each request, but for those of the batch.
+    /// The query parameters of each request, except those that depend on the batch.
     parameters: String,
-    /// The names of cells, as JSON has them, and plainly.
+    /// The names of the columns: as JSON strings, and as plain text.
     names: Vec<(String, String)>,
     infers: bool,
     report: Report,
 }
 
-/// The server's report of what it imported.
+/// The server's report of an import.
 #[derive(Default, Deserialize)]
 struct Report {
     created: u64,
@@ -78,7 +80,7 @@ struct Report {
     details: Vec<String>,
 }
 
-/// The parts of an error of the document API that people want to know.
+/// The number and the message of an error of the document API.
 #[derive(Deserialize)]
 struct ErrorBody {
     #[serde(rename = "errorNum")]
@@ -88,7 +90,7 @@ struct ErrorBody {
 }
 
 impl Place<'_> {
-    /// Makes the collection, if there is none.
+    /// Makes the collection if it does not exist.
     pub(super) fn make(&self, kind: Kind) -> Result<(), Failure> {
         let number = match kind {
             Kind::Documents => 2,
@@ -105,7 +107,7 @@ impl Place<'_> {
         Err(answer.failure(RIGHT_TO_MAKE))
     }
 
-    /// Fails where there is no such collection, which an empty file would not find out.
+    /// Fails if the collection does not exist. Otherwise the import of an empty file would succeed.
     pub(super) fn find(&self) -> Result<(), Failure> {
         let (database, collection) = (encoded(self.database), encoded(self.collection));
         let path = format!("/_db/{database}/_api/collection/{collection}");
@@ -118,7 +120,8 @@ impl Place<'_> {
 }
 
 impl<'a> Documents<'a> {
-    /// The documents of a collection, whose attributes have these names if the input has columns.
+    /// Makes the target. `names` are the column names of the input, empty if it has none. If
+    /// `survives_machine`, each batch is synced to disk.
     pub(super) fn new(
         place: Place<'a>,
         on_duplicate: OnDuplicate,
@@ -139,7 +142,7 @@ impl<'a> Documents<'a> {
         Documents { place, parameters, names, infers, report: Report::default() }
     }
 
-    /// The document of a row. An empty cell is no attribute.
+    /// Converts a row to a document. An empty cell means that the attribute is missing.
     fn document(&self, cells: &Cells) -> Result<Vec<u8>, String> {
         let mut document = vec![b'{'];
         let named = self.names.iter().zip(cells.iter());
@@ -182,7 +185,7 @@ impl Target for Documents<'_> {
 
     fn write(&mut self, documents: &[Vec<u8>]) -> Result<(), Refusal> {
         let Place { remote, database, .. } = &self.place;
-        // One alone is all or nothing by itself.
+        // A single document is all or nothing anyway.
         let complete = if documents.len() > 1 { "&complete=true" } else { "" };
         let path = format!("/_db/{}/_api/import?{}{complete}", encoded(database), self.parameters);
         let body = documents.join(&b'\n');
@@ -238,7 +241,7 @@ fn refusal(answer: &Answer) -> Refusal {
     Refusal { is_undone: refusal.is_undone || number == TOO_LARGE, ..refusal }
 }
 
-/// The place in the batch that a text of the server's begins with, and the rest of it.
+/// Splits a message of the server into the place in the batch that it begins with, and the rest.
 fn placed(text: &str) -> (Option<usize>, &str) {
     let parts = text.strip_prefix("at position ").and_then(|text| text.split_once(": "));
     match parts.map(|(number, rest)| (number.parse::<usize>(), rest)) {
@@ -247,7 +250,7 @@ fn placed(text: &str) -> (Option<usize>, &str) {
     }
 }
 
-/// The beginning of a text.
+/// Shortens a message to [`ERROR_CHARACTERS_MAX`].
 fn shown(text: &str) -> String {
     match text.char_indices().nth(ERROR_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -260,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_says_which_document_it_refuses() {
+    fn the_place_of_a_refused_document_is_parsed() {
         assert_eq!(placed("at position 7: no: way"), (Some(7), "no: way"));
         for text in ["at position x: no", "at position 7", "no"] {
             assert_eq!(placed(text), (None, text));

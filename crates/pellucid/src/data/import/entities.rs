@@ -1,4 +1,4 @@
-//! Entities of a server, written batch after batch.
+//! Imports entities into a server or a cluster, batch after batch.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use super::target::{Refusal, Target};
 use crate::Failure;
 use crate::remote::{Answer, Remote, encoded, question};
 
-/// Words of the refusal of a batch whose keys are of several nodes.
+/// A part of the server's message when it refuses a batch with keys of several nodes.
 const ONE_NODE: &str = "belong to one node";
 
-/// See the module.
+/// A server or a cluster as the target of an import.
 pub(super) struct Entities {
     remote: Remote,
     columns: Option<Columns>,
-    /// The parameters of table and acknowledgement.
+    /// The query parameters for the table and the acknowledgement; each begins with `&`.
     parameters: String,
-    /// The right that writing takes.
+    /// The right that writing needs.
     grant: String,
-    /// The nodes of a cluster, whose batches are of one node each.
+    /// The nodes of a cluster, if each batch has to be split by node.
     nodes: Option<NodeList>,
     written: u64,
     expired: u64,
 }
 
-/// The page of a cluster.
+/// The answer of `/v0/cluster`.
 #[derive(Deserialize)]
 struct ClusterPage {
     nodes: Vec<NodeOfPage>,
@@ -44,7 +44,7 @@ struct NodeOfPage {
 }
 
 impl Entities {
-    /// The entities of a server. If the input has columns, they have these names.
+    /// Makes the target. `names` are the column names of the input, if it has columns.
     pub(super) fn new(
         remote: Remote,
         table: &TableArgument,
@@ -58,8 +58,8 @@ impl Entities {
         Ok(Entities { remote, columns, parameters, grant, nodes, written: 0, expired: 0 })
     }
 
-    /// Writes entities of one node: one alone as it is, since its value may be as large as the
-    /// server takes any, and more as a batch.
+    /// Writes entities of one node, each with its place in the batch. A single entity is written
+    /// with a PUT, which takes larger values than a batch does.
     fn write_together(&self, entities: &[(usize, &NewEntity)]) -> Result<(), Refusal> {
         let answer = match entities {
             [(_, entity)] => self.put(entity),
@@ -98,13 +98,13 @@ impl Entities {
     }
 }
 
-/// The place of the line that a server names in the refusal of a batch.
+/// Parses the line number in a server's refusal of a batch; returns the index of the entity.
 fn line_of_batch(text: &str) -> Option<usize> {
     let (number, _) = text.strip_prefix("line ")?.split_once(" of the batch")?;
     number.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// The nodes of the cluster that the server is in.
+/// Asks the server for the nodes of its cluster.
 fn nodes_of(remote: &Remote, grant: &str) -> Result<NodeList, Failure> {
     let answer = remote.ask(&Question { patience: PATIENCE, ..Question::get("/v0/cluster") })?;
     if answer.status != 200 {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_names_a_line_of_a_batch() {
+    fn the_line_of_a_refused_entity_is_parsed() {
         assert_eq!(line_of_batch("line 3 of the batch: `key` is not base64"), Some(2));
         for text in ["line 0 of the batch: x", "line of the batch", "the batch is empty"] {
             assert_eq!(line_of_batch(text), None, "{text}");

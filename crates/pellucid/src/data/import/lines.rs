@@ -1,4 +1,4 @@
-//! Lines of a file or of standard input, with their numbers.
+//! Reads lines of a file or of standard input, with their numbers.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, stdin};
@@ -7,14 +7,14 @@ use std::path::Path;
 use super::super::entities::unreadable;
 use crate::Failure;
 
-/// Bytes that a line may have: values up to 384 MiB in base64.
+/// The longest line in bytes: enough for a value of 384 MiB in base64.
 const LINE_BYTES_MAX: u64 = 512 << 20;
-/// Bytes that are read at once.
+/// The size of the read buffer in bytes.
 const READ_BYTES: usize = 256 << 10;
 /// The name of standard input.
 pub(super) const STANDARD_INPUT: &str = "-";
 
-/// See the module.
+/// A reader of lines.
 pub(super) struct Lines {
     input: Box<dyn BufRead>,
     name: String,
@@ -38,12 +38,12 @@ impl Lines {
         Lines { input, name, line: Vec::new(), number: 0, bytes: 0 }
     }
 
-    /// The name of what is read.
+    /// The name of the input, for messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Goes to the next line; false behind the last.
+    /// Reads the next line; returns false at the end of the input.
     pub(super) fn advance(&mut self) -> Result<bool, String> {
         self.line.clear();
         let mut bounded = Read::by_ref(&mut self.input).take(LINE_BYTES_MAX + 1);
@@ -58,17 +58,17 @@ impl Lines {
         Ok(read > 0)
     }
 
-    /// The line, with its end if it has one.
+    /// The current line, with its line end if it has one.
     pub(super) fn line(&self) -> &[u8] {
         &self.line
     }
 
-    /// Its number, from one.
+    /// The number of the current line; the first is 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes of all lines so far.
+    /// The number of bytes of all lines so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! `pellucid import`: entities or documents of a file, written to a server batch after batch.
+//! `pellucid import`: writes the entities or documents of a file to a server, batch after batch.
 
 mod documents;
 mod entities;
@@ -27,12 +27,12 @@ use parquet_rows::ParquetRows;
 use rows::{Input, Rows};
 use target::{Refusal, Target};
 
-/// Rows that are written at once, unless said otherwise.
+/// The default of `--batch`.
 const BATCH_ROWS: u64 = 1_000;
-/// Rows that may be asked to be written at once.
+/// The largest `--batch`.
 const BATCH_ROWS_MAX: u64 = 100_000;
-/// Bytes of keys and values, or of documents, that are written at once: one larger item is a batch
-/// of its own.
+/// The most bytes of a batch: of keys and values, or of documents. A larger item is a batch of its
+/// own.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Write the entities or documents of a file to a server, in batches.
@@ -95,7 +95,7 @@ pub(crate) struct ImportArguments {
     cluster: bool,
 }
 
-/// Writes the data.
+/// Imports the file.
 pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let format = Format::of(arguments.format, Some(&arguments.file));
@@ -115,8 +115,8 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     Import::new(arguments, rows, arguments.documents(place, &names)?).run()
 }
 
-/// The rows of a file behind `skipped_to` lines, which are to be documents or entities, and the
-/// names of their columns if they have any.
+/// Opens a file; returns its rows after the first `skipped_to` lines, and the names of its columns,
+/// empty if it has none. `are_documents` tells whether its rows are documents or entities.
 #[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "lines are either"))]
 fn open(
     file: &Path,
@@ -159,23 +159,23 @@ struct Import<T: Target> {
     target: T,
     batch: Batch<T::Item>,
     rows_max: u64,
-    /// All rows that begin in the lines up to this one are written.
+    /// The last line such that all rows that begin up to it are written.
     written_to: u64,
-    /// Nobody knows whether the rows behind those are written.
+    /// True if it is not known whether the batch after those rows was written.
     is_in_doubt: bool,
     written: u64,
     progress: Progress,
 }
 
-/// Items that are written at once.
+/// A batch of items that are written together.
 struct Batch<I> {
-    /// The name of what lines are of the input.
+    /// The unit in which the input is counted, `line` or `row`, for messages.
     unit: &'static str,
     items: Vec<I>,
     /// The line in which each item begins.
     lines: Vec<u64>,
     bytes: usize,
-    /// The line in which the last row ends, which may have been no item.
+    /// The line in which the last row that was read ends, even if the row was no item.
     last_line: u64,
 }
 
@@ -184,7 +184,7 @@ impl<I> Batch<I> {
         Batch { unit, items: Vec::new(), lines: Vec::new(), bytes: 0, last_line }
     }
 
-    /// An item of so many bytes belongs to it. One that is larger than any batch has its own.
+    /// Returns true if an item of this size fits. An empty batch takes an item of any size.
     fn has_room(&self, bytes: usize) -> bool {
         self.items.is_empty() || self.bytes + bytes <= BATCH_BYTES_MAX
     }
@@ -199,7 +199,7 @@ impl<I> Batch<I> {
         self.bytes += bytes;
     }
 
-    /// Names the line of an item, or all of them.
+    /// Names the line of the item at `place`, or the range of all lines if it is not known.
     fn named(&self, place: Option<usize>) -> String {
         let unit = self.unit;
         match (place.and_then(|place| self.lines.get(place)), &self.lines[..]) {
@@ -261,7 +261,7 @@ impl<T: Target> Import<T> {
         self.write()
     }
 
-    /// Writes the batch, and begins the next.
+    /// Writes the batch and starts the next one.
     fn write(&mut self) -> Result<(), String> {
         let batch = &self.batch;
         if !batch.items.is_empty() {
@@ -283,7 +283,7 @@ impl<T: Target> Import<T> {
     }
 }
 
-/// Says what is done, and what to do for the rest.
+/// Tells how far the import got, and how to continue.
 fn how_to_go_on(unit: &str, written_to: u64, is_in_doubt: bool) -> String {
     match written_to {
         0 if is_in_doubt => "nothing before them is written".to_owned(),

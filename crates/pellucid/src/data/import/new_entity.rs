@@ -1,4 +1,4 @@
-//! Entities that are to be written, as lines and rows have them.
+//! Parses the entities of an import from lines of JSON and rows of cells.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +11,10 @@ use serde_json::Number;
 use super::super::csv::Cells;
 use super::super::entity::{Bytes, EXPIRY_NAME};
 
-/// The longest lifetime that a server takes, in milliseconds: some three thousand years.
+/// The longest lifetime that a server accepts, in milliseconds: some three thousand years.
 const LIFETIME_MS_MAX: u64 = 100_000_000_000_000;
 
-/// See the module.
+/// An entity that is to be written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NewEntity {
     key: Vec<u8>,
@@ -29,7 +29,8 @@ enum Lifetime {
     UntilMs(u64),
 }
 
-/// A line, as `pellucid scan` and `pellucid export` write it, or with a time to live.
+/// A line as `pellucid scan` and `pellucid export` write it; it may have a time to live instead of
+/// an expiry time.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -39,13 +40,13 @@ struct Line {
     value_base64: Option<String>,
     ttl: Option<Number>,
     expires_at_ms: Option<u64>,
-    /// The ETag that it had elsewhere.
+    /// The ETag on the server that the entity was exported from; it is ignored.
     #[serde(rename = "etag")]
     _etag: Option<IgnoredAny>,
 }
 
 impl NewEntity {
-    /// Reads a line of JSON.
+    /// Parses a line of JSON.
     pub(super) fn of_line(line: &[u8]) -> Result<NewEntity, String> {
         if !line.starts_with(b"{") {
             return Err("it is no JSON object".to_owned());
@@ -88,12 +89,12 @@ impl NewEntity {
         &self.value
     }
 
-    /// Its time is over already.
+    /// Returns true if the entity has expired.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.lifetime, Lifetime::UntilMs(at_ms) if at_ms <= WallTime::now().unix_ms())
     }
 
-    /// The seconds that are left to it, as a server takes them; nothing if it stays.
+    /// The remaining lifetime in seconds, as the server expects it; `None` if it does not expire.
     pub(super) fn seconds(&self) -> Option<String> {
         let ms = match self.lifetime {
             Lifetime::Endless => return None,
@@ -104,7 +105,7 @@ impl NewEntity {
         Some(format!("{}.{:03}", ms / 1_000, ms % 1_000))
     }
 
-    /// Appends it as a line of a batch.
+    /// Appends the entity as a line of a batch request.
     pub(super) fn write_put(&self, out: &mut String) {
         *out += r#"{"op":"put","key":""#;
         STANDARD.encode_string(&self.key, out);
@@ -133,7 +134,10 @@ enum Column {
 pub(super) struct Columns(Vec<Column>);
 
 impl Columns {
-    /// The columns of these names.
+    /// Maps column names to columns.
+    ///
+    /// # Errors
+    /// If a name is unknown, or key or value have no column or two.
     pub(super) fn of(names: &[String]) -> Result<Columns, String> {
         let column = |name: &String| match name.as_str() {
             "key" => Ok(Column::Text(Bytes::Key)),
@@ -161,7 +165,7 @@ impl Columns {
         Ok(Columns(columns))
     }
 
-    /// The entity of a row.
+    /// Parses the entity of a row.
     pub(super) fn entity(&self, cells: &Cells) -> Result<NewEntity, String> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         let (mut ttl, mut expires_at_ms) = (None, None);
@@ -201,7 +205,7 @@ fn decoded(bytes: Bytes, base64: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD.decode(base64).map_err(|error| format!("`{name}` is not base64: {error}"))
 }
 
-/// The milliseconds, rounded up, of a number of seconds that may have decimals.
+/// Converts a decimal number of seconds to milliseconds, rounded up.
 fn milliseconds(seconds: &str) -> Result<u64, String> {
     let is_plain = seconds.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let number: Option<f64> = seconds.parse().ok().filter(|_| is_plain);
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_entities() {
+    fn lines_are_parsed_to_entities() {
         for (line, expected) in [
             (r#"{"key":"a","value":""}"#, r#"{"op":"put","key":"YQ==","value":""}"#),
             (
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_line_is_said() {
+    fn errors_of_lines_name_the_cause() {
         let long = format!(r#"{{"key":"{}","value":""}}"#, "k".repeat(KEY_LENGTH_MAX + 1));
         for (line, what) in [
             ("x", "no JSON object"),
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_entities() {
+    fn rows_are_parsed_to_entities() {
         let entity = row("value,etag,key_base64,ttl", "\"x\ny\",\"\"\"7\"\"\",/w==,2\n").unwrap();
         let expected = br#"{"key_base64":"/w==","value":"x\ny","ttl":2}"#;
         assert_eq!(entity, NewEntity::of_line(expected).unwrap());

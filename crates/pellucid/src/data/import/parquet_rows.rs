@@ -1,4 +1,4 @@
-//! Rows of Parquet, each as the line of JSON that it would be.
+//! Reads rows of Parquet and converts each to a line of JSON.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::lines::STANDARD_INPUT;
 use super::rows::{Content, Input, Row};
 use crate::Failure;
 
-/// See the module.
+/// A reader of Parquet rows as lines of JSON.
 pub(super) struct ParquetRows {
     reader: Reader,
     columns: Vec<Column>,
@@ -22,29 +22,29 @@ pub(super) struct ParquetRows {
 }
 
 struct Column {
-    /// Its name in the line, as JSON has it.
+    /// Its name in the line, as a JSON string.
     label: String,
     role: Role,
 }
 
-/// The part of a column in a row.
+/// The meaning of a column.
 #[derive(Clone, Copy)]
 enum Role {
     /// An attribute of a document.
     Attribute,
-    /// Of an entity: bytes, in base64 in the line.
+    /// The key or the value of an entity, which the line has in base64.
     Bytes,
-    /// Bytes that are in base64 already.
+    /// The key or the value of an entity, in base64 already.
     Base64,
     Ttl,
     Expiry,
-    /// Nothing that is written.
+    /// A column that is not imported.
     Ignored,
 }
 
 impl ParquetRows {
-    /// The rows of a file behind the first ones, which are to be documents or entities, and the
-    /// names of their columns.
+    /// Opens a file; returns its rows after the first `skipped_to`, and the names of its columns.
+    /// `are_documents` tells whether its rows are documents or entities.
     pub(super) fn open(
         file: &Path,
         are_documents: bool,
@@ -116,7 +116,7 @@ impl Column {
             name if name == key.name(true) || name == value.name(true) => (name, Role::Base64),
             "ttl" => (name, Role::Ttl),
             EXPIRY_NAME => (name, Role::Expiry),
-            // The ETag that it had elsewhere; other names are refused before the first row.
+            // The ETag on another server. Unknown names are refused before the first row is read.
             name => (name, Role::Ignored),
         };
         Column { label: Value::from(name).to_string(), role }

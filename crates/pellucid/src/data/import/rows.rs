@@ -1,4 +1,4 @@
-//! Rows of an input: lines of JSON, or rows of cells under a row of names.
+//! Reads the rows of an input: lines of JSON, or CSV rows below a row of names.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,26 +8,26 @@ use super::super::format::Format;
 use super::lines::Lines;
 use crate::Failure;
 
-/// The mark of UTF-8 that some programs begin files with.
+/// The byte order mark that some programs put at the start of UTF-8 files.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// An input of any form, row after row.
+/// An input in any format, read row by row.
 pub(super) trait Input {
-    /// The name of what rows are counted by.
+    /// The unit in which the input is counted, `line` or `row`, for messages.
     fn unit(&self) -> &'static str;
 
-    /// Bytes that were read.
+    /// The number of bytes read so far.
     fn bytes(&self) -> u64;
 
-    /// The next row, or nothing behind the last. An error names its line.
+    /// Reads the next row; `None` at the end. The text of an error names the line or row.
     fn next(&mut self) -> Result<Option<Row<'_>>, String>;
 }
 
-/// See the module.
+/// The rows of a file of JSON lines or CSV.
 pub(super) struct Rows {
     lines: Lines,
     form: Form,
-    /// Rows that begin in the lines up to this one are passed over.
+    /// The last line to skip: rows that begin up to it are not returned.
     skipped_to: u64,
 }
 
@@ -35,14 +35,14 @@ enum Form {
     Json,
     Csv {
         reader: Box<RowReader>,
-        /// Cells of a row: as many as there are names.
+        /// The number of cells that each row must have; `None` until the names are read.
         width: Option<usize>,
-        /// Bytes of the line that belong to rows before.
+        /// Bytes of the current line that earlier rows have consumed.
         taken: usize,
     },
 }
 
-/// A row, and the lines that it stands in.
+/// A row, and the range of its lines.
 pub(super) struct Row<'a> {
     pub(super) first_line: u64,
     pub(super) last_line: u64,
@@ -56,7 +56,8 @@ pub(super) enum Content<'a> {
 }
 
 impl Rows {
-    /// The rows of a file behind `skipped_to` lines, and the names of their cells if they have any.
+    /// Opens a file; returns its rows after line `skipped_to`, and the names of its columns, empty
+    /// if it has none.
     pub(super) fn open(
         file: &Path,
         format: Format,
@@ -90,7 +91,7 @@ impl Rows {
         }
     }
 
-    /// Goes to the next row; says in which line it begins.
+    /// Moves to the next row; returns the line in which it begins, or `None` at the end.
     fn advance(&mut self) -> Result<Option<u64>, String> {
         let Rows { lines, form, .. } = self;
         let Form::Csv { reader, taken, .. } = form else {
@@ -121,7 +122,7 @@ impl Rows {
         }
     }
 
-    /// Takes the first row, which has the names.
+    /// Reads the first row, which contains the column names.
     fn names(&mut self) -> Result<Vec<String>, String> {
         let name = self.lines.name().to_owned();
         let Some(Row { first_line, content: Content::Cells(cells), .. }) = self.next()? else {
@@ -162,14 +163,14 @@ impl Input for Rows {
     }
 }
 
-/// The line without white space around it.
+/// The current line without surrounding white space, and without a byte order mark.
 fn json_of(lines: &Lines) -> &[u8] {
     let line = lines.line();
     let line = if lines.number() == 1 { line.strip_prefix(MARK).unwrap_or(line) } else { line };
     line.trim_ascii()
 }
 
-/// Ends the row that has begun, if one has; its last line may have no end.
+/// Completes the last row of the input, whose last line may lack a line end.
 fn end(reader: &mut RowReader, first_line: u64) -> Result<Option<u64>, String> {
     if !reader.is_within() {
         return Ok(None);
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_the_numbers_of_their_lines() {
+    fn rows_know_the_numbers_of_their_lines() {
         let json = "\u{feff}{}\r\n\n [1] \n2";
         let read = |text, format, skipped| all(rows(text, format, skipped).unwrap()).unwrap();
         let expected = [(1, 1, "{}"), (3, 3, "[1]"), (4, 4, "2")];
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_csv_is_named_by_its_line() {
+    fn errors_in_csv_name_their_line() {
         for (text, what) in [
             ("", "x is empty"),
             ("\n\n", "x is empty"),

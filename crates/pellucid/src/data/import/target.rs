@@ -1,49 +1,51 @@
-//! Places of a server that rows are written to.
+//! The interface of import targets: entities or documents of a server.
 
 use super::rows::Content;
 use crate::Failure;
 
-/// A batch that was not written, or of which nobody knows.
+/// The failure of a batch.
 pub(super) struct Refusal {
+    /// The reason.
     pub(super) text: String,
-    /// The place in the batch of the item that is to blame.
+    /// The index in the batch of the item that caused it, if known.
     pub(super) place: Option<usize>,
-    /// Nothing of the batch is written.
+    /// True if nothing of the batch was written for sure; false if it is not known.
     pub(super) is_undone: bool,
 }
 
-/// See the module.
+/// A target that batches of rows are written to.
 pub(super) trait Target {
     /// An entity or a document.
     type Item;
 
-    /// The effect of items that are written again, and its cure.
+    /// The end of a message: tells whether items may be written a second time without harm.
     const AGAIN: &'static str;
 
-    /// Makes an item of a row; nothing if there is nothing to write. An error says what is wrong
+    /// Converts a row to an item; `None` if there is nothing to write. An error tells what is wrong
     /// with the row.
     fn item(&mut self, content: &Content<'_>) -> Result<Option<Self::Item>, String>;
 
-    /// About the bytes that an item has.
+    /// The approximate size of an item in bytes.
     fn bytes(item: &Self::Item) -> usize;
 
-    /// Writes a batch, which is not empty: all of it or nothing.
+    /// Writes a batch, which must not be empty: all of it or nothing.
     fn write(&mut self, items: &[Self::Item]) -> Result<(), Refusal>;
 
-    /// Tells what was written.
+    /// A sentence with the number of items written.
     fn summary(&self) -> String;
 }
 
 impl Refusal {
-    /// A request without an answer: a server that was reached may have done what it says, or not.
+    /// The failure of a request without an answer. If the server was reached, it may have written
+    /// the batch or not.
     pub(super) fn unanswered(failure: Failure) -> Refusal {
         let is_undone = failure.text.contains("Connection refused");
         Refusal { text: failure.text, place: None, is_undone }
     }
 
-    /// An answer that refuses a batch, for the reason that the text says.
+    /// The failure of a batch that the server answered with this status. `text` is the reason.
     pub(super) fn answered(status: u16, text: String, place: Option<usize>) -> Refusal {
-        // A server that is busy or full has done nothing; one that failed may have.
+        // A server that is busy or full has written nothing; after an internal error it may have.
         let is_undone = status < 500 || matches!(status, 501 | 503 | 507);
         Refusal { text, place, is_undone }
     }

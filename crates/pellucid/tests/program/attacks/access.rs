@@ -1,4 +1,4 @@
-//! Attacks by those who may not.
+//! Attacks on authentication and authorization.
 
 use serde_json::json;
 
@@ -12,20 +12,20 @@ fn call(arena: &Arena, who: &str, method: &str, target: &str, body: &str) -> Ans
     arena.guarded.client().call(method, target, &headers, body)
 }
 
-/// Asks for the version with these credentials, which are those of nobody.
+/// Checks that these credentials, which belong to no account, are answered with 401.
 fn is_unknown(arena: &Arena, credentials: &str) {
     let headers = [("Authorization", credentials)];
     let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
     assert_eq!(status, 401, "{credentials}");
 }
 
-/// The number of the collection that only the administrator may see.
+/// Returns the number of the collection that only the administrator may see.
 fn secret_number(arena: &Arena) -> String {
     let answer = call(arena, ADMINISTRATOR, "GET", "/_api/collection/secret", "");
     answer.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Calls of a writer to the hidden collection, by its number: `{}`.
+/// Calls to the hidden collection that a writer makes with its number, which replaces `{}`.
 const BY_NUMBER: &[(&str, &str, &str)] = &[
     ("GET", "/_api/document/{}/k", ""),
     ("HEAD", "/_api/document/{}/k", ""),
@@ -48,7 +48,7 @@ const BY_NUMBER: &[(&str, &str, &str)] = &[
     ("DELETE", "/_api/collection/{}", ""),
 ];
 
-/// Paths that the gate and the router could read in two ways.
+/// Paths that the access check and the router could interpret differently.
 const SPELLINGS: &[&str] = &[
     "/_db/x%2F_open%2Fy/_admin/status",
     "/_db/_system%2F_open/_api/collection",
@@ -168,7 +168,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
     by_number.chain(spelled).chain(others.map(named)).chain(origins()).collect()
 }
 
-/// Wrong passwords do not hold up those whose password is known.
+/// Checks that wrong passwords do not delay clients whose password was verified before.
 fn wrong_log_ins(arena: &Arena) {
     let threads: Vec<_> = (0..60)
         .map(|at| {
@@ -186,7 +186,7 @@ fn wrong_log_ins(arena: &Arena) {
     }
 }
 
-/// Pages of other sites, in the browser of a developer whose server has no accounts.
+/// Requests from pages of other sites, in the browser of a developer whose server has no accounts.
 fn origins() -> Vec<Attack> {
     let foreign: [(&str, &[(&str, &str)]); 4] = [
         ("an origin of another site", &[("Origin", "https://evil.example")]),

@@ -1,4 +1,4 @@
-//! The servers under attack, with watched clients beside.
+//! The servers under attack, and the watched clients that use them meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,21 +12,22 @@ use crate::common::client::basic;
 use crate::common::tls::certificate;
 use crate::common::{Client, Serving, account, cluster, done, entity};
 
-/// Pause between two requests of a watched client.
+/// The pause between two requests of a watched client.
 const WATCH_PAUSE: Duration = Duration::from_millis(2);
-/// Wait of a watched client that counts as being held up, as the issue of attacks has it.
+/// The longest wait of a watched client that does not count as a delay.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
-/// Value that watched clients read.
+/// The value that watched clients read.
 const WATCHED: &str = "still here";
 
-/// An account's name, which is its password, too.
+/// The name of the administrator's account, which is also its password.
 pub(crate) const ADMINISTRATOR: &str = "root";
-/// See [`ADMINISTRATOR`]: reads and writes the database `_system`, but for the collection `secret`.
+/// The name and password of an account that reads and writes the database `_system`, except the
+/// collection `secret`.
 pub(crate) const WRITER: &str = "writer";
-/// See [`ADMINISTRATOR`]: reads the database `_system`.
+/// The name and password of an account that reads the database `_system`.
 pub(crate) const READER: &str = "reader";
 
-/// Servers of each kind.
+/// One server of each kind.
 pub(crate) struct Arena {
     /// Without accounts, over plain TCP.
     pub(crate) open: Server,
@@ -34,7 +35,7 @@ pub(crate) struct Arena {
     pub(crate) guarded: Server,
     /// Without accounts, over TLS.
     pub(crate) secure: Server,
-    /// A node of a cluster of two with a secret, whose other node is there.
+    /// A node of a cluster of two with a secret, whose other node is running.
     pub(crate) node: Server,
     _other: Server,
     _folder: TempDir,
@@ -51,12 +52,12 @@ impl Server {
         Server { address: serving.address, serving }
     }
 
-    /// Bytes that its process holds in memory.
+    /// Returns the resident memory of its process in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.serving.memory_bytes("VmRSS")
     }
 
-    /// Whether its process lives.
+    /// Returns true if its process is alive.
     pub(crate) fn lives(&self) -> bool {
         // A child that ended and was not waited for is a zombie.
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.serving.id()));
@@ -97,7 +98,7 @@ impl Arena {
         arena
     }
 
-    /// Makes what attacks aim at.
+    /// Creates the data that attacks aim at.
     fn fill(&self) {
         let mut client = self.open.client();
         assert_eq!(client.put(&entity("watched"), WATCHED).status, 201);
@@ -123,7 +124,7 @@ impl Arena {
         }
     }
 
-    /// Each server with its name.
+    /// Returns each server with its name.
     pub(crate) fn servers(&self) -> [(&'static str, &Server); 4] {
         [
             ("open", &self.open),
@@ -134,10 +135,10 @@ impl Arena {
     }
 }
 
-/// Limits that are small enough to be reached within a test.
+/// Limits of the servers, small enough to be reached within a test.
 const LIMITS: &[&str] = &["--exchange-timeout", "2s", "--query-runtime-max", "5s"];
 
-/// A client that asks all the time, and notes how long it waited at most and during which attack.
+/// A client that sends requests all the time, and records its longest wait during each attack.
 pub(crate) struct Watch {
     ends: Arc<AtomicBool>,
     attack: Arc<AtomicUsize>,
@@ -170,12 +171,12 @@ impl Watch {
         Watch { ends, attack, thread: std::thread::spawn(watch) }
     }
 
-    /// Says which attack is under way, by its number.
+    /// Sets the number of the current attack.
     pub(crate) fn attack(&self, number: usize) {
         self.attack.store(number, Ordering::Relaxed);
     }
 
-    /// The longest wait during each attack.
+    /// Returns the longest wait during each attack.
     pub(crate) fn end(self) -> Vec<(Duration, usize)> {
         self.ends.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()

@@ -1,10 +1,10 @@
-//! Attacks on a node of a cluster, by those who do not know its secret.
+//! Attacks on a node of a cluster by clients that do not know its secret.
 
 use std::time::Duration;
 
 use super::raw::{Attack, connect, send, statuses};
 
-/// Headers of a stranger who asks to be a peer.
+/// The headers of an attacker who asks to become a peer.
 fn greetings() -> Vec<(&'static str, String)> {
     let hello = |headers: &str| {
         let head = "GET /v0/cluster/peer HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n";

@@ -1,11 +1,11 @@
-//! Attacks by documents, and by calls of the document API.
+//! Attacks with documents, and with calls of the document API.
 
 use serde_json::json;
 
 use super::arena::Arena;
 use super::raw::Attack;
 
-/// A call with the statuses that may answer it.
+/// A call, and the statuses that may answer it.
 struct Call {
     name: &'static str,
     method: &'static str,
@@ -14,10 +14,10 @@ struct Call {
     allowed: &'static [u16],
 }
 
-/// Statuses of a call that is refused for what it says. Text that nests too deeply is 500 in
-/// queries, as ArangoDB has it.
+/// The statuses of a call whose content is refused. Text that nests too deeply is answered with 500
+/// in queries, like in ArangoDB.
 const REFUSED: &[u16] = &[400];
-/// Statuses of a call that may be taken or refused.
+/// The statuses of a call that may be accepted or refused.
 const EITHER: &[u16] = &[200, 201, 202, 400];
 
 const DOCUMENT: &str = "/_api/document/c";
@@ -28,13 +28,13 @@ fn nested(open: &str, close: &str, count: usize) -> Vec<u8> {
     format!("{{\"v\":{}1{}}}", open.repeat(count), close.repeat(count)).into_bytes()
 }
 
-/// An object of so many members.
+/// Returns the text of an object with `count` members.
 fn members(count: usize, name: impl Fn(usize) -> String) -> Vec<u8> {
     let members: Vec<String> = (0..count).map(|at| format!("\"{}\":1", name(at))).collect();
     format!("{{{}}}", members.join(",")).into_bytes()
 }
 
-/// Bodies that are no document.
+/// Bodies that are not a document.
 fn refused() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("lists in lists, 100,000 times", nested("[", "]", 100_000)),
@@ -59,7 +59,7 @@ fn refused() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Bodies that are odd documents.
+/// Bodies that are unusual but valid documents.
 fn odd() -> Vec<(&'static str, Vec<u8>)> {
     let digits = "9".repeat(100_000);
     vec![
@@ -71,7 +71,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Names and definitions that make no sense.
+/// Calls with invalid names and definitions.
 fn catalogue() -> Vec<Call> {
     let call = |name, target, body: serde_json::Value, allowed| Call {
         name,
@@ -156,7 +156,8 @@ pub(crate) fn attacks() -> Vec<Attack> {
     calls.chain(stored).collect()
 }
 
-/// A document that was stored so ended the server at every read.
+/// Regression: a query could store a document that nested so deeply that each read of it ended the
+/// server.
 fn nested_by_a_query(arena: &Arena) {
     let wrap = |at: usize| format!("{}a{at}{}", "[".repeat(380), "]".repeat(380));
     let lets: String = (1..=16).map(|at| format!(" LET a{at} = {}", wrap(at - 1))).collect();
@@ -180,7 +181,7 @@ fn nested_by_patches(arena: &Arena) {
     }
 }
 
-/// Results that wait for their reader are bounded.
+/// Checks that the results that wait for their reader are bounded.
 fn parked(arena: &Arena) {
     let body = json!({
         "query": "FOR i IN 1..20000 RETURN REPEAT(\"a\", 1000)",
@@ -196,7 +197,7 @@ fn parked(arena: &Arena) {
         assert!(matches!(answer.status, 201 | 429 | 500 | 503), "{}", answer.text());
     }
     println!("    {refusals} of 300 were refused");
-    // The server's own tests take them apart; here they go with their time, or are dropped.
+    // The server's own tests check each case; here the results expire or are deleted.
     let listed = client.call("POST", "/_api/cursor", &[], r#"{"query":"RETURN 1"}"#);
     assert!(matches!(listed.status, 201 | 429 | 500 | 503), "{}", listed.text());
 }

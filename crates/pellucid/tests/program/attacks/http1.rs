@@ -7,8 +7,8 @@ use super::arena::Arena;
 use super::raw::{Attack, connect, reset, send, statuses};
 use crate::common::{entity, until_closed};
 
-/// Requests that are answered with one of these statuses, or refused by closing where 0 stands
-/// among them.
+/// Requests, and the statuses that may answer them; 0 means that the server may close the
+/// connection without an answer.
 fn refused() -> Vec<(&'static str, Vec<u8>, &'static [u16])> {
     let line = |line: &str| format!("{line}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let with = |headers: &str, body: &str| {
@@ -245,7 +245,7 @@ fn untaken(arena: &Arena) {
     drop(sockets);
 }
 
-/// Declared bodies took the memory of all bodies, and kept it for hours.
+/// Regression: declared lengths of bodies reserved the memory budget of all bodies for hours.
 fn announced(arena: &Arena) {
     let head = "POST /_api/document/c HTTP/1.1\r\nHost: localhost\r\nAuthorization: x\r\n\
                 Content-Length: 1073741824\r\n\r\n";

@@ -19,7 +19,7 @@ const CONTINUATION: u8 = 9;
 const PADDED: u8 = 8;
 const ACK: u8 = 1;
 
-/// A header that is in no table (RFC 7541, 6.2.2), with a name of its own.
+/// Returns a literal header field without indexing and with a new name (RFC 7541, 6.2.2).
 fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| {
         let length = text.len();
@@ -39,7 +39,7 @@ fn literal(name: &str, value: &str) -> Vec<u8> {
     [vec![0], text(name), text(value)].concat()
 }
 
-/// The head of a request.
+/// Returns the header block of a request.
 fn head(method: &str, path: &str) -> Vec<u8> {
     let fields =
         [(":method", method), (":scheme", "http"), (":path", path), (":authority", "localhost")];
@@ -54,14 +54,14 @@ fn put(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, &head("PUT", "/v0/entity?id=half"))
 }
 
-/// A connection after its preface.
+/// Opens a connection and sends its preface.
 fn begin(arena: &Arena) -> TcpStream {
     let mut socket = connect(arena.open.address);
     send(&mut socket, &greeting());
     socket
 }
 
-/// Reads frames until one that `is` one; false if the connection ends first.
+/// Reads frames until `is` returns true for one; returns false if the connection ends first.
 fn until(socket: &mut TcpStream, is: impl Fn(u8, u8, u32, &[u8]) -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -82,7 +82,7 @@ fn until(socket: &mut TcpStream, is: impl Fn(u8, u8, u32, &[u8]) -> bool) -> boo
     panic!("the server says nothing of the kind");
 }
 
-/// Whether a request on the same connection is answered with 200 (static table, entry 8).
+/// Returns true if a request on the same connection is answered with 200 (static table, entry 8).
 fn is_answered(socket: &mut TcpStream, stream: u32) -> bool {
     send(socket, &get(stream));
     until(socket, |kind, _, of, payload| {
@@ -147,7 +147,7 @@ fn fatal() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Frames after which the connection goes on.
+/// Frames after which the connection remains usable.
 fn survived() -> Vec<(&'static str, Vec<u8>)> {
     let request = |fields: &[(&str, &str)]| {
         let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
@@ -300,7 +300,7 @@ fn floods() -> Vec<Attack> {
             reset(socket);
         }),
         flood("a header bomb of one indexed entry", |arena| {
-            // An entry of 4,000 bytes is put into the table, and then named 16,000 times.
+            // An entry of 4,000 bytes is added to the table, and then referred to 16,000 times.
             let entry = [&[0x40_u8][..], &literal("x", &"b".repeat(4_000))[1..]].concat();
             let block = [head("GET", "/v0/status"), entry, vec![0xbe; 16_000 - 4_200]].concat();
             let mut socket = begin(arena);
@@ -315,8 +315,8 @@ fn floods() -> Vec<Attack> {
     ]
 }
 
-/// Frames that are answered each, by a client that takes no answer: the server does not gather
-/// them without end.
+/// Sends frames that the server must answer, and reads no answer. Checks that the server does not
+/// buffer answers without limit.
 fn unread(arena: &Arena, frame: &[u8]) {
     let before = arena.open.resident_bytes();
     let mut socket = begin(arena);
@@ -328,7 +328,8 @@ fn unread(arena: &Arena, frame: &[u8]) {
     assert!(grown < 256 << 20, "the server gathered {grown} bytes");
 }
 
-/// An end that came with the first bytes was not noticed, and the connection kept its place.
+/// Regression: a client's end of stream that came together with its first bytes was not noticed, so
+/// the connection was never closed.
 fn first_and_last(arena: &Arena) {
     let open = || arena.open.client().figure("pellucid_connections_open");
     let before = open();
@@ -338,6 +339,6 @@ fn first_and_last(arena: &Arena) {
         socket.shutdown(std::net::Shutdown::Write).unwrap();
         std::mem::forget(socket);
     }
-    // Connections that ended keep no places.
+    // Connections that ended no longer count as open.
     wait_until(open, |places| *places <= before + 1.0);
 }

@@ -5,9 +5,9 @@ use super::raw::Attack;
 use crate::common::costly_queries::costly_queries;
 use serde_json::{Value, json};
 
-/// Memory that an attacking query may take.
+/// The memory limit of an attacking query.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Seconds that it may run.
+/// The time limit in seconds of an attacking query.
 const SECONDS: f64 = 1.0;
 
 fn ask(arena: &Arena, body: &Value) -> (u16, String) {
@@ -17,7 +17,7 @@ fn ask(arena: &Arena, body: &Value) -> (u16, String) {
     (answer.status, text.chars().take(300).collect())
 }
 
-/// Whether a query may end so: with a result, refused, or ended by a limit.
+/// Returns true if a query may end with this status: with a result, refused, or ended by a limit.
 fn is_expected(status: u16) -> bool {
     matches!(status, 201 | 400 | 404 | 409 | 410 | 413 | 500)
 }
@@ -44,7 +44,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
     queries.chain(limits()).chain(binds()).chain([crowd(), gone()]).collect()
 }
 
-/// Limits that ask for more than there is.
+/// Queries whose options ask for higher limits than the server allows.
 fn limits() -> Vec<Attack> {
     let large = "FOR i IN 1..10000000 RETURN REPEAT(\"a\", 1000)";
     let with = |more: Value| {
@@ -81,7 +81,7 @@ fn limits() -> Vec<Attack> {
     ]
 }
 
-/// Bind values that are large, deep or odd.
+/// Bind values that are large, deeply nested or unusual.
 fn binds() -> Vec<Attack> {
     let bound = |query: &str, value: Value| {
         let binds = json!({"s": value});
@@ -115,8 +115,8 @@ fn binds() -> Vec<Attack> {
     attacks
 }
 
-/// All workers have a query that does not end by itself; others are served, and queries again once
-/// their time is over.
+/// Occupies all workers with queries that do not end by themselves. Other requests must be answered
+/// meanwhile, and queries again after the time limit.
 fn crowd() -> Attack {
     Attack::new("query: 32 at once that run until their end", |arena| {
         let query = "FOR a IN 1..1000000 FOR b IN 1..1000000 FILTER a + b < 0 RETURN 1";
@@ -134,7 +134,7 @@ fn crowd() -> Attack {
     })
 }
 
-/// Queries whose clients are gone ran on, each for as long as it may.
+/// Regression: queries whose clients had disconnected continued to run until their time limit.
 fn gone() -> Attack {
     Attack::new("query: 32 whose clients are gone", |arena| {
         let query = "FOR a IN 1..1000000 FOR b IN 1..1000000 FILTER a + b < 0 RETURN 1";

@@ -1,4 +1,4 @@
-//! Bytes over sockets, as attackers send them.
+//! Raw bytes over sockets.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use super::arena::Arena;
 
-/// How long an attack waits for the server's end of a connection.
+/// The time that an attack waits for the server to close a connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An attack: its name, and what it does. It panics where the server does something else than it
-/// should.
+/// An attack: its name and its function, which panics if the server does not behave as expected.
 pub(crate) struct Attack {
     pub(crate) name: String,
     pub(crate) run: Box<dyn Fn(&Arena)>,
 }
 
-/// A name, and what an attack of that name does.
+/// A name, and the function of the attack with that name.
 pub(crate) type Named = (&'static str, fn(&Arena));
 
 impl Attack {
@@ -25,7 +24,7 @@ impl Attack {
     }
 }
 
-/// A connection that fails after [`PATIENCE`].
+/// Opens a connection whose reads and writes fail after [`PATIENCE`].
 pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -34,9 +33,9 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     socket
 }
 
-/// Sends all that the server takes.
+/// Sends `bytes`, or as many of them as the server accepts.
 pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) {
-    // The server may have refused already, and closed.
+    // The server may have refused and closed the connection already.
     let _ = socket.write_all(bytes);
 }
 
@@ -58,7 +57,7 @@ pub(crate) fn reset(socket: TcpStream) {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The statuses of all HTTP/1.1 responses in `bytes`.
+/// Returns the statuses of all HTTP/1.1 responses in `bytes`.
 pub(crate) fn statuses(bytes: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(bytes);
     let heads = text.match_indices("HTTP/1.1 ");

@@ -16,7 +16,7 @@ fn session(protocols: &[&str]) -> ClientConnection {
     ClientConnection::new(client_config(protocols), name).unwrap()
 }
 
-/// Whether the server answers over TLS.
+/// Returns true if the server answers over TLS.
 pub(crate) fn serves(arena: &Arena) -> bool {
     let (mut session, mut socket) = (session(&[]), connect(arena.secure.address));
     let request = b"GET /v0/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -27,14 +27,14 @@ pub(crate) fn serves(arena: &Arena) -> bool {
         && statuses(&answer) == [200]
 }
 
-/// The first flight of a client.
+/// Returns the first flight of a client.
 fn hello() -> Vec<u8> {
     let mut bytes = Vec::new();
     session(&["h2", "http/1.1"]).write_tls(&mut bytes).unwrap();
     bytes
 }
 
-/// A client after its handshake, whose next bytes go out in the clear.
+/// Returns the socket of a client after its handshake; further bytes are sent unencrypted.
 fn shaken(arena: &Arena) -> std::net::TcpStream {
     let (mut session, mut socket) = (session(&[]), connect(arena.secure.address));
     while session.is_handshaking() {
@@ -43,7 +43,7 @@ fn shaken(arena: &Arena) -> std::net::TcpStream {
     socket
 }
 
-/// Bytes instead of a handshake, after which the connection is closed.
+/// Bytes in place of a handshake, after which the server closes the connection.
 fn garbage() -> Vec<(&'static str, Vec<u8>)> {
     let hello = hello();
     let mut flipped = hello.clone();

@@ -1,6 +1,7 @@
-//! Queries that once took all memory, all time, or the process.
+//! Queries that earlier versions could not bound: they used all memory or time, or ended the
+//! process.
 
-/// Queries without bind values, each ended by its limits if not before.
+/// Queries without bind values. Each ends by itself or by its limits.
 const QUERIES: &[(&str, &str)] = &[
     ("a range of 10,000,000", "RETURN 1..10000000"),
     ("a range beyond all memory", "RETURN LENGTH(1..9223372036854775807)"),
@@ -124,7 +125,7 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Queries that are made, and grow with their size.
+/// Generated queries whose cost grows with their length.
 fn made() -> Vec<(&'static str, String)> {
     let lets = |count: usize, of: &dyn Fn(usize) -> String| {
         (1..=count).map(|at| format!(" LET a{at} = {}", of(at - 1))).collect::<String>()
@@ -197,7 +198,7 @@ fn made() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// All of them, with their names.
+/// Returns all costly queries with their names.
 pub(crate) fn costly_queries() -> Vec<(&'static str, String)> {
     let copies = vec!["a"; 400].join(", ");
     let queries = QUERIES.iter().map(|(name, query)| (*name, query.replace("A400", &copies)));

@@ -1,4 +1,4 @@
-//! The program itself, started as its users start it.
+//! Helpers that start the program as its users do.
 
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../../../../server/tests/common/client.rs"]
@@ -19,10 +19,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tls::write_private;
 
-/// How long a command may take that is expected to end, on a machine that is busy otherwise, too.
+/// The time limit of a command that must end by itself, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A program, and nothing of this process's environment that ours listens to.
+/// Returns a command without those variables of this process's environment that `pellucid` reads.
 pub(crate) fn unset(program: &str) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PELLUCID_")) {
@@ -32,19 +32,19 @@ pub(crate) fn unset(program: &str) -> Command {
     command
 }
 
-/// Our program with these arguments.
+/// Returns `pellucid` with these arguments.
 pub(crate) fn pellucid(arguments: &[&str]) -> Command {
     let mut command = unset(env!("CARGO_BIN_EXE_pellucid"));
     command.args(arguments);
     command
 }
 
-/// Runs the program to its end; one that does not end by itself fails the test.
+/// Runs the program to its end. The test fails if it does not end by itself.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     finish(pellucid(arguments))
 }
 
-/// As [`run`], for a command that was prepared.
+/// Runs a prepared command like [`run`].
 pub(crate) fn finish(command: Command) -> Output {
     finish_within(PATIENCE, command)
 }
@@ -55,7 +55,7 @@ fn finish_within(patience: Duration, mut command: Command) -> Output {
     let (ended, is_ended) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
         if is_ended.recv_timeout(patience) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: the child is still waited for, so its number is its own.
+            // SAFETY: the child was not waited for yet, so its id belongs to no other process.
             unsafe { libc::kill(id, libc::SIGKILL) };
         }
     });
@@ -70,7 +70,7 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Runs a command that reads `input`; one that has enough may have ended.
+/// Runs a command that reads `input`. The command may end before it has read all of it.
 pub(crate) fn feed(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = spawn(pellucid(arguments).stdin(Stdio::piped()));
     let _ = child.stdin.take().unwrap().write_all(input);
@@ -83,7 +83,7 @@ pub(crate) fn account(data: &Path, arguments: &[&str], password: &str) -> Output
     feed(&[&account[..], arguments].concat(), password.as_bytes())
 }
 
-/// The output of a command that succeeds.
+/// Checks that a command succeeded, and returns its output.
 #[track_caller]
 pub(crate) fn done(output: &Output) -> &str {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -95,7 +95,7 @@ pub(crate) fn json_of(output: &Output) -> Value {
     serde_json::from_str(done(output)).unwrap()
 }
 
-/// Holds a command that fails against its exit code, and what it says.
+/// Checks the exit code and the message of a command that must fail.
 #[track_caller]
 pub(crate) fn failed(output: &Output, code: i32, what: &str) {
     let errors = text(&output.stderr);
@@ -108,14 +108,14 @@ pub(crate) fn fails(arguments: &[&str], code: i32, what: &str) {
     failed(&run(arguments), code, what);
 }
 
-/// Signals a child that was not waited for.
+/// Sends a signal to a child that was not waited for.
 pub(crate) fn signal(child: &Child, signal: i32) {
     let id = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: a signal to a child that was not waited for reaches no other process.
+    // SAFETY: the child was not waited for, so its id belongs to no other process.
     assert_eq!(unsafe { libc::kill(id, signal) }, 0);
 }
 
-/// All that comes until the server closes; a connection that it does not close fails the test.
+/// Reads until the server closes the connection. The test fails if it does not close it.
 pub(crate) fn until_closed(socket: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match socket.read_to_end(&mut bytes) {
@@ -125,8 +125,8 @@ pub(crate) fn until_closed(socket: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-/// Runs a study in a small size: its report, and the folder of its files, beside the one of its
-/// data. Installing drivers for the first time may take longer than other commands may.
+/// Runs a small study. Returns its report, the folder of its data, and the folder of its files
+/// inside. It has a longer time limit than other commands, because the first run installs drivers.
 pub(crate) fn study(name: &str, size: &[&str]) -> (Value, TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("out");
@@ -138,12 +138,13 @@ pub(crate) fn study(name: &str, size: &[&str]) -> (Value, TempDir, PathBuf) {
     (report, folder, out)
 }
 
-/// The top of the repository.
+/// Returns the root folder of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// An example of a package of the workspace: beside the tests where all of it was built.
+/// Returns a command that runs an example of a package of the workspace. It is the built program if
+/// there is one beside the tests, otherwise `cargo run`.
 pub(crate) fn example(package: &str, name: &str) -> Command {
     let tests = std::env::current_exe().unwrap();
     let built = tests.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -160,18 +161,18 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The address of a server that has none of TCP.
+/// The address of a server that listens on no TCP port.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// A running `pellucid serve`; killed if a test ends without having stopped it.
+/// A running `pellucid serve`, which is killed if a test ends without stopping it.
 pub(crate) struct Serving {
     child: Child,
-    /// The first address of TCP that it listens on.
+    /// The first TCP address that it listens on.
     pub(crate) address: SocketAddr,
 }
 
 impl Serving {
-    /// Serves `data` on any free port, with further arguments.
+    /// Starts a server of `data` on any free port, with further arguments.
     pub(crate) fn start(data: &Path, arguments: &[&str]) -> Serving {
         let data = data.to_str().unwrap();
         let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
@@ -179,7 +180,7 @@ impl Serving {
         Serving::spawn(command)
     }
 
-    /// Starts `command` and waits for the line that says where it listens.
+    /// Starts `command` and waits for the line with the address that it listens on.
     pub(crate) fn spawn(mut command: Command) -> Serving {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -193,12 +194,12 @@ impl Serving {
         format!("http://{}", self.address)
     }
 
-    /// The number of its process.
+    /// Returns the id of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// A figure of its process in bytes, as `/proc/PID/status` names it.
+    /// Returns a figure of its process in bytes; `name` is that of `/proc/PID/status`.
     pub(crate) fn memory_bytes(&self, name: &str) -> u64 {
         memory_bytes(self.id(), name).unwrap()
     }
@@ -207,18 +208,18 @@ impl Serving {
         Client::connect(self.address)
     }
 
-    /// Ends it as the kernel would: nothing is flushed, nothing is closed.
+    /// Kills it: nothing is flushed or closed.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end.
+    /// Asks it to end with SIGTERM.
     pub(crate) fn signal(&self, signal: i32) {
         self::signal(&self.child, signal);
     }
 
-    /// Its standard error, of a command that pipes it.
+    /// Returns its standard error, which the command must have piped.
     pub(crate) fn stderr(&mut self) -> std::process::ChildStderr {
         self.child.stderr.take().unwrap()
     }
@@ -240,14 +241,14 @@ impl Serving {
     }
 }
 
-/// A folder, and a server over the data in it.
+/// Starts a server on a new folder, and returns both.
 pub(crate) fn serve(flags: &[&str]) -> (TempDir, Serving) {
     let folder = TempDir::new().unwrap();
     let server = Serving::start(&folder.path().join("data"), flags);
     (folder, server)
 }
 
-/// A figure of a process's memory in bytes, such as `VmRSS`; nothing once it has ended.
+/// Returns a figure of a process's memory in bytes, such as `VmRSS`, or none once it has ended.
 pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -262,12 +263,12 @@ impl Drop for Serving {
     }
 }
 
-/// Two nodes of a cluster that share a secret, with these flags. They may stand still on a busy
-/// machine without being taken for dead.
+/// Starts two nodes of a cluster that share a secret, with these flags. Their timeouts are so long
+/// that a busy machine does not make one appear dead.
 pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [Serving; 2] {
     let secret = folder.join("secret");
     write_private(&secret, "a secret of at least thirty-two characters\n");
-    // Both nodes have to know both.
+    // Both nodes must know both addresses before they start.
     let addresses = free_addresses::<2>().map(|address| address.to_string());
     let nodes = addresses.clone().map(|address| format!("http://{address}"));
     [0, 1].map(|node| {
@@ -281,8 +282,8 @@ pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [Serving; 2] {
     })
 }
 
-/// Addresses that nobody listens on, below those that the system gives out by itself: none of them
-/// is taken before its server takes it.
+/// Returns addresses that nobody listens on. Their ports are below the range that the system
+/// assigns by itself, so that nobody else gets one of them before its server starts.
 pub(crate) fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 100) as u16 * 100;

@@ -1,13 +1,12 @@
-//! Profiles and verdicts, which the report of every study has.
+//! Checks of the profiles and verdicts that the report of every study has.
 
 use serde_json::Value;
 
 const KINDS: [&str; 3] =
     ["processor time", "allocations", "waits for locks and conditions, by who waited"];
 
-/// Whether the report has its three profiles of each of these loads, and nothing beside them; a
-/// study that profiles one load does not name it. A study's profiles were missing once, and no test
-/// noticed.
+/// Checks that the report has three profiles of each of these loads, and no others. The name is
+/// empty in a study that profiles only one load.
 pub(crate) fn has_three_profiles_of_each(report: &Value, loads: &[String]) {
     let profiles = report["profiles"].as_array().unwrap();
     let titles: Vec<String> =
@@ -27,8 +26,8 @@ pub(crate) fn has_three_profiles_of_each(report: &Value, loads: &[String]) {
     }
 }
 
-/// The loads whose processor time was sampled too seldom to judge it, as their profiles say. A few
-/// hundred requests may be over on a fast processor before it was sampled once.
+/// Returns the number of loads whose profiles say that they have too few samples of processor time.
+/// A fast processor may finish a few hundred requests before the first sample.
 pub(crate) fn with_few_samples(report: &Value) -> usize {
     let profiles = report["profiles"].as_array().unwrap();
     profiles.iter().filter(|profile| has_few(profile)).count()
@@ -39,13 +38,13 @@ fn has_few(profile: &Value) -> bool {
     notes.is_some_and(|notes| notes.iter().any(|note| note.as_str().unwrap().contains("a hint")))
 }
 
-/// The loads that a study profiles without a name: one.
+/// Returns the names of the loads of a study that profiles only one: the empty name.
 pub(crate) fn one_load() -> Vec<String> {
     vec![String::new()]
 }
 
-/// Each load has its verdict and what it rests on, there are at least so many loads, and a finding
-/// is judged only from runs enough. Single runs without a verdict stood as findings once.
+/// Checks that there are at least `at_least` loads, that each has a verdict with its evidence, and
+/// that each judged finding has a figure from a count or from at least three runs.
 pub(crate) fn every_load_has_a_verdict(report: &Value, at_least: usize) {
     let loads = report["loads"].as_array().unwrap();
     assert!(loads.len() >= at_least, "{} loads, not {at_least}", loads.len());

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-/// A client of any of these protocols that takes every certificate: the server's life is tested,
-/// and not its name.
+/// Returns the configuration of a client with these protocols that accepts every certificate. The
+/// tests check that the server survives, not its name.
 pub(crate) fn client_config(protocols: &[&str]) -> Arc<ClientConfig> {
     let mut config = pellucid_client::http::config(None).unwrap();
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     Arc::new(config)
 }
 
-/// A certificate for `localhost`, and its key, as files.
+/// Writes a certificate for `localhost` and its key; returns their paths.
 pub(crate) fn certificate(folder: &Path) -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));

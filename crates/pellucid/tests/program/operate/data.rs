@@ -1,4 +1,4 @@
-//! Data for scripts: `get`, `put`, `delete`, `scan` and `query` against the built server.
+//! Tests of `get`, `put`, `delete`, `scan` and `query` against the built server.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
@@ -13,7 +13,7 @@ use crate::common::{
     Serving, account, done, entity, failed, feed, finish, pellucid, run, serve, spawn, text,
 };
 
-/// A command that fails prints nothing.
+/// Checks that a command fails and prints nothing to standard output.
 pub(super) fn fails(arguments: &[&str], code: i32, cure: &str) {
     let output = run(arguments);
     failed(&output, code, cure);
@@ -80,7 +80,7 @@ fn ranges_are_lines_of_json_or_keys() {
     assert_eq!(keys(&["--start", "k2998", "--end", "k3", "--reverse"]), ["k2999", "k2998"]);
     assert_eq!(keys(&["--limit", "1"]), ["a"]);
     assert_eq!(keys(&["--prefix", "nothing"]).len(), 0);
-    // A reader that has enough is no failure.
+    // A reader that closes its pipe early is not a failure.
     let mut child = spawn(&mut pellucid(&["scan", url]));
     drop(child.stdout.take());
     done(&child.wait_with_output().unwrap());
@@ -107,7 +107,7 @@ fn results_of_queries_are_lines_as_the_server_wrote_them() {
 }
 
 #[test]
-fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
+fn a_command_without_its_server_names_the_cause_and_the_cure() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let token = {
@@ -149,7 +149,8 @@ fn what_keeps_a_command_from_its_server_is_named_with_its_cure() {
     server.stop();
 }
 
-/// It spoke plain HTTP without credentials, which a server beyond loopback does not take.
+/// Regression: the client spoke only plain HTTP without credentials, which a server beyond loopback
+/// refuses.
 #[test]
 fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
     let folder = TempDir::new().unwrap();
@@ -187,7 +188,7 @@ fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
 }
 
 #[test]
-fn changes_are_lines_that_go_on_where_they_ended() {
+fn changes_are_lines_and_continue_at_a_cursor() {
     let (_folder, server) = serve(&[]);
     let url = &server.url();
     let mut client = server.client();
@@ -205,13 +206,13 @@ fn changes_are_lines_that_go_on_where_they_ended() {
     assert_eq!(lines(&run(&["changes", url, "--since", &since])).len(), 1);
     fails(&["changes", url], 2, "--since");
     fails(&["changes", url, "--since", "999999"], 1, "newest");
-    // A follower has each change as it comes.
+    // A follower gets each change at once.
     let mut command = pellucid(&["changes", url, "--follow"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     for number in 0.. {
-        // It begins at some moment after its start.
+        // The follower begins to read some time after its start.
         done(&run(&["put", url, &format!("k{number}"), "v"]));
         let is_there = client.get("/_admin/requests").text().contains("\"changes\"");
         if is_there || number > 200 {

@@ -1,4 +1,4 @@
-//! Data in bulk as Parquet: `export` and `import` against the built server.
+//! Tests of `export` and `import` of Parquet files against the built server.
 
 use std::fs;
 use std::path::Path;
@@ -34,14 +34,14 @@ fn entities_come_back_byte_for_byte() {
     let apart_ms = expiry(&copy, "short").abs_diff(expiry(&source, "short"));
     assert!(apart_ms < 1_000, "{apart_ms} ms");
 
-    // Texts are texts, and half a file is none.
+    // Text has the type of text in the file, and half a file is refused.
     let half = folder.path().join("half.parquet");
     fails(&["export", &source, "-o", name(&half), "--text"], 1, "is no UTF-8: leave out --text");
     assert!(!half.exists());
     fails(&["export", &source, "--text"], 2, "--format parquet");
     fails(&["export", &source, "-o", name(&half), "--base64"], 2, "--base64 is for text");
     fails(&["import", &copy, "-", "--format", "parquet"], 2, "not standard input");
-    // A server without entities is a file without rows, also by way of standard output.
+    // An export without entities makes a file without rows, also on standard output.
     let (_folder, empty) = serve(&[]);
     let written = run(&["export", &empty.url(), "--format", "parquet"]);
     assert_eq!(written.status.code(), Some(0));
@@ -50,7 +50,7 @@ fn entities_come_back_byte_for_byte() {
     [from, to, empty].into_iter().for_each(|server| server.stop());
 }
 
-/// Documents whose attributes have columns of every kind.
+/// Returns documents whose attributes make columns of every kind.
 fn of_every_kind() -> String {
     let all = [
         json!({"_key": "a", "text": "1", "is": true, "whole": 1, "wide": -9_007_199_254_740_993_i64,
@@ -80,7 +80,7 @@ fn documents_come_back_as_they_were() {
             let output = run(&["export", source, "--collection", of]);
             parsed(done(&output))
         };
-        // Values and their digits: 1 is not 1.0.
+        // The comparison includes the digits: 1 is not 1.0.
         assert_eq!(lines(&copied), lines(collection), "{collection}");
     }
     let some = folder.path().join("some.parquet");
@@ -114,7 +114,7 @@ fn a_bad_row_is_named_and_a_damaged_file_is_an_error() {
     let summarised = summary(&run(&ignoring.concat()));
     assert_eq!(summarised, "0 documents are new, 1 were there already");
     fails(&["import", url, name(&file), "--collection", "c", "--infer"], 2, "--format csv");
-    // The same columns as entities.
+    // The file has the columns of entities.
     refused(&[url, name(&file)], b"", &["entities have no column `_key`"]);
     done(&run(&[&export[..], &["--attributes", "key,value"]].concat()));
     let expected = ["row 1: column `value`: it is neither bytes nor a text", "nothing is written"];

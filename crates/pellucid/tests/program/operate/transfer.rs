@@ -1,4 +1,4 @@
-//! Data in bulk: `export` and `import` against the built server.
+//! Tests of `export` and `import` against the built server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,34 +18,34 @@ pub(super) fn name(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Runs an import of `input` that is refused.
+/// Runs an import of `input` that must be refused.
 pub(super) fn refused(arguments: &[&str], input: &[u8], expected: &[&str]) {
     let output = feed(&[&["import"], arguments].concat(), input);
     expected.iter().for_each(|expected| failed(&output, 1, expected));
     assert_eq!(text(&output.stdout), "");
 }
 
-/// What an import says in the end.
+/// Returns the final line of an import.
 pub(super) fn summary(output: &Output) -> String {
     assert_eq!(done(output), "");
     text(&output.stderr).trim().to_owned()
 }
 
-/// All entities of a server as lines, without what is new wherever they are.
+/// Returns all entities of a server as lines, without the fields that differ in each server.
 pub(super) fn entities(url: &str) -> Vec<Value> {
     let mut lines = lines(&run(&["export", url, "--base64"]));
     for line in &mut lines {
         let line = line.as_object_mut().unwrap();
         assert!(line.remove("etag").is_some());
         if let Some(expires_at_ms) = line.get_mut("expires_at_ms") {
-            // Moments pass between an original and its copy.
+            // The remaining time to live shrinks between the original and its copy.
             *expires_at_ms = json!(expires_at_ms.is_u64());
         }
     }
     lines
 }
 
-/// The moment at which an entity is gone.
+/// Returns the time at which an entity expires.
 pub(super) fn expiry(url: &str, key: &str) -> u64 {
     lines(&run(&["scan", url, "--prefix", key]))[0]["expires_at_ms"].as_u64().unwrap()
 }
@@ -61,7 +61,7 @@ pub(super) fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
     }
 }
 
-/// Entities whose keys and values are text, such as it may be.
+/// Entities whose keys and values are text, including difficult cases.
 pub(super) const TEXTS: [(&[u8], &[u8]); 7] = [
     (b"a", b"1"),
     (b"empty", b""),
@@ -104,11 +104,11 @@ fn entities_come_back_byte_for_byte() {
         assert_eq!(summary(&output), "2512 entities are written", "{flags:?}");
         assert!(entities(&copy) == expected, "{flags:?}");
         let apart_ms = expiry(&copy, "short").abs_diff(expiry(&source, "short"));
-        // The seconds that are left are counted from the export to the import.
+        // The file has the remaining seconds, which then count from the import on.
         assert!(apart_ms < 60_000, "{flags:?}: {apart_ms} ms");
         to.stop();
     }
-    // What is no text stands in base64 alone, and half a file is none.
+    // A value that is not text needs `--base64`, and half a file is not kept.
     let file = folder.path().join("e.csv");
     fails(&["export", &source, "-o", name(&file)], 1, "--base64");
     assert!(!file.exists());
@@ -126,18 +126,18 @@ fn csv_of_text_is_text() {
     let import = ["import", &copy, "-", "--format", "csv"];
     assert_eq!(summary(&feed(&import, &written.stdout)), "7 entities are written");
     assert_eq!(entities(&copy), entities(&from.url()));
-    // The columns may stand in any order, and entities may have a time.
+    // The columns may have any order, and entities may have a time to live.
     let by_hand = "ttl,value,key\r\n,5,x\r\n1000,\"6\",\"y\"\r\n";
     assert_eq!(summary(&feed(&import, by_hand.as_bytes())), "2 entities are written");
     let read = lines(&run(&["scan", &copy, "--start", "x"]));
     assert_eq!((&read[0]["value"], &read[1]["value"]), (&json!("5"), &json!("6")));
     assert_eq!(read[0].get("expires_at_ms"), None);
     assert!(read[1]["expires_at_ms"].is_u64());
-    // What was gone before it came is left out.
+    // An entity that has expired before the import is left out.
     let gone = "{\"key\":\"gone\",\"value\":\"\",\"expires_at_ms\":1}\n";
     let output = feed(&["import", &copy, "-"], gone.as_bytes());
     assert_eq!(summary(&output), "0 entities are written, and 1 left out, whose time is over");
-    // A server without entities is a file without rows.
+    // An export without entities makes a file without rows.
     let (_folder, empty) = serve(&[]);
     let names = run(&["export", &empty.url(), "--format", "csv"]);
     assert_eq!(done(&names), "key,value,expires_at_ms\n");
@@ -165,7 +165,7 @@ fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     assert_eq!(keys(url), "a b c d e");
     refused(&[url, "-"], b"{\"key\":\"f\",\"value\":\"\"}\nx", &["line 2:", "nothing is written"]);
 
-    // A row may have several lines.
+    // A row may span several lines.
     let csv = "key,value\nf,\"1\n2\"\n\ng,3\n,4\nh,5\n";
     let batches = [url, "-", "--format", "csv", "--batch", "1"];
     let expected = ["line 6: the key is empty", "up to line 5 is written: go on with --skip 5"];
@@ -192,8 +192,8 @@ fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     server.stop();
 }
 
-/// A server that gives these answers, each to one request, and then the requests; none to one for
-/// which there is no text.
+/// Starts a server that sends each of `answers` to one request; an empty one only closes the
+/// connection. Returns its URL and a thread that returns the requests.
 fn answering(answers: Vec<&'static str>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -253,7 +253,7 @@ fn a_server_that_fails_stops_an_import_which_says_how_to_go_on() {
         assert!(requests.iter().all(|request| request.starts_with("POST /v0/batch HTTP/1.1")));
         assert_eq!(requests[2].matches("\"op\":\"put\"").count(), 2, "{}", requests[2]);
     }
-    // One that is not there has written nothing.
+    // If the server cannot be reached, nothing is written.
     refused(&["http://127.0.0.1:1", "-"], input.as_bytes(), &["serve`; nothing is written"]);
 }
 
@@ -261,7 +261,7 @@ fn collection(server: &Serving, body: &str) {
     assert_eq!(server.client().call("POST", "/_api/collection", &[], body).status, 200);
 }
 
-/// Lines as documents, in the order of their keys.
+/// Parses lines as documents, and sorts them by their keys.
 pub(super) fn parsed(lines: &str) -> Vec<Value> {
     let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let mut all: Vec<Value> = lines.lines().map(parse).collect();
@@ -269,7 +269,7 @@ pub(super) fn parsed(lines: &str) -> Vec<Value> {
     all
 }
 
-/// Documents of every kind of value, and some that look like one.
+/// Returns documents with every kind of value, and with texts that look like another kind.
 pub(super) fn documents() -> String {
     let all = json!({"_key": "all", "n": 1.5, "big": 9_007_199_254_740_993_u64, "t": true,
         "none": null, "list": [1, "x", {"a": []}], "inner": {"_id": "kept", "b": "\n"}});
@@ -299,7 +299,7 @@ fn documents_come_back_as_they_were() {
     let made = [&again[..], &["--create", "documents", "--sync", "disk"]].concat();
     assert_eq!(summary(&feed(&made, written.as_bytes())), "2503 documents are new");
     assert_eq!(export(copy), written);
-    // Once more, by way of CSV.
+    // The same documents are exported and imported as CSV.
     let csv = folder.path().join("c.csv");
     done(&run(&["export", source, "--collection", "c", "-o", name(&csv)]));
     collection(&to, r#"{"name":"d"}"#);
@@ -307,7 +307,7 @@ fn documents_come_back_as_they_were() {
     assert_eq!(summary(&run(&[&import[..], &["--infer"]].concat())), "2503 documents are new");
     let read = run(&["export", copy, "--collection", "d"]);
     assert_eq!(parsed(done(&read)), parsed(&written));
-    // Without inference, all are texts, and some attributes are enough.
+    // Without inference, all values are text; an export may have only some attributes.
     let replaced = run(&[&import[..], &["--on-duplicate", "replace"]].concat());
     assert_eq!(summary(&replaced), "0 documents are new, 2503 updated or replaced");
     let some = ["export", copy, "--collection", "d", "--format", "csv", "--attributes", "_key,n"];
@@ -338,7 +338,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
     let mended = lines.replace("d e", "d");
     let expected = ["line 1: ", "1210", "--on-duplicate", "nothing is written"];
     refused(&batches, mended.as_bytes(), &expected);
-    // Several in a batch of which one is there, and one alone.
+    // One batch of several documents, and one of a single document, contain an existing key.
     let there = "{\"_key\":\"x\"}\n{\"_key\":\"b\"}\n";
     refused(&import, there.as_bytes(), &["line 2: ", "1210", "nothing is written"]);
     refused(&import, b"\n{\"_key\":\"b\"}\n", &["line 2: ", "nothing is written"]);
@@ -350,7 +350,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
     for bad in ["[1]", "{\"a\":", "{} {}", "5"] {
         refused(&import, bad.as_bytes(), &["line 1: it is no JSON object"]);
     }
-    // Edges have their ends.
+    // Edges need `_from` and `_to`.
     let edges = [url, "-", "--collection", "e", "--create", "edges"];
     let line = "{\"_key\":\"1\",\"_from\":\"c/a\",\"_to\":\"c/b\"}\n";
     let output = feed(&[&["import"], &edges[..]].concat(), line.as_bytes());
@@ -362,7 +362,7 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_failure() {
+fn a_reader_that_closes_its_pipe_is_not_a_failure() {
     let (_folder, server) = serve(&[]);
     let url = &*server.url();
     let value = "x".repeat(10_000);
@@ -390,10 +390,10 @@ fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[test]
-fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
+fn an_import_sends_a_batch_to_each_node_of_a_cluster() {
     let folder = TempDir::new().unwrap();
     let nodes = cluster(folder.path(), &[]);
-    // Until they have found each other.
+    // Wait until the nodes have found each other.
     for (node, key) in nodes.iter().flat_map(|node| (0..20).map(move |key| (node, key))) {
         let target = entity(format!("none{key}"));
         wait_until(|| node.client().get(&target).status, |status| *status == 404);
@@ -410,7 +410,7 @@ fn a_cluster_takes_a_batch_for_each_of_its_nodes() {
     nodes.into_iter().for_each(Serving::stop);
 }
 
-/// Runs the program with standard error at a terminal, and returns what that shows.
+/// Runs the program with a terminal as standard error, and returns the text on the terminal.
 fn on_terminal(arguments: &[&str]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
@@ -420,7 +420,7 @@ fn on_terminal(arguments: &[&str]) -> String {
     let terminal = std::fs::File::options().write(true).open(path.to_str().unwrap()).unwrap();
     let mut command = pellucid(arguments);
     let mut child = command.stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
-    // With the last copy of the terminal, of which the command has one.
+    // The terminal is closed with its last descriptor, and the command holds one.
     drop(command);
     let (mut shown, mut piece) = (Vec::new(), [0; 4_096]);
     while let Ok(length @ 1..) = rustix::io::read(&screen, &mut piece) {
@@ -431,7 +431,7 @@ fn on_terminal(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_terminal_shows_how_far_an_import_and_an_export_are() {
+fn a_terminal_shows_the_progress_of_an_import_and_an_export() {
     let (folder, server) = serve(&[]);
     let file = folder.path().join("rows.ndjson");
     let rows: String = (0..10).map(|n| format!("{{\"key\":\"k{n}\",\"value\":\"v\"}}\n")).collect();
@@ -441,7 +441,7 @@ fn a_terminal_shows_how_far_an_import_and_an_export_are() {
     let copy = folder.path().join("copy.ndjson");
     let shown = on_terminal(&["export", &server.url(), "-o", name(&copy)]);
     assert!(shown.contains("exported 10 entries"), "{shown:?}");
-    // Nothing of it stands in a log.
+    // Without a terminal, no progress is printed.
     assert_eq!(text(&run(&["export", &server.url()]).stderr), "");
     server.stop();
 }

@@ -1,4 +1,4 @@
-//! A server at the file of a Unix socket: its life, and the commands that ask it.
+//! Tests of a server on a Unix socket: its start and end, and the commands that connect to it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 use crate::common::tls::certificate;
 use crate::common::{Serving, done, entity, failed, finish, pellucid, run};
 
-/// The file of a socket in `folder`, and its address.
+/// Returns the path of a socket in `folder`, and its address.
 fn socket_in(folder: &TempDir) -> (PathBuf, String) {
     let path = folder.path().join("socket");
     let address = format!("unix:{}", path.display());
     (path, address)
 }
 
-/// A server of the data in `folder`, at `address` alone.
+/// Returns the command of a server of the data in `folder` that listens only on `address`.
 fn serve(folder: &TempDir, address: &str, flags: &[&str]) -> Command {
     let data = folder.path().join("data");
     let mut command = pellucid(&["serve", "--data", data.to_str().unwrap(), "--listen", address]);
@@ -33,7 +33,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn commands_ask_a_server_that_is_at_a_file_alone() {
+fn commands_connect_to_a_server_with_only_a_unix_socket() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
     let server = Serving::spawn(serve(&folder, &url, &[]));
@@ -51,7 +51,7 @@ fn commands_ask_a_server_that_is_at_a_file_alone() {
 }
 
 #[test]
-fn a_port_and_a_file_are_of_one_server_and_tls_is_the_ports() {
+fn a_server_has_a_port_and_a_socket_and_only_the_port_has_tls() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
     let data = folder.path().join("data");
@@ -72,7 +72,7 @@ fn a_port_and_a_file_are_of_one_server_and_tls_is_the_ports() {
 }
 
 #[test]
-fn the_file_of_a_dead_server_is_replaced_and_nothing_else_is() {
+fn the_socket_of_a_dead_server_is_replaced_but_no_other_file() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
     let server = Serving::spawn(serve(&folder, &url, &[]));
@@ -85,12 +85,12 @@ fn the_file_of_a_dead_server_is_replaced_and_nothing_else_is() {
     assert_eq!(done(&run(&["get", &url, "greeting"])), "hello");
     server.stop();
     std::fs::write(&path, "of somebody").unwrap();
-    refused(serve(&folder, &url, &[]), 1, "no socket");
+    refused(serve(&folder, &url, &[]), 1, "not a socket");
     assert_eq!(std::fs::read(&path).unwrap(), b"of somebody");
 }
 
 #[test]
-fn addresses_and_modes_that_cannot_be_are_refused_with_their_cure() {
+fn invalid_addresses_and_modes_are_refused_with_a_cure() {
     let folder = TempDir::new().unwrap();
     let (_, url) = socket_in(&folder);
     let long = format!("unix:/{}", "x".repeat(107));
@@ -99,7 +99,7 @@ fn addresses_and_modes_that_cannot_be_are_refused_with_their_cure() {
     refused(serve(&folder, &url, &["--socket-mode", "0066"]), 2, "0660");
     refused(serve(&folder, "unix:/nowhere/socket", &[]), 1, "make the socket's folder");
     refused(pellucid(&["get", &long, "k"]), 2, "107 bytes at most");
-    // No account is asked for, as on loopback.
+    // No account is needed, like on loopback.
     let server = Serving::spawn(serve(&folder, &url, &["--authentication", "off"]));
     server.stop();
 }

@@ -1,5 +1,5 @@
-//! The pages beside that of tasks: their commands are run as they stand, but for the hosts, the
-//! folders and the seconds of the page, beside the servers and files that its reader has.
+//! Tests that run the commands of all pages except that of the tasks. Only hosts, folders and
+//! durations are replaced. The servers and files that a reader of the page has are created first.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{documents, free_ports, run_script, steps, with_ports};
 use crate::common::root;
 
-/// Words that a line of commands begins with.
+/// The words that a line of commands begins with.
 const PROGRAMS: [&str; 11] = [
     "bpftrace",
     "cargo",
@@ -23,7 +23,7 @@ const PROGRAMS: [&str; 11] = [
     "systemctl",
 ];
 
-/// Blocks of commands that are not run here, by page and first line, with the reason.
+/// The blocks of commands that are not run here: page, beginning of the first line, and reason.
 const NOT_RUN: [(&str, &str, &str); 12] = [
     ("README.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
     ("docs/studies.md", "pellucid study", "minutes: `study.rs` runs the study in a small size"),
@@ -50,7 +50,7 @@ const NOT_RUN: [(&str, &str, &str); 12] = [
     ),
     ("docs/observability.md", "bpftrace", "needs root: `probes.rs` runs the script"),
 ];
-/// As those; the programs are not on every machine.
+/// More blocks that are not run here, because not every machine has their programs.
 const NEEDS_MORE: [(&str, &str, &str); 3] = [
     (
         "docs/profiles.md",
@@ -65,22 +65,22 @@ const NEEDS_MORE: [(&str, &str, &str); 3] = [
     ("docs/stores.md", "pellucid serve --data /var/lib/pellucid --engine cql", "a ring"),
 ];
 
-/// The program says which build has Parquet, if this one has not.
+/// The end of an export command: a build without Parquet must exit with 2.
 const PARQUET: &str =
     if cfg!(feature = "parquet") { "-o users.parquet" } else { "-o users.parquet || test $? = 2" };
 
-/// A page of commands, and what is there when its reader comes to them.
+/// A page of commands, and the preparations for running them.
 struct Page {
     path: &'static str,
-    /// Commands before those of the page.
+    /// The commands that run before those of the page.
     before: &'static str,
-    /// Texts of the page, each with the one that stands in its place here.
+    /// Texts of the page, each with its replacement.
     here: &'static [(&'static str, &'static str)],
-    /// Commands behind those of the page: they fail if the page's did not do what it says.
+    /// The commands that run after those of the page, and check their effects.
     after: &'static str,
 }
 
-/// Functions of the scripts: until a server answers, or a socket is there.
+/// Functions of the scripts that wait until a server answers, or until a socket exists.
 const WAITING: &str = "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT
 ready() { until curl -sf \"$1/v0/status\" > status.json; do sleep 0.1; done; }
 there() { until [ -S \"$1\" ]; do sleep 0.1; done; }
@@ -126,7 +126,7 @@ fn changes_are_followed() {
         before: "pellucid serve --data ./data &
 ready http://127.0.0.1:8080
 for key in a b c; do pellucid put http://127.0.0.1:8080 $key 1; done",
-        // It follows until it is told to stop, as curl says with 28.
+        // The request follows the changes until curl's time limit, which is exit code 28.
         here: &[
             ("since=0'", "since=0' | tee all.ndjson"),
             (
@@ -180,14 +180,15 @@ done",
             ("-c 64 -d 20s", "-c 8 -d 1s"),
             ("-R 10000", "-R 500"),
             ("--work mix.toml ", "--work mix.toml -d 300ms "),
-            // `load.rs` and `find_max.rs` test the search, which takes half a minute.
+            // The search is replaced by a plain load, because it takes half a minute; `load.rs` and
+            // `find_max.rs` test it.
             ("--find-max --slo p99=5ms", "--slo p99=5s"),
             ("--direct -R 5000", "--direct -d 1s -R 500"),
             ("-c 64 -R 500 unix:/run/pellucid/", "-c 8 -d 1s -R 500 unix:./run/"),
             ("-d 30s -R 20k", "-R 500"),
             ("-d 30s ", ""),
             ("http://server:8080", "http://127.0.0.1:8080"),
-            // Two runs on a machine that does other things, too, may differ.
+            // Two runs may differ on a busy machine.
             ("'p99>+10%'", "'errors>+10%'"),
         ],
         after: "grep -q '<svg' report.html",
@@ -218,7 +219,7 @@ done",
             ("http://new:8080", "http://127.0.0.1:8081"),
             ("-o users.parquet", PARQUET),
             ("/run/pellucid/", "./run/"),
-            // Servers go on, until the next one takes their place.
+            // A server runs until the next one replaces it.
             (
                 "pellucid.sock                        #",
                 "pellucid.sock --data ./third & there run/pellucid.sock; kill $! && wait $! #",
@@ -232,7 +233,7 @@ done",
                 "--socket-mode 0660 & there run/pellucid.sock\n\
                  pellucid put unix:./run/pellucid.sock greeting hello",
             ),
-            // The last steps are those of a folder whose server is not asked for credentials.
+            // The last steps use a folder whose server asks for no credentials.
             ("--data ./data ", "--data ./accounts "),
             ("--data ./data\n", "--data ./accounts\n"),
             ("account add ada", "account add ada < password"),
@@ -285,7 +286,7 @@ pellucid get http://127.0.0.1:8081 greeting | grep -x hello",
     });
 }
 
-/// A block of commands is run, or stands above with the reason why it is not.
+/// Each block of commands is run, or listed in [`NOT_RUN`] or [`NEEDS_MORE`] with a reason.
 #[test]
 fn every_block_of_commands_is_run_or_is_named_with_its_reason() {
     let mut named = Vec::new();

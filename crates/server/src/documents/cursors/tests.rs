@@ -7,7 +7,7 @@ use pellucid_value::{Array, Value};
 use super::super::cursor::Rest;
 use super::*;
 
-/// Memory for requests in these tests: results may take half of it.
+/// The memory for requests in these tests. Results may take half of it.
 const MEMORY: usize = 2 << 30;
 
 fn cursors() -> Cursors {
@@ -40,9 +40,9 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
     (Box::new(cursor), held)
 }
 
-/// The memory of a result comes back when its time is over, and not before.
+/// The memory of a result is freed when its cursor expires, and not before.
 #[test]
-fn what_nobody_asks_for_in_time_is_freed() {
+fn expired_cursors_are_freed() {
     let cursors = cursors();
     let (first, of_first) = cursor(1, 100);
     let (second, of_second) = cursor(2, 200);
@@ -56,7 +56,7 @@ fn what_nobody_asks_for_in_time_is_freed() {
         cursors.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
         Some(1600)
     );
-    // One that is being read is nobody's to remove, and so is not found a second time.
+    // A cursor that is being read does not expire, and cannot be taken again.
     let taken = cursors.take("d", 2, &Identity::Anybody).unwrap();
     cursors.remove_expired(300);
     assert!(of_second.upgrade().is_some());
@@ -77,7 +77,7 @@ fn cursors_beyond_the_limit_are_refused() {
     }
     let refused = cursors.keep(cursor(u64::MAX, u64::MAX).0).err();
     assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
-    // One that is there is kept again.
+    // A cursor that has its slot can be kept again.
     let again = cursors.take("d", 7, &Identity::Anybody).unwrap();
     cursors.keep(again).unwrap();
 }
@@ -88,7 +88,7 @@ fn weigh(cursor: &mut Cursor, with: usize) {
     }
 }
 
-/// The results of a few cursors could take all memory that there was.
+/// Regression: the results of a few cursors could take all memory.
 #[test]
 fn results_beyond_the_limit_of_memory_are_refused() {
     let cursors = cursors();
@@ -105,12 +105,12 @@ fn results_beyond_the_limit_of_memory_are_refused() {
     assert_eq!(refused.map(|error| error.number), Some(ErrorNumber::RESOURCE_LIMIT));
     assert!(of_third.upgrade().is_none());
     cursors.keep(cursor(4, u64::MAX).0).unwrap();
-    // Read to its end, or kept again, one takes no more than it did.
+    // A cursor that is kept again takes no more memory than before, and one read to its end none.
     let again = cursors.take("d", 1, &Identity::Anybody).unwrap();
     cursors.keep(again).unwrap();
     cursors.forget(cursors.take("d", 2, &Identity::Anybody).unwrap().id);
     cursors.keep(large(3).0).unwrap();
-    // One that grows while it is read may be too much, too.
+    // A cursor that grows while it is read can exceed the limit as well.
     let mut grown = cursors.take("d", 3, &Identity::Anybody).unwrap();
     weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
     assert!(cursors.keep(grown).is_err());
@@ -123,9 +123,9 @@ fn results_beyond_the_limit_of_memory_are_refused() {
     assert_eq!((open, bytes), (0, 0));
 }
 
-/// One account could take all places, and all memory of results that are read by nobody.
+/// Regression: one account could open all cursors that the server allows.
 #[test]
-fn an_account_has_a_part_of_all_cursors() {
+fn the_cursors_of_one_account_are_limited() {
     let cursors = cursors();
     let account = |name: &str| {
         let record = crate::access::AccountRecord::new(name).unwrap();
@@ -149,9 +149,9 @@ fn an_account_has_a_part_of_all_cursors() {
     cursors.keep(of(7, &ann)).unwrap();
 }
 
-/// A waiting result counts in the server's budget, until it is read or its time is over.
+/// The result of an open cursor counts in the server's budget until it is read or expires.
 #[test]
-fn results_that_wait_take_their_part_of_all_memory() {
+fn results_of_open_cursors_count_in_the_budget() {
     let cursors = cursors();
     let mut waiting = cursor(1, 100).0;
     waiting.memory = cursors.memory();

@@ -1,4 +1,4 @@
-//! Flushes and merges: files made, where their time goes, and what they cost.
+//! Charts of flushes and merges: the files they make, the parts of their time, and their costs.
 
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
@@ -7,7 +7,7 @@ use super::super::source::Source;
 use super::super::track::{LEVELS, number, over_levels, stage_ns};
 use super::series::with_something;
 
-/// The stages of jobs, by their names in the engine's account.
+/// The stages of jobs: their titles, and their names in the engine's account.
 const STAGES: [(&str, &str); 8] = [
     ("fetch from memory", "order_ns"),
     ("merge", "merge_ns"),
@@ -19,7 +19,7 @@ const STAGES: [(&str, &str); 8] = [
     ("manifest", "commit_ns"),
 ];
 
-/// A kind of job: its name, where its figures are, and the level that its files go to.
+/// A kind of job: its name, the path of its figures, and the level that its files go to.
 struct Kind {
     name: String,
     path: String,

@@ -1,4 +1,4 @@
-//! GET: the head from the ledger, the body from the journal.
+//! Charts of GET: reading the head from the ledger, and the body from the journal.
 
 use pellucid_report::{ChartSection, Series, Unit};
 
@@ -26,7 +26,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
     )
 }
 
-/// Head, body and the rest over time.
+/// The times of head, body and the rest of a GET over time.
 pub(super) fn parts(source: &Source<'_>) -> pellucid_report::Chart {
     let track = &source.track;
     let head = part_mean(track, GET, "ledger");

@@ -1,4 +1,4 @@
-//! HEAD: look-ups by where they end, and what happens within the files.
+//! Charts of HEAD: look-ups by the place where they end, and the steps within the files.
 
 use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
 
@@ -7,7 +7,7 @@ use super::super::source::Source;
 use super::super::track::{LEVELS, number, over_levels, places, ratio};
 use super::series::{shares, with_something};
 
-/// The steps within a table, by their names in the engine's account.
+/// The steps within a table: their titles, and their names in the engine's account.
 const STEPS: [(&str, &str); 6] = [
     ("directory", "directory"),
     ("filter", "filter"),
@@ -47,7 +47,7 @@ pub(super) fn section(source: &Source<'_>) -> ChartSection {
     )
 }
 
-/// The events within the files.
+/// The section about the steps within the files.
 pub(super) fn files_section(source: &Source<'_>) -> ChartSection {
     ChartSection::new(
         "Within the files",
@@ -80,7 +80,8 @@ fn steps_over_time(source: &Source<'_>) -> Chart {
     )
 }
 
-/// The number of asks of each level, in the samples of its steps: each ask begins with one of two.
+/// The number of sampled look-ups in files of a level. Each begins with the step `directory` or
+/// `filter`.
 fn asks_sampled(source: &Source<'_>, level: usize) -> f64 {
     let samples = |step| source.grown(&format!("/reads/levels/{level}/steps/{step}/samples"));
     samples("directory") + samples("filter")
@@ -110,7 +111,7 @@ fn steps_by_level(source: &Source<'_>) -> Chart {
     )
 }
 
-/// The ways in which requests leave files, by name and the sum that counts them.
+/// The outcomes of look-ups in files, with their names and numbers.
 fn ways(sum: impl Fn(&str) -> f64) -> [(&'static str, f64); 3] {
     let (asked, excluded, vain) = (sum("/asked"), sum("/excluded"), sum("/false_positives"));
     [

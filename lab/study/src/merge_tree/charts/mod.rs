@@ -1,4 +1,4 @@
-//! The charts of the original, from the engine's account and that of the requests.
+//! The charts of the original study, drawn from the engine's account and that of the requests.
 
 mod background;
 mod get;
@@ -22,7 +22,7 @@ pub(super) fn sections(source: &Source<'_>) -> Vec<ChartSection> {
     ]
 }
 
-/// Head and body of a GET over time: the picture of the study.
+/// The main chart of the study: head and body of a GET over time.
 pub(super) fn picture(source: &Source<'_>) -> Chart {
     Chart { name: "picture".to_owned(), ..get::parts(source) }
 }

@@ -1,4 +1,4 @@
-//! PUT: the journal, the ledger's memtable, and what writers wait for.
+//! Charts of PUT: the journal, the ledger's memtable, and the waits of writers.
 
 use pellucid_report::{Chart, ChartSection, Series, Unit};
 

@@ -1,17 +1,17 @@
-//! Series of a track, and series made of others: shares, and what is left.
+//! Series from a track, and series derived from others: shares and differences.
 
 use pellucid_report::Series;
 
 use super::super::sample::Sample;
 use super::super::track::{Track, Values, operation};
 
-/// Those of the series that have something to show; all of them if none has.
+/// The series whose sum is above zero; all series if there is none.
 pub(super) fn with_something(series: Vec<Series>) -> Vec<Series> {
     let has = |series: &Series| series.sum() > 0.0;
     if series.iter().any(has) { series.into_iter().filter(has).collect() } else { series }
 }
 
-/// Shares of what stands at the same place in all series.
+/// Converts values to shares of the sum over all series at the same index.
 pub(super) fn shares(series: Vec<Series>) -> Vec<Series> {
     let length = series.iter().map(|one| one.values.len()).max().unwrap_or(0);
     let sums: Vec<f64> = (0..length)
@@ -25,7 +25,7 @@ pub(super) fn shares(series: Vec<Series>) -> Vec<Series> {
     series.into_iter().map(share).collect()
 }
 
-/// The difference of two series, nowhere below zero.
+/// Subtracts all `parts` from `whole`; negative differences become zero.
 pub(super) fn less(whole: &Values, parts: &[&Values]) -> Values {
     let at = |(index, whole): (usize, &Option<f64>)| {
         let taken: f64 = parts.iter().filter_map(|part| part.get(index).copied().flatten()).sum();
@@ -34,7 +34,7 @@ pub(super) fn less(whole: &Values, parts: &[&Values]) -> Values {
     whole.iter().enumerate().map(at).collect()
 }
 
-/// The mean time of a part of an operation, over all its requests.
+/// The mean time of a part of an operation, over all requests of the operation.
 pub(super) fn part_mean(track: &Track<'_>, name: &'static str, part: &'static str) -> Values {
     let sum =
         move |sample: &Sample| operation(sample, name).parts_ns.get(part).copied().unwrap_or(0.0);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_add_up_where_there_is_something() {
+    fn shares_add_up_to_one_where_values_exist() {
         let series = vec![
             Series::new("a", vec![Some(1.0), None, Some(0.0)]),
             Series::new("b", vec![Some(3.0), Some(2.0), Some(0.0)]),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_never_below_zero() {
+    fn differences_are_never_below_zero() {
         let left =
             less(&vec![Some(5.0), Some(1.0), None], &[&vec![Some(2.0), Some(3.0), Some(1.0)]]);
         assert_eq!(left, [Some(3.0), Some(0.0), None]);

@@ -1,4 +1,4 @@
-//! The load, the store and the machine over time: what the other charts are to be read against.
+//! Charts of the load, the store and the machine over time, as context for the other charts.
 
 use pellucid_report::{ChartSection, Series, Unit};
 
@@ -7,7 +7,7 @@ use super::super::sample::Sample;
 use super::super::source::Source;
 use super::super::track::{number, operation, over_levels, processor_ns, store_bytes};
 
-/// Threads of the engine by the beginnings of their names, which the kernel cuts off.
+/// The threads of the engine: titles, and beginnings of their names, which the kernel truncates.
 const ENGINE_THREADS: [(&str, &str); 4] = [
     ("flushing and merging", "pellucid-ledger"),
     ("collecting the journal", "pellucid-collec"),

@@ -1,4 +1,4 @@
-//! The state of one peer, over all event loops.
+//! The status of one peer, shared by all event loops: connection state and counters.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{
@@ -11,16 +11,17 @@ use pellucid_thread::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum PeerState {
-    /// No connection was tried yet, or the first one is being made.
+    /// The first connection attempt has not started, or has not ended.
     New = 0,
-    /// Connected: asks are sent.
+    /// Connected: asks can be sent.
     Ready = 1,
-    /// Not to be reached: requests for its keys are refused until it is, or has called itself.
+    /// Unreachable: requests for its keys are refused until a connection attempt succeeds, or the
+    /// peer itself connects to this node.
     Down = 2,
 }
 
 impl PeerState {
-    /// Its name in `GET /v0/cluster`.
+    /// The name of the state in `GET /v0/cluster`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,52 +43,54 @@ impl PeerState {
 /// Counters of one peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerFigures<N = u64> {
-    /// Asks sent to it.
+    /// Asks accepted for the peer.
     pub asked: N,
-    /// Answers that came in time.
+    /// Answers received in time.
     pub answered: N,
-    /// Requests refused at once, as it is not to be reached.
+    /// Requests that failed because the peer was unreachable, so that it cannot have served them.
     pub unreachable: N,
-    /// Requests whose answer did not come in time.
+    /// Requests whose answer did not arrive in time.
     pub late: N,
-    /// Requests that were under way when the connection broke.
+    /// Requests that had been sent, and were unanswered when the connection broke.
     pub lost: N,
-    /// Requests refused because too many were under way.
+    /// Requests refused because too many were in flight.
     pub refused: N,
-    /// Asks of the peer that were served here.
+    /// Asks from the peer that this node served.
     pub served: N,
-    /// Connections made to it.
+    /// Connections to the peer that completed the handshake.
     pub connected: N,
-    /// Connections to it that broke.
+    /// Connections to the peer that broke after the handshake.
     pub broken: N,
-    /// Bytes sent to it.
+    /// Bytes sent to the peer.
     pub sent_bytes: N,
-    /// Bytes that came from it.
+    /// Bytes received from the peer.
     pub received_bytes: N,
-    /// Time between asks sent and answers read, added up.
-    pub round_trip_ns: N,
-    /// Asks under way now.
+    /// Sum of the times from sending an ask to reading its answer.
+    pub round_trip_total_ns: N,
+    /// Asks in flight now.
     pub in_flight: N,
 }
 
-/// A peer at a moment.
+/// A snapshot of one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerView {
     /// The worst state over the event loops.
     pub state: PeerState,
-    /// Why it is down.
+    /// The reason for [`PeerState::Down`]; none in any other state.
     pub reason: Option<String>,
-    /// Its counters.
+    /// The counters of the peer.
     pub figures: PeerFigures,
 }
 
-/// See the module.
-pub(crate) struct Board {
+/// The status of one peer, shared by all event loops.
+pub(crate) struct PeerStatus {
+    /// The state of each event loop's connection.
     states: Vec<AtomicU8>,
-    /// Why it is down, or why it was refused as a caller; logged when it becomes another.
+    /// The reason why the peer is down, or was refused as a caller; logged when it changes.
     reason: Mutex<Option<String>>,
-    /// Times that it has called and proven itself: whoever calls is there.
-    calls: AtomicU64,
+    /// Number of connections by which the peer has proven itself to this node: a peer that connects
+    /// is running, so it is worth a new attempt.
+    inbound_connections: AtomicU64,
     pub(crate) counters: PeerFigures<AtomicU64>,
 }
 
@@ -95,29 +98,29 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Relaxed);
 }
 
-impl Board {
-    pub(crate) fn new(loops: usize) -> Board {
+impl PeerStatus {
+    pub(crate) fn new(loops: usize) -> PeerStatus {
         let states = (0..loops).map(|_| AtomicU8::new(PeerState::New as u8)).collect();
-        let (reason, calls) = (Mutex::new(None), AtomicU64::new(0));
-        Board { states, reason, calls, counters: PeerFigures::default() }
+        let (reason, inbound_connections) = (Mutex::new(None), AtomicU64::new(0));
+        PeerStatus { states, reason, inbound_connections, counters: PeerFigures::default() }
     }
 
-    /// Notes that the peer has called and proven itself.
-    pub(crate) fn note_call(&self) {
-        self.calls.fetch_add(1, Release);
+    /// Counts a connection by which the peer has proven itself.
+    pub(crate) fn note_inbound_connection(&self) {
+        self.inbound_connections.fetch_add(1, Release);
     }
 
-    /// Times that it has.
-    pub(crate) fn calls(&self) -> u64 {
-        self.calls.load(Acquire)
+    /// Number of connections by which the peer has proven itself.
+    pub(crate) fn inbound_connections(&self) -> u64 {
+        self.inbound_connections.load(Acquire)
     }
 
-    /// True if every loop has connected to it, or failed to.
+    /// True if every loop has connected to the peer, or failed to.
     pub(crate) fn is_tried(&self) -> bool {
         self.states.iter().all(|state| PeerState::of(state.load(Relaxed)) != PeerState::New)
     }
 
-    /// Notes the state of one loop's connection. True if the reason is another than before.
+    /// Sets the state of one loop's connection. Returns true if the reason has changed.
     pub(crate) fn set(&self, index: usize, state: PeerState, reason: Option<&str>) -> bool {
         if let Some(place) = self.states.get(index) {
             place.store(state as u8, Relaxed);
@@ -125,7 +128,8 @@ impl Board {
         self.explain(reason)
     }
 
-    /// Notes why there is no connection. True if it is another reason than before.
+    /// Sets the reason why there is no connection, or none if there is one. Returns true if the
+    /// reason has changed.
     pub(crate) fn explain(&self, reason: Option<&str>) -> bool {
         let mut known = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_deref() == reason {
@@ -152,7 +156,7 @@ impl Board {
             broken: c.broken.load(Relaxed),
             sent_bytes: c.sent_bytes.load(Relaxed),
             received_bytes: c.received_bytes.load(Relaxed),
-            round_trip_ns: c.round_trip_ns.load(Relaxed),
+            round_trip_total_ns: c.round_trip_total_ns.load(Relaxed),
             in_flight: c.in_flight.load(Relaxed),
         };
         let reason = if state == PeerState::Down { reason } else { None };
