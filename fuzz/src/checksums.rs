@@ -17,7 +17,7 @@ pub const CLOSING_BYTES: usize = 96;
 /// Length of the header and of one entry of a table's index, in bytes.
 const INDEX_ENTRY_BYTES: usize = 16;
 
-/// The length or number in the 4 bytes at `at`.
+/// Returns the length or number in the 4 bytes at `at`.
 fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
     let field = bytes.get(at..)?.first_chunk::<4>()?;
     usize::try_from(u32::from_le_bytes(*field)).ok()
@@ -31,7 +31,8 @@ fn offset_at(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64_at(bytes, at)?).ok()
 }
 
-/// The initial CRC of a checksum that also covers `numbers` (store identity, file number, offset).
+/// Returns the initial CRC of a checksum that also covers `numbers` (store identity, file number,
+/// offset).
 pub fn seed(numbers: &[u64]) -> u32 {
     numbers.iter().fold(0, |sum, number| crc32c_append(sum, &number.to_le_bytes()))
 }

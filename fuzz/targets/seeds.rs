@@ -90,7 +90,7 @@ const NODES: &[u8] =
 
 const INDEX_KEYS: &[&[u8]] = &[b"term\0\0key", b"\0\xff\0\xff\0\0\0", b"\0\0key", b"a\0\x01k"];
 
-/// Every input prefixed by every string of option bytes.
+/// Returns every input, prefixed by each of the strings of option bytes.
 fn behind<'a>(switches: &[&[u8]], inputs: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<Vec<u8>> {
     let with = |first: &&[u8]| inputs.clone().map(|input| [first, input].concat()).collect();
     switches.iter().map(with).collect::<Vec<Vec<_>>>().concat()
@@ -109,7 +109,7 @@ fn write(directory: &Path, target: &str, seeds: &[Vec<u8>]) -> io::Result<()> {
     Ok(())
 }
 
-/// What peers send, each prefixed by the byte that names its kind.
+/// Returns messages of the peer protocol, each prefixed by the byte that selects its kind.
 fn peer_seeds() -> Vec<Vec<u8>> {
     let frames = FRAMES.iter().map(|frame| [b"\0", *frame].concat());
     let entry =
@@ -134,9 +134,9 @@ fn peer_seeds() -> Vec<Vec<u8>> {
     frames.chain([page, range, [b"\x04", NODES].concat(), operations]).collect()
 }
 
-/// Checks that the targets for files start from a store that works, and that the checksums are
-/// where [`fix_file`] looks for them: a store of which every file got another identity is sound
-/// once they are fixed.
+/// Checks that the targets for files start from a valid store, and that the checksums are where
+/// [`fix_file`] expects them: a copy of the store with another identity in each file is valid once
+/// its checksums are fixed.
 fn check_example() {
     let files = with_file(usize::MAX, b"", false).expect("the simulated files do not fail");
     let report = verify(FOLDER, &files).expect("the example can be read");
@@ -157,13 +157,11 @@ fn check_example() {
     };
     let report = other(true).expect("the fixed example can be read");
     assert_eq!(report.problems, []);
-    assert!(
-        other(false).is_ok_and(|report| !report.problems.is_empty()),
-        "nothing had to be fixed"
-    );
+    let is_sound = other(false).is_ok_and(|report| report.problems.is_empty());
+    assert!(!is_sound, "nothing had to be fixed");
 }
 
-/// The seeds of the targets for files, from the files of a real store.
+/// Writes the seeds of the targets for files, which come from the files of a real store.
 fn write_files(directory: &Path) -> io::Result<()> {
     let (mut manifests, mut tables, mut segments) = (Vec::new(), Vec::new(), Vec::new());
     let mut stores = Vec::new();
@@ -194,13 +192,14 @@ fn write_files(directory: &Path) -> io::Result<()> {
     )
 }
 
-/// The part of `file` at `begin`, whose length is the number at `begin + length_at`.
+/// Returns the part of `file` at `begin`, whose length is the number at `begin + length_at`.
 fn part(file: &[u8], begin: usize, length_at: usize) -> Option<&[u8]> {
     let length = u32::from_le_bytes(*file.get(begin + length_at..)?.first_chunk()?);
     file.get(begin..begin + length as usize)
 }
 
-/// The inputs of the target `table`: each begins with the switch that names the part.
+/// Returns the inputs of the target `table`. Each begins with the option byte that selects the
+/// part.
 fn parts_of_table(file: &[u8]) -> Vec<Vec<u8>> {
     let Some(closing) = file.last_chunk::<CLOSING_BYTES>() else { return Vec::new() };
     let field = |at: usize| {

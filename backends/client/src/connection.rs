@@ -81,8 +81,10 @@ impl Connection {
         );
         let sent = self.conversation.send(&[head.as_bytes(), body].concat());
         sent.map_err(|error| self.failed(error))?;
-        let (response, captured) =
-            self.conversation.answer(&mut |_, _| Ok(())).map_err(|broken| match broken {
+        let (response, captured) = self
+            .conversation
+            .answer_to(method, &mut |_, _| Ok(()))
+            .map_err(|broken| match broken {
                 Broken::Io(error) => self.failed(error),
                 broken => self.wrong(&broken.to_string()),
             })?;

@@ -13,7 +13,8 @@ use pellucid_topology::NodeUrl;
 /// The pause between two lookups of all names.
 const PAUSE: Duration = Duration::from_secs(2);
 
-type Found = Result<SocketAddr, String>;
+/// The addresses of a node, at least one.
+type Found = Result<Vec<SocketAddr>, String>;
 
 /// The addresses of all nodes, as far as they are known.
 pub(crate) struct Addresses {
@@ -23,7 +24,7 @@ pub(crate) struct Addresses {
 impl Addresses {
     pub(crate) fn new(nodes: &[NodeUrl]) -> Addresses {
         let names: Vec<_> = nodes.iter().map(|node| node.authority().to_owned()).collect();
-        let numeric = |name: &String| name.parse::<SocketAddr>();
+        let numeric = |name: &String| name.parse().map(|address| vec![address]);
         let found = names
             .iter()
             .map(|name| numeric(name).map_err(|_| format!("the name {name} is being looked up")));
@@ -44,9 +45,17 @@ impl Addresses {
         Addresses { found }
     }
 
-    /// The address of the node at this index, or the reason why there is none.
-    pub(crate) fn of(&self, node: usize) -> Found {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)[node].clone()
+    /// An instance for tests, with these addresses of all nodes.
+    #[cfg(test)]
+    pub(crate) fn known(all: Vec<Vec<SocketAddr>>) -> Addresses {
+        Addresses { found: Arc::new(Mutex::new(all.into_iter().map(Ok).collect())) }
+    }
+
+    /// The address of the node at this index to try after so many failures, or the reason why there
+    /// is none. A node need not listen at all addresses of its name, so they take turns.
+    pub(crate) fn of(&self, node: usize, failures: usize) -> Result<SocketAddr, String> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found[node].as_ref().map(|all| all[failures % all.len()]).map_err(String::clone)
     }
 }
 
@@ -55,9 +64,10 @@ fn look_up(names: &[String], kept: &Weak<Mutex<Vec<Found>>>) {
     loop {
         for (index, name) in names.iter().enumerate() {
             let looked = name.to_socket_addrs().map_err(|error| error.to_string());
-            let first =
-                looked.and_then(|mut all| all.next().ok_or_else(|| "no address".to_owned()));
-            let looked = first.map_err(|what| format!("the name {name} cannot be found: {what}"));
+            let looked = looked.map(Iterator::collect).and_then(|all: Vec<_>| {
+                if all.is_empty() { Err("no address".to_owned()) } else { Ok(all) }
+            });
+            let looked = looked.map_err(|what| format!("the name {name} cannot be found: {what}"));
             let Some(found) = kept.upgrade() else { return };
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             // A known address stays in use while lookups fail.

@@ -122,6 +122,14 @@ impl<R> Reply<'_, R> {
         answer.encode_unfinished(self.out);
     }
 
+    /// Takes back the last [`Reply::answer`], so that the ask can be answered otherwise. Returns
+    /// the record.
+    pub fn take_back(&mut self) -> Option<R> {
+        let (begin, _, record) = self.unfinished.pop()?;
+        self.out.truncate(begin);
+        Some(record)
+    }
+
     /// Counts the ask as one that is answered later, by [`Callers::reply`].
     pub fn later(&mut self) {
         *self.later += 1;
@@ -438,7 +446,7 @@ impl<R> Callers<R> {
             };
             caller.is_dirty = false;
             let sent = self.send(&mut caller, sink);
-            match sent {
+            match sent.and_then(|()| self.resume(slot, &mut caller, registry)) {
                 Ok(()) => self.callers[slot] = Some(caller),
                 Err(reason) => self.discard(slot, caller, registry, &reason),
             }
@@ -475,6 +483,23 @@ impl<R> Callers<R> {
         Ok(())
     }
 
+    /// Orders a new event for a caller from which nothing was read because of its unsent bytes,
+    /// once these are few: the bytes that it has sent before cause no further event.
+    fn resume(
+        &self,
+        slot: usize,
+        caller: &mut Caller<R>,
+        registry: &Registry,
+    ) -> Result<(), String> {
+        if !caller.is_paused || caller.waiting_bytes() > OUT_BYTES_MAX {
+            return Ok(());
+        }
+        caller.is_paused = false;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let ordered = registry.reregister(&mut caller.socket, (self.token)(slot), interest);
+        ordered.map_err(|error| error.to_string())
+    }
+
     fn discard(&mut self, slot: usize, mut caller: Caller<R>, registry: &Registry, reason: &str) {
         // A failure does not matter: the kernel removes a closed descriptor from epoll anyway.
         let _ = registry.deregister(&mut caller.socket);
@@ -489,5 +514,90 @@ impl<R> Callers<R> {
             let line = format!("a connection of {who} was closed: {reason}");
             self.cluster.log(News::Bad(&line));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use mio::{Events, Poll};
+    use pellucid_topology::NodeList;
+
+    use super::*;
+    use crate::cluster::ClusterOptions;
+    use crate::frame::AnswerStatus;
+    use crate::session::{KeyShare, Parties, Session, Side};
+
+    /// The longest wait for an event.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    /// The time without an event after which no further one is expected.
+    const QUIET: Duration = Duration::from_millis(50);
+    /// The asks of the test, which are somewhat longer than one read.
+    const ASKS: u64 = 70;
+    const KEY: [u8; 1_000] = [b'k'; 1_000];
+
+    /// The sessions of both ends of a connection: of the calling one first.
+    fn sessions() -> (Session, Session) {
+        let parties = Parties { from: "http://b:2", to: "http://a:1", secret: None };
+        let (one, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
+        let shares = [one.text().to_owned(), other.text().to_owned()];
+        let calling = Session::agree(one, &shares[1], Side::Initiator, parties).unwrap();
+        (calling, Session::agree(other, &shares[0], Side::Responder, parties).unwrap())
+    }
+
+    /// Regression: what a caller had sent while too many bytes waited for it was read only at its
+    /// next event. If the kernel then took all that waited at once, there was none, so the asks
+    /// waited until the caller gave up the connection.
+    #[test]
+    fn a_paused_caller_is_read_on_once_its_answers_are_sent() {
+        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
+        let own = nodes.nodes()[0].clone();
+        let cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
+        let clock = Clock::system();
+        let mut poll = Poll::new().unwrap();
+        let mut events = Events::with_capacity(16);
+        let mut callers = Callers::<()>::new(cluster, clock, Token);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (mut calling, session) = sessions();
+        let greeted = Greeted { session, from: String::new(), to: String::new() };
+        let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
+        callers.callers[slot].as_mut().unwrap().standing = Standing::Met { node: 1 };
+
+        let (mut frames, mut sealed) = (Vec::new(), Vec::new());
+        (0..ASKS)
+            .for_each(|id| Ask { id, key: &KEY, ..Ask::plain(AskKind::Get) }.encode(&mut frames));
+        calling.sealer.seal(&frames, &mut sealed);
+        assert!(sealed.len() > READ_BYTES);
+        client.write_all(&sealed).unwrap();
+        poll.poll(&mut events, Some(PATIENCE)).unwrap();
+        let large = vec![0; OUT_BYTES_MAX + 1];
+        let mut served = 0;
+        let mut serve = |reply: &mut Reply<'_, ()>, ask: Ask<'_>| {
+            let payload = if served == 0 { &large[..] } else { b"" };
+            let answer = Answer { payload, ..Answer::plain(ask.id, AnswerStatus::Found) };
+            served += 1;
+            let now = clock.now();
+            reply.answer(&answer, now, ());
+            now
+        };
+        callers.ready(slot, Vec::new(), poll.registry(), &mut serve);
+        let caller = callers.callers[slot].as_mut().unwrap();
+        assert!(caller.is_paused && caller.is_dirty);
+        // The read has made room in the socket for the rest of the asks.
+        while poll.poll(&mut events, Some(QUIET)).is_ok_and(|()| !events.is_empty()) {}
+        // The kernel takes all that is left at once.
+        caller.unfinished.clear();
+        caller.out.clear();
+        encode_pong(0, &mut caller.out);
+        callers.settle(poll.registry(), &mut |(), _| {});
+        poll.poll(&mut events, Some(PATIENCE)).unwrap();
+        assert!(events.iter().any(|event| event.token() == Token(slot) && event.is_readable()));
+        callers.ready(slot, Vec::new(), poll.registry(), &mut serve);
+        assert_eq!(served, ASKS);
     }
 }

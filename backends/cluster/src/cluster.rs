@@ -1,6 +1,5 @@
 //! The cluster as one node sees it; all event loops of the node share it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -85,7 +84,7 @@ pub struct Cluster {
     pub(crate) options: ClusterOptions,
     own: usize,
     fingerprint: u64,
-    addresses: Addresses,
+    pub(crate) addresses: Addresses,
     statuses: Vec<PeerStatus>,
     needs_secret: AtomicBool,
     /// The time of the last log line about a caller that had not proven itself.
@@ -192,11 +191,6 @@ impl Cluster {
     pub fn is_settled(&self) -> bool {
         let others = (0..self.nodes().nodes().len()).filter(|node| *node != self.own());
         others.into_iter().all(|node| self.status(node).is_tried())
-    }
-
-    /// The address of the node at this index, or the reason why it is unknown.
-    pub(crate) fn address(&self, node: usize) -> Result<SocketAddr, String> {
-        self.addresses.of(node)
     }
 
     pub(crate) fn log(&self, news: News<'_>) {

@@ -114,7 +114,7 @@ impl Cluster {
         let from = NodeUrl::parse(from).ok().and_then(|from| self.nodes().index_of(&from));
         // A stranger is noted under this node's own name, so that many strangers with the same
         // reason are one line.
-        let is_news = self.status(from.unwrap_or(self.own())).explain(Some(what));
+        let is_news = self.status(from.unwrap_or(self.own())).note_refused(what);
         if is_news {
             self.log(News::Bad(&format!("a peer's connection was refused: {what}")));
         }

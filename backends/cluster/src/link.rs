@@ -66,6 +66,9 @@ pub(crate) struct Link {
     pub(crate) inbound_seen: u64,
     /// Number of attempts that have failed in a row.
     pub(crate) failures: u32,
+    /// Number of attempts that have failed at all. The next is at the address with this number, so
+    /// that a lost connection is made again at the same address.
+    pub(crate) failures_ever: usize,
     /// Encoded frames for the socket.
     pub(crate) out: Vec<u8>,
     /// Bytes of `out` that are encrypted; they can no longer be taken back.
@@ -92,6 +95,7 @@ impl Link {
             inbound_tried: 0,
             inbound_seen: 0,
             failures: 0,
+            failures_ever: 0,
             out: Vec::new(),
             written: 0,
             unsent: VecDeque::new(),

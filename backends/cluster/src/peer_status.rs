@@ -1,23 +1,23 @@
 //! The status of one peer, shared by all event loops: connection state and counters.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{
-    AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use pellucid_thread::Mutex;
+use pellucid_thread::{Mutex, MutexGuard};
+
+/// Limit of the reasons that are remembered as logged, so that each is logged once.
+const LOGGED_MAX: usize = 16;
 
 /// The state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
 pub enum PeerState {
     /// The first connection attempt has not started, or has not ended.
-    New = 0,
+    New,
     /// Connected: asks can be sent.
-    Ready = 1,
+    Ready,
     /// Unreachable: requests for its keys are refused until a connection attempt succeeds, or the
     /// peer itself connects to this node.
-    Down = 2,
+    Down,
 }
 
 impl PeerState {
@@ -28,14 +28,6 @@ impl PeerState {
             PeerState::New => "connecting",
             PeerState::Ready => "ready",
             PeerState::Down => "down",
-        }
-    }
-
-    fn of(number: u8) -> PeerState {
-        match number {
-            0 => PeerState::New,
-            1 => PeerState::Ready,
-            _ => PeerState::Down,
         }
     }
 }
@@ -76,7 +68,8 @@ pub struct PeerFigures<N = u64> {
 pub struct PeerView {
     /// The worst state over the event loops.
     pub state: PeerState,
-    /// The reason for [`PeerState::Down`]; none in any other state.
+    /// The reason for [`PeerState::Down`], of the first event loop in this state; none in any other
+    /// state.
     pub reason: Option<String>,
     /// The counters of the peer.
     pub figures: PeerFigures,
@@ -84,14 +77,33 @@ pub struct PeerView {
 
 /// The status of one peer, shared by all event loops.
 pub(crate) struct PeerStatus {
-    /// The state of each event loop's connection.
-    states: Vec<AtomicU8>,
-    /// The reason why the peer is down, or was refused as a caller; logged when it changes.
-    reason: Mutex<Option<String>>,
+    known: Mutex<Known>,
     /// Number of connections by which the peer has proven itself to this node: a peer that connects
     /// is running, so it is worth a new attempt.
     inbound_connections: AtomicU64,
     pub(crate) counters: PeerFigures<AtomicU64>,
+}
+
+/// What the event loops know of a peer.
+struct Known {
+    /// The state of each event loop's connection, and the reason why it is down.
+    loops: Vec<(PeerState, Option<String>)>,
+    /// The logged reasons why connections are down, until all are there again.
+    down_logged: Vec<String>,
+    /// The logged reasons why the peer was refused as a caller, until it is accepted.
+    refused_logged: Vec<String>,
+}
+
+/// Remembers that a reason is logged. Returns false if it was logged before.
+fn is_news(logged: &mut Vec<String>, reason: &str) -> bool {
+    if logged.iter().any(|known| known == reason) {
+        return false;
+    }
+    if logged.len() == LOGGED_MAX {
+        logged.remove(0);
+    }
+    logged.push(reason.to_owned());
+    true
 }
 
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
@@ -100,13 +112,19 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 
 impl PeerStatus {
     pub(crate) fn new(loops: usize) -> PeerStatus {
-        let states = (0..loops).map(|_| AtomicU8::new(PeerState::New as u8)).collect();
-        let (reason, inbound_connections) = (Mutex::new(None), AtomicU64::new(0));
-        PeerStatus { states, reason, inbound_connections, counters: PeerFigures::default() }
+        let loops = vec![(PeerState::New, None); loops];
+        let known = Known { loops, down_logged: Vec::new(), refused_logged: Vec::new() };
+        let (known, inbound_connections) = (Mutex::new(known), AtomicU64::new(0));
+        PeerStatus { known, inbound_connections, counters: PeerFigures::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a connection by which the peer has proven itself.
     pub(crate) fn note_inbound_connection(&self) {
+        self.known().refused_logged.clear();
         self.inbound_connections.fetch_add(1, Release);
     }
 
@@ -117,32 +135,39 @@ impl PeerStatus {
 
     /// True if every loop has connected to the peer, or failed to.
     pub(crate) fn is_tried(&self) -> bool {
-        self.states.iter().all(|state| PeerState::of(state.load(Relaxed)) != PeerState::New)
+        self.known().loops.iter().all(|(state, _)| *state != PeerState::New)
     }
 
-    /// Sets the state of one loop's connection. Returns true if the reason has changed.
-    pub(crate) fn set(&self, index: usize, state: PeerState, reason: Option<&str>) -> bool {
-        if let Some(place) = self.states.get(index) {
-            place.store(state as u8, Relaxed);
+    /// Notes that one loop has no connection. Returns true if the reason has to be logged.
+    pub(crate) fn note_down(&self, index: usize, reason: &str) -> bool {
+        let known = &mut *self.known();
+        if let Some(of_loop) = known.loops.get_mut(index) {
+            *of_loop = (PeerState::Down, Some(reason.to_owned()));
         }
-        self.explain(reason)
+        is_news(&mut known.down_logged, reason)
     }
 
-    /// Sets the reason why there is no connection, or none if there is one. Returns true if the
-    /// reason has changed.
-    pub(crate) fn explain(&self, reason: Option<&str>) -> bool {
-        let mut known = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_deref() == reason {
-            return false;
+    /// Notes that one loop has a connection. Returns true if that has to be logged: it was the last
+    /// one without.
+    pub(crate) fn note_ready(&self, index: usize) -> bool {
+        let known = &mut *self.known();
+        if let Some(of_loop) = known.loops.get_mut(index) {
+            *of_loop = (PeerState::Ready, None);
         }
-        *known = reason.map(str::to_owned);
-        true
+        let is_down = known.loops.iter().any(|(state, _)| *state == PeerState::Down);
+        !is_down && !std::mem::take(&mut known.down_logged).is_empty()
+    }
+
+    /// Notes that the peer was refused as a caller. Returns true if the reason has to be logged.
+    pub(crate) fn note_refused(&self, reason: &str) -> bool {
+        is_news(&mut self.known().refused_logged, reason)
     }
 
     pub(crate) fn view(&self) -> PeerView {
-        let states = self.states.iter().map(|state| PeerState::of(state.load(Relaxed)));
-        let state = states.max().unwrap_or(PeerState::New);
-        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.known();
+        let state = known.loops.iter().map(|(state, _)| *state).max().unwrap_or(PeerState::New);
+        let reason = known.loops.iter().find_map(|(_, reason)| reason.clone());
+        drop(known);
         let c = &self.counters;
         let figures = PeerFigures {
             asked: c.asked.load(Relaxed),
@@ -159,7 +184,40 @@ impl PeerStatus {
             round_trip_total_ns: c.round_trip_total_ns.load(Relaxed),
             in_flight: c.in_flight.load(Relaxed),
         };
-        let reason = if state == PeerState::Down { reason } else { None };
         PeerView { state, reason, figures }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: all loops had one reason. A loop that connected erased the reason of another,
+    /// and loops with different reasons were logged in turn, again and again.
+    #[test]
+    fn each_loop_keeps_its_reason_and_each_reason_is_logged_once() {
+        let status = PeerStatus::new(2);
+        let view = || (status.view().state, status.view().reason);
+        assert!(!status.note_ready(0) && !status.is_tried());
+        assert_eq!(view(), (PeerState::Ready, None));
+        assert!(status.note_down(1, "no route") && status.note_down(0, "refused"));
+        assert!(!status.note_down(1, "no route") && !status.note_down(0, "refused"));
+        assert!(!status.note_ready(0), "the other is down");
+        assert_eq!(view(), (PeerState::Down, Some("no route".to_owned())));
+        assert!(status.note_refused("another list") && !status.note_refused("another list"));
+        assert_eq!(view().1, Some("no route".to_owned()), "a refusal is another matter");
+        assert!(status.note_ready(1) && !status.note_ready(0));
+        assert_eq!(view(), (PeerState::Ready, None));
+        assert!(status.note_down(0, "refused") && !status.note_refused("another list"));
+        status.note_inbound_connection();
+        assert!(status.note_refused("another list"));
+    }
+
+    #[test]
+    fn the_number_of_remembered_reasons_is_limited() {
+        let status = PeerStatus::new(1);
+        (0..=LOGGED_MAX).for_each(|number| assert!(status.note_refused(&number.to_string())));
+        assert!(!status.note_refused("1") && status.note_refused("0"));
+        assert_eq!(status.known().refused_logged.len(), LOGGED_MAX);
     }
 }

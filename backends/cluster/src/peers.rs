@@ -17,7 +17,7 @@ use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Connection, Link, Stage};
 use crate::outcome::{Asked, Failure, Outcome, Times};
-use crate::peer_status::{PeerState, add};
+use crate::peer_status::add;
 use crate::slab::Slab;
 use crate::socket::{Received, receive};
 
@@ -382,13 +382,14 @@ impl<C> Peers<C> {
         let status = self.cluster.status(node);
         let was_ready = link.is_ready();
         add(&status.counters.broken, u64::from(was_ready));
+        link.failures_ever = link.failures_ever.wrapping_add(usize::from(!was_ready));
         if let Some(mut connection) = link.connection.take() {
             // A failure does not matter: the kernel removes a closed descriptor from epoll anyway.
             let _ = registry.deregister(&mut connection.socket);
         }
         link.reset();
         let url = self.cluster.url(node);
-        if status.set(self.index, PeerState::Down, Some(&reason)) {
+        if status.note_down(self.index, &reason) {
             let line = format!("the peer {url} cannot be reached: {reason}");
             self.cluster.log(News::Bad(&line));
         }
@@ -476,7 +477,7 @@ impl<C> Peers<C> {
             link.inbound_tried = inbound;
             let address = match self.cluster.distrust() {
                 Some(why) => Err(why.to_owned()),
-                None => self.cluster.address(node),
+                None => self.cluster.addresses.of(node, link.failures_ever),
             };
             match address {
                 Err(reason) => self.lose(node, registry, now, reason, sink),
@@ -530,4 +531,47 @@ impl<C> Peers<C> {
 /// may be late; so the failure is still reported before `wait` is over.
 fn looked_at_in_time(wait: Duration) -> Duration {
     wait.saturating_sub(TICK * 2).max(wait / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use mio::{Events, Poll};
+    use pellucid_topology::NodeList;
+
+    use super::*;
+    use crate::addresses::Addresses;
+    use crate::cluster::ClusterOptions;
+
+    /// The longest wait for an expected event.
+    const PATIENCE_NS: u64 = 10_000_000_000;
+
+    /// Regression: only the first address of a name was tried, so a node that listens at another
+    /// one was never reached.
+    #[test]
+    fn the_addresses_of_a_node_are_tried_in_turn() {
+        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
+        let own = nodes.nodes()[0].clone();
+        let mut cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        // No program listens at the first.
+        let all = vec!["127.0.0.1:1".parse().unwrap(), listener.local_addr().unwrap()];
+        let addresses = Addresses::known(vec![Vec::new(), all]);
+        Arc::get_mut(&mut cluster).unwrap().addresses = addresses;
+        let mut poll = Poll::new().unwrap();
+        let mut events = Events::with_capacity(16);
+        let clock = Clock::system();
+        let mut peers = Peers::<()>::start(cluster, clock, 0, poll.registry(), Token).unwrap();
+        let begun = Clock::monotonic().stopwatch();
+        while listener.accept().is_err() {
+            assert!(begun.elapsed_ns() < PATIENCE_NS, "the second address is not tried");
+            poll.poll(&mut events, Some(TICK)).unwrap();
+            for event in &events {
+                let (link, is_read_closed) = (event.token().0, event.is_read_closed());
+                peers.ready(link, is_read_closed, poll.registry(), &mut |(), _| {});
+            }
+        }
+    }
 }

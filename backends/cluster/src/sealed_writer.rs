@@ -62,14 +62,43 @@ impl SealedWriter {
         }
     }
 
-    /// Sends the first message of a connection by itself. It has to fit into the socket's empty
-    /// buffer: a message that the kernel takes only a part of is an error.
+    /// Sends the first message of a connection by itself, before any frames. It has to fit into the
+    /// socket's empty buffer: a message that the kernel takes only a part of is an error, after
+    /// which the connection cannot be used.
     pub(crate) fn send_first(&mut self, socket: &TcpStream, message: &[u8]) -> io::Result<()> {
+        debug_assert!(self.held == 0, "records that wait would have to be sent before");
         let mut record = Vec::new();
         self.sealer.seal(message, &mut record);
-        match send_some(socket, &record)? {
-            count if count == record.len() => Ok(()),
-            _ => Err(io::ErrorKind::WriteZero.into()),
+        let (sent, length) = (send_some(socket, &record)?, record.len());
+        if sent == length {
+            return Ok(());
         }
+        let what = format!("the system has taken {sent} of {length} bytes of the first message");
+        Err(io::Error::new(io::ErrorKind::WriteZero, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::session::{KeyShare, Parties, Session, Side};
+
+    /// Regression: the error said nothing of the message and its length.
+    #[test]
+    fn a_first_message_that_is_not_taken_whole_is_an_error_with_its_length() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (socket, _reader) = (TcpStream::from_std(socket), listener.accept().unwrap());
+        let (own, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
+        let parties = Parties { from: "http://b:2", to: "http://a:1", secret: None };
+        let session = Session::agree(own, other.text(), Side::Initiator, parties).unwrap();
+        let mut writer = SealedWriter::new(session.sealer);
+        writer.send_first(&socket, b"").unwrap();
+        while send_some(&socket, &[0; 1 << 20]).unwrap() > 0 {}
+        let error = writer.send_first(&socket, b"").unwrap_err().to_string();
+        assert!(error.contains("0 of 20 bytes of the first message"), "{error}");
     }
 }

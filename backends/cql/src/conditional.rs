@@ -12,7 +12,7 @@
 //! whatever others have written since. A serial read of the note first completes transactions under
 //! way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,6 @@ use pellucid_clock::Clock;
 use pellucid_store::{Condition, Result, StoreError, Table, Written};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::{CqlValue, Row};
 
@@ -121,25 +120,10 @@ impl Conditional {
         Ok(())
     }
 
-    /// The entries whose versions have to be read: the transaction is conditional on them.
-    fn watched(&self) -> Vec<&Entry> {
-        let with_conditions = self.entries.iter().filter(|entry| !entry.conditions.is_empty());
-        let watched: Vec<_> = with_conditions.collect();
-        if !watched.is_empty() {
-            return watched;
-        }
-        // Without a condition, the batch would be a plain write. So the first put gets a condition
-        // on its version; without a put, the deletions do.
-        match self.entries.iter().find(|entry| entry.value.is_some()) {
-            Some(put) => vec![put],
-            None => self.entries.iter().collect(),
-        }
-    }
-
     /// Reads the current versions of the watched entries.
     async fn state(&self, laps: &mut Laps) -> Result<State> {
         let mut state = State::new();
-        for some in self.watched().chunks(KEYS_AT_ONCE) {
+        for some in watched(&self.entries).chunks(KEYS_AT_ONCE) {
             let keys: Vec<&[u8]> = some.iter().map(|entry| &entry.key[..]).collect();
             let place = &some[0].place;
             let values = (&self.space.name, place, keys);
@@ -190,27 +174,13 @@ impl Conditional {
     /// Writes if the entries still have the versions in `state`. Returns false if they do not. If
     /// the outcome is unknown, it reads the outcome.
     async fn attempt(&self, state: &State, drawn: Drawn, laps: &mut Laps) -> Result<bool> {
-        let watched: Vec<&[u8]> = self.watched().iter().map(|entry| &entry.key[..]).collect();
-        let watched: std::collections::HashSet<&[u8]> = watched.into_iter().collect();
-        let mut steps: Vec<(&PreparedStatement, Values<'_>)> = Vec::new();
-        let mut has_condition = false;
-        for entry in &self.entries {
-            if !watched.contains(&entry.key[..]) {
-                steps.push(unconditional(&self.ring, &self.space, entry, drawn.first));
-                continue;
-            }
-            if let Some(step) = self.conditional(entry, state, drawn) {
-                has_condition = true;
-                steps.push(step);
-            }
-        }
-        if !has_condition {
-            // The batch only deletes entries that do not exist.
+        let mut steps = steps(&self.space, &self.entries, state, drawn.first);
+        if steps.iter().all(|step| matches!(step, Values::DeleteThis(_, _, None))) {
+            // The write only deletes entries that did not exist when they were read.
             return Ok(true);
         }
         let (space, by) = (&self.space.name[..], self.ring.writer);
-        let note = Values::Done(space, &self.entries[0], by, drawn.first as i64);
-        steps.push((&self.ring.statements.note_done, note));
+        steps.push(Values::Done(space, &self.entries[0], by, drawn.first as i64));
         let outcome = self.execute(steps, laps).await;
         // The ring gives a transaction a timestamp of its own clock.
         self.ring.versions.see();
@@ -221,47 +191,18 @@ impl Conditional {
         }
     }
 
-    /// The step that writes an entry only over the version that was read; `None` for the deletion
-    /// of an entry that does not exist.
-    fn conditional<'a>(
-        &'a self,
-        entry: &'a Entry,
-        state: &State,
-        drawn: Drawn,
-    ) -> Option<(&'a PreparedStatement, Values<'a>)> {
-        let (statements, space) = (&self.ring.statements, &self.space.name[..]);
-        let version = (drawn.first + entry.index as u64) as i64;
-        let life = Lifetime::of(entry.lifetime_ms);
-        let over = state.get(&entry.key).map(|found| found.version);
-        match (over, &entry.value) {
-            (None, Some(_)) => {
-                Some((&statements.put_new, Values::Put(space, entry, version, life)))
-            }
-            (None, None) => None,
-            (Some(over), Some(_)) => {
-                let values = Values::PutOver(space, entry, version, life, over);
-                Some((&statements.put_over, values))
-            }
-            (Some(over), None) => {
-                Some((&statements.delete_this, Values::DeleteThis(space, entry, over)))
-            }
-        }
-    }
-
     async fn execute(
         &self,
-        steps: Vec<(&PreparedStatement, Values<'_>)>,
+        steps: Vec<Values<'_>>,
         laps: &mut Laps,
     ) -> std::result::Result<QueryResult, Failed> {
         let mut batch = Batch::new(BatchType::Unlogged);
-        let mut values = Vec::with_capacity(steps.len());
-        for (statement, of_step) in steps {
-            batch.append_statement(statement.clone());
-            values.push(of_step);
+        for step in &steps {
+            batch.append_statement(step.statement(&self.ring.statements).clone());
         }
         batch.set_consistency(self.level);
         batch.set_serial_consistency(Some(SerialConsistency::Serial));
-        self.ring.ask_batch(batch, values, laps).await
+        self.ring.ask_batch(batch, steps, laps).await
     }
 
     /// Finds the outcome of a write without an answer. Returns true if the write happened.
@@ -280,6 +221,52 @@ impl Conditional {
         }
         let text = StoreError::from(failed);
         Err(StoreError::Unreachable(format!("it is unknown whether the write happened: {text}")))
+    }
+}
+
+/// The entries whose versions have to be read: the transaction is conditional on them.
+fn watched(entries: &[Entry]) -> Vec<&Entry> {
+    let watched: Vec<_> = entries.iter().filter(|entry| !entry.conditions.is_empty()).collect();
+    if !watched.is_empty() {
+        return watched;
+    }
+    // Without a condition, the batch would be a plain write. So the first put gets a condition on
+    // its version; without a put, the deletions do.
+    match entries.iter().find(|entry| entry.value.is_some()) {
+        Some(put) => vec![put],
+        None => entries.iter().collect(),
+    }
+}
+
+/// The steps of a transaction, one for each entry.
+fn steps<'a>(
+    space: &'a Space,
+    entries: &'a [Entry],
+    state: &State,
+    first_version: u64,
+) -> Vec<Values<'a>> {
+    let watched: HashSet<&[u8]> = watched(entries).iter().map(|entry| &entry.key[..]).collect();
+    let step = |entry: &'a Entry| match watched.contains(&entry.key[..]) {
+        true => conditional(&space.name, entry, state, first_version),
+        false => unconditional(space, entry, first_version),
+    };
+    entries.iter().map(step).collect()
+}
+
+/// The step that writes an entry only over the version that was read, or if it is still absent.
+fn conditional<'a>(
+    space: &'a str,
+    entry: &'a Entry,
+    state: &State,
+    first_version: u64,
+) -> Values<'a> {
+    let version = (first_version + entry.index as u64) as i64;
+    let life = Lifetime::of(entry.lifetime_ms);
+    let over = state.get(&entry.key).map(|found| found.version);
+    match (over, &entry.value) {
+        (None, Some(_)) => Values::PutNew(space, entry, version, life),
+        (Some(over), Some(_)) => Values::PutOver(space, entry, version, life, over),
+        (over, None) => Values::DeleteThis(space, entry, over),
     }
 }
 
@@ -315,5 +302,67 @@ fn is_applied(answer: QueryResult) -> Result<bool> {
     match row.columns.first() {
         Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
         _ => Err(unexpected("a transaction says whether it was applied")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_store::Operation;
+
+    use super::*;
+    use crate::place::Placing;
+    use crate::plain::entries_of;
+
+    /// The steps of a write to one bucket, by name and key; `found` has the versions of the keys.
+    fn steps_of(operations: &[Operation<'_>], found: &[(&str, i64)]) -> Vec<String> {
+        let space = Space { name: "t".to_owned(), placing: Placing::Buckets(1) };
+        let entries = entries_of(1 << 10, &space, operations).unwrap();
+        let found = found.iter().map(|(key, version)| {
+            (key.as_bytes().to_vec(), Found { version: *version, is_over: false })
+        });
+        let line = |step: &Values<'_>| {
+            let (name, entry, version) = match *step {
+                Values::Put(_, entry, version, _) => ("put", entry, Some(version)),
+                Values::PutNew(_, entry, version, _) => ("put new", entry, Some(version)),
+                Values::PutOver(_, entry, _, _, over) => ("put over", entry, Some(over)),
+                Values::Delete(_, entry) => ("delete", entry, None),
+                Values::DeleteThis(_, entry, over) => ("delete this", entry, over),
+                Values::Done(_, entry, _, version) => ("done", entry, Some(version)),
+            };
+            format!("{name} {} {version:?}", String::from_utf8_lossy(&entry.key))
+        };
+        steps(&space, &entries, &found.collect(), 100).iter().map(line).collect()
+    }
+
+    fn put(key: &str, condition: Condition) -> Operation<'_> {
+        Operation { key: key.as_bytes(), value: Some(b"x"), condition, lifetime_ms: None }
+    }
+
+    fn delete(key: &str, condition: Condition) -> Operation<'_> {
+        Operation { value: None, ..put(key, condition) }
+    }
+
+    /// Regression: the deletion of an absent entry was no step. Without another condition, the
+    /// write was acknowledged, and its other entries were not written; with one, the transaction
+    /// did not depend on the absence.
+    #[test]
+    fn the_deletion_of_an_absent_entry_is_a_step() {
+        let (absent, none) = (Condition::Absent, Condition::None);
+        let expected = ["delete this a None", "put b Some(101)"];
+        assert_eq!(steps_of(&[delete("a", absent), put("b", none)], &[]), expected);
+        let twice = [put("a", absent), delete("a", none), put("b", none)];
+        assert_eq!(steps_of(&twice, &[]), ["delete this a None", "put b Some(102)"]);
+        let beside = [delete("a", absent), put("b", Condition::Present), delete("c", none)];
+        let expected = ["delete this a None", "put over b Some(7)", "delete c None"];
+        assert_eq!(steps_of(&beside, &[("b", 7)]), expected);
+    }
+
+    #[test]
+    fn without_conditions_the_first_put_is_conditional() {
+        let none = Condition::None;
+        let steps = steps_of(&[delete("a", none), put("b", none), put("c", none)], &[("c", 7)]);
+        assert_eq!(steps, ["delete a None", "put new b Some(101)", "put c Some(102)"]);
+        let steps = steps_of(&[delete("a", none), delete("b", none)], &[("b", 7)]);
+        assert_eq!(steps, ["delete this a None", "delete this b Some(7)"]);
     }
 }

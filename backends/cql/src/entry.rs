@@ -4,8 +4,10 @@ use pellucid_store::Condition;
 use scylla::serialize::SerializationError;
 use scylla::serialize::row::{RowSerializationContext, SerializeRow};
 use scylla::serialize::writers::RowWriter;
+use scylla::statement::prepared::PreparedStatement;
 
 use crate::rows::Lifetime;
+use crate::schema::Statements;
 
 /// One key of a write, and the final effect of all operations on it.
 #[derive(Clone, Debug)]
@@ -23,24 +25,42 @@ pub(crate) struct Entry {
     pub(crate) conditions: Vec<(usize, Condition, Option<bool>)>,
 }
 
-/// The values of a statement that writes. All variants begin with the table and the entry. Of the
-/// numbers, the first is the new version, and the last of `PutOver` and `DeleteThis` the old one.
+/// The values of a statement that writes, which they determine
+/// ([`Values::statement`]). All variants begin with the table and the
+/// entry. Of the numbers, the first is the new version, and the last of `PutOver` and `DeleteThis`
+/// the old one.
+#[derive(Debug)]
 pub(crate) enum Values<'a> {
     Put(&'a str, &'a Entry, i64, Lifetime),
     Delete(&'a str, &'a Entry),
+    /// A put of an entry that does not exist.
+    PutNew(&'a str, &'a Entry, i64, Lifetime),
     /// A put that replaces the old version.
     PutOver(&'a str, &'a Entry, i64, Lifetime, i64),
-    /// A deletion of the old version.
-    DeleteThis(&'a str, &'a Entry, i64),
+    /// A deletion of the old version; without one, the check that the entry does not exist.
+    DeleteThis(&'a str, &'a Entry, Option<i64>),
     /// The note of a transaction: the writer, and its transaction's first version.
     Done(&'a str, &'a Entry, i64, i64),
 }
 
 impl<'a> Values<'a> {
+    /// The statement that writes these values.
+    pub(crate) fn statement<'s>(&self, statements: &'s Statements) -> &'s PreparedStatement {
+        match self {
+            Values::Put(..) => &statements.put,
+            Values::Delete(..) => &statements.delete,
+            Values::PutNew(..) => &statements.put_new,
+            Values::PutOver(..) => &statements.put_over,
+            Values::DeleteThis(..) => &statements.delete_this,
+            Values::Done(..) => &statements.note_done,
+        }
+    }
+
     /// The table and the name of the partition that the statement writes to.
     pub(crate) fn partition(&self) -> (&'a str, &'a [u8]) {
         let (Values::Put(space, entry, ..)
         | Values::Delete(space, entry)
+        | Values::PutNew(space, entry, ..)
         | Values::PutOver(space, entry, ..)
         | Values::DeleteThis(space, entry, _)
         | Values::Done(space, entry, ..)) = *self;
@@ -55,7 +75,8 @@ impl SerializeRow for Values<'_> {
         writer: &mut RowWriter<'_>,
     ) -> std::result::Result<(), SerializationError> {
         match *self {
-            Values::Put(space, entry, version, life) => {
+            Values::Put(space, entry, version, life)
+            | Values::PutNew(space, entry, version, life) => {
                 let value = entry.value.as_deref().unwrap_or_default();
                 let length = value.len() as i64;
                 let (place, key) = (&entry.place, &entry.key);

@@ -8,7 +8,6 @@ use pellucid_account::Timeline;
 use pellucid_store::{Answer, Condition, Operation, Result, StoreError, Written};
 use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
-use scylla::statement::prepared::PreparedStatement;
 
 use crate::entry::{Entry, Values};
 use crate::place::Space;
@@ -33,7 +32,7 @@ const ENTRY_BYTES: usize = 96;
 /// # Errors
 /// If there are no operations, too many, or too large ones.
 pub(crate) fn entries_of(
-    ring: &Ring,
+    value_bytes_max: usize,
     space: &Space,
     operations: &[Operation<'_>],
 ) -> Result<Vec<Entry>> {
@@ -46,7 +45,7 @@ pub(crate) fn entries_of(
     let mut entries: Vec<Entry> = Vec::with_capacity(operations.len());
     let mut by_key: HashMap<&[u8], usize> = HashMap::with_capacity(operations.len());
     for (index, operation) in operations.iter().enumerate() {
-        operation.check(ring.value_bytes_max)?;
+        operation.check(value_bytes_max)?;
         let known = by_key.get(operation.key).copied();
         let at = known.unwrap_or(entries.len());
         if known.is_none() {
@@ -87,19 +86,17 @@ fn check_size(entries: &[Entry]) -> Result<()> {
     )))
 }
 
-/// The statement and the values that write an entry without a condition.
+/// The values that write an entry without a condition.
 pub(crate) fn unconditional<'a>(
-    ring: &'a Ring,
     space: &'a Space,
     entry: &'a Entry,
     first_version: u64,
-) -> (&'a PreparedStatement, Values<'a>) {
-    let statements = &ring.statements;
+) -> Values<'a> {
     if entry.value.is_none() {
-        return (&statements.delete, Values::Delete(&space.name, entry));
+        return Values::Delete(&space.name, entry);
     }
     let version = (first_version + entry.index as u64) as i64;
-    (&statements.put, Values::Put(&space.name, entry, version, Lifetime::of(entry.lifetime_ms)))
+    Values::Put(&space.name, entry, version, Lifetime::of(entry.lifetime_ms))
 }
 
 /// Writes without conditions.
@@ -114,8 +111,8 @@ pub(crate) fn write(
     let drawn = ring.versions.draw(count);
     let written = Written { sequence: drawn.first + count as u64 - 1 };
     if let [entry] = &entries[..] {
-        let (statement, values) = unconditional(ring, &space, entry, drawn.first);
-        let mut statement = bound(statement, &values)?;
+        let values = unconditional(&space, entry, drawn.first);
+        let mut statement = bound(values.statement(&ring.statements), &values)?;
         statement.set_consistency(level);
         statement.set_timestamp(Some(drawn.time_us));
         return ring.later(timeline, move |ring, mut laps| async move {
@@ -144,8 +141,8 @@ async fn write_batch(
     let mut batch = Batch::new(kind);
     let mut values = Vec::with_capacity(entries.len());
     for entry in entries {
-        let (statement, of_entry) = unconditional(ring, space, entry, drawn.first);
-        batch.append_statement(statement.clone());
+        let of_entry = unconditional(space, entry, drawn.first);
+        batch.append_statement(of_entry.statement(&ring.statements).clone());
         values.push(of_entry);
     }
     batch.set_consistency(level);

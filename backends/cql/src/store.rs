@@ -104,7 +104,7 @@ impl CqlStore {
         timeline: &mut Timeline,
     ) -> Result<Answer<Written>> {
         let space = self.ring.space(table)?;
-        let entries = entries_of(&self.ring, &space, operations)?;
+        let entries = entries_of(self.ring.value_bytes_max, &space, operations)?;
         let (is_in_parts, count) = (space.is_in_parts(), operations.len());
         if !is_in_parts && operations.iter().all(|each| each.condition == Condition::None) {
             return plain::write(&self.ring, self.level, space, entries, count, timeline);

@@ -136,10 +136,8 @@ impl BackupFolder {
             return Ok(BackupOutcome::Ended);
         }
         let target = self.folder.join(id.as_str());
-        fs::rename(&making, &target).map_err(|error| failed("rename", &making, &error))?;
+        publish(&making, &target, || sync_folder(&self.folder))?;
         *in_making = None;
-        drop(in_making);
-        sync_folder(&self.folder)?;
         Ok(BackupOutcome::Made(figures))
     }
 }
@@ -232,6 +230,16 @@ impl Backups for BackupFolder {
         self.remove_remains()?;
         Ok(true)
     }
+}
+
+/// Gives a complete backup its name. If that cannot be made durable, the backup loses its name
+/// again: a backup whose making has failed is not listed, and can be made again.
+fn publish(making: &Path, target: &Path, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    fs::rename(making, target).map_err(|error| failed("rename", making, &error))?;
+    sync().inspect_err(|_| {
+        // The first failure matters more.
+        let _ = fs::rename(target, making);
+    })
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> StoreError {
@@ -418,6 +426,23 @@ mod tests {
         store.close().unwrap();
         assert!(backups(&store).create(&id("late"), QUICKLY).is_err());
         assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);
+    }
+
+    /// Regression: if the sync after the rename failed, the making had failed, but the backup was
+    /// listed, and making it again was refused as a duplicate.
+    #[test]
+    fn a_backup_whose_name_is_not_durable_has_none() {
+        let folder = TempDir::new().unwrap();
+        let (making, target) = (folder.path().join(MAKING), folder.path().join("x"));
+        fs::create_dir(&making).unwrap();
+        let failing = || {
+            assert!(target.exists());
+            Err(StoreError::Failed("the medium is broken".to_owned()))
+        };
+        assert!(publish(&making, &target, failing).is_err());
+        assert_eq!(names(folder.path()).unwrap(), [MAKING]);
+        publish(&making, &target, || sync_folder(folder.path())).unwrap();
+        assert_eq!(names(folder.path()).unwrap(), ["x"]);
     }
 
     #[test]

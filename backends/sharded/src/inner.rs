@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_cluster::{AskKind, CONTENT_BYTES_MAX, Cluster, PartOperation, TABLE_NAME_BYTES_MAX};
 use pellucid_store::{
-    Acknowledgement, Condition, Operation, PartOf, Result, StoreError, Table, check_key,
+    Acknowledgement, Condition, KEY_LENGTH_MAX, Operation, PartOf, Result, StoreError, Table,
+    check_key,
 };
 use pellucid_thread::Mutex;
 
@@ -41,6 +42,8 @@ pub(crate) fn unacceptable<T>(what: String) -> Result<T> {
 
 impl Inner {
     pub(crate) fn new(driver: Driver, cluster: Arc<Cluster>, value_bytes_max: usize) -> Inner {
+        // The owner takes a longer ask for damage, and closes the link with all its other asks.
+        let value_bytes_max = value_bytes_max.min(CONTENT_BYTES_MAX - KEY_LENGTH_MAX);
         Inner { driver, cluster, tables: Mutex::new(Vec::new()), value_bytes_max }
     }
 
@@ -127,7 +130,11 @@ impl Inner {
                     PartOperation { operation: *operation, part_length }.encode(&mut value);
                 }
                 if value.len() > CONTENT_BYTES_MAX {
-                    return unacceptable(format!("a batch above {CONTENT_BYTES_MAX} bytes"));
+                    return unacceptable(format!(
+                        "the batch has {} bytes, and a node takes up to {CONTENT_BYTES_MAX}: \
+                         divide it",
+                        value.len()
+                    ));
                 }
                 let ask = OwnedAsk {
                     kind: AskKind::Write,
@@ -146,5 +153,37 @@ impl Inner {
     pub(crate) fn get(&self, table: Table, key: &[u8], kind: AskKind) -> Result<(usize, OwnedAsk)> {
         let table = self.named(table)?;
         self.ask_for(kind, &table, key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_cluster::ClusterOptions;
+    use pellucid_topology::NodeList;
+
+    use super::*;
+
+    /// Regression: a single value was not checked against the limit of an ask. Beyond it, the owner
+    /// closed the link with all asks on it.
+    #[test]
+    fn a_value_longer_than_an_ask_is_refused() {
+        let nodes = NodeList::parse("http://127.0.0.1:1").unwrap();
+        let cluster = Cluster::new(ClusterOptions::of_guest(nodes), 1, |_| {}).unwrap();
+        let driver = Driver::start(Arc::clone(&cluster)).unwrap();
+        let inner = Inner::new(driver, cluster, usize::MAX);
+        assert!(inner.value_bytes_max + KEY_LENGTH_MAX <= CONTENT_BYTES_MAX);
+        let table = inner.named(inner.open_table("t", None).unwrap()).unwrap();
+        // Its pages are never touched, so it takes no memory.
+        let value = vec![0; inner.value_bytes_max + 1];
+        let put = Operation {
+            key: b"k",
+            value: Some(&value),
+            condition: Condition::None,
+            lifetime_ms: None,
+        };
+        for operations in [&[put][..], &[put, put]] {
+            let asked = inner.write_ask(&table, operations, Acknowledgement::Memory);
+            assert!(matches!(asked.err(), Some(StoreError::Unacceptable(_))));
+        }
     }
 }

@@ -29,7 +29,8 @@ pub struct ShardedOptions {
     pub secret: Option<Vec<u8>>,
     /// The longest wait for an answer, and the longest silence of a node.
     pub wait: Duration,
-    /// Limit of a value in bytes; not above the limit of the nodes.
+    /// Limit of a value in bytes; not above the limit of the nodes. It is lowered to the longest
+    /// value that one request can have, somewhat below 1 GiB.
     pub value_bytes_max: usize,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Limit of a node's URL in bytes.
+/// Limit of a node's URL in bytes, in canonical form.
 pub const URL_BYTES_MAX: usize = 200;
 
 /// The scheme of all URLs of nodes.
@@ -43,9 +43,6 @@ impl NodeUrl {
                 "`{text}` {what}: a node of a cluster is named as http://host:port"
             )))
         };
-        if text.len() > URL_BYTES_MAX {
-            return wrong("is too long");
-        }
         let lower = text.to_ascii_lowercase();
         let Some(rest) = lower.strip_prefix(SCHEME) else {
             return wrong(match lower.starts_with("https://") {
@@ -71,7 +68,11 @@ impl NodeUrl {
         if !port.parse().is_ok_and(is_port) {
             return wrong("has no port that can be read");
         }
-        Ok(NodeUrl(format!("{SCHEME}{host}:{port}")))
+        let canonical = format!("{SCHEME}{host}:{port}");
+        if canonical.len() > URL_BYTES_MAX {
+            return wrong(&format!("has more than {URL_BYTES_MAX} bytes with its port"));
+        }
+        Ok(NodeUrl(canonical))
     }
 
     /// The URL in canonical form.
@@ -114,6 +115,21 @@ mod tests {
             assert_eq!(url.as_str(), canonical);
             assert_eq!(NodeUrl::parse(canonical).unwrap(), url);
             assert_eq!(format!("http://{}", url.authority()), canonical);
+        }
+    }
+
+    /// Regression: the length was checked before the port was added, so a stored list with such a
+    /// URL could not be read at the next start.
+    #[test]
+    fn the_longest_url_without_a_port_is_valid_in_canonical_form() {
+        let without_port = |bytes: usize| format!("http://{}", "a".repeat(bytes - SCHEME.len()));
+        let longest = NodeUrl::parse(&without_port(URL_BYTES_MAX - ":80".len())).unwrap();
+        assert_eq!(longest.as_str().len(), URL_BYTES_MAX);
+        assert_eq!(NodeUrl::parse(longest.as_str()).unwrap(), longest);
+        assert_eq!(NodeUrl::parse(&format!("{longest}/")).unwrap(), longest);
+        for bytes in URL_BYTES_MAX - 2..=URL_BYTES_MAX {
+            let error = NodeUrl::parse(&without_port(bytes)).unwrap_err().to_string();
+            assert!(error.contains("more than 200 bytes with its port"), "{bytes}: {error}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::record::Record;
 /// The most records that are held back at a time; further ones are counted without late facts.
 const HELD_MAX: usize = 1_024;
 /// The most reports kept of requests whose records are not drained yet. If there are more, those
-/// older than [`WAIT_NS`] are dropped, and if that is not enough, all of them.
+/// older than [`WAIT_NS`] are dropped, and if that is not enough, the oldest of the others.
 const TOLD_MAX: usize = 1_024;
 /// The time for which a record is held back, and late facts are kept for one.
 const WAIT_NS: u64 = 5_000_000_000;
@@ -49,12 +49,6 @@ impl Late {
         for told in source() {
             self.told.insert(told.request, (told, now));
         }
-        if self.told.len() > TOLD_MAX {
-            self.told.retain(|_, (_, since)| now.since(*since) < wait);
-        }
-        if self.told.len() > TOLD_MAX {
-            self.told.clear();
-        }
         let mut released = Vec::new();
         self.held.retain_mut(|(record, since)| {
             let told = self.told.remove(&record.facts.request);
@@ -67,7 +61,20 @@ impl Late {
             }
             !is_done
         });
+        if self.told.len() > TOLD_MAX {
+            self.told.retain(|_, (_, since)| now.since(*since) < wait);
+            self.drop_oldest(self.told.len().saturating_sub(TOLD_MAX));
+        }
         released
+    }
+
+    /// Drops `count` reports: the oldest, and of those of one time the ones of the oldest requests.
+    fn drop_oldest(&mut self, count: usize) {
+        let mut ages: Vec<_> = self.told.values().map(|(told, at)| (*at, told.request)).collect();
+        ages.sort_unstable();
+        for (_, request) in &ages[..count] {
+            self.told.remove(request);
+        }
     }
 
     /// Holds a record back if a report is expected; false if it must be counted as it is.
@@ -144,6 +151,29 @@ mod tests {
         assert_eq!(late.release(&clock, false).len(), 1);
         assert!(late.hold(&first, &clock));
         assert_eq!(late.release(&clock, true).len(), 1);
+    }
+
+    /// Regression: one report too many, and all of them were dropped, even those of records that
+    /// waited for them.
+    #[test]
+    fn of_too_many_reports_the_oldest_are_dropped() {
+        let simulated = SimulatedClock::leaked(0);
+        let clock = Clock::simulated(simulated);
+        let (mut late, tells) = late();
+        let report = |request| LateParts { request, of: WHOLE, parts: vec![(NEAR, 800)] };
+        assert!(late.hold(&record(clock, 1, 8_000), &clock));
+        let count = TOLD_MAX as u64 + 10;
+        for requests in [1..=count, count + 1..=count + 10] {
+            tells.lock().unwrap().extend(requests.map(report));
+            late.release(&clock, false).iter().for_each(|record| {
+                assert_eq!(record.parts_ticks()[NEAR.slot()], 800);
+            });
+            assert_eq!(late.told.len(), TOLD_MAX);
+            simulated.advance_ns(1_000);
+        }
+        assert!(late.held.is_empty(), "the report of the first was there");
+        let kept = count + 11 - TOLD_MAX as u64..=count + 10;
+        assert!(kept.into_iter().all(|request| late.told.contains_key(&request)));
     }
 
     #[test]

@@ -265,7 +265,8 @@ impl Changes {
             }
         };
         drop(operations);
-        let mut more: Vec<_> = parts.iter().map(|part| (Arc::clone(&part.collection), 0)).collect();
+        let mut more: Vec<_> =
+            parts.iter().map(|part| (part.collection.begin_batch(), 0)).collect();
         for change in &changes {
             if let ChangeKind::Document(part) = change.kind {
                 more[part].1 += change.more_documents();

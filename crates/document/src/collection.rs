@@ -1,15 +1,23 @@
 //! A collection in memory: its current definition, and the number of its documents.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::definition::{CollectionDefinition, CollectionKind, IndexState};
-use crate::error::{DocumentError, Result};
+use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index::Index;
 use crate::layout::documents_prefix;
+
+/// The interval at which a change of a collection looks whether its batches are finished.
+const BATCHES_POLL: Duration = Duration::from_millis(1);
+/// The looks during which writers wait for batches under way, before they get a turn.
+const LOOKS_MAX: u32 = 1_000;
+/// The times that writers are made to wait before the change is refused.
+const HOLDS_MAX: u32 = 60;
 
 /// The number of shapes that this process has made.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
@@ -71,8 +79,11 @@ pub struct Collection {
     pub id: u64,
     shape: ArcSwap<Shape>,
     /// Held for reading while a batch is handed to the store, and for writing while the shape
-    /// changes, so that no batch is handed over that was made for an older shape.
+    /// changes and no batch is under way, so that no batch takes effect that was made for an older
+    /// shape.
     structure: RwLock<()>,
+    /// The batches that were handed to the store, and whose answers are not taken.
+    under_way: AtomicUsize,
     count: AtomicI64,
     last_sequence: AtomicU64,
     last_number: AtomicU64,
@@ -85,6 +96,7 @@ impl Collection {
             id: definition.id,
             shape: ArcSwap::from_pointee(Shape::new(definition)),
             structure: RwLock::new(()),
+            under_way: AtomicUsize::new(0),
             count: AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)),
             last_sequence: AtomicU64::new(sequence),
             last_number: AtomicU64::new(0),
@@ -152,9 +164,35 @@ impl Collection {
         self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Returns a guard. Writers wait until it is dropped.
-    pub(crate) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
-        self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Returns a guard once no batch is under way. Writers wait until it is dropped.
+    ///
+    /// # Errors
+    /// 21003 if batches stay under way.
+    pub(crate) fn hold_writers(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        for _ in 0..HOLDS_MAX {
+            let guard = self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            for _ in 0..LOOKS_MAX {
+                if self.under_way.load(Ordering::Acquire) == 0 {
+                    return Ok(guard);
+                }
+                std::thread::sleep(BATCHES_POLL);
+            }
+            drop(guard);
+            std::thread::sleep(BATCHES_POLL);
+        }
+        let message = format!(
+            "the store has not answered writes to the collection {} for long: try again once it \
+             answers",
+            self.name()
+        );
+        Err(DocumentError::new(ErrorNumber::QUEUE_FULL, message))
+    }
+
+    /// Counts a batch as under way until the returned value is dropped. The caller holds the guard
+    /// of [`Collection::hold_shape`].
+    pub(crate) fn begin_batch(self: &Arc<Self>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(Arc::clone(self))
     }
 
     /// True if `shape` is still the current one.
@@ -175,5 +213,15 @@ impl Collection {
     /// [`Collection::hold_writers`].
     pub(crate) fn set_dropped(&self) {
         self.is_dropped.store(true, Ordering::Release);
+    }
+}
+
+/// A batch that is under way, with the collection that it writes to.
+#[derive(Debug)]
+pub(crate) struct UnderWay(pub(crate) Arc<Collection>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Release);
     }
 }

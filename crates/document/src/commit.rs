@@ -1,10 +1,8 @@
 //! Commits of transactions: their results, and the sequence numbers of the changes.
 
-use std::sync::Arc;
-
 use pellucid_store::{Answer, Pending, Result as StoreResult, StoreError, Written};
 
-use crate::collection::Collection;
+use crate::collection::UnderWay;
 use crate::error::{DocumentError, ErrorNumber, Result};
 
 /// The result of a commit, now or later.
@@ -35,16 +33,17 @@ impl Commit {
     }
 }
 
-/// A commit whose batch is handed to the store, with the updates to make once it is written.
+/// A commit whose batch is handed to the store, with the updates to make once it is written. Until
+/// it is finished or dropped, the definitions of its collections do not change.
 #[derive(Debug)]
 pub struct Unfinished {
-    more: Vec<(Arc<Collection>, i64)>,
+    more: Vec<(UnderWay, i64)>,
     changes: usize,
 }
 
 impl Unfinished {
     /// A batch of `changes` changes. `more` tells how many documents each collection gains.
-    pub(crate) fn new(more: Vec<(Arc<Collection>, i64)>, changes: usize) -> Unfinished {
+    pub(crate) fn new(more: Vec<(UnderWay, i64)>, changes: usize) -> Unfinished {
         Unfinished { more, changes }
     }
 
@@ -60,8 +59,8 @@ impl Unfinished {
             }
             Err(error) => return Err(error.into()),
         };
-        for (collection, more) in self.more {
-            collection.note_written(more, last);
+        for (UnderWay(collection), more) in &self.more {
+            collection.note_written(*more, last);
         }
         Ok(Committed { first: last + 1 - self.changes as u64 })
     }

@@ -334,6 +334,7 @@ impl Documents {
     /// databases, 503 if another process serves the documents, and errors of the store.
     pub fn create_database(&self, name: &str) -> Result<Arc<Database>> {
         let _turn = self.change_turn();
+        self.check_served()?;
         check_database_name(name)?;
         if self.database(name).is_ok() {
             return Err(ErrorNumber::DUPLICATE_NAME.into());
@@ -359,8 +360,10 @@ impl Documents {
             return Err(ErrorNumber::FORBIDDEN.into());
         }
         let collections = database.collections();
-        let guards: Vec<_> =
-            collections.iter().map(|collection| collection.hold_writers()).collect();
+        let guards = collections
+            .iter()
+            .map(|collection| collection.hold_writers())
+            .collect::<Result<Vec<_>>>()?;
         let mut definitions = vec![(definition_key(DefinitionKind::Database, database.id), None)];
         let mut garbage = Vec::new();
         for collection in &collections {
@@ -417,7 +420,7 @@ impl Documents {
     /// 1203 if it is gone already, and errors of the store.
     pub fn drop_collection(&self, database: &Database, collection: &Collection) -> Result<()> {
         let _turn = self.change_turn();
-        let _writers = collection.hold_writers();
+        let _writers = collection.hold_writers()?;
         collection.check_there()?;
         let key = definition_key(DefinitionKind::Collection, collection.id);
         let garbage = storage_prefix(collection.shape().definition.storage);
@@ -486,7 +489,7 @@ impl Documents {
         collection: &Collection,
         change: impl FnOnce(&mut CollectionDefinition) -> Result<(T, Vec<Vec<u8>>)>,
     ) -> Result<T> {
-        let _writers = collection.hold_writers();
+        let _writers = collection.hold_writers()?;
         collection.check_there()?;
         let shape = collection.shape();
         let mut definition = shape.definition.clone();

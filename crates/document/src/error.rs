@@ -104,13 +104,15 @@ pub struct DocumentError {
     pub message: String,
     /// The document whose revision did not match.
     pub stored: Option<Box<StoredRevision>>,
+    /// The error of the store, if that is the cause.
+    pub cause: Option<Box<StoreError>>,
 }
 
 impl DocumentError {
     /// Makes an error with a message other than [`ErrorNumber::text`].
     #[must_use]
     pub fn new(number: ErrorNumber, message: impl Into<String>) -> DocumentError {
-        DocumentError { number, message: message.into(), stored: None }
+        DocumentError { number, message: message.into(), stored: None, cause: None }
     }
 
     /// Makes the error for a document whose revision is not the one that was asked for.
@@ -118,7 +120,7 @@ impl DocumentError {
     pub fn revision_differs(stored: StoredRevision) -> DocumentError {
         let stored = Some(Box::new(stored));
         let message = "conflict, _rev values do not match".to_owned();
-        DocumentError { number: ErrorNumber::CONFLICT, message, stored }
+        DocumentError { number: ErrorNumber::CONFLICT, message, stored, cause: None }
     }
 
     /// Makes the error for a collection that does not exist.
@@ -164,7 +166,8 @@ impl From<StoreError> for DocumentError {
             | StoreError::Failed(_)
             | StoreError::Unreachable(_) => ErrorNumber::INTERNAL,
         };
-        DocumentError::new(number, error.to_string())
+        let message = error.to_string();
+        DocumentError { number, message, stored: None, cause: Some(Box::new(error)) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Bound;
 
 use pellucid_aql::IndexRange;
+use pellucid_thread::Mutex;
 use pellucid_value::{Number, ObjectRef, Ref, index_key};
 
 use crate::definition::{IndexDefinition, IndexKind};
@@ -97,13 +98,16 @@ pub struct Index {
     /// Its fields.
     pub fields: Vec<FieldPath>,
     pub(crate) prefix: Vec<u8>,
+    /// In a TTL index, the entry from which the next removal of expired documents reads.
+    pub(crate) expiry_from: Mutex<Vec<u8>>,
 }
 
 impl Index {
     pub(crate) fn new(definition: IndexDefinition, storage: u64) -> Index {
         let prefix = index_prefix(storage, definition.id, definition.unique);
         let fields = definition.fields.iter().filter_map(|field| FieldPath::parse(field).ok());
-        Index { fields: fields.collect(), prefix, definition }
+        let expiry_from = Mutex::new(prefix.clone());
+        Index { fields: fields.collect(), prefix, expiry_from, definition }
     }
 
     /// The entry of a document in an index that expands no array, where it has at most one.

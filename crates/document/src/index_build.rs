@@ -160,7 +160,7 @@ fn fill_some(
     id: u64,
     progress: &mut Progress,
 ) -> Result<bool> {
-    let _writers = collection.hold_writers();
+    let _writers = collection.hold_writers()?;
     collection.check_there()?;
     let shape = collection.shape();
     let Some(index) = shape.indexes.iter().find(|index| index.definition.id == id) else {

@@ -39,9 +39,11 @@ const RENEWED_AFTER: Duration = Duration::from_secs(5);
 /// The time for which the holder serves after the beginning of a renewal.
 pub(crate) const SERVES_FOR: Duration = Duration::from_secs(25);
 /// The time for which another process must see the lease unchanged before it takes it. The holder's
-/// work must be over by then. A transaction takes at most three times the time limit of a request,
-/// which is 10 s by default.
+/// work must be over by then.
 pub(crate) const FREE_AFTER: Duration = Duration::from_secs(60);
+/// The largest time limit of a request to the store. A transaction takes at most three times that.
+pub const STORE_TIMEOUT_MAX: Duration =
+    Duration::from_secs(FREE_AFTER.saturating_sub(SERVES_FOR).as_secs() / 3);
 
 /// The value in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -61,6 +61,7 @@ pub use import::{ImportForm, ImportOptions, ImportReport, import};
 pub use index::{FieldPath, Index};
 pub use index_build::{create_index, create_index_while, drop_index, find_index};
 pub use layout::{lookup_prefix, part_of};
+pub use lease::STORE_TIMEOUT_MAX;
 pub use names::{DOCUMENT_KEY_BYTES_MAX, SYSTEM_DATABASE, is_document_key, split_id};
 pub use pauses::Pauses;
 pub use pellucid_aql::OverwriteMode as Overwrite;

@@ -21,14 +21,12 @@ fn seconds_of_text(text: &str) -> Option<f64> {
     };
     let mut parts = date.split('-').map(digits);
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let is_date = parts.next().is_none()
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && year <= 9_999;
-    if !is_date {
+    let date = CalendarDate { year, month, day };
+    let days = date.days();
+    // A day that its month does not have is one of the next month.
+    if parts.next().is_some() || CalendarDate::of_days(days) != date {
         return None;
     }
-    let days = CalendarDate { year, month, day }.days();
     Some(days as f64 * 86_400.0 + if time.is_empty() { 0.0 } else { seconds_of_day(time)? })
 }
 
@@ -46,8 +44,10 @@ fn seconds_of_day(time: &str) -> Option<f64> {
         }
         Some(_) => return None,
     };
-    let fits = hours <= 24 && minutes < 60 && seconds < 61.0;
-    fits.then(|| (hours * 3_600 + minutes * 60) as f64 + seconds - offset)
+    let fits = hours < 24 && minutes < 60 && seconds < 61.0;
+    let is_end_of_day = hours == 24 && minutes == 0 && seconds == 0.0;
+    let own = (hours * 3_600 + minutes * 60) as f64 + seconds;
+    (fits || is_end_of_day).then_some(own - offset)
 }
 
 fn offset_seconds(text: &str) -> Option<f64> {
@@ -56,7 +56,8 @@ fn offset_seconds(text: &str) -> Option<f64> {
     }
     let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
     let (hours, minutes) = text[1..].split_once(':')?;
-    Some(sign * (digits(hours)? * 3_600 + digits(minutes)? * 60) as f64)
+    let (hours, minutes) = (digits(hours)?, digits(minutes)?);
+    (hours < 24 && minutes < 60).then(|| sign * (hours * 3_600 + minutes * 60) as f64)
 }
 
 fn digits(text: &str) -> Option<i64> {
@@ -79,6 +80,28 @@ mod tests {
         for other in ["", "now", "2000-13-01", "2000-01", "2000-01-01T", "2000-01-01Tx", "1e3"] {
             let expected = if other == "2000-01-01T" { Some(946_684_800.0) } else { None };
             assert_eq!(seconds(other), expected, "{other}");
+        }
+    }
+
+    /// Regression: days that their month does not have, times behind the end of the day, and
+    /// offsets of any length were taken for times, at which documents expired.
+    #[test]
+    fn times_that_no_calendar_or_clock_has_are_none() {
+        assert_eq!(seconds_of_text("2000-02-28T24:00:00"), Some(951_782_400.0));
+        assert_eq!(seconds_of_text("2000-02-28T23:00:00-23:59"), Some(951_865_140.0));
+        for text in [
+            "2000-02-30",
+            "2001-02-29",
+            "2000-04-31",
+            "2000-00-10",
+            "2000-10-00",
+            "2000-02-28T24:59",
+            "2000-02-28T24:00:01",
+            "2000-02-28T00:00:00+24:00",
+            "2000-02-28T00:00:00-9999:00",
+            "2000-02-28T00:00:00+00:60",
+        ] {
+            assert_eq!(seconds_of_text(text), None, "{text}");
         }
     }
 }

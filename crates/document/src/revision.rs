@@ -5,7 +5,8 @@
 //! byte order, so that later revisions are also greater as text.
 
 /// The digits, in the order of their bytes.
-const DIGITS: &[u8; 64] = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+pub(crate) const DIGITS: &[u8; 64] =
+    b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
 
 /// Bytes of a revision as text: an underscore and ten digits.
 pub const REVISION_LENGTH: usize = 11;
@@ -42,10 +43,11 @@ pub fn sequence_of(revision: &[u8]) -> Option<u64> {
     if digits.len() != REVISION_LENGTH - 1 {
         return None;
     }
-    digits.iter().try_fold(0, |sequence, byte| {
-        let digit = DIGITS.iter().position(|digit| digit == byte)?;
-        Some(sequence << 6 | digit as u64)
-    })
+    digits.iter().try_fold(0, |sequence, byte| Some(sequence << 6 | digit_of(*byte)? as u64))
+}
+
+pub(crate) fn digit_of(byte: u8) -> Option<usize> {
+    DIGITS.iter().position(|digit| *digit == byte)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result, StoredRevision};
 use crate::index::{Entry, Index};
 use crate::names::is_document_key;
-use crate::provisional::provisional_revision;
+use crate::provisional::{has_provisional, provisional_revision};
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
 use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
 
@@ -364,6 +364,12 @@ impl Transaction {
         let length = stored.as_ref().map_or(0, Vec::len);
         if length > self.documents.document_bytes_max() {
             return Err(ErrorNumber::DOCUMENT_TOO_LARGE.into());
+        }
+        if !self.changes.is_empty() && stored.as_deref().is_some_and(has_provisional) {
+            let message = "a query cannot store the `_rev` of a document that it writes, because \
+                           that is known only when the query ends: store its `_key`, or remove \
+                           `_rev` by UNSET";
+            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
         }
         let shape = self.changes.shape(part);
         let mut entries = Vec::new();

@@ -5,14 +5,16 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use common::{parse, persistent, world};
+use common::{parse, persistent, world, world_that_hands_over};
 use pellucid_account::Timeline;
 use pellucid_document::{
-    CollectionKind, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, IndexKind, Overwrite,
-    Transaction, WriteOptions, create_index, create_index_while, import, remove_expired,
+    CollectionKind, Commit, DocumentError, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
+    IndexKind, Overwrite, Transaction, WriteOptions, create_index, create_index_while, import,
+    remove_expired,
 };
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, Answer};
 use pellucid_value::{Ref, packed};
 use serde_json::json;
 
@@ -185,10 +187,10 @@ fn documents_expire_at_their_time_and_not_before() {
     world.insert(&sessions, r#"{"_key":"text","at":"1970-01-01T00:01:40Z"}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"late","at":200}"#).unwrap();
     world.insert(&sessions, r#"{"_key":"never","at":"soon"}"#).unwrap();
-    assert_eq!(remove_expired(&world.documents, 109.0).unwrap(), 0);
-    assert_eq!(remove_expired(&world.documents, 111.0).unwrap(), 2);
+    assert_eq!(remove_expired(&world.documents, 109.0), (0, Ok(())));
+    assert_eq!(remove_expired(&world.documents, 111.0), (2, Ok(())));
     assert!(world.read(&sessions, "early").is_none() && world.read(&sessions, "text").is_none());
-    assert_eq!(remove_expired(&world.documents, 1e9).unwrap(), 1);
+    assert_eq!(remove_expired(&world.documents, 1e9), (1, Ok(())));
     assert!(world.read(&sessions, "never").is_some());
 }
 
@@ -210,7 +212,7 @@ fn documents_with_many_entries_expire_one_by_one() {
     for _ in 0..7 {
         world.insert(&sessions, &format!(r#"{{"at":1,"tags":[{tags}]}}"#)).unwrap();
     }
-    let steps = (0..8).map(|_| remove_expired(&world.documents, 2.0).unwrap());
+    let steps = (0..8).map(|_| remove_expired(&world.documents, 2.0).0);
     assert_eq!(steps.sum::<usize>(), 7);
     assert_eq!(world.store_keys(), 0);
 }
@@ -233,6 +235,38 @@ fn a_batch_that_conflicts_leaves_nothing_behind() {
     assert!(commit.conflict());
     assert_eq!((people.count(), world.store_keys()), (1, 2));
     assert_eq!(world.read(&people, "a").unwrap()["n"], 3);
+}
+
+/// Regression: a batch that the store answered later could take effect after its collection had
+/// changed. Its document then lacked the entry of a new index, or was counted after a truncate.
+#[test]
+fn a_collection_does_not_change_while_a_batch_is_under_way() {
+    let world = world_that_hands_over();
+    let people = world.make("people");
+    let document = parse(r#"{"_key":"a","n":1}"#);
+    let body = packed::open(&document).unwrap().as_object().unwrap();
+    let change_during_insertion = |change: &(dyn Fn() -> Result<(), DocumentError> + Sync)| {
+        let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+        let mut transaction = Transaction::begin(&world.documents);
+        transaction.insert(&people, body, &options, &mut timeline).unwrap();
+        let commit = transaction.commit(Acknowledgement::Disk, &mut timeline);
+        let Commit::Later(pending, unfinished) = commit else { panic!("it is handed over") };
+        let shape = people.shape();
+        std::thread::scope(|scope| {
+            let changed = scope.spawn(change);
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(Arc::ptr_eq(&shape, &people.shape()), "the change waits");
+            unfinished.finish(Answer::Later(pending).wait()).unwrap();
+            changed.join().unwrap().unwrap();
+        });
+    };
+    change_during_insertion(&|| {
+        create_index(&world.documents, &people, persistent(&["n"], true, false)).map(drop)
+    });
+    assert_eq!((people.count(), world.store_keys()), (1, 2), "the document and its entry");
+    world.remove(&people, "a").unwrap();
+    change_during_insertion(&|| world.documents.truncate(&people));
+    assert_eq!(people.count(), 0);
 }
 
 /// A query must not write a document that another writer changed after the query's snapshot.

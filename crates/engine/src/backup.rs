@@ -14,7 +14,7 @@ use pellucid_io::{FileSystem, MapMode};
 use crate::error::{Error, Result};
 use crate::file_copier::{CopyOptions, CopySource, FileCopier};
 use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
-use crate::journal::{JOURNAL_FOLDER, Segment, segment_path};
+use crate::journal::{JOURNAL_FOLDER, Segment, Span, list_segments, segment_path, verify_segment};
 use crate::ledger::{Manifest, PinnedVersion, table_path};
 use crate::mapped::Mapped;
 use crate::open_store::OpenStore;
@@ -112,8 +112,11 @@ pub fn restore_with(
     }
     // If the backup was opened after it was made, it may have segments that are still written.
     // These are copied, because writes through one link would change both stores.
-    let listed = crate::journal::list_segments(files, from)?;
+    let mut growing = Vec::new();
+    let listed = list_segments(files, from)?;
     for number in listed.iter().filter(|number| !sealed.contains(number)) {
+        let summary = verify_segment(files, from, &manifest, *number)?;
+        growing.extend(summary.map(|summary| summary.span()));
         each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
     }
     for (_, facts) in &manifest.tables {
@@ -123,8 +126,17 @@ pub fn restore_with(
     let mut copier = FileCopier::new(files, options, Clock::monotonic(), total_bytes);
     each.iter().try_for_each(|file| file.place(files, to, &mut copier))?;
     finish(files, to, &manifest)?;
-    let sequences = manifest.segments.iter().map(|facts| facts.last_sequence);
-    Ok(Backup::of(&copier, sequences.max().unwrap_or(0)))
+    Ok(Backup::of(&copier, last_sequence(&manifest, growing)))
+}
+
+/// The last sequence number that the opening of a store finds: that of its sealed segments, and
+/// of `growing`, its other segments, as far as they continue the sequence.
+fn last_sequence(manifest: &Manifest, mut growing: Vec<Span>) -> u64 {
+    let sealed = manifest.segments.iter().map(|facts| facts.last_sequence);
+    growing.sort_by_key(|span| span.first_sequence);
+    growing.iter().fold(sealed.fold(manifest.flushed_sequence, u64::max), |last, span| {
+        if span.first_sequence <= last + 1 { last.max(span.last_sequence) } else { last }
+    })
 }
 
 /// Restores as [`restore_with`] does, as fast as the medium allows.

@@ -188,6 +188,9 @@ impl Definition {
         let kind = match read_u16(bytes, 2) {
             DEFINITION_VERSION => decode_kind(bytes)?,
             0 => return Err("a definition of a table has no version"),
+            1..DEFINITION_VERSION => {
+                return Err("a table was made before the first release: copy it with its build");
+            }
             _ => return Err("a table was made by a newer release: open the store with that"),
         };
         Ok(Definition { table, kind })
@@ -287,8 +290,9 @@ mod tests {
         }
     }
 
+    /// Regression: a definition of version 1 was reported as one of a newer release.
     #[test]
-    fn definitions_of_no_version_and_of_newer_ones_are_refused() {
+    fn definitions_of_other_versions_are_refused() {
         let with = |at: usize, byte: u8| {
             let mut bytes = all()[0].encode();
             bytes[at] = byte;
@@ -297,6 +301,7 @@ mod tests {
         let catalogue = Definition { table: TableId(CATALOGUE_TABLE), ..all()[0].clone() };
         assert!(Definition::decode(&catalogue.encode()).is_err(), "the catalogue's number");
         assert!(with(2, 0).unwrap_err().contains("no version"));
+        assert!(with(2, 1).unwrap_err().contains("before the first release"));
         assert!(with(2, 3).unwrap_err().contains("newer release"));
     }
 

@@ -300,7 +300,8 @@ impl Engine {
     }
 
     /// Returns once everything up to `sequence` is on the medium. Callers that wait at the same
-    /// time share one sync.
+    /// time share one sync. If `sequence` is above the last write, returns once all writes until
+    /// now are on the medium, without waiting for further ones.
     ///
     /// # Errors
     /// [`crate::Error::Poisoned`] if a sync failed: the write may or may not survive.
@@ -308,10 +309,10 @@ impl Engine {
         self.store.journal.sync().wait_durable(sequence)
     }
 
-    /// Calls `callback` once everything up to `sequence` is on the medium, or once that has become
-    /// impossible. The callback runs on the sync thread, which serves all callers, so it must be
-    /// short. If there is nothing to wait for, or no sync thread, it runs on the calling thread,
-    /// before this returns.
+    /// Calls `callback` once everything up to `sequence` is on the medium, as for
+    /// [`Engine::wait_durable`], or once that has become impossible. The callback runs on the sync
+    /// thread, which serves all callers, so it must be short. If there is nothing to wait for, or
+    /// no sync thread, it runs on the calling thread, before this returns.
     pub fn when_durable(&self, sequence: u64, callback: DurableCallback) {
         self.store.journal.sync().when_durable(sequence, callback);
     }

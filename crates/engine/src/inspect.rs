@@ -88,9 +88,6 @@ impl Report {
         self.definitions = definitions;
         for error in problems {
             match &error {
-                Error::Version { path, .. } if !self.names(path) => {
-                    self.problem(&path.clone(), 0, error.to_string());
-                }
                 Error::Corruption { path, .. }
                 | Error::Io { path, .. }
                 | Error::Foreign { path }
@@ -111,6 +108,11 @@ impl Report {
             }
             Error::Foreign { path } => {
                 self.problem(&path, 16, "the file belongs to another store".to_owned());
+                Ok(())
+            }
+            Error::Version { path, found } => {
+                let what = format!("format version {found}: read it with a newer release");
+                self.problem(&path, 8, what);
                 Ok(())
             }
             Error::Io { operation, path, source }

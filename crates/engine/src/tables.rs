@@ -52,7 +52,8 @@ fn make_table(store: &OpenStore, name: &str, options: &TableOptions) -> Result<T
         return Ok(table);
     }
     store.catalogue.check_registered(options)?;
-    define(store, &mut definitions, name.as_bytes(), TableKind::Objects(options.clone()))
+    let kind = TableKind::Objects(options.clone());
+    define(store, &mut definitions, name.as_bytes(), kind, || Ok(()))
 }
 
 /// Creates the index `name`, or returns the one that another thread created meanwhile.
@@ -64,11 +65,16 @@ fn make_index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> 
     if definitions.objects(table).is_none() {
         return Err(Error::TableUnknown { number: table.number() });
     }
-    if has_objects(store, table)? {
-        return Err(Error::IndexLate { name: name.to_owned(), table: table.number() });
-    }
+    let check = || match has_objects(store, table)? {
+        true => Err(Error::IndexLate { name: name.to_owned(), table: table.number() }),
+        false => Ok(()),
+    };
+    // A refusal, and a long look at what deletions left, hold up no writer.
+    let before = store.ledger.published_sequence();
+    check()?;
+    let again = || if store.ledger.published_sequence() == before { Ok(()) } else { check() };
     let kind = TableKind::Index { of: table };
-    let entries = define(store, &mut definitions, &index_key(table, name), kind)?;
+    let entries = define(store, &mut definitions, &index_key(table, name), kind, again)?;
     Ok(IndexId { number: entries.0, table })
 }
 
@@ -86,19 +92,21 @@ fn has_objects(store: &OpenStore, table: TableId) -> Result<bool> {
     Ok(false)
 }
 
-/// Assigns a number to a new table and writes its definition.
+/// Assigns a number to a new table and writes its definition, unless `check` refuses. No other
+/// write happens between the check and the definition.
 fn define(
     store: &OpenStore,
     definitions: &mut Definitions,
     key: &[u8],
     kind: TableKind,
+    check: impl FnOnce() -> Result<()>,
 ) -> Result<TableId> {
     let number = definitions.highest.checked_add(1).ok_or(Error::TablesExhausted)?;
     let table = TableId(number);
     let definition = Definition { table, kind };
     let encoded = definition.encode();
     let entry = Operation::put(TableId(CATALOGUE_TABLE), key, &[]).with_head(&encoded);
-    store.writer.write(&[entry], 0, &mut Timeline::off())?;
+    store.writer.write_if(check, &[entry], 0, &mut Timeline::off())?;
     let added = store.catalogue.add(definitions, key, definition);
     added.expect("the key was made for the definition");
     Ok(table)

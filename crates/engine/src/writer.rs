@@ -149,6 +149,19 @@ impl Writer {
         index_entries: usize,
         timeline: &mut Timeline,
     ) -> Result<u64> {
+        self.write_if(|| Ok(()), operations, index_entries, timeline)
+    }
+
+    /// Writes as [`Writer::write`] does, unless `check` refuses. No other write happens between the
+    /// check and this one.
+    #[inline]
+    pub(crate) fn write_if(
+        &self,
+        check: impl FnOnce() -> Result<()>,
+        operations: &[Operation<'_>],
+        index_entries: usize,
+        timeline: &mut Timeline,
+    ) -> Result<u64> {
         let packed = self.pack_values(operations);
         let size_bytes = self.check_limits(operations, index_entries, &packed)?;
         let gives_room = operations.iter().all(|operation| operation.gives_room);
@@ -163,6 +176,7 @@ impl Writer {
         if operations.iter().any(|operation| operation.condition != Condition::None) {
             self.check_conditions(&operations[index_entries..], timeline)?;
         }
+        check()?;
         let _whole = Indivisible::begin();
         let space =
             self.with_room(&mut turn, |turn| turn.journal.reserve(size_bytes, count, purpose))?;

@@ -583,6 +583,27 @@ fn damage_to_compressed_data_is_an_error_and_never_a_wrong_answer() {
     assert!(errors > 50, "{errors}");
 }
 
+/// Regression: `verify` returned an error for a table of a newer format version, and so named no
+/// damage at all.
+#[test]
+fn verify_lists_a_table_of_a_newer_version_among_the_problems() {
+    let (files, engine, _) = three_keys();
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let folder = Path::new(STORE).join("ledger");
+    let path = folder.join(list(&files, "ledger").remove(0));
+    let file = files.open(&path, true).unwrap();
+    let mut header = files.read(&path).unwrap()[..60].to_vec();
+    header[8] = 2;
+    let sum = crc32c::crc32c(&header).to_le_bytes();
+    file.write_all_at(&[header, sum.to_vec()].concat(), 0).unwrap();
+    for report in [verify(STORE, &files).unwrap(), stat(STORE, &files).unwrap()] {
+        let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
+        assert_eq!((&problem.path, problem.offset), (&path, 8));
+        assert!(problem.what.contains("version 2: read it with a newer release"), "{problem}");
+    }
+}
+
 /// Regression: `stat` left out tables and indexes that it could not read, without any message.
 #[test]
 fn stat_reports_definitions_that_cannot_be_read() {

@@ -39,31 +39,45 @@ impl Coding {
             Coding::Deflate => "deflate",
         }
     }
+}
 
-    /// The coding that a client prefers, by its `Accept-Encoding`; none if it accepts none, or
-    /// prefers the plain body.
-    pub(crate) fn preferred(value: &[u8]) -> Option<Coding> {
-        let (mut gzip, mut deflate, mut plain, mut others) = (None, None, None, None);
+/// The codings that a client accepts, with their weights.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accepted {
+    gzip: Option<u16>,
+    deflate: Option<u16>,
+    plain: Option<u16>,
+    others: Option<u16>,
+}
+
+impl Accepted {
+    /// Adds the value of a header `Accept-Encoding`. Several of them are one list (RFC 9110,
+    /// section 5.3).
+    pub(crate) fn add(&mut self, value: &[u8]) {
         for item in value.split(|byte| *byte == b',') {
             let mut parts = item.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
             let name = parts.next().unwrap_or_default();
             let weight = parts.find_map(weight_of).unwrap_or(WHOLE);
             let slot = match name {
-                b"*" => &mut others,
-                _ if name.eq_ignore_ascii_case(b"gzip") => &mut gzip,
-                _ if name.eq_ignore_ascii_case(b"x-gzip") => &mut gzip,
-                _ if name.eq_ignore_ascii_case(b"deflate") => &mut deflate,
-                _ if name.eq_ignore_ascii_case(b"identity") => &mut plain,
+                b"*" => &mut self.others,
+                _ if name.eq_ignore_ascii_case(b"gzip") => &mut self.gzip,
+                _ if name.eq_ignore_ascii_case(b"x-gzip") => &mut self.gzip,
+                _ if name.eq_ignore_ascii_case(b"deflate") => &mut self.deflate,
+                _ if name.eq_ignore_ascii_case(b"identity") => &mut self.plain,
                 _ => continue,
             };
             *slot = Some(weight);
         }
-        let weight = |named: Option<u16>| named.or(others).unwrap_or(0);
-        let (coding, best) = match (weight(gzip), weight(deflate)) {
+    }
+
+    /// The coding that the client prefers; none if it accepts none, or prefers the plain body.
+    pub(crate) fn preferred(self) -> Option<Coding> {
+        let weight = |named: Option<u16>| named.or(self.others).unwrap_or(0);
+        let (coding, best) = match (weight(self.gzip), weight(self.deflate)) {
             (gzip, deflate) if gzip >= deflate => (Coding::Gzip, gzip),
             (_, deflate) => (Coding::Deflate, deflate),
         };
-        (best > 0 && plain.is_none_or(|plain| plain <= best)).then_some(coding)
+        (best > 0 && self.plain.is_none_or(|plain| plain <= best)).then_some(coding)
     }
 }
 
@@ -355,8 +369,22 @@ mod tests {
             ("gzip;q=nonsense", None),
             ("gzip;level=9", Some(Gzip)),
         ] {
-            assert_eq!(Coding::preferred(value.as_bytes()), coding, "{value}");
+            let mut accepted = Accepted::default();
+            accepted.add(value.as_bytes());
+            assert_eq!(accepted.preferred(), coding, "{value}");
         }
+    }
+
+    /// Regression: of several headers `Accept-Encoding`, only the first usable one counted.
+    #[test]
+    fn several_headers_are_one_list() {
+        let mut accepted = Accepted::default();
+        for value in [&b"deflate;q=0.5"[..], b"br", b"gzip", b"identity;q=0.1"] {
+            accepted.add(value);
+        }
+        assert_eq!(accepted.preferred(), Some(Coding::Gzip));
+        accepted.add(b"gzip;q=0");
+        assert_eq!(accepted.preferred(), Some(Coding::Deflate));
     }
 
     fn unpacked(coding: Coding, bytes: &[u8]) -> Vec<u8> {

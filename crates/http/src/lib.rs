@@ -69,7 +69,7 @@ pub use limits::{
     READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
 pub use links::{LinkEvent, LinkTurn};
-pub use listen_address::{ListenAddress, SOCKET_PATH_BYTES_MAX};
+pub use listen_address::ListenAddress;
 pub use listener::{Listener, listen};
 pub use mailbox::{Admission, Completer, Judge, Messenger, Reminder, Ticket};
 pub use refusal::{Denial, Refusal};

@@ -5,12 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The prefix of the address of a Unix socket.
-const UNIX_PREFIX: &str = "unix:";
-
-/// The most bytes of the path of a Unix socket: those of `sun_path` (unix(7)) without the final
-/// NUL.
-pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+use pellucid_client::http::Address;
 
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,28 +42,13 @@ impl From<SocketAddr> for ListenAddress {
 impl FromStr for ListenAddress {
     type Err = String;
 
+    /// Parses the address as clients do ([`Address`]), so that they accept each address of a
+    /// server.
     fn from_str(text: &str) -> Result<ListenAddress, String> {
-        let Some(path) = text.strip_prefix(UNIX_PREFIX) else {
-            let address = text.parse().map(ListenAddress::Tcp);
-            return address.map_err(|_| {
-                format!(
-                    "`{text}` is not an address: write it as 127.0.0.1:8080, or as \
-                     unix:/run/pellucid/pellucid.sock"
-                )
-            });
-        };
-        if path.is_empty() || path.contains('\0') {
-            let example = "unix:/run/pellucid/pellucid.sock";
-            return Err(format!("`{text}` names no file: write the address as {example}"));
-        }
-        if path.len() > SOCKET_PATH_BYTES_MAX {
-            return Err(format!(
-                "the path of a Unix socket has {SOCKET_PATH_BYTES_MAX} bytes at most, and `{path}` \
-                 has {}: choose a shorter one",
-                path.len()
-            ));
-        }
-        Ok(ListenAddress::Unix(path.into()))
+        Ok(match text.parse()? {
+            Address::Tcp(address) => ListenAddress::Tcp(address),
+            Address::Unix(path) => ListenAddress::Unix(path.to_path_buf()),
+        })
     }
 }
 
@@ -76,7 +56,7 @@ impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ListenAddress::Tcp(address) => address.fmt(f),
-            ListenAddress::Unix(path) => write!(f, "{UNIX_PREFIX}{}", path.display()),
+            ListenAddress::Unix(path) => Address::Unix(path.as_path().into()).fmt(f),
         }
     }
 }
@@ -85,9 +65,12 @@ impl fmt::Display for ListenAddress {
 mod tests {
     use super::*;
 
+    /// Limit of the path of a Unix socket in bytes, set by the system.
+    const PATH_BYTES_MAX: usize = 107;
+
     #[test]
     fn addresses_round_trip() {
-        let longest = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX - 1));
+        let longest = format!("unix:/{}", "x".repeat(PATH_BYTES_MAX - 1));
         for (text, is_local) in [
             ("127.0.0.1:8080", true),
             ("[::1]:80", true),
@@ -104,7 +87,7 @@ mod tests {
 
     #[test]
     fn errors_of_invalid_addresses_name_the_remedy() {
-        let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
+        let long = format!("unix:/{}", "x".repeat(PATH_BYTES_MAX));
         for (text, part) in [
             ("here", "127.0.0.1:8080"),
             ("localhost:80", "127.0.0.1:8080"),

@@ -130,6 +130,7 @@ impl Output {
     #[inline]
     pub(crate) fn hold_unsent(&mut self, memory: &Budget) -> Result<(), OverBudget> {
         if self.unsent.len() <= OUTPUT_BYTES_FREE {
+            self.unsent.shrink_to(OUTPUT_BYTES_FREE);
             self.memory = None;
             return Ok(());
         }

@@ -17,6 +17,8 @@ use crate::refusal::Refusal;
 /// which the kernel will read them.
 pub struct Response<'a> {
     out: &'a mut Vec<u8>,
+    /// The length of `out` before this response.
+    begin: usize,
     form: Form<'a>,
     date_line: &'a DateLine,
     manner: Manner,
@@ -138,6 +140,7 @@ impl<'a> Response<'a> {
     pub(crate) fn new(target: Target<'a>, date_line: &'a DateLine, manner: Manner) -> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
         Response {
+            begin: target.out.len(),
             out: target.out,
             form: target.fields.map_or(Form::Text, Form::Fields),
             date_line,
@@ -186,8 +189,20 @@ impl<'a> Response<'a> {
         }
         if let Some((name, value)) = self.first.take() {
             self.header(name, value.as_bytes());
+            self.first = Some((name, value));
         }
         self
+    }
+
+    /// Takes back all that was written, so that another response can be written instead. Only
+    /// before the body is streamed or another request is served.
+    pub fn take_back(&mut self) {
+        self.out.truncate(self.begin);
+        if let Form::Fields(fields) = &mut self.form {
+            fields.clear();
+        }
+        (self.status, self.state, self.streamed) = (0, State::Unbegun, Streamed::No);
+        (self.etag_at, self.compressed, self.compress_ticks) = (None, None, 0);
     }
 
     /// Sets a header that is written before all others. Call it before [`Response::status`].

@@ -201,7 +201,7 @@ impl Transport {
             unsent.drain(..sent);
             self.output.put_back(unsent);
         }
-        Ok(())
+        self.hold_unsent(accounts)
     }
 
     /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.

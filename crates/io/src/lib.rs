@@ -13,9 +13,15 @@
 //! # fn main() -> std::io::Result<()> {
 //! let files = SimulatedFileSystem::new();
 //! files.create_directory(Path::new("/store"))?;
-//! files.create(Path::new("/store/a"))?.write_all_at(b"kept in the page cache only", 0)?;
-//! let survivor = files.crash(7);
-//! assert!(!survivor.exists(Path::new("/store/a")) || survivor.list(Path::new("/store")).is_ok());
+//! let file = files.create(Path::new("/store/a"))?;
+//! file.write_all_at(b"synced", 0)?;
+//! file.sync()?;
+//! files.sync_directory(Path::new("/"))?;
+//! files.sync_directory(Path::new("/store"))?;
+//! file.write_all_at(b"cached", 0)?;
+//! // A loss of power keeps what was synced, and perhaps what was only in the page cache.
+//! let found = files.crash(7).read(Path::new("/store/a"))?;
+//! assert!(found == b"synced" || found == b"cached");
 //! # Ok(())
 //! # }
 //! ```

@@ -194,7 +194,8 @@ impl File for SystemFile {
     fn drop_cached(&self, offset: u64, length: usize) {
         let page = page_size_bytes() as u64;
         let begin = offset & !(page - 1);
-        let length = (offset + length as u64).next_multiple_of(page) - begin;
+        let end = offset.saturating_add(length as u64);
+        let length = end.checked_next_multiple_of(page).unwrap_or(end) - begin;
         self.advise(begin, length, libc::POSIX_FADV_DONTNEED);
     }
 
@@ -370,6 +371,7 @@ mod tests {
         file.will_need(4000, 0);
         file.will_need(5000, 100);
         file.will_need(u64::MAX, usize::MAX);
+        file.drop_cached(u64::MAX, usize::MAX);
         assert!(map.is_resident(5000, 100), "it was just written");
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());

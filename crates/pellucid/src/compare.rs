@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::load::time;
 use crate::printed::{print_document, print_text};
+use crate::remote::read_small;
 
 /// The largest result file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -121,11 +122,7 @@ fn in_file(path: &Path) -> String {
 fn read(path: &Path) -> Result<Vec<(String, Measured)>, Failure> {
     let shown = path.display();
     let failed = |text: String| Failure::usage(format!("{shown}: {text}"));
-    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(failed(format!("it is longer than {FILE_BYTES_MAX} bytes")));
-    }
-    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let bytes = read_small(path, FILE_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| failed(format!("it is no JSON: {error}")))?;
     let runs: Vec<(String, &Value)> = match value["schema"].as_str() {

@@ -1,8 +1,8 @@
 //! The output of a command's data: standard output, or a file.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write, stdout};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -35,8 +35,8 @@ impl Out {
         Out { to: To::Standard(stdout().lock()), name, is_closed: false }
     }
 
-    /// Opens a file for writing. It gets its new content at once in [`Out::end`]; if something
-    /// fails before, an existing file is unchanged.
+    /// Opens a file for writing. It gets its new content at once in [`Out::end`], and keeps its
+    /// mode; if something fails before, an existing file is unchanged.
     pub(crate) fn file(path: &Path) -> Result<Out, Failure> {
         let name = path.display().to_string();
         let opened = open(path).map_err(|error| Failure::work(unwritable(&name, &error)))?;
@@ -87,7 +87,8 @@ impl Out {
 }
 
 fn open(path: &Path) -> io::Result<To> {
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    let there = fs::metadata(path).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
         return File::options().write(true).open(path).map(To::Special);
     }
     // A symbolic link stays a link: the file that it points to gets the data.
@@ -95,9 +96,23 @@ fn open(path: &Path) -> io::Result<To> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
-    builder.prefix(PART_PREFIX).permissions(Permissions::from_mode(FILE_RIGHTS));
+    builder.prefix(PART_PREFIX);
+    if there.is_none() {
+        builder.permissions(Permissions::from_mode(FILE_RIGHTS));
+    }
     let file = builder.tempfile_in(folder)?;
+    if let Some(there) = there {
+        keep_rights(file.as_file(), &there)?;
+    }
     Ok(To::File(file, path))
+}
+
+/// Gives `file` the owner and the mode of the file that it replaces.
+fn keep_rights(file: &File, there: &Metadata) -> io::Result<()> {
+    // Only root may give files away; others keep at least a group that they belong to.
+    let _ = fchown(file, Some(there.uid()), Some(there.gid()))
+        .or_else(|_| fchown(file, None, Some(there.gid())));
+    file.set_permissions(Permissions::from_mode(there.mode() & 0o777))
 }
 
 fn unwritable(name: &str, error: &io::Error) -> String {
@@ -107,6 +122,22 @@ fn unwritable(name: &str, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: a file that only its owner could read was readable for all after an export.
+    #[test]
+    fn a_replaced_file_keeps_its_mode() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("out");
+        for mode in [0o600, 0o640, 0o666] {
+            fs::write(&path, "before").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let mut out = Out::file(&path).unwrap();
+            assert!(out.write(b"after").unwrap());
+            out.end().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"after");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, mode);
+        }
+    }
 
     #[test]
     fn a_file_gets_its_name_when_it_is_complete() {

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Take a profile of a running server.
 ///
-/// Where there are accounts, it takes one with the right admin=read: give its token.
+/// If the server has accounts, it takes one with the right admin=read: give its token.
 ///
 /// Example: pellucid profile http://127.0.0.1:8080 cpu --seconds 10 -o cpu.html
 ///

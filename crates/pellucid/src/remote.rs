@@ -1,6 +1,8 @@
 //! Requests to a running server: its URL, credentials and trusted certificates come from flags, the
 //! environment or files, and errors name their cure.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -109,16 +111,25 @@ impl ServerAddress {
 fn first_line(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
-    if std::fs::metadata(path).map_err(unreadable)?.len() > SECRET_BYTES_MAX {
-        let text = format!("{name} is larger than the {SECRET_BYTES_MAX} bytes of a secret");
-        return Err(Failure::usage(text));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let bytes = read_small(path, SECRET_BYTES_MAX).map_err(unreadable)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("cannot read {name}: it is no UTF-8")))?;
     let line = text.lines().next().unwrap_or_default().trim_end();
     if line.is_empty() {
         return Err(Failure::usage(format!("{name}: its first line is empty")));
     }
     Ok(line.to_owned())
+}
+
+/// Reads a file that has at most `bytes_max` bytes, and no more of a larger one. The length is
+/// counted while it is read, because a pipe or a device has none before.
+pub(crate) fn read_small(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("it is larger than {bytes_max} bytes")));
+    }
+    Ok(bytes)
 }
 
 impl Remote {
@@ -215,6 +226,17 @@ mod tests {
         let words = [&["x", "http://h"], flags].concat();
         let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
         line.address.remote(&further.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+    }
+
+    /// Regression: a file whose length is not known before was read to its end, such as a pipe, or
+    /// this one.
+    #[test]
+    fn a_secret_is_not_read_beyond_its_limit() {
+        let endless = "/proc/self/smaps";
+        let failure = remote(&["--token-file", endless], &[]).err().unwrap();
+        assert!(failure.text.contains("larger than 4096 bytes"), "{}", failure.text);
+        let failure = crate::settings::read_secret_bytes(Path::new(endless)).unwrap_err();
+        assert!(failure.text.contains("larger than 8192 bytes"), "{}", failure.text);
     }
 
     #[test]

@@ -2,15 +2,22 @@
 //! measured separately.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use pellucid_client::http::{Question, Target, TlsOptions};
 
 use crate::Failure;
+
+/// The longest wait for a server to listen. It opens its store before.
+const START_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// The longest first line of a server in bytes.
+const LINE_BYTES_MAX: u64 = 4 << 10;
 
 /// The longest wait for a server to stop.
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
@@ -20,34 +27,49 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `pellucid serve`, killed if it is dropped without being stopped.
 pub(crate) struct ServerProcess {
-    child: Child,
+    child: Ended,
     address: SocketAddr,
-    stopped: bool,
 }
+
+/// A child process that has ended once this value is dropped.
+struct Ended(Child);
 
 impl ServerProcess {
     /// Starts this program as a server on the folder `data` and a free port, with further flags.
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Result<ServerProcess, Failure> {
         let program = std::env::current_exe()?;
-        let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| Failure::work(format!("cannot start the server: {error}")))?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line)?;
-        }
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
+        ServerProcess::run(command, START_TIME_MAX)
+    }
+
+    /// Starts a server by this command, and waits no longer than `patience` for its address.
+    fn run(mut command: Command, patience: Duration) -> Result<ServerProcess, Failure> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = command.spawn();
+        let child = child.map_err(|error| format!("cannot start the server: {error}"))?;
+        let mut child = Ended(child);
+        let stdout = child.0.stdout.take().ok_or("the server has no output")?;
+        let (sender, received) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout.take(LINE_BYTES_MAX)).read_line(&mut line);
+            // The receiver is gone if the line came too late.
+            let _ = sender.send(read.map(|_| line));
+        });
+        let line = match received.recv_timeout(patience) {
+            Ok(line) => line?,
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(RecvTimeoutError::Timeout) => {
+                let text = "the server did not listen in time and was killed; is its store large, \
+                            or the machine busy?";
+                return Err(Failure::work(text));
+            }
+        };
         let address = line.trim().strip_prefix("listening on http://");
         match address.and_then(|address| address.parse().ok()) {
-            Some(address) => Ok(ServerProcess { child, address, stopped: false }),
-            None => {
-                let _ = child.wait();
-                Err(Failure::work("the server did not start; its message is above"))
-            }
+            Some(address) => Ok(ServerProcess { child, address }),
+            None => Err(Failure::work("the server did not start; its message is above")),
         }
     }
 
@@ -68,7 +90,7 @@ impl ServerProcess {
 
     /// The resident anonymous memory in bytes, without mapped files; zero if it cannot be read.
     pub(crate) fn anonymous_bytes(&self) -> u64 {
-        let status = format!("/proc/{}/status", self.child.id());
+        let status = format!("/proc/{}/status", self.child.0.id());
         let Ok(status) = File::open(status) else { return 0 };
         let mut lines = BufReader::new(status).lines().map_while(Result::ok);
         let line = lines.find_map(|line| line.strip_prefix("RssAnon:").map(str::to_owned));
@@ -78,20 +100,22 @@ impl ServerProcess {
 
     /// Kills the server with SIGKILL: nothing is flushed or closed.
     pub(crate) fn kill(mut self) -> Result<(), Failure> {
-        self.stopped = true;
-        self.child.kill()?;
-        self.child.wait().map(|_| ()).map_err(Failure::work)
+        self.child.0.kill()?;
+        self.child.0.wait().map(|_| ()).map_err(Failure::work)
     }
 
     /// Stops the server with SIGTERM and waits for its end.
-    pub(crate) fn stop(mut self) -> Result<(), Failure> {
-        self.stopped = true;
-        let id = libc::pid_t::try_from(self.child.id())?;
+    pub(crate) fn stop(self) -> Result<(), Failure> {
+        self.stop_within(STOP_TIME_MAX)
+    }
+
+    fn stop_within(mut self, patience: Duration) -> Result<(), Failure> {
+        let id = libc::pid_t::try_from(self.child.0.id())?;
         // SAFETY: a signal to a child that was not waited for reaches no other process.
         unsafe { libc::kill(id, libc::SIGTERM) };
         let begun = Instant::now();
-        while begun.elapsed() < STOP_TIME_MAX {
-            if let Some(status) = self.child.try_wait()? {
+        while begun.elapsed() < patience {
+            if let Some(status) = self.child.0.try_wait()? {
                 return if status.success() {
                     Ok(())
                 } else {
@@ -100,16 +124,61 @@ impl ServerProcess {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill();
         Err(Failure::work("the server did not stop in time and was killed"))
     }
 }
 
-impl Drop for ServerProcess {
+impl Drop for Ended {
     fn drop(&mut self) {
-        if !self.stopped {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        // After an earlier wait, neither does anything.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a command that writes its process to a file in `folder` and runs `script`.
+    fn shell(folder: &Path, script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("echo $$ > process; {script}")]).current_dir(folder);
+        command
+    }
+
+    /// Checks that the process of a [`shell`] has ended and was waited for.
+    fn assert_gone(folder: &Path) {
+        let process = std::fs::read_to_string(folder.join("process")).unwrap();
+        assert!(!Path::new("/proc").join(process.trim()).exists(), "{process}");
+    }
+
+    /// Regression: without a line the start had no end, and after another line it waited for the
+    /// end of a server that went on.
+    #[test]
+    fn a_server_that_does_not_listen_is_killed() {
+        let folder = tempfile::TempDir::new().unwrap();
+        for (script, patience, expected) in [
+            ("exec sleep 600", Duration::from_secs(1), "did not listen in time"),
+            ("echo hello; exec sleep 600", START_TIME_MAX, "did not start"),
+            ("exit 1", START_TIME_MAX, "did not start"),
+        ] {
+            let begun = Instant::now();
+            let failure = ServerProcess::run(shell(folder.path(), script), patience).err().unwrap();
+            assert!(failure.text.contains(expected), "{}", failure.text);
+            assert!(begun.elapsed() < START_TIME_MAX / 2, "{script}");
+            assert_gone(folder.path());
         }
+    }
+
+    /// Regression: a server that was killed because it did not stop stayed as a zombie.
+    #[test]
+    fn a_server_that_does_not_stop_is_killed() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let script = "trap '' TERM; echo listening on http://127.0.0.1:1; exec sleep 600";
+        let server = ServerProcess::run(shell(folder.path(), script), START_TIME_MAX).unwrap();
+        let failure = server.stop_within(Duration::from_millis(50)).unwrap_err();
+        assert!(failure.text.contains("was killed"), "{}", failure.text);
+        assert_gone(folder.path());
     }
 }

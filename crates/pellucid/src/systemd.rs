@@ -54,16 +54,16 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts the watchdog if the manager asked for it (`WATCHDOG_USEC`). The server's certificate
-    /// is not checked, because the process asks itself.
+    /// Starts the watchdog if the manager asked this process for it (`WATCHDOG_USEC`). The server's
+    /// certificate is not checked, because the process asks itself.
     ///
     /// # Errors
     /// If no socket or thread can be made.
     pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> io::Result<Option<Watchdog>> {
-        let microseconds = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
-        let Some(microseconds) = microseconds else { return Ok(None) };
-        // Half of the allowed time, as sd_watchdog_enabled(3) advises.
-        let pause = Duration::from_micros(microseconds) / 2;
+        let variable = |name| std::env::var(name).ok();
+        let (microseconds, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        let pause = pause_of(microseconds.as_deref(), process.as_deref());
+        let Some(pause) = pause else { return Ok(None) };
         let asked = url_of(address, has_tls);
         let (stop, stopped) = channel::<()>();
         let manager = Manager::of_environment()?;
@@ -77,6 +77,17 @@ impl Watchdog {
         let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run)?;
         Ok(Some(Watchdog { stop: Some(stop), thread: Some(thread) }))
     }
+}
+
+/// The pause between two signs of life: half of the allowed time, as sd_watchdog_enabled(3)
+/// advises. `None` if the variables ask for no watchdog, or another process for one, from which
+/// this one inherited them.
+fn pause_of(microseconds: Option<&str>, process: Option<&str>) -> Option<Duration> {
+    if process.is_some_and(|process| process.parse() != Ok(std::process::id())) {
+        return None;
+    }
+    let microseconds = microseconds?.parse().ok().filter(|number| *number > 0)?;
+    Some(Duration::from_micros(microseconds) / 2)
 }
 
 /// Returns true if the server answers.
@@ -119,6 +130,25 @@ impl Drop for Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: a time of 0 made a loop without a pause, and an inherited variable a watchdog.
+    #[test]
+    fn a_watchdog_has_a_pause_and_is_asked_of_this_process() {
+        let own = &*std::process::id().to_string();
+        let pause = Some(Duration::from_secs(1));
+        assert_eq!(pause_of(Some("2000000"), None), pause);
+        assert_eq!(pause_of(Some("2000000"), Some(own)), pause);
+        for (microseconds, process) in [
+            (None, Some(own)),
+            (Some("0"), None),
+            (Some("0"), Some(own)),
+            (Some("often"), None),
+            (Some("2000000"), Some("1")),
+            (Some("2000000"), Some("")),
+        ] {
+            assert_eq!(pause_of(microseconds, process), None, "{microseconds:?} {process:?}");
+        }
+    }
 
     #[test]
     fn a_listener_on_every_address_is_asked_on_loopback() {

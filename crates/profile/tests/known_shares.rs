@@ -1,4 +1,4 @@
-//! A program whose shares are known by construction, and what the profiles say of it.
+//! Tests that compare profiles with the known shares of programs that are built for it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::disallowed_types, reason = "a test's own locks are in no profile")]
 
@@ -24,15 +24,15 @@ use pellucid_thread::{
 #[global_allocator]
 static ALLOCATOR: SampledAllocator<System> = SampledAllocator::new(System);
 
-/// Tests of this file share the process's profilers, so they take turns.
+/// The lock that lets one test run at a time, since all of them share the process's profilers.
 static TURN: StandardMutex<()> = StandardMutex::new(());
 
-/// How far a share may be from what is known, in parts of one.
+/// The greatest difference between a measured share and the known one, where 1 is the whole.
 const TOLERANCE: f64 = 0.03;
-/// Rounds of a tenth of a second of processor time: usually enough that chance stays within the
-/// tolerance.
+/// The number of rounds of a trial, each of a tenth of a second of processor time. With so many,
+/// chance usually stays within the tolerance.
 const ROUNDS: u64 = 40;
-/// How often so many rounds are added at most. The more there are, the less is chance.
+/// The greatest number of trials. Their samples are added up, so that more trials reduce chance.
 const TRIALS_MAX: usize = 6;
 
 fn turn() -> std::sync::MutexGuard<'static, ()> {
@@ -48,8 +48,8 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Works for so many microseconds of processor time, and says how many nanoseconds it were: more,
-/// if the processor was taken away meanwhile.
+/// Works for `us` microseconds of processor time. Returns the actual processor time in nanoseconds,
+/// which is longer if the thread was interrupted.
 #[inline(always)]
 fn work(us: u64) -> u64 {
     let (begun_ns, mut value) = (cpu_ns(), 1_u64);
@@ -76,13 +76,13 @@ fn little_of_it() -> u64 {
     black_box(work(1_000))
 }
 
-/// From 0 to 8,000 microseconds, 4,000 on average. Where all rounds are equally long, and a
-/// multiple of the kernel's tick, every round has its samples at the same places.
+/// Returns 0 to 8,000 microseconds, 4,000 on average. If all rounds had the same length, a multiple
+/// of the kernel's tick, each round would have its samples at the same places.
 fn uneven(round: u64) -> u64 {
     round * 4_943 % 8_000
 }
 
-/// The share of samples on whose stack there is a function of this name.
+/// Returns the share of the samples with a function of this name on their stack.
 fn share_of(profile: &Resolved, function: &str) -> f64 {
     let is_on = |stack: &[pellucid_profile::Frame]| {
         stack
@@ -93,9 +93,9 @@ fn share_of(profile: &Resolved, function: &str) -> f64 {
     samples.map(|sample| sample.amount).sum::<f64>() / profile.amount()
 }
 
-/// The tolerance of shares of this profile: three standard errors, where they are more than
-/// [`TOLERANCE`]. Beside threads that want the processor, the kernel's timer is late by up to a
-/// tenth of a second, and one sample stands for all that time.
+/// Returns the tolerance for shares of this profile: three standard errors, but at least
+/// [`TOLERANCE`]. If other threads want the processor, the kernel's timer is late by up to a tenth
+/// of a second, and one sample stands for all of that time.
 fn tolerance_of(profile: &Resolved) -> f64 {
     let squares: f64 = profile.samples.iter().map(|sample| sample.amount.powi(2)).sum();
     (3.0 * 0.5 * squares.sqrt() / profile.amount()).max(TOLERANCE)
@@ -105,8 +105,8 @@ fn assert_near(found: f64, known: f64, what: &str) {
     assert!((found - known).abs() <= TOLERANCE, "{what}: {found:.3} and not {known}");
 }
 
-/// The samples of this thread in these spans of time: without those of recording and resolving
-/// between two trials, which are work of the same thread.
+/// Returns the samples of this thread in these spans of time. They exclude the recording and
+/// resolving between two trials, which this thread does too.
 fn recorded(profiler: &Profiler, spans_ns: &[Range<u64>]) -> Resolved {
     let name = std::thread::current().name().unwrap()[..15].to_owned();
     let mut recorded = profiler.cpu(spans_ns[0].start, u64::MAX);
@@ -124,7 +124,7 @@ fn resolve(profile: Profile) -> Resolved {
 fn work_in_known_shares() -> [f64; 3] {
     let mut spent = [0.0; 3];
     for round in 0..ROUNDS {
-        // The operation is known only once the request is read.
+        // As in the server, the operation is set only after the request was read.
         for _ in 0..10 {
             begin_request(2);
             spent[2] += little_of_it() as f64;
@@ -139,7 +139,7 @@ fn work_in_known_shares() -> [f64; 3] {
     spent
 }
 
-/// What a profile says otherwise than is known of it, more than the tolerance.
+/// Returns a text for each share that differs from the known one by more than the tolerance.
 fn faults_of(profile: &Resolved, spent: [f64; 3]) -> Vec<String> {
     let all: f64 = spent.iter().sum();
     let of_phase = |phase: &str| {
@@ -160,8 +160,8 @@ fn faults_of(profile: &Resolved, spent: [f64; 3]) -> Vec<String> {
     found.into_iter().filter(is_far).map(told).collect()
 }
 
-/// Where others take the processor away, fewer samples come, and chance is larger: it goes on until
-/// it is below the tolerance. What is wrong by more than that stays so.
+/// On a busy machine there are fewer samples, so chance is larger. Trials are added until chance is
+/// below the tolerance; a real error remains above it.
 #[test]
 fn processor_time_is_found_where_it_was_spent() {
     let _turn = turn();
@@ -179,7 +179,7 @@ fn processor_time_is_found_where_it_was_spent() {
         is_enough.then_some(profile)
     });
     let profile = profile.unwrap_or_else(|| panic!("{faults:?}"));
-    // The operation is there even of samples that were taken, and fetched, before it was known.
+    // Samples that were taken and fetched before the operation was set have it too.
     let nameless = profile.samples.iter().filter(|sample| sample.operation != "put");
     let nameless: f64 = nameless.map(|sample| sample.amount).sum();
     assert!(nameless <= 0.01 * profile.amount(), "{nameless} ns without the operation");
@@ -188,8 +188,8 @@ fn processor_time_is_found_where_it_was_spent() {
     assert!(folded(&profile).lines().any(|line| line.starts_with("put execute;")));
 }
 
-/// Does a thing over and over for so many microseconds of processor time; says how many nanoseconds
-/// it were.
+/// Calls `work` repeatedly for `us` microseconds of processor time; returns the actual time in
+/// nanoseconds.
 fn repeat(us: u64, mut work: impl FnMut()) -> f64 {
     let begun_ns = cpu_ns();
     while cpu_ns() - begun_ns < us * 1_000 {
@@ -198,14 +198,15 @@ fn repeat(us: u64, mut work: impl FnMut()) -> f64 {
     (cpu_ns() - begun_ns) as f64
 }
 
-/// Two sockets, the second connected to the first. Nobody reads: what comes too much is dropped.
+/// Returns two sockets, the second connected to the first. Nobody reads; the kernel drops datagrams
+/// beyond its buffer.
 fn datagram_sockets() -> [UdpSocket; 2] {
     let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     sockets[1].connect(sockets[0].local_addr().unwrap()).unwrap();
     sockets
 }
 
-/// `send` once as a part of this program, and once as the C library's function.
+/// Calls `send` in two ways: inlined into this program, and as the function of the C library.
 #[inline(never)]
 fn send_much(socket: &UdpSocket, bytes: &[u8], round: u64) -> f64 {
     let inlined_ns = repeat(31_000 + uneven(round * 3), || {
@@ -218,15 +219,15 @@ fn send_much(socket: &UdpSocket, bytes: &[u8], round: u64) -> f64 {
         })
 }
 
-/// The innermost function was the check of the call's result, `core::cmp::le`, and no report said
-/// that the time was the kernel's.
+/// Regression: the innermost function was the check of the call's result, `core::cmp::le`, so no
+/// report showed that the time was spent in the kernel.
 #[test]
 fn the_time_of_a_system_call_has_a_frame_that_names_it() {
     const CALL: &str = "[kernel: sendto]";
     let _turn = turn();
     let profiler = Profiler::start(19).unwrap();
     let _boost = profiler.boost(499);
-    // So long that next to nothing of the sender's time is outside the call.
+    // The datagrams are so long that hardly any of the sender's time is outside the call.
     let ([_receiver, sender], bytes) = (datagram_sockets(), vec![7; 65_000]);
     let (mut sent_ns, mut worked_ns) = (0.0, 0.0);
     let (mut spans_ns, mut told) = (Vec::new(), String::new());
@@ -246,7 +247,7 @@ fn the_time_of_a_system_call_has_a_frame_that_names_it() {
         (profile.samples.len() > 200 && is_near(found) && is_near(below)).then_some(profile)
     });
     let profile = profile.unwrap_or_else(|| panic!("{told}"));
-    // It is the innermost, and stands on the function that calls, not on one that follows.
+    // The call's frame is the innermost one, above its caller and not above a later function.
     let is_call =
         |frame: &pellucid_profile::Frame| profile.functions[frame.function as usize].name == CALL;
     let calls = || profile.samples.iter().filter(|sample| sample.stack.iter().any(is_call));
@@ -262,8 +263,8 @@ fn the_time_of_a_system_call_has_a_frame_that_names_it() {
     assert!(file.windows(CALL.len()).any(|bytes| bytes == CALL.as_bytes()));
 }
 
-/// A study of requests that were over within a fifth of a second had no sample of the server's
-/// threads, which had begun just before.
+/// Regression: a study whose requests took less than a fifth of a second had no sample of the
+/// server's threads, which had started just before.
 #[test]
 fn a_thread_that_has_just_begun_is_recorded_from_the_beginning() {
     let _turn = turn();
@@ -285,15 +286,15 @@ fn a_thread_that_has_just_begun_is_recorded_from_the_beginning() {
     drop(boost);
     let of_it = recorded.samples.iter().filter(|sample| sample.thread == "just-begun");
     let found_ns: f64 = of_it.map(|sample| sample.amount).sum();
-    // Timers tick at the kernel's ticks, and the thread that starts them may have to wait for a
-    // processor itself.
+    // Timers fire at the kernel's ticks, and the thread that starts them may itself have to wait
+    // for a processor.
     assert!(found_ns > 0.1 * spent_ns, "{found_ns} of {spent_ns} ns");
 }
 
 #[inline(never)]
 fn allocate_much() -> Vec<Vec<u8>> {
     let made: Vec<Vec<u8>> = (0..3_000).map(|_| black_box(vec![1; 3_000])).collect();
-    // A call at the very end would leave this function's frame before it is made.
+    // Without this line, the last call could be a tail call, which removes this function's frame.
     black_box(&made);
     made
 }
@@ -309,8 +310,8 @@ fn allocate_little() -> Vec<Vec<u8>> {
 fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
     static MAKING: Job = Job::new("making");
     let _turn = turn();
-    // With a sample every 2 KiB, chance alone left the tolerance in one run of twenty: it was twice
-    // the standard error of what lives. Now it is six times that.
+    // The tolerance is six standard errors of the live bytes at this rate. With a sample every
+    // 2 KiB it would be two, and one run of twenty would fail by chance.
     set_allocation_sampling(256);
     let job = start_job(&MAKING);
     let (before, live_before) = (Profile::counted(Kind::Allocations), Profile::counted(Kind::Heap));
@@ -325,7 +326,7 @@ fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
     let made = resolve(Profile::counted(Kind::Allocations).since(&before)).filtered(&filter);
     let live = resolve(Profile::counted(Kind::Heap).since(&live_before)).filtered(&filter);
     set_allocation_sampling(0);
-    // The vectors that hold the vectors: 24 bytes for each of them.
+    // The outer vectors add 24 bytes for each inner one.
     let (much, little) = (9_000_000.0 + 72_000.0, 1_000_000.0 + 480_000.0);
     assert_near(share_of(&made, "allocate_much"), much / (much + little), "much");
     assert_near(share_of(&made, "allocate_little"), little / (much + little), "little");
@@ -337,27 +338,27 @@ fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
     drop(kept);
 }
 
-/// What is known of waits for a lock: at least the time in which the waiter was seen to wait while
-/// the lock was held, and at most that from before it asked for the lock until it had it.
+/// The bounds of the waits for a lock. The lower one is the time in which the waiter was seen
+/// asleep while the lock was held; the upper one is the whole time of the call that takes the lock.
 #[derive(Default)]
 struct Known {
     least_ns: f64,
     most_ns: f64,
 }
 
-/// Whether this thread of the process sleeps.
+/// Returns true if this thread of the process sleeps.
 fn is_asleep(thread: i32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
     state.rsplit_once(") ").unwrap().1.starts_with('S')
 }
 
-/// Holds the lock until the thread whose number comes has been asleep for `ms`; says for how long
-/// it was.
+/// Holds the lock until the thread whose id is received has slept for `ms`; returns for how many
+/// nanoseconds it slept.
 fn hold(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>, ms: u64) -> f64 {
     let mut guard = lock.lock().unwrap();
     held.send(()).unwrap();
     let waiter = waiter.recv().unwrap();
-    // It sleeps for nothing else between its number and the lock.
+    // Between sending its id and taking the lock, the thread has no other reason to sleep.
     while !is_asleep(waiter) {
         std::thread::yield_now();
     }
@@ -398,7 +399,7 @@ fn contend(lock: &Mutex<u64>, hold: Hold, wait_for: WaitFor, known: &mut Known) 
     std::thread::scope(|scope| {
         let holder = scope.spawn(move || hold(lock, &waiter, &held));
         is_held.recv().unwrap();
-        // SAFETY: it asks for the number of this thread, and changes nothing.
+        // SAFETY: the call returns the id of this thread, and changes nothing.
         number.send(unsafe { libc::gettid() }).unwrap();
         let stopwatch = Instant::now();
         black_box(wait_for(lock));
@@ -407,19 +408,19 @@ fn contend(lock: &Mutex<u64>, hold: Hold, wait_for: WaitFor, known: &mut Known) 
     });
 }
 
-/// The amount of samples on whose stack there is a function of this name.
+/// Returns the amount of the samples with a function of this name on their stack.
 fn amount_of(profile: &Resolved, function: &str) -> f64 {
     share_of(profile, function) * profile.amount()
 }
 
 fn assert_between(found: f64, known: &Known, what: &str) {
-    // What was added up in another order differs in the last digits.
+    // Sums in another order differ in their last digits.
     let (least_ns, most_ns) = (known.least_ns * 0.999_999, known.most_ns * 1.000_001);
     assert!((least_ns..=most_ns).contains(&found), "{what}: {found}, not {least_ns} to {most_ns}");
 }
 
-/// On an idle machine the bounds are within one in a hundred of each other; on a busy one they part
-/// as far as the processor was away, and hold all the same.
+/// On an idle machine the bounds differ by at most one percent. On a busy machine they differ by
+/// the time without a processor, but are still valid.
 #[test]
 fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
     let _turn = turn();
@@ -427,7 +428,7 @@ fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
         (Profile::counted(Kind::Block), Profile::counted(Kind::Mutex));
     let (long, short) = (Mutex::new(0), Mutex::new(0));
     let (mut known_long, mut known_short) = (Known::default(), Known::default());
-    // Every holder is noted, so that nothing is left to chance.
+    // Every holder is sampled, so the result does not depend on chance.
     set_holder_sampling(1);
     for _ in 0..10 {
         contend(&long, hold_long, wait_for_long, &mut known_long);
@@ -443,10 +444,10 @@ fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
     assert_between(amount_of(&blocked, "wait_for_short"), &known_short, "waited short");
 }
 
-/// How long the holder of two locks keeps each of them, three to one.
+/// The times for which the holder of two locks keeps each of them, in a ratio of three to one.
 const KEPT: [Duration; 2] = [Duration::from_micros(450), Duration::from_micros(150)];
-/// Rounds of such a holder. With one unlock in two noted, and all waits equally long, the tolerance
-/// is six standard errors of so many.
+/// The number of rounds of such a holder. If one unlock in two is sampled and all waits are equally
+/// long, the tolerance is six standard errors.
 const LOCK_ROUNDS: usize = 3_000;
 
 #[inline(never)]
@@ -459,7 +460,7 @@ fn keep_second(lock: &Mutex<u64>, waiter: &Sender<()>) {
     black_box(keep(lock, waiter, KEPT[1]));
 }
 
-/// Takes the lock, has its waiter ask for it, and keeps it for so long.
+/// Takes the lock, tells its waiter to take it too, and keeps it for the duration `kept`.
 fn keep(lock: &Mutex<u64>, waiter: &Sender<()>, kept: Duration) -> u64 {
     let mut guard = lock.lock().unwrap();
     waiter.send(()).unwrap();
@@ -468,7 +469,7 @@ fn keep(lock: &Mutex<u64>, waiter: &Sender<()>, kept: Duration) -> u64 {
     *guard
 }
 
-/// Waits for the lock as often as it is told to; returns for how many nanoseconds it did.
+/// Takes the lock each time that it is told to; returns the sum of the waits in nanoseconds.
 fn wait_when_told(lock: &Mutex<u64>, told: &Receiver<()>, done: &Sender<()>) -> f64 {
     let mut waited_ns = 0.0;
     while told.recv().is_ok() {
@@ -480,8 +481,8 @@ fn wait_when_told(lock: &Mutex<u64>, told: &Receiver<()>, done: &Sender<()>) -> 
     waited_ns
 }
 
-/// Gives two locks back in turns, each with a waiter of its own; returns how long either waited, in
-/// nanoseconds.
+/// Takes and releases two locks in turns, each with a waiter of its own; returns the time that each
+/// waiter waited, in nanoseconds.
 fn give_back_in_turns() -> [f64; 2] {
     let locks = [Mutex::new(0), Mutex::new(0)];
     std::thread::scope(|scope| {
@@ -503,10 +504,10 @@ fn give_back_in_turns() -> [f64; 2] {
     })
 }
 
-/// When every eighth contended unlock of a thread was noted, one that gives back two locks in turns
-/// was noted at the same lock always, and the other one had no share at all. On a busy machine some
-/// waits are much longer than the others, and chance is larger: it goes on until it is below the
-/// tolerance.
+/// Regression: when exactly every eighth contended unlock of a thread was sampled, a thread that
+/// releases two locks in turns was always sampled at the same lock, and the other one had no share.
+/// On a busy machine some waits are much longer than others, so chance is larger. Trials are added
+/// until it is below the tolerance.
 #[test]
 fn a_thread_that_gives_back_two_locks_in_turns_is_charged_for_both() {
     let _turn = turn();
@@ -522,8 +523,8 @@ fn a_thread_that_gives_back_two_locks_in_turns_is_charged_for_both() {
         let (found, known) = (share(charged), share(waited_ns));
         let all = (charged[0] + charged[1]) / (waited_ns[0] + waited_ns[1]);
         told = format!("{found:.3} and not {known:.3} for the first, {all:.3} of all");
-        // Both wait a little longer than they are kept waiting, as a thread takes time to wake up.
-        // Where that takes a busy machine longer than the locks are kept, it begins anew.
+        // Both wait a little longer than the locks are kept, as a thread takes time to wake up. If
+        // a busy machine needs more time for that than the locks are kept, the test begins anew.
         if !(0.6..0.9).contains(&known) {
             (before, waited_ns) = (Profile::counted(Kind::Mutex), [0.0; 2]);
             return false;

@@ -59,6 +59,7 @@ pub use pellucid_cluster::{
 };
 #[cfg(feature = "cql")]
 pub use pellucid_cql::{CqlOptions, CqlStore, CqlTls, Password as CqlPassword};
+pub use pellucid_document::STORE_TIMEOUT_MAX;
 pub use pellucid_embedded::EmbeddedOptions;
 pub use pellucid_http::{HEADERS_MAX, Limits, ListenAddress};
 #[cfg(feature = "rocksdb")]

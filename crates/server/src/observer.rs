@@ -40,4 +40,6 @@ pub(crate) struct FollowFigures {
     pub(crate) export_lost: AtomicU64,
     /// Slow requests.
     pub(crate) slow: AtomicU64,
+    /// Slow requests that found the queue full since the last line about requests left out.
+    pub(crate) slow_dropped: AtomicU64,
 }

@@ -171,7 +171,14 @@ impl Reply {
 
     /// Writes the reply to `response`, with the header `Server-Timing` if the client asked for it.
     /// A body that was copied stays in the reply, so that the caller can reuse its memory.
-    pub(crate) fn write(&mut self, response: &mut Response<'_>, timeline: &Timeline) -> Handled {
+    ///
+    /// # Errors
+    /// If the body could not be read: nothing is written then, and the failure is to be answered.
+    pub(crate) fn write(
+        &mut self,
+        response: &mut Response<'_>,
+        timeline: &Timeline,
+    ) -> Result<Handled, Failure> {
         response.status(self.status);
         if let Some(Version { sequence, written_at_ms, coding }) = self.version {
             response.header_with("ETag", |out| {
@@ -205,22 +212,22 @@ impl Reply {
             Body::Value(value) if value.len() > INLINE_BODY_BYTES_MAX => {
                 response.finish_streamed(Some(value.len() as u64));
                 let value = std::mem::replace(value, Value::Owned(Vec::new()));
-                return Handled::Stream(Box::new(Sending {
-                    value,
-                    sent: 0,
-                    memory: self.memory.take(),
-                }));
+                let memory = self.memory.take();
+                return Ok(Handled::Stream(Box::new(Sending { value, sent: 0, memory })));
             }
-            Body::Value(value) => response.finish(value),
+            Body::Value(value) => {
+                let written = value.read(|bytes| response.finish(bytes));
+                written.inspect_err(|_| response.take_back())?;
+            }
             Body::Stream(..) => {
                 let body = std::mem::replace(&mut self.body, Body::None);
                 if let Body::Stream(source, length_bytes) = body {
                     response.finish_streamed(length_bytes);
-                    return Handled::Stream(source);
+                    return Ok(Handled::Stream(source));
                 }
             }
         }
-        if self.status == 101 { Handled::Upgrade } else { Handled::Done }
+        Ok(if self.status == 101 { Handled::Upgrade } else { Handled::Done })
     }
 }
 
@@ -288,13 +295,13 @@ impl BodySource for Sending {
     }
 
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
-        let end = (self.sent + READ_BYTES_MAX).min(self.value.len());
-        out.extend_from_slice(&self.value[self.sent..end]);
+        let (begin, end) = (self.sent, (self.sent + READ_BYTES_MAX).min(self.value.len()));
         self.sent = end;
-        if !self.value.is_readable() {
-            return Filled::Broken;
+        match self.value.read(|bytes| out.extend_from_slice(&bytes[begin..end])) {
+            Ok(()) if end == self.value.len() => Filled::Last,
+            Ok(()) => Filled::More,
+            Err(_) => Filled::Broken,
         }
-        if end == self.value.len() { Filled::Last } else { Filled::More }
     }
 }
 

@@ -219,7 +219,7 @@ pub struct RunningServer {
     entities: Arc<EntityApi>,
     changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
-    drain: Option<JoinHandle<()>>,
+    drain: Option<Drain>,
     engine_log: Option<Recurring>,
     upkeep: Recurring,
     follower: Follower,
@@ -503,14 +503,12 @@ fn serve(
     let mut limits = fit_connections(options.limits, descriptors_max(), &observer.log);
     limits.memory = documents.memory().clone();
     let endpoint = Endpoint { listeners, limits, certificates: certificates.clone() };
-    let account = observer.account.clone();
+    // An error below drops what has started, the last first: so the drain ends before the follower.
     let follower = Follower::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
-    let drain = (options.accounting == Accounting::Full).then(|| {
-        let drain = move || account.drain_until_stopped();
-        std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(drain)
-    });
-    let drain = drain.transpose().map_err(ServerError::Run)?;
+    let is_drained = options.accounting == Accounting::Full;
+    let drain = is_drained.then(|| Drain::start(&observer.account)).transpose();
+    let drain = drain.map_err(ServerError::Run)?;
     let entities = Arc::clone(&parts.entities);
     let engine_log = (!options.engine_log.is_zero())
         .then(|| log_engine(Arc::clone(&entities.store), observer.log.clone(), options.engine_log));
@@ -520,17 +518,8 @@ fn serve(
     // Event loops start last: nothing may be served if another part fails to start.
     let account = &observer.account;
     let server = Server::start(endpoint, account, options.threads, |gauge| parts.service(gauge));
-    let server = match server {
-        Ok(server) => server,
-        Err(error) => {
-            observer.account.stop();
-            drain.map(JoinHandle::join);
-            follower.finish(&observer);
-            return Err(ServerError::Run(error));
-        }
-    };
     Ok(RunningServer {
-        server,
+        server: server.map_err(ServerError::Run)?,
         observer,
         entities,
         changes: Arc::clone(&parts.changes),
@@ -553,7 +542,9 @@ fn open_documents(
 ) -> Result<Arc<DocumentApi>, ServerError> {
     let documents = Documents::open_named(Arc::clone(store), &name_of(options));
     let documents = documents.map_err(|error| {
-        ServerError::Store(options.data.clone(), StoreError::Failed(error.to_string()))
+        let failed = || StoreError::Failed(error.to_string());
+        let cause = error.cause.as_deref().cloned().unwrap_or_else(failed);
+        ServerError::Store(options.data.clone(), cause)
     })?;
     let memory = Budget::new(options.request_memory);
     let (acknowledgement, settings) = (options.acknowledgement, &options.documents);
@@ -665,16 +656,38 @@ impl RunningServer {
         // Streams that follow the changes would never end by themselves.
         self.changes.stop();
         let served = self.server.stop().map_err(ServerError::Run);
-        self.observer.account.stop();
         // No client waits for the answers of document calls any more.
         self.documents.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
-        if let Some(drain) = self.drain {
-            // The drain should not panic; if it did, the panic message has been printed already.
-            let _ = drain.join();
-        }
-        self.follower.finish(&self.observer);
+        // The drain passes its last records to the follower.
+        drop(self.drain);
+        drop(self.follower);
         served
+    }
+}
+
+/// The thread that drains the account. When this is dropped, the thread ends, after a last drain.
+struct Drain {
+    account: Account,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drain {
+    fn start(account: &Account) -> std::io::Result<Drain> {
+        let drained = account.clone();
+        let run = move || drained.drain_until_stopped();
+        let thread = std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(run)?;
+        Ok(Drain { account: account.clone(), thread: Some(thread) })
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        self.account.stop();
+        if let Some(thread) = self.thread.take() {
+            // The drain should not panic; if it did, the panic message has been printed already.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -407,8 +407,14 @@ impl Api {
             Ok(Answer::Away) => return Handled::Later,
         };
         end_execution(exchange.timeline);
-        exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
-        let handled = reply.write(response, exchange.timeline);
+        let handled = loop {
+            exchange.facts.outcome = Outcome::of_status(reply.status) as u8;
+            match reply.write(response, exchange.timeline) {
+                Ok(handled) => break handled,
+                // Its reply is not read from the disk, so this happens once at most.
+                Err(failure) => reply = failure.into_reply(&self.observer.log),
+            }
+        };
         if let Body::Value(Value::Owned(bytes)) = reply.body {
             self.peers.give_back(bytes);
         }

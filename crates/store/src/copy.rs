@@ -247,7 +247,7 @@ fn next(scan: &mut Option<Box<dyn Scan>>) -> Result<Option<Entry>> {
     let Some(scan) = scan else { return Ok(None) };
     loop {
         let Some((key, object)) = scan.next()? else { return Ok(None) };
-        let (key, value) = (key.to_vec(), object.value.to_vec());
+        let (key, value) = (key.to_vec(), object.value.read(<[u8]>::to_vec)?);
         let entry = Entry { key, value, expires_at_ms: scan.expires_at_ms() };
         if !entry.is_over_within(0) {
             return Ok(Some(entry));

@@ -155,13 +155,18 @@ pub enum Value {
 }
 
 impl Value {
-    /// True if the bytes, which were just used, were readable. Bytes in a mapped file are not if
-    /// the disk failed to read them.
-    #[must_use]
-    pub fn is_readable(&self) -> bool {
+    /// Calls `make` with the bytes, and returns what it makes of them. Every copy for others is
+    /// made by this: bytes in a mapped file were checked when they were found, but a page that has
+    /// left memory since, and cannot be read again, appears as zeros.
+    ///
+    /// # Errors
+    /// [`StoreError::Corruption`] if the bytes were not readable: nothing that was made of them may
+    /// be used.
+    pub fn read<T>(&self, make: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let made = make(self);
         match self {
-            Value::Mapped(value) => value.is_readable(),
-            Value::Owned(_) => true,
+            Value::Mapped(value) if !value.is_readable() => Err(unreadable()),
+            _ => Ok(made),
         }
     }
 
@@ -184,6 +189,13 @@ impl Deref for Value {
             Value::Owned(value) => value,
         }
     }
+}
+
+#[cold]
+fn unreadable() -> StoreError {
+    let what = "a value could not be read from the disk, although it was sound before: check the \
+                disk, and the data by `pellucid inspect`";
+    StoreError::Corruption(what.to_owned())
 }
 
 /// One entry of a write.

@@ -7,7 +7,7 @@ use pellucid_clock::Clock;
 
 use crate::lock::{Mutex, MutexGuard, mapped};
 use crate::simulation;
-use crate::waiting::{WaitKind, Waiting};
+use crate::waiting::{WaitKind, Waiting, monotonic_ns};
 use crate::waits;
 
 /// The result of a wait with a timeout, like [`std::sync::WaitTimeoutResult`].
@@ -153,12 +153,13 @@ impl Condvar {
         timeout: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        let stopwatch = Clock::monotonic().stopwatch();
+        let now_ns = || simulation::now_ns().unwrap_or_else(monotonic_ns);
+        let begun_ns = now_ns();
         let mut left = timeout;
         while condition(&mut guard) {
             let result;
             (guard, result) = self.wait_timeout(guard, left)?;
-            left = timeout.saturating_sub(Duration::from_nanos(stopwatch.elapsed_ns()));
+            left = timeout.saturating_sub(Duration::from_nanos(now_ns() - begun_ns));
             if result.timed_out() || left.is_zero() {
                 let is_over = condition(&mut guard);
                 return Ok((guard, WaitTimeoutResult(is_over)));

@@ -207,6 +207,11 @@ impl Scheduler {
         self.state().threads[thread].is_timed_out
     }
 
+    /// The time that has passed in the simulation, in nanoseconds.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.state().now_ns
+    }
+
     /// Adds a thread that has not started yet.
     pub(crate) fn register(&self, name: &str) -> usize {
         self.state().add(name, None)

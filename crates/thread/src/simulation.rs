@@ -91,6 +91,12 @@ pub(crate) fn is_simulated() -> bool {
     current().is_some()
 }
 
+/// The time that has passed in this thread's simulation, in nanoseconds; none outside of
+/// simulations.
+pub(crate) fn now_ns() -> Option<u64> {
+    current().map(|(scheduler, _)| scheduler.now_ns())
+}
+
 /// A point at which another thread may run. A thread that is unwinding is not interrupted.
 #[inline]
 pub(crate) fn point() {
@@ -269,6 +275,31 @@ mod tests {
             })
             .collect();
         assert_eq!(outcomes, HashSet::from([(true, long.as_nanos() as u64)]));
+    }
+
+    /// Regression: the deadline of a repeated wait followed the clock of the machine, so that a
+    /// wait of 100 simulated seconds that was woken after 60 lasted 160.
+    #[test]
+    fn the_deadline_of_a_repeated_wait_is_simulated() {
+        for seed in 0..20 {
+            let outcome = run(seed, || {
+                let shared = Arc::new((Mutex::new(()), Condvar::new(), Condvar::new()));
+                let other = Arc::clone(&shared);
+                let waker = spawn("waker", move || {
+                    let guard = other.0.lock().unwrap();
+                    let wait = other.2.wait_timeout(guard, Duration::from_secs(60)).unwrap();
+                    assert!(wait.1.timed_out());
+                    other.1.notify_all();
+                });
+                let guard = shared.0.lock().unwrap();
+                let limit = Duration::from_secs(100);
+                let (guard, result) = shared.1.wait_timeout_while(guard, limit, |()| true).unwrap();
+                drop(guard);
+                waker.unwrap().join().unwrap();
+                result.timed_out()
+            });
+            assert_eq!(outcome, (true, 100_000_000_000));
+        }
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub(crate) struct Connection {
     /// The bytes to write; those before `written` are written.
     pub(crate) out: Vec<u8>,
     pub(crate) written: usize,
-    /// The time since which it can take a request: since its last answer, or since it is open.
+    /// The time since which it can take a request: since it is open, or since an answer, a retry or
+    /// the server's limit of streams last made room for one.
     pub(crate) free_since: Ticks,
     /// True if it stands in the queue of those that can take a request.
     pub(crate) queued: bool,

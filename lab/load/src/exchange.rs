@@ -196,6 +196,7 @@ impl Worker {
         let connection = &mut self.pool.connections[index];
         connection.begin_out();
         let is_http2 = connection.http2.is_some();
+        let older = connection.in_flight.len();
         for _ in 0..sends {
             let watched = self.watcher.picks();
             match is_http2 {
@@ -205,7 +206,8 @@ impl Worker {
         }
         let sent = self.clock.now();
         let connection = &mut self.pool.connections[index];
-        for request in connection.in_flight.iter_mut().rev().take(sends * batch) {
+        // A connection that takes no further request has added none.
+        for request in connection.in_flight.range_mut(older..) {
             request.sent = sent;
             request.intended = intended.unwrap_or(sent);
         }
@@ -566,10 +568,17 @@ impl Worker {
     /// socket was given up.
     pub(crate) fn take_turn(&mut self, index: usize) -> Result<bool, LoadError> {
         let mut answers = std::mem::take(&mut self.answers);
-        let Some(http2) = &mut self.pool.connections[index].http2 else { return Ok(false) };
+        let connection = &mut self.pool.connections[index];
+        let had_room = connection.has_room();
+        let Some(http2) = &mut connection.http2 else { return Ok(false) };
+        let was_blocked = http2.is_blocked();
         let outcome = http2.turn(&mut answers);
         let now = http2.read_at();
         self.recorder.bytes += http2.take_received_bytes();
+        if !had_room && connection.has_room() {
+            // Room comes by what was read, but the socket takes bytes again at any time.
+            connection.free_since = if was_blocked { self.clock.now() } else { now };
+        }
         for answer in answers.drain(..) {
             self.take_stream_answer(index, answer, now)?;
         }
@@ -599,9 +608,6 @@ impl Worker {
         let place = connection.in_flight.binary_search_by_key(&stream, |request| request.stream);
         let request = place.ok().and_then(|place| connection.in_flight.remove(place));
         let Some(mut request) = request else { return Ok(()) };
-        if connection.in_flight.len() + 1 == self.depth {
-            connection.free_since = now;
-        }
         let status = match answer.status {
             Ok(status) => status,
             Err(Unanswered::LeftOut(reason)) => {
@@ -630,6 +636,9 @@ impl Worker {
     pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
+        if http2.room() == 0 {
+            connection.free_since = self.clock.now();
+        }
         while let Some(request) = connection.in_flight.front().filter(|r| r.stream <= last) {
             http2.cancel(request.stream);
             connection.in_flight.pop_front();
@@ -683,3 +692,6 @@ impl Worker {
 fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests;

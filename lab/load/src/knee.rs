@@ -267,7 +267,9 @@ mod tests {
         }
 
         #[test]
-        fn a_search_ends_for_any_outcomes(answers in proptest::collection::vec(any::<bool>(), 1..50)) {
+        fn a_search_ends_for_any_outcomes(
+            answers in proptest::collection::vec(any::<bool>(), 1..50),
+        ) {
             let mut at = 0;
             let knee = search(SearchOptions::default(), |_, _| {
                 at += 1;

@@ -99,12 +99,10 @@ impl Objectives {
                 ));
             }
         }
-        let share = result.errors.all() as f64 / result.requests.max(1) as f64;
-        if share > self.errors_max {
-            let (all, requests) = (result.errors.all(), result.requests);
-            return Err(format!("{all} errors at {requests} requests"));
+        match figures.error_share() > self.errors_max {
+            true => Err(format!("{} errors at {} requests", figures.errors.all(), figures.tried())),
+            false => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -9,8 +9,8 @@ use crate::recorder::Recorder;
 use crate::schedule::{Plan, Schedule};
 use crate::wrk2_timers::{Pacer, Turn, Wrk2Timers};
 
-/// The largest number of unsent requests whose waits are recorded one by one. Later ones, which
-/// have waited for less, are only counted.
+/// The largest number of unsent requests whose waits are recorded one by one. Later ones, which by
+/// a schedule have waited for less, are only counted.
 const NOTED_APART_MAX: u64 = 1_000_000;
 
 /// The starts, delays and limits of a thread.
@@ -165,6 +165,10 @@ impl Pacing {
         recorder: &mut Recorder,
     ) -> u64 {
         let due = self.due_by(end);
+        if let Some(timers) = &self.timers {
+            let noted = usize::try_from(due.min(NOTED_APART_MAX)).unwrap_or(usize::MAX);
+            timers.unsent_starts(end).take(noted).for_each(|start| recorder.unanswered(start, end));
+        }
         let Some(schedule) = &mut self.schedule else { return due };
         for number in 0..due.min(NOTED_APART_MAX) {
             if schedule.next() >= end {

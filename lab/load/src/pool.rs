@@ -171,6 +171,10 @@ impl Pool {
             let can_take = self.is_in_use(index) && self.can_take(index, now);
             let connection = &mut self.connections[index];
             if can_take && !connection.queued {
+                if !self.plan.keep_alive {
+                    // Until now, it was to stay closed, or it was not in use.
+                    connection.free_since = now;
+                }
                 connection.queued = true;
                 self.free.push_back(index);
             }

@@ -122,6 +122,10 @@ impl Recorder {
             && !self.scope.accepted_statuses.contains(&status);
         self.errors.status += u64::from(bad_status);
         self.errors.check += u64::from(refused);
+        if let Some(notes) = self.operations.get_mut(usize::from(request.operation)) {
+            notes.requests += 1;
+            notes.errors += u64::from(refused || bad_status);
+        }
         if now >= self.interval_end {
             self.next_interval(now);
         }
@@ -142,8 +146,6 @@ impl Recorder {
         let time_offset_ns = self.clock.nanoseconds(now.since(self.start));
         self.samples.add(Sample { time_offset_ns, response_time_ns, service_time_ns });
         if let Some(notes) = self.operations.get_mut(usize::from(request.operation)) {
-            notes.requests += 1;
-            notes.errors += u64::from(refused || bad_status);
             notes.response_time.saturating_record(response_time_ns);
             notes.service_time.saturating_record(service_time_ns);
         }

@@ -36,14 +36,14 @@ pub struct ThreadResult {
 pub struct OperationResult {
     /// Its name.
     pub name: String,
-    /// Answered requests, without those of the warm-up.
+    /// Answered requests; as in [`LoadResult::requests`], those of the warm-up count.
     pub requests: u64,
     /// The number of these answers that failed: with a status of 400 or above that is not accepted,
     /// or by a check.
     pub errors: u64,
-    /// From the intended start to the whole answer.
+    /// From the intended start to the whole answer, without the warm-up.
     pub response_time: Histogram<u64>,
-    /// From the actual send to the whole answer.
+    /// From the actual send to the whole answer, without the warm-up.
     pub service_time: Histogram<u64>,
 }
 
@@ -102,7 +102,7 @@ pub struct Course {
     pub request_rates: Histogram<u64>,
     /// The run over time.
     pub timeline: Vec<Interval>,
-    /// The longest time in which no answer came although one was awaited.
+    /// The longest time in which no answer came to a thread that awaited one.
     pub silence: Silence,
     /// Single requests over time, a bounded number.
     pub samples: Vec<Sample>,

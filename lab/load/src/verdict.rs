@@ -233,10 +233,8 @@ fn saturated(figures: &Figures) -> Option<String> {
 }
 
 fn failing(figures: &Figures) -> Option<String> {
-    let all = figures.errors.all();
-    let tried = (figures.requests + figures.unanswered).max(1);
-    let share = all as f64 / tried as f64;
-    (figures.requests > 0 && share >= ERROR_SHARE)
+    let (all, tried) = (figures.errors.all(), figures.tried());
+    (figures.requests > 0 && figures.error_share() >= ERROR_SHARE)
         .then(|| format!("{all} errors at {tried} requests: {}.", kinds(&figures.errors)))
 }
 
@@ -255,8 +253,9 @@ pub(crate) fn ended_in_silence(figures: &Figures) -> Option<(Verdict, String)> {
     (figures.requests > 0 && silence_ns >= stall_ns(figures)).then(|| {
         let verdict = if is_gone { Verdict::Errors } else { Verdict::Stalled };
         let text = format!(
-            "For the last {:.2} s of the run no answer came though some were waited for ({}).",
+            "For the last {:.2} s of the run {} ({}).",
             silence_ns as f64 / 1e9,
+            NO_ANSWER_CAME,
             kinds(&figures.errors)
         );
         (verdict, text)
@@ -282,12 +281,16 @@ fn stalled(figures: &Figures) -> Option<String> {
     (length_ns >= stall_ns(figures) && length_ns > at_end_ns).then(|| {
         let begin_ns = end_ns.saturating_sub(length_ns);
         format!(
-            "For {:.0} ms from second {:.2} on, no answer came though some were waited for.",
+            "For {:.0} ms from second {:.2} on, {}.",
             length_ns as f64 / 1e6,
-            begin_ns as f64 / 1e9
+            begin_ns as f64 / 1e9,
+            NO_ANSWER_CAME
         )
     })
 }
+
+/// Silences are noted by thread: others may have had answers meanwhile.
+const NO_ANSWER_CAME: &str = "no answer came to a thread of the generator that waited for some";
 
 fn what_was_held(figures: &Figures) -> String {
     let answered = figures.answered_per_second;

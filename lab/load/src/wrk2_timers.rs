@@ -6,6 +6,8 @@
 //! that as latency. A connection that is behind sends at twice its rate until it has caught up.
 //! Connections begin five milliseconds apart.
 
+use std::ops::Range;
+
 use pellucid_clock::{Clock, Ticks};
 
 /// The time between the starts of two connections of a thread, in milliseconds.
@@ -104,11 +106,26 @@ impl Wrk2Timers {
 
     /// The number of requests that are due by `end` and not sent.
     pub(crate) fn due_by(&self, end: Ticks) -> u64 {
-        let due = self.hands.iter().filter_map(|hand| {
-            let elapsed = end.since(hand.begun?) as f64;
-            Some(((elapsed / self.interval).ceil() as u64).saturating_sub(hand.sent))
-        });
-        due.sum()
+        self.unsent(end).map(|(_, numbers)| numbers.end - numbers.start).sum()
+    }
+
+    /// The intended starts of the requests that are due by `end` and not sent: a batch starts with
+    /// its first request.
+    pub(crate) fn unsent_starts(&self, end: Ticks) -> impl Iterator<Item = Ticks> {
+        self.unsent(end).flat_map(move |(begun, numbers)| {
+            let first = move |number: u64| number - number % self.batch;
+            numbers.map(move |number| after(begun, self.interval * first(number) as f64))
+        })
+    }
+
+    /// For each connection that has begun: the start of its schedule, and the numbers of its
+    /// requests that are due by `end` and not sent.
+    fn unsent(&self, end: Ticks) -> impl Iterator<Item = (Ticks, Range<u64>)> {
+        self.hands.iter().filter_map(move |hand| {
+            let begun = hand.begun?;
+            let due = (end.since(begun) as f64 / self.interval).ceil() as u64;
+            Some((begun, hand.sent..due.max(hand.sent)))
+        })
     }
 
     /// The wait from `now` for a timer that ends at `end`, in nanoseconds: a thread sleeps for
@@ -164,7 +181,10 @@ mod tests {
         assert_eq!(timers.wait_ns(end, Ticks(9_300 * US)), 1_000 * US);
         assert_eq!(timers.next(0, Ticks(10_300 * US)), Turn::Send(end));
         assert_eq!(timers.due_by(Ticks(10_300 * US)), 0);
-        assert_eq!(timers.due_by(Ticks(30_100 * US)), 2 + 2);
+        let end = Ticks(30_100 * US);
+        assert_eq!(timers.due_by(end), 2 + 2);
+        let starts: Vec<u64> = timers.unsent_starts(end).map(|start| start.0 / US).collect();
+        assert_eq!(starts, [20_000, 30_000, 15_100, 25_100]);
     }
 
     /// Regression: a millisecond is no whole number of ticks, so a thread that should sleep for one

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{HttpError, Limit, LoadError, LoadOptions, Progress, Target, run};
+use pellucid_load::{
+    HttpError, Limit, LoadError, LoadOptions, Objectives, Pacer, Progress, Target, run,
+};
 use support::{Server, against, answer, load, made_by, numbered, ok, opened};
 
 const MS: u64 = 1_000_000;
@@ -55,6 +57,61 @@ fn the_warm_up_is_counted_but_not_recorded() {
     assert_eq!((result.requests, result.unanswered), (40, 0));
     assert_eq!(result.times.response.len(), 20);
     assert!(result.times.response.max() < 2 * MS, "{}", result.times.response.max());
+}
+
+/// Regression: the pause after a connection that broke counted as the generator's own delay, as if
+/// the connection had been free since its last answer.
+#[test]
+fn the_pause_before_a_new_connection_is_a_wait_for_one() {
+    let options = LoadOptions {
+        keep_alive: false,
+        rate_per_second: Some(100),
+        limit: Limit::Duration(Duration::from_secs(1)),
+        ..against(|request| match request.number % 10 {
+            3 => Reply::new(b"").closing(),
+            _ => Reply::ok(),
+        })
+    };
+    let result = load(&options);
+    assert!(result.errors.read >= 5, "{:?}", result.errors);
+    let [wait_ns, delay_ns] =
+        [&result.times.connection_wait, &result.times.generator_delay].map(|time| time.max());
+    assert!(wait_ns >= 40 * MS && delay_ns < MS, "{wait_ns} {delay_ns}");
+}
+
+/// Regression: with wrk2's timers, requests that were due and never sent were missing from the
+/// times of those without an answer, so objectives did not count them.
+#[test]
+fn requests_that_wrk2_would_not_have_sent_count_with_their_waits() {
+    let options = LoadOptions {
+        rate_per_second: Some(100),
+        pacer: Pacer::Wrk2,
+        ..against(|request| match request.number {
+            0..20 => Reply::ok(),
+            _ => Reply::never(),
+        })
+    };
+    let result = load(&options);
+    assert_eq!((result.requests, result.unanswered), (20, 10));
+    assert_eq!(result.times.unanswered.len(), 10);
+    let at_least = |at_ms: u64| result.times.unanswered.count_between(at_ms * MS, u64::MAX);
+    assert_eq!((at_least(95), at_least(45), at_least(5)), (1, 6, 10));
+}
+
+/// Regression: an objective on errors divided them by the answers alone, so that a share could be
+/// above one, and differed from the verdict's.
+#[test]
+fn the_share_of_errors_is_one_of_all_requests() {
+    let half = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
+    let options = against(|request| match request.number % 2 {
+        0 => Reply::ok(),
+        _ => Reply::new(half).closing(),
+    });
+    let result = load(&LoadOptions { limit: Limit::Requests(30), ..options });
+    assert_eq!((result.requests, result.unanswered, result.errors.all()), (15, 15, 15));
+    let check = |text: &str| Objectives::parse(text).unwrap().check(&result);
+    assert_eq!(check("p50=10s,errors=50%"), Ok(()));
+    assert_eq!(check("p50=10s,errors=49%"), Err("15 errors at 30 requests".to_owned()));
 }
 
 #[test]

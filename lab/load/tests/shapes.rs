@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{Arrivals, Limit, LoadOptions, Stage, Workload};
+use pellucid_load::{Arrivals, Limit, LoadOptions, OperationResult, Stage, Workload};
 use support::{Server, against, answer, load, ok, opened};
 
 fn stage(ms: u64, rate: Option<u64>, ramp: bool, connections: Option<usize>) -> Stage {
@@ -138,6 +138,31 @@ fn operations_of_a_description_are_sent_checked_and_counted_separately() {
     rejoined.add(&result.operations[1].response_time).unwrap();
     rejoined.add(&result.operations[2].response_time).unwrap();
     assert_eq!(rejoined, result.times.response);
+}
+
+/// Regression: the operations left out the answers of the warm-up, so that their numbers did not
+/// add up to those of the run.
+#[test]
+fn operations_of_a_run_with_a_warm_up_add_up_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("work.toml");
+    let text = "[[operation]]\nname = 'a'\npath = '/'\n[[operation]]\nname = 'b'\npath = '/'\n";
+    std::fs::write(&file, text).unwrap();
+    let mut options = LoadOptions {
+        rate_per_second: Some(1_000),
+        warm_up: Duration::from_millis(100),
+        ..against(|request| match request.number % 10 {
+            0 => Reply::new(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
+            _ => Reply::ok(),
+        })
+    };
+    Workload::read(&file).unwrap().use_in(&mut options);
+    let result = load(&options);
+    let sum = |of: fn(&OperationResult) -> u64| result.operations.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|operation| operation.requests), result.requests);
+    assert_eq!(sum(|operation| operation.errors), result.errors.all());
+    assert_eq!(sum(|operation| operation.response_time.len()), result.times.response.len());
+    assert!(result.times.response.len() + 100 <= result.requests, "{}", result.requests);
 }
 
 /// The schedule goes on after the last request of the limit; requests that are due then do not

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_load::simulation::{HttpServer, Reply as Whole, Simulation};
-use pellucid_load::{Limit, LoadOptions};
+use pellucid_load::{Figures, Limit, LoadOptions, Verdict, judge};
 use secure::{Manner, Reply, reply};
 use streams::{Http2Server, Leaving};
 use support::{load, numbered, opened, simulated};
@@ -70,6 +70,21 @@ fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
         result.times.connection_wait.max()
     );
     assert_eq!(result.times.service.max() / MS, 50);
+}
+
+/// Regression: the wait for a stream counted as the generator's own delay if the server allowed
+/// fewer streams than the generator, so a saturated server was judged `generator-limited`.
+#[test]
+fn waits_for_streams_that_the_server_allows_are_no_delay_of_the_generator() {
+    let manner = Manner { streams_max: Some(2), ..Manner::default() };
+    let simulation = Simulation::new(Http2Server::new(manner, |_| after(50)));
+    let result = load(&LoadOptions { rate_per_second: Some(200), ..options(&simulation, 64) });
+    assert!((39..=40).contains(&result.requests), "{}", result.requests);
+    let [wait_ns, delay_ns] =
+        [&result.times.connection_wait, &result.times.generator_delay].map(|time| time.max());
+    assert!(wait_ns > 700 * MS && delay_ns < MS, "{wait_ns} {delay_ns}");
+    let judgement = judge(&Figures::of(&result));
+    assert_eq!(judgement.verdict, Verdict::Saturated, "{judgement:?}");
 }
 
 #[test]

@@ -79,13 +79,29 @@ impl Generator<'_> {
 
     /// Finds the highest rate with this 99th percentile, with `--find-max`. If `is_quick`, it
     /// searches once with short trials, otherwise three times with long ones. `None` if no rate
-    /// keeps the objective, or the generator fails.
-    pub(crate) fn highest(&self, p99: &str, is_quick: bool) -> Option<f64> {
+    /// keeps the objective, or the generator fails; then a note with the reason is added to
+    /// `notes`, in which `name` stands for the load.
+    pub(crate) fn highest(
+        &self,
+        name: &str,
+        p99: &str,
+        is_quick: bool,
+        notes: &mut Vec<String>,
+    ) -> Option<f64> {
         let objective = format!("p99={p99}");
         let quick: &[&str] = if is_quick { &["--quick"] } else { &[] };
         let flags = [&["--find-max", "--slo", objective.as_str()][..], quick].concat();
-        let (found, status) = self.call(&flags).ok()?;
-        if status.success() { figure(&found["rate_per_second"]).ok() } else { None }
+        let found = self.call(&flags).and_then(|(found, status)| match status.success() {
+            true => figure(&found["rate_per_second"]),
+            false => Err(failed(found["failure"].as_str().unwrap_or("it does not tell why"))),
+        });
+        let note = |error| {
+            notes.push(format!(
+                "{name}: the search for the highest rate found none, so the rate of a closed loop \
+                 stands in its place ({error})."
+            ));
+        };
+        found.map_err(note).ok()
     }
 
     fn call(&self, flags: &[&str]) -> Result<(Value, ExitStatus), StudyError> {
@@ -101,8 +117,10 @@ impl Generator<'_> {
             command.args(["--accept", "404"]);
         }
         let output = command.arg(self.url).output().map_err(failed)?;
-        let result = serde_json::from_slice(&output.stdout)
-            .map_err(|_| failed(String::from_utf8_lossy(&output.stderr)))?;
+        let result = serde_json::from_slice(&output.stdout).map_err(|_| {
+            let messages = String::from_utf8_lossy(&output.stderr);
+            failed(format!("it ended with {}: {}", output.status, messages.trim()))
+        })?;
         Ok((result, output.status))
     }
 }
@@ -136,6 +154,47 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Regression: why a search failed was told nowhere.
+    #[test]
+    fn a_search_that_fails_leaves_a_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("generator");
+        let told = |script: &str| {
+            // By a shell: a file that this process has open for writing could not be run, not even
+            // if only a child that another test is about to start had it open.
+            let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod 700 "$2""#;
+            let mut shell = Command::new("/bin/sh");
+            assert!(
+                shell.args(["-c", write, "sh", script]).arg(&program).status().unwrap().success()
+            );
+            let (connections, threads, url, script) = (1, 1, "http://127.0.0.1:1", "");
+            let (is_direct, asks_for_missing) = (false, false);
+            let program = &program.clone().into_os_string();
+            let generator = Generator {
+                program,
+                url,
+                script,
+                connections,
+                threads,
+                is_direct,
+                asks_for_missing,
+            };
+            let mut notes = Vec::new();
+            (generator.highest("PUT", "1ms", true, &mut notes), notes.join("\n"))
+        };
+        let found = |rate: &str| format!("echo '{{\"rate_per_second\":{rate}}}'");
+        assert_eq!(told(&found("7.5")), (Some(7.5), String::new()));
+        for (script, expected) in [
+            (&*found("null"), "lacks a figure"),
+            ("echo '{\"failure\":\"no rate is held\"}'; exit 1", "(the load: no rate is held)"),
+            ("echo no server >&2; exit 1", "it ended with exit status: 1: no server"),
+        ] {
+            let (rate, note) = told(script);
+            assert_eq!(rate, None);
+            assert!(note.starts_with("PUT: ") && note.contains(expected), "{note}");
+        }
+    }
 
     /// Regression: a load whose requests were all answered with 504 had the best figures of all.
     #[test]

@@ -1,14 +1,18 @@
 //! A child process with a line protocol: one request line on stdin, one response line on stdout.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 
 use serde::Serialize;
 
 use crate::error::StudyError;
+
+/// The most bytes of a child's messages that are kept.
+const MESSAGES_BYTES: usize = 16 << 10;
 
 /// A child process, killed when this value is dropped.
 pub(crate) struct Process {
@@ -52,7 +56,7 @@ impl Process {
         Ok((process, address))
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -64,7 +68,7 @@ impl Process {
             |error: std::io::Error| StudyError::Step(format!("{what} does not answer: {error}"));
         if let Some(input) = &mut self.input {
             match writeln!(input, "{line}").and_then(|()| input.flush()) {
-                // It has ended, and the end of its output says so.
+                // The process has ended; reading its output below reports that.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 written => written.map_err(failed)?,
             }
@@ -90,10 +94,29 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that was stopped has been waited for, and these do nothing.
+        // After `stop` the process has been waited for, and both calls do nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads the messages of a child on a thread, so that the child never waits for a reader. At the
+/// end of the messages, the thread returns the last [`MESSAGES_BYTES`] of them.
+pub(crate) fn last_messages(mut errors: ChildStderr) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), [0; 4 << 10]);
+        loop {
+            match errors.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => text.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // If no more can be read, the messages so far are all there are.
+                Err(_) => break,
+            }
+            text.drain(..text.len().saturating_sub(MESSAGES_BYTES));
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    })
 }
 
 fn show(path: &OsStr) -> std::path::Display<'_> {

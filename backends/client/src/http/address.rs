@@ -84,12 +84,12 @@ pub(super) fn socket_path(text: &str) -> Result<Arc<Path>, String> {
 
 fn check_socket_path(path: &[u8]) -> Result<(), String> {
     if path.is_empty() || path.contains(&0) {
-        return Err("it names no socket: write it as unix:/run/pellucid.sock".to_owned());
+        return Err("it names no file: write it as unix:/run/pellucid.sock".to_owned());
     }
     if path.len() > SOCKET_PATH_BYTES_MAX {
         return Err(format!(
             "the path of a Unix socket has {SOCKET_PATH_BYTES_MAX} bytes at most, and this one has \
-             {}",
+             {}: choose a shorter one",
             path.len()
         ));
     }
@@ -144,9 +144,9 @@ mod tests {
         let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
         for (text, part) in [
             ("localhost:80", "127.0.0.1:8080"),
-            ("unix:", "names no socket"),
-            ("unix:\0abstract", "names no socket"),
-            ("unix:/run/x\0y", "names no socket"),
+            ("unix:", "names no file"),
+            ("unix:\0abstract", "names no file"),
+            ("unix:/run/x\0y", "names no file"),
             (&long[..], "107 bytes at most, and this one has 108"),
         ] {
             let error = text.parse::<Address>().unwrap_err();

@@ -70,16 +70,31 @@ impl<S: Read + Write> Conversation<S> {
         self.stream.write_all(requests).map_err(in_time)
     }
 
-    /// Reads the next answer, up to its own end. Calls `take` with the status and the body's bytes
-    /// so far; bytes that it does not remove are in the returned body.
+    /// Reads the next answer, to a request with any method but HEAD, up to its own end. Calls
+    /// `take` with the status and the body's bytes so far; bytes that it does not remove are in the
+    /// returned body.
     ///
     /// # Errors
     /// If there is no valid answer; the connection cannot be used any more.
     pub fn answer(&mut self, take: &mut Take<'_>) -> Result<(Response, Captured), Broken> {
+        self.answer_to("GET", take)
+    }
+
+    /// Like [`Conversation::answer`], for a request with this method: an answer to HEAD has no
+    /// body, whatever length its head announces.
+    ///
+    /// # Errors
+    /// Those of [`Conversation::answer`].
+    pub fn answer_to(
+        &mut self,
+        method: &str,
+        take: &mut Take<'_>,
+    ) -> Result<(Response, Captured), Broken> {
+        let is_bodiless = method == "HEAD";
         loop {
             let unread = std::mem::take(&mut self.unread);
             if !unread.is_empty() {
-                let parsed = self.parser.parse(&self.buffer[unread.clone()], false);
+                let parsed = self.parser.parse(&self.buffer[unread.clone()], is_bodiless);
                 let parsed = parsed.map_err(Broken::Malformed)?;
                 if let Some((status, body)) = self.parser.captured_body() {
                     take(status, body).map_err(Broken::Refused)?;
@@ -159,6 +174,22 @@ mod tests {
         let (response, rest) = answer.unwrap();
         assert_eq!((response.status, taken, rest.body.len()), (200, length, 0));
         assert!(Conversation::over(Open(bytes)).answer(&mut |_, _| Ok(())).is_err());
+    }
+
+    /// Regression: the client waited for the body that the head of an answer to HEAD announces,
+    /// until the time limit.
+    #[test]
+    fn an_answer_to_head_ends_with_its_head() {
+        let answers = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            HTTP/1.1 200 OK\r\n\r\n";
+        let mut conversation = Conversation::over(Open(answers));
+        for has_more in [true, true, false] {
+            let answer = conversation.answer_to("HEAD", &mut |_, _| Ok(()));
+            let (response, read) = answer.unwrap();
+            assert_eq!((response.status, read.body.len()), (200, 0));
+            assert_eq!(conversation.has_more(), has_more);
+        }
     }
 
     #[test]

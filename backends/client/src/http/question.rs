@@ -75,11 +75,11 @@ impl<'a> Question<'a> {
         }
         let request = [request.as_bytes(), b"\r\n", body].concat();
         if !target.is_tls() {
-            return exchange(socket, &request, take);
+            return exchange(socket, method, &request, take);
         }
         let setup = TlsSetup::new(tls, target.host(), false).map_err(|error| error.to_string())?;
         let mut session = setup.session().map_err(|error| error.to_string())?;
-        exchange(&mut rustls::Stream::new(&mut session, &mut socket), &request, take)
+        exchange(rustls::Stream::new(&mut session, &mut socket), method, &request, take)
     }
 }
 
@@ -90,12 +90,13 @@ fn set_limits(socket: &TcpStream, patience: Duration) -> io::Result<()> {
 
 fn exchange(
     stream: impl Read + Write,
+    method: &str,
     request: &[u8],
     take: &mut Take<'_>,
 ) -> Result<(u16, Captured), String> {
     let mut conversation = Conversation::over(stream);
     let sent = conversation.send(request);
-    match (conversation.answer(take), sent) {
+    match (conversation.answer_to(method, take), sent) {
         (Ok((response, captured)), _) => Ok((response.status, captured)),
         (Err(Broken::Io(_)), Err(error)) => Err(error.to_string()),
         (Err(broken), _) => Err(broken.to_string()),

@@ -5,7 +5,7 @@ use pellucid_clock::Ticks;
 use crate::cluster::News;
 use crate::handshake::{WELCOME_BYTES_MAX, read_verdict, read_welcome};
 use crate::link::{Channel, Connection, Greeting, Stage};
-use crate::peer_status::{PeerState, add};
+use crate::peer_status::add;
 use crate::sealed_writer::SealedWriter;
 use crate::session::KeyShare;
 use crate::socket::{Received, receive, send_some, tune};
@@ -95,7 +95,7 @@ impl<C> Peers<C> {
         (link.down, link.failures, link.heard) = (None, 0, self.clock.now());
         let status = self.cluster.status(node);
         add(&status.counters.connected, 1);
-        if status.set(self.index, PeerState::Ready, None) {
+        if status.note_ready(self.index) {
             let line = format!("the peer {} is there again", self.cluster.url(node));
             self.cluster.log(News::Good(&line));
         }

@@ -175,3 +175,22 @@ fn documents_are_served_by_one_process_and_then_by_the_next() {
     assert_eq!(agree(&second, &found).len(), 1, "and its entries of indexes");
     assert!(second.next_tick().unwrap() > first.next_tick().unwrap(), "no number comes twice");
 }
+
+/// Regression: a process that had just taken the lease made a database before it had loaded those
+/// in the store: under a name or a number that another one had.
+#[test]
+fn no_database_is_made_before_those_in_the_store_are_loaded() {
+    let processes = Processes::new();
+    let (one, other) = (processes.lease("the first"), processes.lease("the second"));
+    one.look().unwrap();
+    other.look().unwrap();
+    let (first, second) = (processes.documents(&one), processes.documents(&other));
+    first.create_database("mine").unwrap();
+    first.release();
+    other.look().unwrap();
+    let early = second.create_database("mine").unwrap_err();
+    assert_eq!(early.number, ErrorNumber::HTTP_SERVICE_UNAVAILABLE);
+    second.serve().unwrap();
+    let late = second.create_database("mine").unwrap_err();
+    assert_eq!(late.number, ErrorNumber::DUPLICATE_NAME);
+}

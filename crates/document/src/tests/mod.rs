@@ -3,6 +3,7 @@
 
 mod contents;
 mod crash;
+mod expiry;
 mod full_disk;
 mod lease;
 mod model;

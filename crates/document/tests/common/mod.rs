@@ -9,7 +9,7 @@ use pellucid_document::{
     Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of, lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, HandOver};
 use pellucid_value::{Ref, json, packed};
 use tempfile::TempDir;
 
@@ -19,11 +19,14 @@ pub(crate) struct World {
 }
 
 pub(crate) fn open(folder: &TempDir) -> Arc<Documents> {
+    open_with(folder, EmbeddedOptions::default())
+}
+
+fn open_with(folder: &TempDir, options: EmbeddedOptions) -> Arc<Documents> {
     let engine_options = EngineOptions {
         prefix_rules: vec![PrefixRule { table: TABLE, prefix_of: lookup_prefix }],
         ..EngineOptions::default()
     };
-    let options = EmbeddedOptions::default();
     let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
     Arc::new(Documents::open(Arc::new(store)).unwrap())
 }
@@ -36,6 +39,13 @@ pub(crate) fn begin_query(documents: &Arc<Documents>) -> Transaction {
 pub(crate) fn world() -> World {
     let folder = TempDir::new().unwrap();
     World { documents: open(&folder), folder }
+}
+
+/// A world whose store answers every request on another thread.
+pub(crate) fn world_that_hands_over() -> World {
+    let folder = TempDir::new().unwrap();
+    let options = EmbeddedOptions { hand_over: HandOver::Always, ..EmbeddedOptions::default() };
+    World { documents: open_with(&folder, options), folder }
 }
 
 impl World {

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::host::{BAD_HOST, is_host};
-use crate::compression::Coding;
+use crate::compression::{Accepted, Coding};
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
@@ -119,7 +119,7 @@ fn of_lines<'h, 'b>(
         keep_alive: !fields.close && (version == 1 || fields.keep_alive),
         is_old: version == 0,
         expects_continue: fields.expects_continue && version == 1,
-        coding: fields.coding,
+        coding: fields.accepted.preferred(),
         wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
     })
 }
@@ -213,7 +213,7 @@ struct Fields {
     upgrades: bool,
     names_http2: bool,
     has_settings: bool,
-    coding: Option<Coding>,
+    accepted: Accepted,
     hosts: usize,
     has_bad_host: bool,
 }
@@ -237,9 +237,7 @@ impl Fields {
                     fields.close |= list_has(header.value, "close");
                     fields.keep_alive |= list_has(header.value, "keep-alive");
                 }
-                15 if is("accept-encoding") => {
-                    fields.coding = fields.coding.or(Coding::preferred(header.value));
-                }
+                15 if is("accept-encoding") => fields.accepted.add(header.value),
                 14 if is("content-length") => fields.length(header.value)?,
                 17 if is("transfer-encoding") => fields.transfer_coding(header.value)?,
                 _ => {}
@@ -373,6 +371,14 @@ mod tests {
             assert_eq!(framing(headers).unwrap_err().status(), 501, "{headers:?}");
         }
         assert_eq!(framing("Expect: miracles\r\n").unwrap_err().status(), 417);
+    }
+
+    #[test]
+    fn all_headers_about_codings_count() {
+        let accepts = ["deflate;q=0.5", "gzip"].map(|of| format!("Accept-Encoding: {of}\r\n"));
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", accepts.concat());
+        let coding = with_head(&text, |head| head.unwrap().unwrap().coding);
+        assert_eq!(coding, Some(Coding::Gzip));
     }
 
     #[test]

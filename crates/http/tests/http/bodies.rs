@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ACCOUNT_BYTES, Running, await_held, connect, listener, release, start, start_at,
+    ACCOUNT_BYTES, LARGE_BYTES, Running, await_held, await_that, connect, listener, release, start,
+    start_at,
 };
 use pellucid_budget::Budget;
 use pellucid_http::{Cut, Limits};
@@ -216,7 +217,7 @@ fn bodies_of_streams_are_admitted_by_their_heads_too() {
     };
     assert_eq!(status("no"), 401);
     assert_eq!(status("yes"), 200);
-    for (how, gate, expected) in [("later", 13, 200), ("not-later", 14, 401)] {
+    for (how, gate, expected) in [("later", 13, 200), ("not-later", 15, 401)] {
         let opener = std::thread::spawn(move || {
             await_held(gate);
             release(gate);
@@ -224,6 +225,39 @@ fn bodies_of_streams_are_admitted_by_their_heads_too() {
         assert_eq!(status(&format!("{how} {gate}")), expected);
         opener.join().unwrap();
     }
+}
+
+/// Sends `text` like [`sent`], on a connection of which the kernel holds few received bytes.
+fn sent_narrow(running: &Running, text: &str) -> TcpStream {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4 * 1024).unwrap();
+    socket.connect(&running.address.into()).unwrap();
+    let mut socket = TcpStream::from(socket);
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(text.as_bytes()).unwrap();
+    socket
+}
+
+/// Regression: the memory of a response that had waited was held until the client sent its next
+/// request, so that idle clients took the memory from others.
+#[test]
+fn a_client_that_took_its_whole_response_holds_no_memory() {
+    let memory = Budget::new(3_500_000);
+    let listener = listener();
+    socket2::SockRef::from(&listener).set_send_buffer_size(4 * 1024).unwrap();
+    let limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let running = start_at(listener, limits, None);
+    let idle: Vec<_> = (0..5)
+        .map(|number| {
+            let mut socket = sent_narrow(&running, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(status(&mut socket), "200", "client {number}");
+            // The kernel takes what is left, which is as long as the rest of the head.
+            socket.read_exact(&mut vec![0; LARGE_BYTES]).unwrap();
+            socket
+        })
+        .collect();
+    await_that(|| memory.used_bytes() == 0, || format!("{} bytes", memory.used_bytes()));
+    assert_eq!(running.stats().connections_open, idle.len());
 }
 
 /// Regression: a large value was held once for each client that did not take it, without a limit.
@@ -239,13 +273,7 @@ fn responses_that_wait_for_their_clients_share_one_limit() {
         let get = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut slow = Vec::new();
         let refused = (0..10).find_map(|_| {
-            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-            let socket = socket.unwrap();
-            socket.set_recv_buffer_size(4 * 1024).unwrap();
-            socket.connect(&running.address.into()).unwrap();
-            let mut socket = TcpStream::from(socket);
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            socket.write_all(get.as_bytes()).unwrap();
+            let mut socket = sent_narrow(&running, &get);
             let status = status(&mut socket);
             slow.push(socket);
             (status != "200").then_some(status)

@@ -66,6 +66,16 @@ impl Images {
         }
     }
 
+    /// Forgets the failures of pages that begin at `length` or behind it: they are not part of the
+    /// file any more.
+    fn forget_pages_from(&mut self, length: usize) {
+        self.lost.retain(|page| page * PAGE_LENGTH < length);
+        self.bad.retain(|page| page * PAGE_LENGTH < length);
+        if self.bad.is_empty() {
+            self.noted = None;
+        }
+    }
+
     fn first_bad(&self, range: Range<usize>) -> Option<usize> {
         let pages = range.start / PAGE_LENGTH..range.end.div_ceil(PAGE_LENGTH);
         let page = self.bad.range(pages).next()?;
@@ -181,7 +191,7 @@ impl Content {
             let cut = vec![0; images.length - length];
             images.live.copy_in(length, &cut);
             images.length = length;
-            images.lost.retain(|page| page * PAGE_LENGTH < length);
+            images.forget_pages_from(length);
         }
         images.grow(length)
     }
@@ -216,8 +226,7 @@ impl Content {
         let mut images = self.images();
         images.live = Arc::new(Buffer::zeroed(0));
         images.length = 0;
-        images.lost.clear();
-        images.bad.clear();
+        images.forget_pages_from(0);
     }
 
     pub(super) fn flip_bits(&self, offset: u64, bits: u8) -> io::Result<()> {

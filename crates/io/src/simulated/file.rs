@@ -29,7 +29,8 @@ impl SimulatedFile {
 
 impl File for SimulatedFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let end = self.call(offset + bytes.len() as u64)?;
+        let end = offset.checked_add(bytes.len() as u64);
+        let end = self.call(end.ok_or(io::Error::from(io::ErrorKind::InvalidInput))?)?;
         self.content.write(bytes, end)
     }
 

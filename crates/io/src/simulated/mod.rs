@@ -358,6 +358,36 @@ mod tests {
         files.open(path, false).unwrap().read_exact_at(&mut [0; 10_000], 0).unwrap();
     }
 
+    /// Regression: a file could be renamed or linked into a directory that did not exist.
+    #[test]
+    fn a_file_goes_only_into_a_directory_that_exists() {
+        let (files, _) = with_file(b"x");
+        let (from, to) = (Path::new("/d/a"), Path::new("/nowhere/a"));
+        for refused in [files.rename(from, to), files.hard_link(from, to)] {
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+        assert!(files.exists(from) && !files.exists(to));
+    }
+
+    /// Regression: a page that was cut off a file was unreadable again when the file grew.
+    #[test]
+    fn a_page_that_is_cut_off_is_no_longer_unreadable() {
+        let (files, file) = with_file(&[7; 10_000]);
+        files.fail_reads(Path::new("/d/a"), 9_000..9_001).unwrap();
+        assert!(file.read_exact_at(&mut [0; 10_000], 0).is_err());
+        file.set_length(8_000).unwrap();
+        file.set_length(10_000).unwrap();
+        file.read_exact_at(&mut [0; 10_000], 0).unwrap();
+    }
+
+    /// Regression: the end of a write behind the highest offset was computed modulo 2^64.
+    #[test]
+    fn a_write_behind_the_highest_offset_is_refused() {
+        let (_files, file) = with_file(b"x");
+        assert!(file.write_all_at(b"ab", u64::MAX).is_err());
+        assert_eq!(file.length().unwrap(), 1);
+    }
+
     /// Pages that a failed sync has lost are not written back later.
     #[test]
     fn lost_pages_are_not_written_back() {

@@ -38,10 +38,7 @@ impl Tree {
     }
 
     pub(crate) fn create(&mut self, path: &Path) -> io::Result<Arc<Content>> {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        if !self.is_directory(parent) {
-            return Err(not_found(parent));
-        }
+        self.check_parent(path)?;
         if let Some(content) = self.live.get(path) {
             content.truncate();
             return Ok(Arc::clone(content));
@@ -53,6 +50,7 @@ impl Tree {
     }
 
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_parent(to)?;
         let content = self.live.remove(from).ok_or_else(|| not_found(from))?;
         self.live.insert(to.to_path_buf(), content);
         self.changed.extend([from, to].map(Path::to_path_buf));
@@ -66,6 +64,7 @@ impl Tree {
     }
 
     pub(crate) fn hard_link(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_parent(to)?;
         let content = self.find(from)?;
         if self.live.contains_key(to) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
@@ -73,6 +72,12 @@ impl Tree {
         self.live.insert(to.to_path_buf(), content);
         self.changed.insert(to.to_path_buf());
         Ok(())
+    }
+
+    /// Returns an error if a file at `path` would be in a directory that does not exist.
+    fn check_parent(&self, path: &Path) -> io::Result<()> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if self.is_directory(parent) { Ok(()) } else { Err(not_found(parent)) }
     }
 
     fn is_directory(&self, path: &Path) -> bool {

@@ -5,6 +5,8 @@ use csv_core::{ReadRecordResult, Reader};
 
 /// The longest row in bytes: enough for a value of 384 MiB in base64.
 const ROW_BYTES_MAX: usize = 512 << 20;
+/// The most cells of a row.
+const ROW_CELLS_MAX: usize = 1 << 20;
 /// The initial capacity for the bytes of a row.
 const FIRST_BYTES: usize = 4 << 10;
 /// The initial capacity for the cells of a row.
@@ -64,11 +66,18 @@ pub(super) struct RowReader {
     cells: Cells,
     /// True while a row has begun and is not complete.
     is_within: bool,
+    bytes_max: usize,
+    cells_max: usize,
 }
 
 impl RowReader {
     pub(super) fn new() -> RowReader {
-        RowReader { reader: Reader::new(), cells: Cells::default(), is_within: false }
+        RowReader::with_limits(ROW_BYTES_MAX, ROW_CELLS_MAX)
+    }
+
+    fn with_limits(bytes_max: usize, cells_max: usize) -> RowReader {
+        let (reader, cells) = (Reader::new(), Cells::default());
+        RowReader { reader, cells, is_within: false, bytes_max, cells_max }
     }
 
     /// Returns true if a row has begun and is not complete.
@@ -85,8 +94,9 @@ impl RowReader {
     /// consumed, and true if they complete a row.
     ///
     /// # Errors
-    /// If the row is too long.
+    /// If the row is too long or has too many cells.
     pub(super) fn take(&mut self, line: &[u8]) -> Result<(usize, bool), String> {
+        let RowReader { bytes_max, cells_max, .. } = *self;
         let mut taken = 0;
         if !self.is_within {
             // Skip empty lines, and the `\n` of a `\r\n`: the parser ends a row at the `\r`.
@@ -103,21 +113,25 @@ impl RowReader {
             taken += read;
             *bytes_used += written;
             *cells_used += ended;
+            if *bytes_used > bytes_max {
+                let text =
+                    format!("a row is longer than {bytes_max} bytes: is a quote not closed?");
+                return Err(text);
+            }
+            if *cells_used > cells_max {
+                return Err(format!("a row has more than {cells_max} cells: is it one row?"));
+            }
             match result {
                 ReadRecordResult::Record => {
                     self.is_within = false;
                     return Ok((taken, true));
                 }
+                // With room for one more than a row may have, a row too long is recognized.
                 ReadRecordResult::OutputFull => {
-                    if bytes.len() > ROW_BYTES_MAX {
-                        return Err(format!(
-                            "a row is longer than {ROW_BYTES_MAX} bytes: is a quote not closed?"
-                        ));
-                    }
-                    bytes.resize((bytes.len() * 2).max(FIRST_BYTES), 0);
+                    bytes.resize((bytes.len() * 2).max(FIRST_BYTES).min(bytes_max + 1), 0);
                 }
                 ReadRecordResult::OutputEndsFull => {
-                    ends.resize((ends.len() * 2).max(FIRST_CELLS), 0);
+                    ends.resize((ends.len() * 2).max(FIRST_CELLS).min(cells_max + 1), 0);
                 }
                 ReadRecordResult::InputEmpty | ReadRecordResult::End => {}
             }
@@ -166,6 +180,24 @@ mod tests {
         }
         let expected = rows.map(|row| row.iter().map(|cell| cell.to_vec()).collect::<Vec<_>>());
         assert_eq!(rows_of(&text), expected);
+    }
+
+    /// Regression: a row had up to twice as many bytes as the limit, and any number of cells.
+    #[test]
+    fn a_row_is_as_long_as_the_limits_and_no_longer() {
+        let bytes_max = 3 * FIRST_BYTES;
+        let take = |row: String| {
+            let taken = RowReader::with_limits(bytes_max, 3 * FIRST_CELLS).take(row.as_bytes());
+            taken.map(|(_, is_row)| assert!(is_row))
+        };
+        let long = |bytes| format!("{}\n", "x".repeat(bytes));
+        assert_eq!(take(long(bytes_max)), Ok(()));
+        let failure = take(long(bytes_max + 1)).unwrap_err();
+        assert!(failure.contains("longer than 12288 bytes"), "{failure}");
+        let wide = |cells| format!("{}\n", ",".repeat(cells - 1));
+        assert_eq!(take(wide(3 * FIRST_CELLS)), Ok(()));
+        let failure = take(wide(3 * FIRST_CELLS + 1)).unwrap_err();
+        assert!(failure.contains("more than 48 cells"), "{failure}");
     }
 
     #[test]

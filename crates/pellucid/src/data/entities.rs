@@ -50,7 +50,7 @@ pub(crate) struct PutArguments {
     /// A file with the value.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// What the acknowledgement survives [default: as the server is set].
+    /// Failure that the acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
     sync: Option<Survives>,
     /// Seconds after which the entity is gone.
@@ -76,7 +76,7 @@ pub(crate) struct DeleteArguments {
     key: String,
     #[command(flatten)]
     table: TableArgument,
-    /// What the acknowledgement survives [default: as the server is set].
+    /// Failure that the acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
     sync: Option<Survives>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct DeleteArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Survives {
-    /// Nothing.
+    /// None.
     Memory,
     /// The end of the process.
     Os,

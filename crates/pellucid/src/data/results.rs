@@ -34,17 +34,17 @@ impl Asked<'_> {
         loop {
             let members = members(&answer.body).ok_or_else(malformed)?;
             let results = attribute(&members, r#""result""#).and_then(elements);
-            let is_read = take(&results.ok_or_else(malformed)?)?;
+            let taken = take(&results.ok_or_else(malformed)?);
             if attribute(&members, r#""hasMore""#) != Some(b"true") {
-                return Ok(());
+                return taken.map(|_| ());
             }
             let id = attribute(&members, r#""id""#);
             let id = id.and_then(|id| serde_json::from_slice::<String>(id).ok());
             let path = format!("{path}/{}", encoded(id.ok_or_else(malformed)?));
-            if !is_read {
+            if !matches!(taken, Ok(true)) {
                 // Delete the cursor, which would otherwise hold memory until it expires.
-                self.ask("DELETE", &path, b"")?;
-                return Ok(());
+                let deleted = self.ask("DELETE", &path, b"");
+                return taken.and(deleted.map(|_| ()));
             }
             answer = self.ask("POST", &path, b"")?;
         }

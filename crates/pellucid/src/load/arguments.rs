@@ -91,14 +91,15 @@ struct ProtocolArguments {
     /// Open a connection for each request.
     #[arg(long)]
     no_keep_alive: bool,
-    /// Speak HTTP/2; over TLS it is agreed on, otherwise the server is taken to know.
+    /// Speak HTTP/2. Over TLS it is negotiated; without TLS it is not, so the server must accept
+    /// HTTP/2 from the first byte on.
     #[arg(long, conflicts_with = "no_keep_alive")]
     http2: bool,
     /// With --http2: requests in flight on a connection [default: 32].
     #[arg(long, requires = "http2", value_name = "N", value_parser = parse_count)]
     streams: Option<u64>,
-    /// Go to the node of a sharded cluster that owns each request's key: which nodes there are the
-    /// URL's is asked (`GET /v0/cluster`). Every connection has a socket to each of them.
+    /// Send each request to the node of a sharded cluster that owns its key. The server of the URL
+    /// names the nodes (`GET /v0/cluster`). Every connection has a socket to each of them.
     #[arg(long, conflicts_with_all = ["http2", "no_keep_alive"])]
     direct: bool,
     /// With https: trust the authorities of this file (PEM) instead of the system's.
@@ -118,7 +119,8 @@ struct RequestsArguments {
     /// A description of work, as docs/load.md has it.
     #[arg(long, conflicts_with = "script", value_name = "FILE.toml")]
     work: Option<PathBuf>,
-    /// Measure the whole of requests that a script sends at once, not each of them.
+    /// Record one latency for each batch of requests that a script sends at once, from the batch's
+    /// start to its last answer, and none for each request.
     #[arg(short = 'B', long = "batch_latency", alias = "batch-latency")]
     batch_latency: bool,
     /// A header of every request, as `Name: value`.

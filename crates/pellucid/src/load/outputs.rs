@@ -71,9 +71,13 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
     if runs < 2 || index == 0 {
         return path.to_owned();
     }
-    let prefix = path.file_stem().unwrap_or_default().to_string_lossy();
-    let extension = path.extension().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{prefix}-{}.{extension}", index + 1))
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{}", index + 1));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
 }
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -101,4 +105,19 @@ fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
         failures.filter_map(|(run, section)| Some(format!("{}: {}", section.name, run.failure()?))),
     );
     section::report_of("Pellucid load", section::clock(), sections, notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the second of several files without an extension was `out-2.`.
+    #[test]
+    fn a_number_stands_before_the_extension_if_there_is_one() {
+        let second = |path: &str| numbered(Path::new(path), 1, 2);
+        assert_eq!(second("a.b/out"), Path::new("a.b/out-2"));
+        assert_eq!(second("a/out.old.hgrm"), Path::new("a/out.old-2.hgrm"));
+        assert_eq!(numbered(Path::new("out"), 0, 2), Path::new("out"));
+        assert_eq!(numbered(Path::new("out"), 0, 1), Path::new("out"));
+    }
 }

@@ -22,8 +22,8 @@ pub(crate) struct ServeArguments {
     /// A TOML file with any of these settings, named as the flags are.
     #[arg(long, env = "PELLUCID_CONFIG")]
     config: Option<PathBuf>,
-    /// Print the settings that are in force and where each is from, or a commented example of a
-    /// file, and end.
+    /// Print the settings in force, each with its source, or a commented example of a file, and
+    /// end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "effective")]
     print_config: Option<Printing>,
     #[command(flatten)]

@@ -3,21 +3,32 @@
 //! names the missing feature.
 
 #[cfg(feature = "cql")]
+use std::io;
+#[cfg(feature = "cql")]
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "rocksdb")]
 use pellucid_server::RocksOptions;
 use pellucid_server::StoreKind;
 #[cfg(feature = "cql")]
-use pellucid_server::{CqlOptions, CqlPassword, CqlTls};
+use pellucid_server::{CqlOptions, CqlPassword, CqlTls, STORE_TIMEOUT_MAX};
 
 use crate::Failure;
+#[cfg(feature = "cql")]
+use crate::remote::read_small;
 use crate::settings::Settings;
 use crate::settings::values::EngineKind;
 #[cfg(any(feature = "cql", feature = "rocksdb"))]
 use crate::settings::values::Size;
 #[cfg(feature = "cql")]
 use crate::settings::values::Span;
+
+/// The largest file with the password of a ring, in bytes.
+#[cfg(feature = "cql")]
+const PASSWORD_BYTES_MAX: u64 = 4 << 10;
+/// The largest file with the certificates of a ring's authorities, in bytes.
+#[cfg(feature = "cql")]
+const AUTHORITIES_BYTES_MAX: u64 = 16 << 20;
 
 /// The message if a ring is used in a build without the feature `cql`.
 #[cfg(not(feature = "cql"))]
@@ -97,6 +108,14 @@ impl Settings {
         ring.buckets = self.cql_buckets.unwrap_or(ring.buckets);
         ring.timeout = self.cql_timeout.map_or(ring.timeout, |span| span.0);
         ring.trace_share = self.cql_trace_share.unwrap_or(ring.trace_share);
+        if ring.timeout > STORE_TIMEOUT_MAX {
+            let what = format!(
+                "--cql-timeout is at most {}: a longer transaction could outlast the lease of the \
+                 ring's documents",
+                Span(STORE_TIMEOUT_MAX)
+            );
+            return Err(Failure::usage(what));
+        }
         if ring.buckets == 0 || ring.replication == Some(0) {
             return Err(Failure::usage("--cql-buckets and --cql-replication are at least 1"));
         }
@@ -122,7 +141,7 @@ impl Settings {
 #[cfg(feature = "cql")]
 #[derive(clap::Args)]
 pub(crate) struct RingAccess {
-    /// The name to tell a ring, if it asks; with --cql-password-file.
+    /// The user of a ring, if it asks for one; with --cql-password-file.
     #[arg(long, env = "PELLUCID_CQL_USER")]
     cql_user: Option<String>,
     /// A file with the password for a ring.
@@ -142,14 +161,15 @@ pub(crate) struct RingAccess {
 impl RingAccess {
     /// Reads the files of the settings, and adds login and TLS to the options.
     pub(crate) fn add_to(&self, ring: &mut CqlOptions) -> Result<(), Failure> {
-        let unreadable = |what: &str, file: &Path, error: std::io::Error| {
+        let unreadable = |what: &str, file: &Path, error: io::Error| {
             Failure::usage(format!("cannot read the {what} in {}: {error}", file.display()))
         };
         ring.login = match (&self.cql_user, &self.cql_password_file) {
             (None, None) => None,
             (Some(user), Some(file)) => {
-                let password = std::fs::read_to_string(file);
-                let password = password.map_err(|error| unreadable("password", file, error))?;
+                let password = read_small(file, PASSWORD_BYTES_MAX)
+                    .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
+                    .map_err(|error| unreadable("password", file, error))?;
                 let password = password.trim_end_matches(['\r', '\n']).to_owned();
                 Some((user.clone(), CqlPassword(password)))
             }
@@ -161,7 +181,7 @@ impl RingAccess {
         ring.tls = match (&self.cql_tls_ca, &self.cql_tls_name) {
             (None, None) => None,
             (Some(file), name) => {
-                let authorities = std::fs::read(file);
+                let authorities = read_small(file, AUTHORITIES_BYTES_MAX);
                 let authorities_pem =
                     authorities.map_err(|error| unreadable("certificates", file, error))?;
                 Some(CqlTls { authorities_pem, name: name.clone() })
@@ -175,9 +195,25 @@ impl RingAccess {
     }
 }
 
-#[cfg(all(test, not(all(feature = "cql", feature = "rocksdb"))))]
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: a transaction of a ring with a long time limit could take effect after another
+    /// server had taken over the documents.
+    #[test]
+    #[cfg(feature = "cql")]
+    fn a_time_limit_that_outlasts_the_lease_is_refused() {
+        let with = |seconds| Settings {
+            engine: Some(EngineKind::Cql),
+            cql: Some("127.0.0.1:9042".to_owned()),
+            cql_timeout: Some(Span(std::time::Duration::from_secs(seconds))),
+            ..Settings::default()
+        };
+        assert!(with(11).store().is_ok());
+        let refused = with(12).store().err().unwrap();
+        assert!(refused.text.contains("--cql-timeout is at most 11s"), "{refused:?}");
+    }
 
     #[test]
     #[cfg(not(feature = "rocksdb"))]

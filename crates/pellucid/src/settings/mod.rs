@@ -37,8 +37,8 @@ use crate::settings::values::{
 #[derive(Args, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
-    /// The folder of the store, or, with another engine, of what the server keeps for itself
-    /// [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
+    /// The folder of the store; with another engine than the embedded one, of the server's own
+    /// files [default: pellucid in $XDG_DATA_HOME or ~/.local/share]; it is made if there is none.
     #[arg(long, env = "PELLUCID_DATA")]
     data: Option<PathBuf>,
     /// Addresses to listen on [default: 127.0.0.1:8080], separated by commas or in several flags
@@ -58,8 +58,8 @@ struct Settings {
     /// Private key of the server's certificate, in PEM.
     #[arg(long, env = "PELLUCID_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// Whether requests need credentials [default: auto]: as soon as there is an account, always,
-    /// or never.
+    /// Condition under which requests need credentials [default: auto]: with auto as soon as there
+    /// is an account, with on always, with off never.
     #[arg(long, env = "PELLUCID_AUTHENTICATION")]
     authentication: Option<AuthenticationKind>,
     /// A file with the secret that web tokens are signed with [default: one that the store keeps].
@@ -89,13 +89,13 @@ struct Settings {
     /// This node's URL, as the list of the cluster has it.
     #[arg(long, env = "PELLUCID_ADVERTISE")]
     advertise: Option<String>,
-    /// A file with the secret that nodes of the cluster prove to each other that they know.
+    /// A file with the secret by which the nodes of the cluster authenticate each other.
     #[arg(long, env = "PELLUCID_CLUSTER_SECRET_FILE")]
     cluster_secret_file: Option<PathBuf>,
-    /// How long a request waits for the node that its key belongs to [default: 1s]; beyond it: 504.
+    /// Time after which a request that waits for the node of its key gets a 504 [default: 1s].
     #[arg(long, env = "PELLUCID_CLUSTER_WAIT")]
     cluster_wait: Option<Span>,
-    /// How long a node may be silent before it is taken for dead [default: 1s].
+    /// Time of silence after which a node counts as dead [default: 1s].
     #[arg(long, env = "PELLUCID_CLUSTER_SILENCE")]
     cluster_silence: Option<Span>,
     /// Most requests that an event loop has under way with one other node [default: 1024]; beyond
@@ -115,7 +115,7 @@ struct Settings {
     /// Copies of each entry in a keyspace that is made [default: 3, or the number of nodes].
     #[arg(long, env = "PELLUCID_CQL_REPLICATION")]
     cql_replication: Option<u32>,
-    /// The name to tell the ring, if it asks; with --cql-password-file.
+    /// The user of the ring, if it asks for one; with --cql-password-file.
     #[arg(long, env = "PELLUCID_CQL_USER")]
     cql_user: Option<String>,
     /// A file with the password for the ring.
@@ -138,25 +138,25 @@ struct Settings {
     /// The share of requests that the ring traces, for the account [default: 0.001].
     #[arg(long, env = "PELLUCID_CQL_TRACE_SHARE")]
     cql_trace_share: Option<f64>,
-    /// What the acknowledgement of a write survives [default: os]: nothing, the process, or the
-    /// machine.
+    /// Failure that an acknowledged write survives [default: os]: with memory none, with os the end
+    /// of the process, with disk the end of the machine.
     #[arg(long, env = "PELLUCID_SYNC")]
     sync: Option<Sync>,
     /// Event loops [default: one per core].
     #[arg(long, env = "PELLUCID_THREADS")]
     threads: Option<usize>,
-    /// How much is accounted for [default: full].
+    /// Detail of the account of requests [default: full].
     #[arg(long, env = "PELLUCID_ACCOUNTING")]
     accounting: Option<AccountingKind>,
-    /// Memory for what is written and not yet in tables [default: 128M].
+    /// Memory for entries that are written and not yet in tables [default: 128M].
     #[arg(long, env = "PELLUCID_MEMORY")]
     memory: Option<Size>,
-    /// Bytes of the newest journal segments that are not collected by themselves, so that those who
-    /// follow `/v0/changes` can be away for a while [default: 64M]; the disk holds as much more.
+    /// Bytes of the newest journal segments that are kept for readers of `/v0/changes` that are
+    /// away for a while [default: 64M]; the disk holds as much more.
     #[arg(long, env = "PELLUCID_KEEP_CHANGES")]
     keep_changes: Option<Size>,
-    /// Share of a journal segment that is dead from which on it is collected [default: 0.55], from
-    /// 0.1 to 0.6: a smaller one takes less space and writes more.
+    /// Dead share of a journal segment from which on it is collected [default: 0.55], from 0.1 to
+    /// 0.6: a smaller one takes less space and writes more.
     #[arg(long, env = "PELLUCID_DEAD_SHARE")]
     dead_share: Option<f64>,
     /// Largest value [default: 64M].
@@ -178,12 +178,11 @@ struct Settings {
     /// drivers always do [default: 0, for none].
     #[arg(long, env = "PELLUCID_COMPRESS_DOCUMENTS_FROM")]
     compress_documents_from: Option<Size>,
-    /// How long a query may run, whatever it asks for [default: 3600s; 0s for as long as it takes].
-    /// The time between two batches of a streamed result does not count.
+    /// Longest time of a query, even if it asks for more [default: 3600s; 0s for no limit]. The
+    /// time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
     query_runtime_max: Option<Span>,
-    /// Memory of a query that does not say, whatever it asks for with `memoryLimit`
-    /// [default: 512M].
+    /// Most memory of a query, even if it asks for more with `memoryLimit` [default: 512M].
     #[arg(long, env = "PELLUCID_QUERY_MEMORY_MAX")]
     query_memory_max: Option<Size>,
     /// Memory of all requests together: bodies, queries, results that wait to be read, answers on
@@ -204,8 +203,8 @@ struct Settings {
     /// [default: a quarter of connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_PER_ADDRESS_MAX")]
     connections_per_address_max: Option<usize>,
-    /// The same for addresses of this machine's loopback, where a proxy connects from, and for Unix
-    /// sockets together [default: connections-max].
+    /// Most connections at a time from addresses of this machine's loopback, where a proxy connects
+    /// from, and from Unix sockets, together [default: connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_OF_LOOPBACK_MAX")]
     connections_of_loopback_max: Option<usize>,
     /// Most requests that wait for the store or are streamed at a time [default: 8192].
@@ -215,14 +214,14 @@ struct Settings {
     /// request if that is more].
     #[arg(long, env = "PELLUCID_BODIES_MAX")]
     bodies_max: Option<Size>,
-    /// How long a connection may be open with nothing to do [default: 300s].
+    /// Time after which a connection with nothing to do is closed [default: 300s].
     #[arg(long, env = "PELLUCID_IDLE_TIMEOUT")]
     idle_timeout: Option<Span>,
-    /// How long a client may take to send a request or to take in a response [default: 30s].
+    /// Longest time of a client to send a request or to receive a response [default: 30s].
     #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
     exchange_timeout: Option<Span>,
-    /// Which requests leave their event loop for another thread [default: auto]: those that would
-    /// wait for the disk, all, or none.
+    /// Requests that leave their event loop for another thread [default: auto]: with auto those
+    /// that would wait for the disk, with always all, with never none.
     #[arg(long, env = "PELLUCID_HAND_OVER")]
     hand_over: Option<HandOverKind>,
     /// Least level of what is logged [default: info].
@@ -239,8 +238,8 @@ struct Settings {
     #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     show_keys: Option<bool>,
-    /// Where the spans of traced requests go: a collector's base URL (OTLP over HTTP)
-    /// [default: nowhere].
+    /// Base URL of the collector that gets the spans of traced requests (OTLP over HTTP) [default:
+    /// none, and no spans are sent].
     #[arg(long, env = "PELLUCID_OTLP")]
     otlp: Option<String>,
     /// A header for the collector, as `name: value`; it is not shown where settings are.
@@ -249,18 +248,18 @@ struct Settings {
     /// The share of requests that are traced though their clients do not trace them [default: 0.0].
     #[arg(long, env = "PELLUCID_TRACE_SHARE")]
     trace_share: Option<f64>,
-    /// How often each busy thread's processor time is sampled, per second, for profiles; 0 for
-    /// never [default: 19].
+    /// Samples per second of the processor time of each busy thread, for profiles; 0 for none
+    /// [default: 19].
     #[arg(long, env = "PELLUCID_PROFILE_HERTZ")]
     profile_hertz: Option<u32>,
     /// Bytes between two sampled allocations, on average; 0 for no samples [default: 512K].
     #[arg(long, env = "PELLUCID_PROFILE_BYTES")]
     profile_bytes: Option<Size>,
-    /// How often the engine's figures are logged, as lines of JSON; 0s for never
-    /// [default: 0s; 30s with --log-format json].
+    /// Interval at which the engine's figures are logged, as lines of JSON; 0s for never [default:
+    /// 0s; 30s with --log-format json].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
     engine_log: Option<Span>,
-    /// How long a stop waits for requests in flight [default: 10s].
+    /// Longest time that a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
     stop_timeout: Option<Span>,
 }

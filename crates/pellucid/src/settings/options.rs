@@ -12,6 +12,7 @@ use pellucid_server::{
 };
 
 use crate::Failure;
+use crate::remote::read_small;
 use crate::settings::Settings;
 use crate::settings::values::{
     AccountingKind, AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Size,
@@ -20,6 +21,9 @@ use crate::settings::values::{
 
 /// The allowed lengths of a secret in bytes. A shorter secret is too easy to guess.
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 16..=4_096;
+
+/// The largest file with a secret, white space around it included, in bytes.
+const SECRET_FILE_BYTES_MAX: u64 = 2 * *SECRET_LENGTHS.end() as u64;
 
 /// The default interval at which the engine's figures are logged if the log is JSON.
 const ENGINE_LOG_COLLECTED: Duration = Duration::from_secs(30);
@@ -270,7 +274,7 @@ fn read_secret(path: &Path) -> Result<Secret, Failure> {
 /// # Errors
 /// If the file cannot be read, or the length of the secret is not one of [`SECRET_LENGTHS`].
 pub(crate) fn read_secret_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = read_small(path, SECRET_FILE_BYTES_MAX).map_err(|error| {
         Failure::usage(format!("cannot read the secret in {}: {error}", path.display()))
     })?;
     let bytes = bytes.trim_ascii().to_vec();

@@ -13,6 +13,7 @@ use clap::parser::ValueSource;
 use toml::Table;
 
 use crate::Failure;
+use crate::remote::read_small;
 use crate::settings::Settings;
 
 /// The largest configuration file, in bytes.
@@ -97,10 +98,9 @@ pub(crate) fn default_folder() -> Option<PathBuf> {
 pub(crate) fn read_file(path: &Path) -> Result<Settings, Failure> {
     let name = path.display();
     let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_LENGTH_MAX {
-        return Err(Failure::usage(format!("{name} is larger than {FILE_LENGTH_MAX} bytes")));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let bytes = read_small(path, FILE_LENGTH_MAX).map_err(unreadable)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Failure::usage(format!("cannot read {name}: it is no UTF-8")))?;
     parse(&text).map_err(|(line, what)| Failure::usage(format!("{name}, line {line}: {what}")))
 }
 
@@ -193,6 +193,19 @@ mod tests {
             let given = Settings::from_arg_matches(&matches).unwrap().listen.unwrap();
             assert_eq!(given.len(), 2, "{flags:?}");
         }
+    }
+
+    /// Regression: fractions of a millisecond were cut off, so `--slow-request 500us` was off.
+    #[test]
+    fn fractions_of_a_millisecond_stay_in_force() {
+        let command = Settings::augment_args(clap::Command::new("serve"));
+        let line = ["serve", "--data", "x", "--slow-request", "500us", "--idle-timeout", "1500us"];
+        let matches = command.try_get_matches_from(line).unwrap();
+        let given = Settings::from_arg_matches(&matches).unwrap();
+        let effective = Effective::gather(&given, None, &matches).ok().unwrap();
+        let options = effective.settings().ok().unwrap().options().ok().unwrap();
+        let us = std::time::Duration::from_micros;
+        assert_eq!((options.slow_request, options.limits.idle), (us(500), us(1_500)));
     }
 
     #[test]

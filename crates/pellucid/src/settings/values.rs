@@ -111,10 +111,12 @@ impl FromStr for Span {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.subsec_nanos() == 0 {
-            write!(f, "{}s", self.0.as_secs())
-        } else {
-            write!(f, "{}ms", self.0.as_millis())
+        // Settings pass through this text, so it must not lose anything: whole microseconds are the
+        // finest length that can be given.
+        match self.0.subsec_nanos() {
+            0 => write!(f, "{}s", self.0.as_secs()),
+            nanos if nanos.is_multiple_of(1_000_000) => write!(f, "{}ms", self.0.as_millis()),
+            _ => write!(f, "{}us", self.0.as_micros()),
         }
     }
 }
@@ -251,8 +253,8 @@ mod tests {
         for size in [0, 1, 1_023, 1_024, 1_536, 64 << 20, 3 << 30] {
             assert_eq!(Size(size).to_string().parse(), Ok(Size(size)));
         }
-        for span_ms in [0, 1, 500, 1_000, 90_000] {
-            let span = Span(Duration::from_millis(span_ms));
+        for span_us in [0, 1, 500, 1_500, 1_000_001, 1_000, 500_000, 1_000_000, 90_000_000] {
+            let span = Span(Duration::from_micros(span_us));
             assert_eq!(span.to_string().parse(), Ok(span));
         }
         assert_eq!(Size(64 << 20).to_string(), "64M");

@@ -10,8 +10,17 @@ use crate::common::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The offset of the format version in the header of a file of the store (docs/format.md).
+/// The offsets of the format version and of the checksum in the header of a file of the store
+/// (docs/format.md).
 const VERSION_OFFSET: usize = 8;
+const HEADER_SUM_OFFSET: usize = 60;
+
+/// The crc32c of `bytes`, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let shift = |sum: u32| (sum >> 1) ^ ((sum & 1) * 0x82f6_3b78);
+    let add = |sum: u32, byte: &u8| (0..8).fold(sum ^ u32::from(*byte), |sum, _| shift(sum));
+    !bytes.iter().fold(u32::MAX, add)
+}
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
@@ -74,19 +83,21 @@ fn a_failed_start_names_its_cause_and_cure() {
         fails(&serve(path), 1, "a file is in the way; use another folder");
         fails(&["doctor", "--data", path], 1, "see folder");
     }
-    // The header of the manifest has the number of a later version.
+    // The header of the manifest has the number of a later version, and a valid checksum.
     Serving::start(Path::new(data), &[]).stop();
     let is_manifest = |path: &PathBuf| path.to_str().unwrap().to_lowercase().contains("manifest");
     let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
     let manifest = files.filter(is_manifest).max().unwrap();
-    let mut bytes = std::fs::read(&manifest).unwrap();
+    let present = std::fs::read(&manifest).unwrap();
+    let mut bytes = present.clone();
     bytes[VERSION_OFFSET] += 1;
+    let sum = crc32c(&bytes[..HEADER_SUM_OFFSET]).to_le_bytes();
+    bytes[HEADER_SUM_OFFSET..][..sum.len()].copy_from_slice(&sum);
     std::fs::write(&manifest, &bytes).unwrap();
     fails(&serve(data), 1, "newer release");
     fails(&["inspect", data, "rebuild-ledger"], 1, "newer release");
     assert_eq!(std::fs::read(&manifest).unwrap(), bytes);
-    bytes[VERSION_OFFSET] -= 1;
-    std::fs::write(&manifest, &bytes).unwrap();
+    std::fs::write(&manifest, &present).unwrap();
     // The limits of the process allow hardly any descriptors, or no large files.
     let new = folder.path().join("new");
     for (limit, data, cure) in

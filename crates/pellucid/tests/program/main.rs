@@ -59,4 +59,4 @@ mod study_entity;
 
 // `nodes` and `histories` are shared with the server's tests.
 use common::client::{Answer, PATIENCE};
-use common::{Client, entity, wait_until};
+use common::{Client, entity, wait_for, wait_until};

@@ -4,6 +4,7 @@
 mod run;
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -295,4 +296,31 @@ fn the_page_of_benchmarks_begins_with_missed_bars() {
     let (code, told) = page();
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("`make bench-http` ended with 2"), "{told}");
+}
+
+/// Regression: a benchmark passed that ended with a missed bar's exit code without one, because a
+/// program was missing, and so did one whose `make` a signal ended.
+#[test]
+fn a_benchmark_that_did_not_run_to_its_end_does_not_pass() {
+    let folder = TempDir::new().unwrap();
+    let make = folder.path().join("make");
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let held = r#"{"bar":"get","value":1,"at_least":1,"holds":true,"runs":1,"spread":0}"#;
+    let message = "echo 'make: *** [Makefile:66: bench-http] Error";
+    for (end, ended) in [
+        ("exit 0".to_owned(), None),
+        (format!("{message} 1'; exit 2"), Some("1")),
+        (format!("{message} 3'; exit 2"), Some("3")),
+        ("kill -9 $$".to_owned(), Some("-9")),
+    ] {
+        fs::write(&make, format!("#!/bin/sh\necho '{held}'\n{end}\n")).unwrap();
+        fs::set_permissions(&make, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut bench = Command::new(root().join("scripts/bench"));
+        bench.arg("http").env("CARGO_TARGET_DIR", folder.path()).env("PATH", &path);
+        let code = finish(bench).status.code();
+        let told = fs::read_to_string(folder.path().join("bench/performance.md")).unwrap();
+        assert_eq!(code, Some(if ended.is_some() { 2 } else { 0 }), "{end}: {told}");
+        let message = ended.map(|code| format!("`make bench-http` ended with {code}: "));
+        assert!(message.is_none_or(|message| told.contains(&message)), "{end}: {told}");
+    }
 }

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use crate::access::credentials::Credentials;
 use crate::access::error::AccessError;
 use crate::access::file::{AccountFile, FileStamp};
-use crate::access::identity::{Identity, Proof};
+use crate::access::identity::{Identity, Proof, WebToken};
 use crate::access::jwt::{self, Subject};
 use crate::access::password;
 use crate::access::record::{AccountList, AccountRecord};
@@ -49,6 +49,8 @@ struct State {
     by_name: HashMap<String, Arc<AccountRecord>>,
     by_token: HashMap<String, (Arc<AccountRecord>, TokenRecord)>,
     jwt_secret: Vec<u8>,
+    /// The number of the secret: how often it has changed in this process.
+    secret_number: u64,
     verified: ArcSwap<Verified>,
 }
 
@@ -169,7 +171,10 @@ impl Accounts {
     pub fn again(&self, identity: &Identity, now_unix_seconds: u64) -> Option<Identity> {
         match identity {
             Identity::Anybody if self.is_enforced() => None,
-            Identity::Nobody | Identity::Anybody | Identity::Superuser => Some(identity.clone()),
+            Identity::Nobody | Identity::Anybody => Some(identity.clone()),
+            Identity::Superuser(token) => {
+                self.state.load().accepts(*token, now_unix_seconds).then(|| identity.clone())
+            }
             Identity::Account(record, proof) => {
                 let state = self.state.load();
                 let current = state.again(record, *proof, now_unix_seconds)?;
@@ -222,7 +227,10 @@ impl Accounts {
             list.is_err() && stamp.is_some() && self.authentication == Authentication::Auto;
         self.is_doubtful.store(is_doubtful, Ordering::Relaxed);
         let list = list?;
-        let state = State::new(&list, self.jwt_secret.as_ref());
+        let mut state = State::new(&list, self.jwt_secret.as_ref());
+        let before = self.state.load();
+        let is_new = before.jwt_secret != state.jwt_secret;
+        state.secret_number = before.secret_number + u64::from(is_new);
         // Only after the file was read: otherwise an error, such as a lack of descriptors, would
         // hide the change for ever.
         *read = stamp;
@@ -249,6 +257,7 @@ impl State {
             by_name: HashMap::new(),
             by_token: HashMap::new(),
             jwt_secret: jwt_secret.map_or(list.jwt_secret.as_bytes(), Secret::bytes).to_vec(),
+            secret_number: 0,
             verified: ArcSwap::default(),
         };
         for record in list.accounts() {
@@ -277,10 +286,13 @@ impl State {
                 Verdict::Known(Identity::Account(Arc::clone(record), Proof::Token(token.id)))
             });
         }
+        let shown = |until: Option<f64>| WebToken {
+            until: until.map_or(u64::MAX, |until| until.ceil() as u64),
+            secret: self.secret_number,
+        };
         match jwt::verify(&self.jwt_secret, token, now_unix_seconds) {
             Some(Subject::Account { name, issued_at, until }) => {
-                let until = until.map_or(u64::MAX, |until| until as u64);
-                match self.account(&name, Proof::WebToken(until)) {
+                match self.account(&name, Proof::WebToken(shown(until))) {
                     // A token without a time of issue was made by a holder of the secret.
                     Verdict::Known(Identity::Account(record, _))
                         if issued_at.is_some_and(|at| !record.accepts_token_issued_at(at)) =>
@@ -290,7 +302,7 @@ impl State {
                     verdict => verdict,
                 }
             }
-            Some(Subject::Superuser) => Verdict::Known(Identity::Superuser),
+            Some(Subject::Superuser { until }) => Verdict::Known(Identity::Superuser(shown(until))),
             None => Verdict::Denied,
         }
     }
@@ -316,12 +328,19 @@ impl State {
         is_good.then_some((record, token))
     }
 
+    /// True if a web token that was verified before is still accepted.
+    fn accepts(&self, token: WebToken, now: u64) -> bool {
+        token.until > now && token.secret == self.secret_number
+    }
+
     /// The present record of the account `record`, if this proof is still accepted.
     fn again(&self, record: &AccountRecord, proof: Proof, now: u64) -> Option<&Arc<AccountRecord>> {
         let current = self.by_name.get(&record.name).filter(|current| current.active)?;
         let is_good = match proof {
             Proof::Password => current.has_same_password_as(record),
-            Proof::WebToken(until) => current.has_same_password_as(record) && until > now,
+            Proof::WebToken(token) => {
+                current.has_same_password_as(record) && self.accepts(token, now)
+            }
             Proof::Token(id) => {
                 let is_it = |token: &TokenRecord| token.id == id && token.is_valid_at(now);
                 current.is_same_account_as(record) && current.tokens().iter().any(is_it)
@@ -526,5 +545,32 @@ mod tests {
         accounts.change(|list| list.add(other)).unwrap();
         assert!(!may_read(&by_password, 1_000), "another one of that name");
         assert!(accounts.again(&Identity::Anybody, 0).is_none());
+    }
+
+    /// Regression: a stream of a superuser survived the expiry of its token, and every stream by a
+    /// web token survived a change of the secret.
+    #[test]
+    fn a_long_request_by_a_web_token_ends_with_the_token_or_its_secret() {
+        let folder = TempDir::new().unwrap();
+        let accounts = with_ada(&folder);
+        let now = now_seconds();
+        let known = |header: &[u8]| match accounts.verify(Some(header), now) {
+            Verdict::Known(identity) => identity,
+            Verdict::Denied | Verdict::Slow => panic!("the token is good"),
+        };
+        let claims = format!(r#"{{"iss":"arangodb","server_id":"tests","exp":{}}}"#, now + 9);
+        let token = jwt::signed_with(&accounts.state.load().jwt_secret, &claims);
+        let superuser = known(format!("Bearer {token}").as_bytes());
+        let ada = known(&web(&accounts, "ada", now));
+        let goes_on = |identity: &Identity, at: u64| accounts.again(identity, at).is_some();
+        assert!(goes_on(&superuser, now + 8) && !goes_on(&superuser, now + 9));
+        assert!(goes_on(&ada, now + jwt::LIFETIME_SECONDS - 1));
+        assert!(!goes_on(&ada, now + jwt::LIFETIME_SECONDS));
+        let other = |list: &mut AccountList| {
+            list.jwt_secret = "another secret".repeat(4);
+            Ok(())
+        };
+        accounts.change(other).unwrap();
+        assert!(!goes_on(&superuser, now) && !goes_on(&ada, now));
     }
 }

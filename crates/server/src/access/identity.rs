@@ -12,8 +12,17 @@ pub enum Proof {
     Password,
     /// The access token with this number. Its holder need not be the owner of the account.
     Token(u64),
-    /// A web token, valid until this time in seconds since the Unix epoch.
-    WebToken(u64),
+    /// A web token.
+    WebToken(WebToken),
+}
+
+/// The part of a web token that decides whether it is still accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebToken {
+    /// The time until which it is valid, in seconds since the Unix epoch.
+    pub(crate) until: u64,
+    /// The number of the secret that signed it. Each new secret has another one.
+    pub(crate) secret: u64,
 }
 
 /// The caller of a request. It is cheap to clone, because it is passed along with requests.
@@ -24,8 +33,8 @@ pub enum Identity {
     Nobody,
     /// Any caller of a server that needs no credentials. It may do everything.
     Anybody,
-    /// A holder of the server's secret. It may do everything.
-    Superuser,
+    /// A holder of the server's secret, with the web token that shows it. It may do everything.
+    Superuser(WebToken),
     /// An account, with the proof that it showed. It may do what its grants allow.
     Account(Arc<AccountRecord>, Proof),
 }
@@ -36,7 +45,7 @@ impl Identity {
     pub fn right(&self, scope: Scope<'_>) -> Right {
         match self {
             Identity::Nobody => Right::None,
-            Identity::Anybody | Identity::Superuser => Right::Write,
+            Identity::Anybody | Identity::Superuser(_) => Right::Write,
             Identity::Account(record, _) => record.right(scope),
         }
     }
@@ -52,7 +61,7 @@ impl Identity {
     pub fn name(&self) -> Option<&str> {
         match self {
             Identity::Account(record, _) => Some(&record.name),
-            Identity::Nobody | Identity::Anybody | Identity::Superuser => None,
+            Identity::Nobody | Identity::Anybody | Identity::Superuser(_) => None,
         }
     }
 
@@ -62,7 +71,9 @@ impl Identity {
     #[must_use]
     pub fn may_set_passwords(&self) -> bool {
         match self {
-            Identity::Anybody | Identity::Superuser | Identity::Account(_, Proof::Password) => true,
+            Identity::Anybody | Identity::Superuser(_) | Identity::Account(_, Proof::Password) => {
+                true
+            }
             Identity::Nobody | Identity::Account(_, Proof::Token(_) | Proof::WebToken(_)) => false,
         }
     }

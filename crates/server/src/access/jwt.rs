@@ -36,8 +36,9 @@ pub(crate) enum Subject {
     /// The account with this name, and the token's times of issue and expiry in seconds since the
     /// Unix epoch, if it has them.
     Account { name: String, issued_at: Option<f64>, until: Option<f64> },
-    /// A holder of the secret: another server, or an operator.
-    Superuser,
+    /// A holder of the secret: another server, or an operator. With the token's time of expiry, if
+    /// it has one.
+    Superuser { until: Option<f64> },
 }
 
 /// Makes a token for the account `name`, valid for [`LIFETIME_SECONDS`].
@@ -48,8 +49,13 @@ pub(crate) fn sign(secret: &[u8], name: &str, now_unix_seconds: u64) -> String {
         "iat": now_unix_seconds,
         "exp": now_unix_seconds + LIFETIME_SECONDS,
     });
+    signed_with(secret, &claims.to_string())
+}
+
+/// A token with these claims.
+pub(super) fn signed_with(secret: &[u8], claims: &str) -> String {
     let header = URL_SAFE_NO_PAD.encode(br#"{"alg":"HS256","typ":"JWT"}"#);
-    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims));
     let signature = keyed(secret, &signed).finalize().into_bytes();
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
@@ -71,7 +77,7 @@ pub(crate) fn verify(secret: &[u8], token: &str, now_unix_seconds: u64) -> Optio
         (Some(name), _) if !name.is_empty() => {
             Some(Subject::Account { name, issued_at: claims.iat, until: claims.exp })
         }
-        (None, Some(_)) => Some(Subject::Superuser),
+        (None, Some(_)) => Some(Subject::Superuser { until: claims.exp }),
         _ => None,
     }
 }
@@ -125,11 +131,10 @@ mod tests {
 
     #[test]
     fn a_holder_of_the_secret_can_be_the_superuser() {
-        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
-        let claims = URL_SAFE_NO_PAD.encode(r#"{"iss":"arangodb","server_id":"tests"}"#);
-        let signed = format!("{header}.{claims}");
-        let signature = URL_SAFE_NO_PAD.encode(keyed(b"key", &signed).finalize().into_bytes());
-        let token = format!("{signed}.{signature}");
-        assert_eq!(verify(b"key", &token, 0), Some(Subject::Superuser));
+        let token = signed_with(b"key", r#"{"iss":"arangodb","server_id":"tests"}"#);
+        assert_eq!(verify(b"key", &token, 0), Some(Subject::Superuser { until: None }));
+        let token = signed_with(b"key", r#"{"iss":"arangodb","server_id":"tests","exp":7}"#);
+        assert_eq!(verify(b"key", &token, 6), Some(Subject::Superuser { until: Some(7.0) }));
+        assert_eq!(verify(b"key", &token, 7), None);
     }
 }

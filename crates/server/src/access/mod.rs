@@ -29,7 +29,7 @@ pub use accounts::{Accounts, Authentication, Verdict};
 pub(crate) use attempts::TooMany;
 pub use error::AccessError;
 pub use file::AccountFile;
-pub use identity::{Identity, Proof};
+pub use identity::{Identity, Proof, WebToken};
 pub(crate) use modes::warn_of;
 pub use record::{ACCOUNTS_MAX, AccountList, AccountRecord};
 pub use rights::{Grants, Right, Scope};

@@ -1,8 +1,6 @@
 //! The body of a stream of changes: pieces of some 64 KiB, each read from the journal when the
 //! client has taken the one before.
 
-use std::cmp::min;
-
 use pellucid_http::{Filled, READ_BYTES_MAX};
 use pellucid_store::{ChangeStep, Changes, StoreError, Value};
 
@@ -10,7 +8,7 @@ use super::content::{Content, Rest};
 use super::form::{ChangeForm, write_member};
 use super::query::ChangesQuery;
 use super::reader::Reader;
-use crate::entities::write_base64;
+use crate::entities::write_base64_piece;
 use crate::log::Log;
 
 /// The limit of steps over writes to other objects in one piece. It is some hundred thousand
@@ -123,21 +121,15 @@ impl ChangesBody {
     /// go on.
     fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> Filled {
         let Some(open) = &mut self.open else { return Filled::Waiting };
-        let rest = &open.value[open.sent..];
-        // Base64 turns groups of three bytes into four letters: only the last part may end within
-        // a group.
-        let groups = (full.saturating_sub(out.len()) / 4).max(1);
-        let piece = &rest[..min(rest.len(), groups * 3)];
-        write_base64(out, piece);
-        open.sent += piece.len();
+        let room = full.saturating_sub(out.len());
+        match open.value.read(|bytes| write_base64_piece(out, &bytes[open.sent..], room)) {
+            Ok(count) => open.sent += count,
+            Err(error) => return self.broken(&error),
+        }
         if open.sent < open.value.len() {
             return Filled::Waiting;
         }
-        let is_readable = open.value.is_readable();
         self.open = None;
-        if !is_readable {
-            return self.broken(&"a value could not be read from the disk");
-        }
         out.push(b'"');
         self.form.end(out);
         Filled::Waiting

@@ -67,7 +67,7 @@ impl Content {
                 json::write_string(&String::from_utf8_lossy(key), out);
                 let Some(value) = change.value else { return Ok(deleted(out)) };
                 let shape = collection.shape();
-                let document = reveal(&shape, &value, change.sequence)?;
+                let document = value.read(|bytes| reveal(&shape, bytes, change.sequence))??;
                 out.extend_from_slice(b",\"document\":");
                 json::write(packed::open(&document).unwrap_or(Ref::Null), out);
                 Ok(Rest::Whole)

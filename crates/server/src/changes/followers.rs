@@ -29,10 +29,19 @@ static FOLLOWING: Job = Job::new("changes");
 
 /// A stream that waits.
 struct Sleeper {
-    /// The sequence number up to which the stream has all changes.
-    sequence: u64,
-    silent_since: Ticks,
+    awaited: Awaited,
+    /// The time at which it began to wait.
+    since: Ticks,
     reminder: Reminder<Later>,
+}
+
+/// The event for which a stream waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaited {
+    /// A change after this sequence number, or the end of a long silence.
+    Change(u64),
+    /// The next look, because no worker was free.
+    Look,
 }
 
 /// The state that the thread and all streams share.
@@ -108,25 +117,24 @@ impl Followers {
         self.shared.clock.now()
     }
 
-    /// Returns true if a stream that has sent nothing since `since` should send its position.
-    pub(super) fn is_silence(&self, since: Ticks) -> bool {
-        self.shared.is_silence(since, self.now())
-    }
-
     /// Returns true if there are changes after `sequence`.
     pub(super) fn is_news(&self, sequence: u64) -> bool {
         self.shared.newest_sequence() > sequence
     }
 
-    /// Registers a stream that has all changes up to `sequence`. `reminder` wakes it when there is
-    /// a later change, or when it has sent nothing for too long.
-    pub(super) fn wait(&self, sequence: u64, silent_since: Ticks, reminder: Reminder<Later>) {
+    /// Returns true if a stream that has waited since `since` is to be woken.
+    pub(super) fn is_due(&self, awaited: Awaited, since: Ticks) -> bool {
+        self.shared.is_due(awaited, since, self.shared.newest_sequence(), self.now())
+    }
+
+    /// Registers a stream that waits since `since`. `reminder` wakes it.
+    pub(super) fn wait(&self, awaited: Awaited, since: Ticks, reminder: Reminder<Later>) {
         let mut sleepers = self.shared.sleepers();
         if self.is_stopping() {
             // The thread has ended, or is about to.
             return reminder.go_on();
         }
-        sleepers.push(Sleeper { sequence, silent_since, reminder });
+        sleepers.push(Sleeper { awaited, since, reminder });
         self.shared.changed.notify_all();
     }
 }
@@ -147,8 +155,13 @@ impl Shared {
         feed.map_or(0, |feed| feed.newest_sequence())
     }
 
-    fn is_silence(&self, since: Ticks, now: Ticks) -> bool {
-        self.clock.nanoseconds(now.since(since)) >= SILENCE_MAX_NS
+    fn is_due(&self, awaited: Awaited, since: Ticks, newest: u64, now: Ticks) -> bool {
+        let waited_ns = self.clock.nanoseconds(now.since(since));
+        match awaited {
+            Awaited::Change(sequence) => sequence < newest || waited_ns >= SILENCE_MAX_NS,
+            // Woken at once, it would keep its event loop busy until a worker is free.
+            Awaited::Look => u128::from(waited_ns) >= LOOK_INTERVAL.as_nanos(),
+        }
     }
 
     /// The loop of the thread.
@@ -158,9 +171,8 @@ impl Shared {
             let is_stopping = self.is_stopping.load(Ordering::Acquire);
             let (newest, now) = (self.newest_sequence(), self.clock.now());
             sleepers.retain(|sleeper| {
-                let is_woken = is_stopping
-                    || sleeper.sequence < newest
-                    || self.is_silence(sleeper.silent_since, now);
+                let Sleeper { awaited, since, .. } = *sleeper;
+                let is_woken = is_stopping || self.is_due(awaited, since, newest, now);
                 if is_woken {
                     sleeper.reminder.go_on();
                 }

@@ -9,15 +9,16 @@ use pellucid_store::{Store, Workers};
 use pellucid_thread::{Mutex, contain};
 
 use super::body::{ChangesBody, Occasion};
-use super::followers::{FollowerPlace, Followers};
+use super::followers::{Awaited, FollowerPlace, Followers};
 use crate::answer::Later;
 
 /// The state that the body and the thread that makes its pieces share.
 enum PieceState {
     /// A piece is ready.
     Here { piece: Vec<u8>, filled: Filled, body: ChangesBody },
-    /// The stream waits for the next change; it has sent nothing since this time.
-    Asleep { body: ChangesBody, since: Ticks },
+    /// The stream waits since this time: for the next change, or for a worker to make the piece of
+    /// this occasion.
+    Asleep { body: ChangesBody, since: Ticks, put_off: Option<Occasion> },
     /// A piece is being made, or the stream has ended.
     Away,
     /// The code that made the next piece panicked.
@@ -69,9 +70,8 @@ impl ChangesPieces {
                 *state = PieceState::next(piece, body, occasion);
                 self.reminder.go_on();
             }
-            // All workers are busy and their queue is full: the stream sleeps, and is tried again
-            // when it wakes.
-            Some(None) => self.sleep(state, body, self.followers.now()),
+            // All workers are busy and their queue is full.
+            Some(None) => self.sleep(state, body, Some(occasion)),
             Some(Some(place)) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
@@ -83,12 +83,17 @@ impl ChangesPieces {
         }
     }
 
-    /// Puts the stream to sleep until there is a later change, or it was silent for too long.
-    fn sleep(&self, state: &mut PieceState, body: ChangesBody, since: Ticks) {
-        let sequence = body.sequence();
-        *state = PieceState::Asleep { body, since };
-        self.followers.wait(sequence, since, self.reminder.clone());
+    /// Puts the stream to sleep until there is a later change, or it was silent for too long; if a
+    /// piece is put off, only until the next look.
+    fn sleep(&self, state: &mut PieceState, body: ChangesBody, put_off: Option<Occasion>) {
+        let (awaited, since) = (awaited(&body, put_off), self.followers.now());
+        *state = PieceState::Asleep { body, since, put_off };
+        self.followers.wait(awaited, since, self.reminder.clone());
     }
+}
+
+fn awaited(body: &ChangesBody, put_off: Option<Occasion>) -> Awaited {
+    if put_off.is_some() { Awaited::Look } else { Awaited::Change(body.sequence()) }
 }
 
 impl BodySource for ChangesPieces {
@@ -97,17 +102,19 @@ impl BodySource for ChangesPieces {
         match std::mem::replace(&mut *state, PieceState::Away) {
             PieceState::Away => Filled::Waiting,
             PieceState::Broken => Filled::Broken,
-            PieceState::Asleep { body, since } => {
-                let occasion = match self.followers.is_stopping() {
-                    true => Some(Occasion::Stop),
-                    false if self.followers.is_news(body.sequence()) => Some(Occasion::Usual),
-                    false => self.followers.is_silence(since).then_some(Occasion::Silence),
+            PieceState::Asleep { body, since, put_off } => {
+                let occasion = match put_off {
+                    _ if self.followers.is_stopping() => Some(Occasion::Stop),
+                    _ if !self.followers.is_due(awaited(&body, put_off), since) => None,
+                    Some(occasion) => Some(occasion),
+                    None if self.followers.is_news(body.sequence()) => Some(Occasion::Usual),
+                    None => Some(Occasion::Silence),
                 };
                 match occasion {
                     Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
                     // The transport asked for another reason; the stream is still registered to be
                     // woken.
-                    None => *state = PieceState::Asleep { body, since },
+                    None => *state = PieceState::Asleep { body, since, put_off },
                 }
                 Filled::Waiting
             }
@@ -115,7 +122,7 @@ impl BodySource for ChangesPieces {
                 out.extend_from_slice(&piece);
                 match filled {
                     Filled::More => self.make(&mut state, piece, body, Occasion::Usual),
-                    Filled::Waiting => self.sleep(&mut state, body, self.followers.now()),
+                    Filled::Waiting => self.sleep(&mut state, body, None),
                     Filled::Last | Filled::Broken => return filled,
                 }
                 Filled::Waiting

@@ -10,12 +10,12 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_cluster::{MergedEntry, RangePages};
 use pellucid_http::Ticket;
-use pellucid_store::{KEY_LENGTH_MAX, Range, Scan, Table};
+use pellucid_store::{KEY_LENGTH_MAX, Range, Result as StoreResult, Scan, StoreError, Table};
 use pellucid_thread::Mutex;
 
 use super::links::Links;
 use crate::entities::EntityApi;
-use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody, UNREADABLE};
+use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody};
 use crate::reply::{Failure, Reply};
 
 /// The merged entries of all nodes: pages of the other nodes, shared with the event loop's links
@@ -33,22 +33,16 @@ struct Merged {
 impl Entries for Merged {
     const NAME: &'static str = "a range over the cluster";
 
-    type Error = String;
-
-    fn unreadable() -> String {
-        UNREADABLE.to_owned()
-    }
-
-    fn next(&mut self) -> Result<NextEntry<'_>, String> {
+    fn next(&mut self) -> StoreResult<NextEntry<'_>> {
         if self.own.is_none() && !self.own_is_over {
-            let entry = Scan::next(&mut *self.scan).map_err(|error| error.to_string())?;
+            let entry = Scan::next(&mut *self.scan)?;
             let entry = entry.map(|(key, object)| (key.to_vec(), object));
             let expires_at_ms = self.scan.expires_at_ms();
             self.own = entry.map(|(key, object)| MergedEntry { key, object, expires_at_ms });
             self.own_is_over = self.own.is_none();
         }
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        if !pages.are_here()? {
+        if !pages.are_here().map_err(StoreError::Unreachable)? {
             return Ok(NextEntry::NotHere);
         }
         let other = match (pages.next(), &self.own) {

@@ -251,10 +251,11 @@ fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult
             continue;
         }
         let Head { sequence, written_at_ms, .. } = object.head;
-        let entry =
-            PageEntry { sequence, written_at_ms, expires_at_ms: 0, key, value: &object.value };
         let at = bytes.len();
-        entry.encode(&mut bytes);
+        object.value.read(|value| {
+            let expires_at_ms = 0;
+            PageEntry { sequence, written_at_ms, expires_at_ms, key, value }.encode(&mut bytes);
+        })?;
         if let Some(expires_at_ms) = scan.expires_at_ms() {
             PageEntry::set_expires_at_ms(&mut bytes[at..], expires_at_ms);
         }
@@ -306,22 +307,29 @@ fn answer(
             }
         }
     }
-    answer.payload = match &object {
-        Some(object) => &object.value,
-        None if page.is_empty() => text.as_bytes(),
-        None => &page,
-    };
     answer.times = times_of(timeline, parts);
-    let clock = timeline.clock();
-    let executed = timeline.taken(Stamp::Executed).unwrap_or_else(|| clock.now());
-    facts.status = http_status_of(answer.status);
-    facts.outcome = Outcome::of_status(facts.status) as u8;
-    let length = ANSWER_BYTES + answer.payload.len();
-    facts.response_bytes = u32::try_from(length).unwrap_or(u32::MAX);
-    let encoded = clock.now();
-    timeline.stamp_at(Stamp::Encoded, encoded);
-    reply.answer(&answer, executed, recorder.seal(timeline, facts));
-    encoded
+    let mut send = |payload: &[u8]| {
+        let clock = timeline.clock();
+        let executed = timeline.taken(Stamp::Executed).unwrap_or_else(|| clock.now());
+        facts.status = http_status_of(answer.status);
+        facts.outcome = Outcome::of_status(facts.status) as u8;
+        let length = ANSWER_BYTES + payload.len();
+        facts.response_bytes = u32::try_from(length).unwrap_or(u32::MAX);
+        let encoded = clock.now();
+        timeline.stamp_at(Stamp::Encoded, encoded);
+        let record = recorder.seal(timeline, facts);
+        reply.answer(&Answer { payload, ..answer }, executed, record);
+        encoded
+    };
+    let sent = match &object {
+        Some(object) => object.value.read(send),
+        None if page.is_empty() => Ok(send(text.as_bytes())),
+        None => Ok(send(&page)),
+    };
+    sent.unwrap_or_else(|error| {
+        reply.take_back();
+        self::answer(parts, reply, recorder, id, timeline, facts, Err(error))
+    })
 }
 
 /// The times of the owner that are sent to the asker.

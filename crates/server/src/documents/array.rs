@@ -74,13 +74,12 @@ pub(super) fn answer(
                     results.write(documents, call, collection, &request, &items, timeline);
                 written.map_err(|error| results.cut(error))?;
             }
-            results.done += items.len();
             items.clear();
             items_memory.give_back(bytes);
             bytes = 0;
         }
     }
-    results.out.bytes(b"]")?;
+    results.out.bytes(b"]").map_err(|error| results.cut(error))?;
     let status = if reads { 200 } else { request.status() };
     if results.error_counts.is_empty() {
         return Ok(match request.is_silent && !reads {
@@ -175,7 +174,7 @@ struct ItemResults<'a> {
     /// The number of failed items by error number.
     error_counts: BTreeMap<u16, u64>,
     is_first: bool,
-    /// The number of items in finished batches.
+    /// The number of items in batches that are committed.
     done: usize,
 }
 
@@ -237,6 +236,7 @@ impl ItemResults<'_> {
             },
         );
         let (results, committed) = attempt?;
+        self.done += items.len();
         for result in results {
             match result {
                 Ok(_) if request.is_silent => {}
@@ -269,7 +269,7 @@ impl ItemResults<'_> {
         Ok(())
     }
 
-    /// Adds the number of items that were processed to the error of a call that ends early.
+    /// Adds the number of items that were written to the error of a call that ends early.
     fn cut(&self, mut error: DocumentError) -> DocumentError {
         if self.done > 0 {
             error.message += &format!(" (the first {} items were written)", self.done);

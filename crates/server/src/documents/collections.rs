@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::authorization::{authorize, authorize_collection};
 use super::call::{Call, bad_parameter, flag_in, not_implemented};
 use super::completion::ReplyResult;
+use super::document::encode;
 use super::reply::success;
 use super::users::{check_users, make_users};
 use crate::access::{Accounts, Identity, Right, Scope};
@@ -317,7 +318,7 @@ pub(super) fn current_database(database: &Database) -> Reply {
 fn located(call: &Call<'_>, reply: Reply) -> Reply {
     let segments = call.path.trim_start_matches("/_db/");
     let place = segments.find("/_api").map_or("", |at| &segments[at..]);
-    reply.with_header("Location", format!("/_db/{}{place}", call.database()))
+    reply.with_header("Location", format!("/_db/{}{place}", encode(call.database())))
 }
 
 fn revision_of(collection: &Collection) -> String {

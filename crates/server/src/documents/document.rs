@@ -178,7 +178,7 @@ fn error_reply(shape: &Shape, error: DocumentError) -> Reply {
 }
 
 /// Percent-encodes bytes that are not plain characters of a path segment.
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'?' | b'#' | b'"') {

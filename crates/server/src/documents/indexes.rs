@@ -47,21 +47,27 @@ pub(super) fn answer_all(
 ) -> ReplyResult {
     match call.method {
         Method::Get => Ok(list(collection)),
-        // Other errors than these have the status 400 here, whatever their number.
         Method::Post => {
             let created = create(documents, running, memory, call, collection, caller);
-            Ok(created.unwrap_or_else(|error| match error.number {
-                ErrorNumber::NOT_IMPLEMENTED
-                | ErrorNumber::COLLECTION_NOT_FOUND
-                | ErrorNumber::STORE_FULL
-                | ErrorNumber::READ_ONLY
-                | ErrorNumber::QUERY_KILLED
-                | ErrorNumber::QUEUE_FULL
-                | ErrorNumber::INTERNAL => error.into(),
-                _ => error_as(400, &error),
-            }))
+            Ok(created.unwrap_or_else(refusal))
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
+    }
+}
+
+/// The reply to an error at the creation of an index. Other errors than these have the status 400
+/// there, whatever their number.
+fn refusal(error: DocumentError) -> Reply {
+    match error.number {
+        ErrorNumber::NOT_IMPLEMENTED
+        | ErrorNumber::COLLECTION_NOT_FOUND
+        | ErrorNumber::HTTP_SERVICE_UNAVAILABLE
+        | ErrorNumber::STORE_FULL
+        | ErrorNumber::READ_ONLY
+        | ErrorNumber::QUERY_KILLED
+        | ErrorNumber::QUEUE_FULL
+        | ErrorNumber::INTERNAL => error.into(),
+        _ => error_as(400, &error),
     }
 }
 
@@ -93,6 +99,7 @@ fn drop_index(documents: &Documents, collection: &Collection, id: &str) -> Reply
     let shape = collection.shape();
     let number = match (id, find_index(&shape, id)) {
         ("0" | "primary", _) => 0,
+        ("edge", _) if shape.is_edges() => return Err(ErrorNumber::FORBIDDEN.into()),
         (_, Some(index)) => index.definition.id,
         (_, None) => return Err(ErrorNumber::INDEX_NOT_FOUND.into()),
     };
@@ -223,4 +230,17 @@ fn describe(collection: &str, definition: &IndexDefinition) -> Value {
         }
     }
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: a server that had lost the documents answered the creation of an index with 400,
+    /// so that drivers did not ask another server.
+    #[test]
+    fn an_index_that_another_server_would_create_is_refused_with_503() {
+        assert_eq!(refusal(ErrorNumber::HTTP_SERVICE_UNAVAILABLE.into()).status, 503);
+        assert_eq!(refusal(ErrorNumber::UNIQUE_CONSTRAINT.into()).status, 400);
+    }
 }

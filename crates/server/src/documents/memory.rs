@@ -1,5 +1,7 @@
 //! Memory of requests: shares of the server's budget, and the size of the budget.
 
+use std::path::Path;
+
 use pellucid_budget::{Budget, OverBudget, Share};
 use pellucid_document::{DocumentError, ErrorNumber};
 use rustix::process::{Resource, getrlimit};
@@ -89,7 +91,7 @@ pub(crate) fn request_memory_default() -> usize {
     let total = read("/proc/meminfo").and_then(|text| total_of(&text));
     let group = read("/proc/self/cgroup").and_then(|text| {
         let folder = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-        read(&format!("/sys/fs/cgroup{folder}/memory.max"))?.trim().parse().ok()
+        limit_of_group(folder, read)
     });
     let group_1 = read("/sys/fs/cgroup/memory/memory.limit_in_bytes");
     let group_1 = group_1.and_then(|text| text.trim().parse().ok());
@@ -101,6 +103,15 @@ pub(crate) fn request_memory_default() -> usize {
     ];
     let least = parts.into_iter().flatten().min().unwrap_or(u64::MAX);
     usize::try_from(least).unwrap_or(usize::MAX).max(MEMORY_BYTES_MIN)
+}
+
+/// The least limit of a control group and of those around it; `None` if there is none.
+fn limit_of_group(folder: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let limits = Path::new(folder).ancestors().filter_map(|group| {
+        let group = group.to_str()?.trim_end_matches('/');
+        read(&format!("/sys/fs/cgroup{group}/memory.max"))?.trim().parse().ok()
+    });
+    limits.min()
 }
 
 /// The total of `/proc/meminfo` in bytes.
@@ -119,5 +130,20 @@ mod tests {
         assert_eq!(total_of("MemFree: 1 kB\nMemTotal:  2048 kB\n"), Some(2 << 20));
         assert_eq!(total_of("MemTotal: much\n"), None);
         assert!(request_memory_default() >= MEMORY_BYTES_MIN);
+    }
+
+    /// Regression: only the limit of the innermost control group was taken, so that the default was
+    /// above a limit of a group around it, such as that of a pod.
+    #[test]
+    fn the_least_limit_of_nested_groups_counts() {
+        let read = |path: &str| match path {
+            "/sys/fs/cgroup/pod/server/memory.max" => Some("max\n".to_owned()),
+            "/sys/fs/cgroup/pod/memory.max" => Some("4096\n".to_owned()),
+            "/sys/fs/cgroup/memory.max" => Some("8192\n".to_owned()),
+            _ => None,
+        };
+        assert_eq!(limit_of_group("/pod/server", read), Some(4_096));
+        assert_eq!(limit_of_group("/", read), Some(8_192));
+        assert_eq!(limit_of_group("/other", |_| None), None);
     }
 }

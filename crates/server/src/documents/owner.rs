@@ -18,7 +18,7 @@ impl Owner {
     /// True if `caller` is the owner or the superuser.
     pub(crate) fn is(&self, caller: &Identity) -> bool {
         match (&self.0, caller) {
-            (_, Identity::Superuser) | (Identity::Anybody, Identity::Anybody) => true,
+            (_, Identity::Superuser(_)) | (Identity::Anybody, Identity::Anybody) => true,
             (Identity::Account(own, _), Identity::Account(other, _)) => {
                 own.is_same_account_as(other)
             }
@@ -56,7 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::{AccountRecord, Proof};
+    use crate::access::{AccountRecord, Proof, WebToken};
 
     fn account(name: &str, grants: &[(&str, Right)]) -> Identity {
         let mut record = AccountRecord::new(name).unwrap();
@@ -72,13 +72,14 @@ mod tests {
         let (ann, ben) = (account("ann", &all), account("ben", &all));
         let watcher = account("watcher", &[("admin", Right::Read)]);
         let root = account("root", &[("admin", Right::Write)]);
+        let superuser = Identity::Superuser(WebToken { until: u64::MAX, secret: 0 });
         let owner = Owner::of(&ann);
         for (caller, is, shows, yields) in [
             (&ann, true, true, true),
             (&ben, false, false, false),
             (&watcher, false, true, false),
             (&root, false, true, true),
-            (&Identity::Superuser, true, true, true),
+            (&superuser, true, true, true),
             (&Identity::Nobody, false, false, false),
         ] {
             assert_eq!(owner.is(caller), is);
@@ -86,7 +87,7 @@ mod tests {
         }
         let everybody = Owner::of(&Identity::Anybody);
         assert!(everybody.is(&Identity::Anybody) && !everybody.is(&ann));
-        assert!(!Owner::of(&Identity::Superuser).is(&ann));
+        assert!(!Owner::of(&superuser).is(&ann));
         assert!(!Owner::of(&Identity::Nobody).is(&Identity::Nobody));
     }
 }

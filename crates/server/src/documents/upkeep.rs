@@ -50,16 +50,18 @@ pub(super) fn start(
 }
 
 fn look_after(documents: &Arc<Documents>, expires: bool) -> pellucid_document::Result<()> {
-    let cleared = remove_garbage(documents);
+    let mut ended = remove_garbage(documents);
     if expires {
         let now_seconds = WallTime::now().unix_ms() as f64 / 1e3;
         for _ in 0..STEPS_MAX {
-            if pellucid_document::remove_expired(documents, now_seconds)? == 0 {
+            let (removed, step) = pellucid_document::remove_expired(documents, now_seconds);
+            ended = ended.and(step);
+            if removed == 0 {
                 break;
             }
         }
     }
-    cleared
+    ended
 }
 
 fn remove_garbage(documents: &Arc<Documents>) -> pellucid_document::Result<()> {
@@ -69,4 +71,63 @@ fn remove_garbage(documents: &Arc<Documents>) -> pellucid_document::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pellucid_account::Timeline;
+    use pellucid_document::{
+        CollectionKind, IndexDefinition, IndexKind, NewCollection, TABLE, WriteOptions,
+        attempt_to_end, create_index,
+    };
+    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+    use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+    use pellucid_value::{Ref, json, packed};
+
+    /// Regression: the upkeep ended at the first document that it could not remove, so that each
+    /// index got one step in 30 s.
+    #[test]
+    fn documents_expire_beside_one_that_cannot_be_removed() {
+        const COUNT: u64 = 500;
+        let folder = tempfile::TempDir::new().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let documents = Arc::new(Documents::open(Arc::clone(&store)).unwrap());
+        let new = NewCollection {
+            name: "c".to_owned(),
+            kind: CollectionKind::Documents,
+            is_system: false,
+            wait_for_sync: false,
+            allow_user_keys: true,
+        };
+        let system = documents.database("_system").unwrap();
+        let collection = documents.create_collection(&system, new).unwrap();
+        let ttl = IndexDefinition {
+            kind: IndexKind::Ttl,
+            expire_after_seconds: Some(0.0),
+            sparse: true,
+            ..IndexDefinition::persistent(&["at"])
+        };
+        create_index(&documents, &collection, ttl).unwrap();
+        let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
+        attempt_to_end(&documents, os, false, &mut timeline, |transaction, timeline| {
+            for number in 0..COUNT {
+                let text = format!(r#"{{"_key":"k{number}","at":{number}}}"#);
+                let body = json::parse_packed(text.as_bytes(), json::Limits::default()).unwrap();
+                let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
+                transaction.insert(&collection, body, &WriteOptions::default(), timeline)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        let key = [collection.shape().documents_prefix(), b"k0"].concat();
+        let (value, condition) = (Some(&b"damaged"[..]), Condition::None);
+        let damage = Operation { key: &key, value, condition, lifetime_ms: None };
+        let table = store.table(TABLE).unwrap();
+        store.write(table, &[damage], Acknowledgement::Os, &mut timeline).wait().unwrap();
+        let error = look_after(&documents, true).unwrap_err();
+        assert!(error.message.contains("document c/k0"), "{error}");
+        assert_eq!(collection.count(), 1);
+    }
 }

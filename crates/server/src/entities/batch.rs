@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use pellucid_store::{Condition, Operation};
 use serde::Deserialize;
 
+use super::conditions::sequence_in;
 use super::lifetime::whole_ms;
 use super::lines::object;
 
@@ -83,7 +84,7 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
         (Some("*"), None) => Condition::Present,
         (None, Some("*")) => Condition::Absent,
         (Some(etag), None) => Condition::Sequence(
-            etag.trim_matches('"').parse().map_err(|_| "`if_match` is no ETag".to_owned())?,
+            sequence_in(etag).ok_or("`if_match` is neither `*` nor an ETag of an entity")?,
         ),
         (_, Some(_)) => return Err("`if_none_match` is `*`, without `if_match`".to_owned()),
     };
@@ -97,6 +98,8 @@ fn parse_line(line: &[u8]) -> Result<Entry, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -131,6 +134,23 @@ mod tests {
         let operation = entries[0].operation();
         assert_eq!((operation.key, operation.value), (&b"a"[..], Some(&[0xff, 0xff][..])));
         assert_eq!(operation.condition, Condition::Sequence(7));
+    }
+
+    /// Regression: the ETag of a compressed answer was refused, and numbers were accepted that no
+    /// ETag has.
+    #[test]
+    fn an_etag_in_a_line_is_one_in_a_header() {
+        let parsed = |etag: &str| {
+            let line = json!({ "op": "delete", "key": "YQ==", "if_match": etag });
+            parse(line.to_string().as_bytes()).map(|entries| entries[0].operation().condition)
+        };
+        for etag in ["7", "\"7\"", "7+gzip", "\"7+deflate\""] {
+            assert_eq!(parsed(etag), Ok(Condition::Sequence(7)), "{etag}");
+        }
+        assert_eq!(parsed("*"), Ok(Condition::Present));
+        for etag in ["+7", "007", "", "\"7", "\"\"7\"\"", "7+brotli", "W/\"7\""] {
+            assert!(parsed(etag).unwrap_err().contains("`if_match`"), "{etag}");
+        }
     }
 
     #[test]

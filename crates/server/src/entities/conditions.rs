@@ -222,6 +222,12 @@ fn unquoted(tag: &[u8]) -> Option<&[u8]> {
     (!inner.contains(&b'"')).then_some(inner)
 }
 
+/// The sequence number in a tag that this server gave, which may be without its quotes.
+pub(super) fn sequence_in(tag: &str) -> Option<u64> {
+    let tag = tag.as_bytes();
+    tag_of(unquoted(tag).unwrap_or(tag)).map(|(sequence, _)| sequence)
+}
+
 /// Reads the text between the quotes of a tag; `None` if this server never gave such a tag.
 fn tag_of(inner: &[u8]) -> Option<Tag> {
     let (plain, coding) = plain_tag(inner);

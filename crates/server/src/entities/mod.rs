@@ -14,6 +14,6 @@ pub(crate) use api::{AskedWrite, EntityApi};
 pub(crate) use conditions::{ReadConditions, WriteHeaders};
 pub(crate) use lifetime::LIFETIME_SECONDS_MAX;
 pub(crate) use multi_get::KEYS_MAX;
-pub(crate) use ranges::{names_type, write_base64};
+pub(crate) use ranges::{names_type, write_base64, write_base64_piece};
 pub use tables::is_entity_table;
 pub(crate) use tables::{EntityTables, NAME_PATTERN, check_name, table_name};

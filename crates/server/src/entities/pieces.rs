@@ -14,7 +14,7 @@ use pellucid_store::{
 use pellucid_thread::{Mutex, contain};
 
 use super::multi_get::{KeyList, KeyReads};
-use super::ranges::{Entries, Form, NextEntry, Query, RangeBody, UNREADABLE};
+use super::ranges::{Entries, Form, NextEntry, Query, RangeBody};
 use crate::answer::{Answer, Handling, Later, Loop, Made};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
@@ -56,8 +56,6 @@ pub(crate) enum StoreEntries {
 impl Entries for StoreEntries {
     const NAME: &'static str = "a range";
 
-    type Error = StoreError;
-
     fn next(&mut self) -> StoreResult<NextEntry<'_>> {
         match self {
             StoreEntries::Keys(reads) => reads.next(),
@@ -66,10 +64,6 @@ impl Entries for StoreEntries {
                 None => NextEntry::Over,
             }),
         }
-    }
-
-    fn unreadable() -> StoreError {
-        StoreError::Corruption(UNREADABLE.to_owned())
     }
 
     fn expires_at_ms(&self) -> Option<u64> {

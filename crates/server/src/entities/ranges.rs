@@ -5,16 +5,13 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
-use pellucid_store::Object;
+use pellucid_store::{Object, Result as StoreResult};
 
 use crate::log::Log;
 use crate::query::{flag_parameter, number_parameter, parameter};
 
 /// The media type of output with one JSON object per line.
 const NDJSON: &str = "application/x-ndjson";
-
-/// The error text for a value that was verified, but cannot be read from the disk any more.
-pub(crate) const UNREADABLE: &str = "a value could not be read from the disk";
 
 /// The framing of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,17 +88,11 @@ pub(crate) trait Entries: Send {
     /// The name of the source in the log.
     const NAME: &'static str;
 
-    /// The type of errors before the end of the range.
-    type Error: std::fmt::Display;
-
     /// The next entry.
     ///
     /// # Errors
-    /// See [`Entries::Error`].
-    fn next(&mut self) -> Result<NextEntry<'_>, Self::Error>;
-
-    /// The error for a value that was verified, but cannot be read from the disk any more.
-    fn unreadable() -> Self::Error;
+    /// If a store fails before the end of the range.
+    fn next(&mut self) -> StoreResult<NextEntry<'_>>;
 
     /// The expiry of the last entry, in milliseconds since the Unix epoch; `None` if it never
     /// expires, or the store does not know.
@@ -155,17 +146,11 @@ impl<E: Entries> RangeBody<E> {
     ///
     /// # Errors
     /// If the source of the entries fails before the end of the range.
-    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> Result<Filled, E::Error> {
+    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> StoreResult<Filled> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
-                let is_over = entry.write(out, self.form, full - out.len());
-                // A mapped page that left memory and cannot be read again appears as zeros, so
-                // this has to be checked after the copy.
-                if !entry.object.value.is_readable() {
-                    return Err(E::unreadable());
-                }
-                if is_over {
+                if entry.write(out, self.form, full - out.len())? {
                     if self.form == Form::Ndjson {
                         write_end(out, self.entries.read_ns());
                     }
@@ -232,23 +217,16 @@ fn write_key(out: &mut Vec<u8>, form: Form, key: &[u8]) {
 
 impl OpenEntry {
     /// Writes the next part of the value, about `room` bytes; true if the entry is complete.
-    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> bool {
-        let rest = &self.object.value[self.sent..];
-        match form {
-            Form::Plain => {
+    fn write(&mut self, out: &mut Vec<u8>, form: Form, room: usize) -> StoreResult<bool> {
+        let begin = self.sent;
+        self.sent += self.object.value.read(|bytes| match (form, &bytes[begin..]) {
+            (Form::Plain, rest) => {
                 let piece = &rest[..rest.len().min(room)];
                 out.extend_from_slice(piece);
-                self.sent += piece.len();
+                piece.len()
             }
-            Form::Ndjson => {
-                // Base64 turns groups of three bytes into four letters: only the last piece may
-                // end within a group.
-                let groups = (room / 4).max(1);
-                let piece = &rest[..rest.len().min(groups * 3)];
-                write_base64(out, piece);
-                self.sent += piece.len();
-            }
-        }
+            (Form::Ndjson, rest) => write_base64_piece(out, rest, room),
+        })?;
         let is_over = self.sent == self.object.value.len();
         if is_over && form == Form::Ndjson {
             let sequence = self.object.head.sequence;
@@ -257,7 +235,7 @@ impl OpenEntry {
                 out.extend_from_slice(format!(",\"expires_at_ms\":{expires_at_ms}").as_bytes());
             }
         }
-        is_over
+        Ok(is_over)
     }
 }
 
@@ -267,6 +245,14 @@ fn write_end(out: &mut Vec<u8>, read_ns: Option<u64>) {
         out.extend_from_slice(format!(",\"read_ns\":{read_ns}").as_bytes());
     }
     out.extend_from_slice(b"}\n");
+}
+
+/// Appends the begin of `rest`, about `room` letters, to `out` in base64. Returns the number of
+/// bytes that this covers. Three bytes are four letters, so only the last piece ends within them.
+pub(crate) fn write_base64_piece(out: &mut Vec<u8>, rest: &[u8], room: usize) -> usize {
+    let piece = &rest[..rest.len().min((room / 4).max(1) * 3)];
+    write_base64(out, piece);
+    piece.len()
 }
 
 /// Appends `bytes` to `out` in base64.

@@ -2,9 +2,9 @@
 //! each traced one.
 //!
 //! The thread that drains the account sees every record. It passes the records of slow and traced
-//! requests to a bounded queue and never waits: if the queue is full, the record is dropped, and
-//! traced ones are counted as lost. Another thread writes the log and posts to the collector, which
-//! may both be slow.
+//! requests to a bounded queue and never waits: if the queue is full, the record is dropped. Then a
+//! traced request is counted as lost, and a slow one as left out of the log. Another thread writes
+//! the log and posts to the collector, which may both be slow.
 
 mod collector;
 mod context;
@@ -44,8 +44,11 @@ struct Followed {
     trace: Option<Trace>,
 }
 
-/// The thread behind the log of slow requests and the export of spans.
+/// The thread behind the log of slow requests and the export of spans. When this is dropped, the
+/// thread ends, once all records are written that it was given. So the account's drain has to end
+/// before.
 pub(crate) struct Follower {
+    observer: Arc<Observer>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,8 +60,10 @@ impl Follower {
         slow: Duration,
         export: Option<Export>,
     ) -> io::Result<Follower> {
+        // Dropped by an error below, it lets go of the account.
+        let mut follower = Follower { observer: Arc::clone(observer), thread: None };
         if slow.is_zero() && export.is_none() {
-            return Ok(Follower { thread: None });
+            return Ok(follower);
         }
         let (followed, queue) = sync_channel(QUEUE_MAX);
         let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
@@ -75,13 +80,15 @@ impl Follower {
             Following::new(following, export).run(&queue);
         };
         let thread = std::thread::Builder::new().name("pellucid-follow".to_owned()).spawn(run)?;
-        Ok(Follower { thread: Some(thread) })
+        follower.thread = Some(thread);
+        Ok(follower)
     }
+}
 
-    /// Waits until all records are written. It must be called after the account's drain has ended.
-    pub(crate) fn finish(self, observer: &Observer) {
-        observer.account.unlisten();
-        if let Some(thread) = self.thread {
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.observer.account.unlisten();
+        if let Some(thread) = self.thread.take() {
             // If the thread panicked, the panic message has been printed already.
             let _ = thread.join();
         }
@@ -107,6 +114,9 @@ fn see(
     }
     let is_traced = trace.is_some();
     let is_lost = followed.try_send(Followed { record: *record, is_slow, trace }).is_err();
+    if is_lost && is_slow {
+        observer.followed.slow_dropped.fetch_add(1, Ordering::Relaxed);
+    }
     if is_lost && is_traced {
         observer.followed.export_lost.fetch_add(1, Ordering::Relaxed);
     }
@@ -126,7 +136,7 @@ struct Following {
 
 impl Following {
     fn new(observer: Arc<Observer>, export: Option<Export>) -> Following {
-        let slow = SlowLog::default();
+        let slow = SlowLog::new(observer.account.clock());
         Following { observer, export, slow, batch: Vec::new(), requests: 0, is_failing: false }
     }
 
@@ -135,7 +145,7 @@ impl Following {
         let mut batch_age = clock.stopwatch();
         loop {
             let pause_ns = u64::try_from(BATCH_PAUSE.as_nanos()).unwrap_or(u64::MAX);
-            let left_ns = pause_ns.saturating_sub(batch_age.elapsed_ns());
+            let left_ns = pause_ns.saturating_sub(batch_age.elapsed_ns()).min(self.slow.left_ns());
             let ended = match queue.recv_timeout(Duration::from_nanos(left_ns)) {
                 Ok(followed) => {
                     self.follow(&followed);
@@ -144,9 +154,11 @@ impl Following {
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => true,
             };
+            if ended || self.slow.left_ns() == 0 {
+                self.slow.end_interval(&self.observer);
+            }
             if ended || self.requests >= BATCH_MAX || batch_age.elapsed_ns() >= pause_ns {
                 self.post();
-                self.slow.end_interval(&self.observer.log);
                 batch_age = clock.stopwatch();
             }
             if ended {
@@ -195,5 +207,92 @@ impl Following {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_account::{Account, Accounting};
+    use pellucid_clock::Clock;
+    use pellucid_thread::Mutex;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    use super::context::TraceContext;
+    use super::*;
+    use crate::documents::SlowQueries;
+    use crate::keys::Keys;
+    use crate::log::Log;
+    use crate::names::NAMES;
+    use crate::observer::FollowFigures;
+
+    /// An observer, and the lines of its log.
+    fn observer() -> (Arc<Observer>, Arc<Mutex<Vec<String>>>) {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let observer = Observer {
+            account: Account::new(Accounting::Full, Clock::system(), NAMES),
+            keys: Arc::new(Keys::new(false)),
+            traced: Traced::new(false, 0.0),
+            followed: FollowFigures::default(),
+            slow_queries: Arc::new(SlowQueries::default()),
+            log: Log::new(move |line| kept.lock().unwrap().push(line.to_owned())),
+            version: "test",
+        };
+        (Arc::new(observer), lines)
+    }
+
+    /// The number of lines of slow requests, and the sum of those that were left out.
+    fn told(lines: &[String]) -> (usize, usize) {
+        let left_out = lines.iter().filter_map(|line| line.split_once(" further slow requests"));
+        let left_out = left_out.map(|(count, _)| count.parse::<usize>().unwrap());
+        (lines.iter().filter(|line| line.starts_with("slow request")).count(), left_out.sum())
+    }
+
+    /// Regression: each post of spans also ended the interval of the limit, and requests that found
+    /// the queue full were counted nowhere.
+    #[test]
+    fn slow_requests_are_logged_up_to_a_limit_in_each_second_and_all_others_counted() {
+        let (observer, lines) = observer();
+        let (followed, queue) = sync_channel(900);
+        let context = TraceContext { trace: 1, parent: 0, span: 1 };
+        for _ in 0..900 {
+            let trace = Some(Trace { context, state: None, method: None });
+            followed.send(Followed { record: Record::default(), is_slow: true, trace }).unwrap();
+        }
+        see(&observer, 1, &followed, &Record::default(), 1);
+        drop(followed);
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let export = Export::to(&format!("http://{gone}"), None).unwrap();
+        let age = Clock::system().stopwatch();
+        Following::new(Arc::clone(&observer), Some(export)).run(&queue);
+        let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
+        let (written, left_out) = told(&lines.lock().unwrap());
+        assert!(written <= 20 * (seconds + 1), "{written} in {seconds} s");
+        assert_eq!(written + left_out, 901);
+    }
+
+    /// Regression: if its thread, or a later one, could not be started, the account kept the whole
+    /// server, and the store stayed in use.
+    #[test]
+    fn a_follower_that_does_not_start_or_is_dropped_lets_go_of_the_server() {
+        const NAME: &str = "follow::tests::\
+                            a_follower_that_does_not_start_or_is_dropped_lets_go_of_the_server";
+        crate::alone::run(NAME, || {
+            let (observer, _) = observer();
+            let start = || Follower::start(&observer, Duration::from_secs(1), None);
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+            let size_kb: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+            let limit = getrlimit(Resource::As);
+            // The queue has room, the stack of a thread has none.
+            let current = Some((size_kb << 10) + (3 << 19));
+            setrlimit(Resource::As, Rlimit { current, ..limit }).unwrap();
+            let refused = start();
+            setrlimit(Resource::As, limit).unwrap();
+            assert!(refused.is_err());
+            assert_eq!(Arc::strong_count(&observer), 1);
+            drop(start().unwrap());
+            assert_eq!(Arc::strong_count(&observer), 1);
+        });
     }
 }

@@ -1,25 +1,39 @@
 //! Logs one line for each slow request, so that slow requests can be examined later.
 
+use std::sync::atomic::Ordering;
+
 use pellucid_account::{PHASES, Record, TRANSPORT_PARTS};
+use pellucid_clock::{Clock, Stopwatch};
 
 use crate::documents::SlowQuery;
 use crate::follow::context::TraceContext;
-use crate::log::Log;
 use crate::names::NAMES;
 use crate::observer::Observer;
 
 /// The limit of lines within one interval, so that a server on which everything is slow is not busy
 /// with logging.
 const LINES_MAX: usize = 20;
+/// The least length of an interval.
+const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Writes lines up to the limit, and counts the requests beyond it.
-#[derive(Default)]
 pub(crate) struct SlowLog {
     written: usize,
-    left_out: usize,
+    left_out: u64,
+    /// The time since the begin of the interval.
+    age: Stopwatch,
 }
 
 impl SlowLog {
+    pub(crate) fn new(clock: Clock) -> SlowLog {
+        SlowLog { written: 0, left_out: 0, age: clock.stopwatch() }
+    }
+
+    /// The time until the interval may end, in nanoseconds.
+    pub(crate) fn left_ns(&self) -> u64 {
+        INTERVAL_NS.saturating_sub(self.age.elapsed_ns())
+    }
+
     /// Writes the line of a request, or counts it as left out if the limit is reached.
     pub(crate) fn write(
         &mut self,
@@ -79,11 +93,12 @@ impl SlowLog {
     }
 
     /// Begins a new interval, and logs how many requests were left out in the last one.
-    pub(crate) fn end_interval(&mut self, log: &Log) {
-        self.written = 0;
-        match std::mem::take(&mut self.left_out) {
-            0 => {}
-            count => log.write(&format!("{count} further slow requests within a second")),
+    pub(crate) fn end_interval(&mut self, observer: &Observer) {
+        let left_out = self.left_out + observer.followed.slow_dropped.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            let seconds = ((self.age.elapsed_ns() + INTERVAL_NS / 2) / INTERVAL_NS).max(1);
+            observer.log.write(&format!("{left_out} further slow requests within {seconds} s"));
         }
+        *self = SlowLog::new(observer.account.clock());
     }
 }

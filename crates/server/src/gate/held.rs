@@ -6,6 +6,9 @@ use pellucid_http::{Header, Request};
 
 /// The limit of bytes that waiting requests may hold together.
 const HELD_BYTES_MAX: usize = 64 << 20;
+/// The bytes of a copied header besides its text: its place in the list, and at most 32 for each of
+/// its two allocations.
+const HEADER_BYTES: usize = size_of::<(String, Vec<u8>)>() + 2 * 32;
 
 /// Bytes that waiting requests of all event loops hold now.
 static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -23,8 +26,13 @@ pub(crate) struct HeldRequest {
 impl HeldRequest {
     /// Copies a request; `None` if the limit of held bytes would be exceeded.
     pub(super) fn of(request: &Request<'_>) -> Option<HeldRequest> {
-        let headers = request.headers.iter().map(|h| h.name.len() + h.value.len());
-        let length_bytes = request.body.len() + request.path.len() + headers.sum::<usize>();
+        let headers = request.headers.iter();
+        let headers = headers.map(|h| h.name.len() + h.value.len() + HEADER_BYTES);
+        let texts = [request.method, request.path, request.query.unwrap_or_default()];
+        let length_bytes = size_of::<HeldRequest>()
+            + request.body.len()
+            + texts.map(str::len).iter().sum::<usize>()
+            + headers.sum::<usize>();
         if HELD_BYTES.fetch_add(length_bytes, Ordering::Relaxed) + length_bytes > HELD_BYTES_MAX {
             HELD_BYTES.fetch_sub(length_bytes, Ordering::Relaxed);
             return None;
@@ -58,5 +66,28 @@ impl HeldRequest {
 impl Drop for HeldRequest {
     fn drop(&mut self) {
         HELD_BYTES.fetch_sub(self.length_bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the query and the costs of short headers were left out, so that the requests of
+    /// a limit of 64 MiB could take three times as much.
+    #[test]
+    fn all_memory_of_a_held_request_counts() {
+        let query = "q".repeat(10_000);
+        let headers = [Header { name: "a", value: b"b" }; 100];
+        let held = HeldRequest::of(&Request {
+            method: "PUT",
+            path: "/v0/entity",
+            query: Some(&query),
+            headers: &headers,
+            body: b"body",
+        });
+        let held = held.unwrap();
+        let list = held.headers.capacity() * size_of::<(String, Vec<u8>)>();
+        assert!(held.length_bytes >= query.len() + list + 200, "{}", held.length_bytes);
     }
 }

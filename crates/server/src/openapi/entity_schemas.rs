@@ -69,7 +69,8 @@ fn delete() -> Value {
 
 /// Adds the conditions to a line of a batch, of which it may have one at most.
 fn with_condition(line: Value) -> Value {
-    let revision = json!({ "type": "string", "pattern": r#"^(\*|"?[0-9]{1,19}"?)$"# });
+    let tag = r"[1-9][0-9]{0,18}(\+(gzip|deflate))?";
+    let revision = json!({ "type": "string", "pattern": format!(r#"^(\*|{tag}|"{tag}")$"#) });
     let members = [("if_match", or_null(revision)), ("if_none_match", or_null(one_of(&["*"])))];
     let mut line = with_optional(line, members);
     line["not"] = object([("if_match", text()), ("if_none_match", text())]);

@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_io::{Random, SeededRandom};
 use serde_json::json;
 
-use super::{Answer, Client, entity};
+use super::{Answer, Client, entity, wait_for};
 
 /// Number of keys of one history: few, so that clients conflict.
 const KEYS: usize = 4;
@@ -240,7 +239,7 @@ impl History {
     }
 
     /// Makes `count` operations as one client, on keys that begin with `prefix`. If the connection
-    /// ends, `connect` makes a new one, and may block for as long as that takes.
+    /// ends, `connect` makes a new one, within `PATIENCE`.
     pub(crate) fn play(
         &self,
         (prefix, mix): (&str, Mix),
@@ -252,12 +251,7 @@ impl History {
         let mut client = None;
         let mut player = Player { history: self, prefix, known: BTreeMap::new() };
         for _ in 0..count {
-            let mut connection = loop {
-                match client.take().or_else(&connect) {
-                    Some(connection) => break connection,
-                    None => std::thread::sleep(Duration::from_millis(5)),
-                }
-            };
+            let mut connection = wait_for(|| client.take().or_else(&connect).ok_or("no server"));
             let key = random.next_u64() as usize % KEYS;
             let kind = random.next_u64() % if mix == Mix::Several { 12 } else { 8 };
             let is_there = match kind {

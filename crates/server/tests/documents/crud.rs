@@ -192,3 +192,19 @@ fn requests_without_credentials_are_refused() {
     assert_eq!((other.status, other.json()["errorNum"].clone()), (401, json!(11)));
     client.call("POST", "/_api/database", &bearer, br#"{"name":"hers"}"#).having(403);
 }
+
+/// Regression: the header `Location` of a collection had the name of the database as it is, and not
+/// percent-encoded. The removal of the index `edge`, which GET shows, was 404.
+#[test]
+fn names_in_paths_are_those_of_the_reply() {
+    let (_server, mut client) = serve();
+    expect(&mut client, "POST", "/_api/database", &json!({"name": "b\u{fc}cher a?"}), 201);
+    let path = "/_db/b%C3%BCcher%20a%3F/_api/collection";
+    expect(&mut client, "POST", path, &json!({"name": "e", "type": 3}), 200);
+    let properties = format!("{path}/e/properties");
+    let answer = client.get(&properties);
+    assert_eq!((answer.status, answer.header("Location")), (200, Some(&*properties)));
+    let edge = "/_db/b%C3%BCcher%20a%3F/_api/index/e/edge";
+    assert_eq!(client.get(edge).json()["type"], "edge");
+    assert_eq!(expect(&mut client, "DELETE", edge, &Value::Null, 403)["errorNum"], 11);
+}

@@ -507,6 +507,24 @@ fn answers_take_no_more_memory_than_the_limit() {
     wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
 }
 
+/// Regression: if the reply to an array had no room after its items were written, the error did not
+/// tell that they were.
+#[test]
+fn an_array_that_is_written_and_cannot_be_answered_says_so() {
+    let (_server, mut client) = serve_with(|options| {
+        options.request_memory = 64 << 20;
+        options.documents.query_memory_max = 16 << 20;
+    });
+    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    make(&mut client, "/_api/document/c", &json!({"_key": "k", "v": "v".repeat(1 << 20)}));
+    let items = json!(vec![json!({"_key": "k", "n": 1}); 30]);
+    let refused = call(&mut client, "PATCH", "/_api/document/c?returnNew=true", &items);
+    assert_eq!(number(&refused), (500, 32));
+    let message = refused.json()["errorMessage"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("(the first 30 items were written)"), "{message}");
+    assert_eq!(client.get("/_api/document/c/k").json()["n"], 1);
+}
+
 /// Regression: an import had no time limit.
 #[test]
 fn an_import_ends_when_its_time_is_over() {

@@ -1,7 +1,7 @@
 //! Queries and cursors over HTTP.
 
 use crate::common::{TestStore, serve};
-use crate::{ask, expect};
+use crate::{ask, asked, call, expect, with_collection};
 use serde_json::{Value, json};
 
 #[test]
@@ -181,4 +181,43 @@ fn prefixes_of_strings_are_found_by_an_index_as_without() {
     let plan = expect(&mut client, "POST", "/_api/explain", &body, 200)["plan"].clone();
     assert_eq!(plan["nodes"][1]["condition"], "d.v >= \"ab\" && d.v < \"ac\"");
     assert_eq!(plan["nodes"][1]["filter"], json!(["STARTS_WITH(d.v, \"ab\")"]));
+}
+
+/// Regression: a part of `NEW._rev` broke the JSON of the reply, or showed the text by which the
+/// server finds revisions that it has to fill in. So did the whole of it after 45 documents.
+#[test]
+fn revisions_of_written_documents_are_whole_or_cut() {
+    let (_server, mut client) = with_collection("{}");
+    let query = "FOR i IN 1..100 INSERT {} INTO c RETURN [NEW._key, NEW._rev]";
+    let written = ask(&mut client, query, &json!({}));
+    for pair in written.as_array().unwrap() {
+        let stored = client.get(&format!("/_api/document/c/{}", pair[0].as_str().unwrap()));
+        assert_eq!(pair[1], stored.json()["_rev"]);
+    }
+    let query = "FOR i IN 1..3 INSERT {} INTO c RETURN LEFT(NEW._rev, 7)";
+    let begin = &written[0][1].as_str().unwrap()[..7];
+    assert_eq!(ask(&mut client, query, &json!({})), json!([begin, begin, begin]));
+}
+
+/// Regression: the revision of a document that the same query wrote was stored as the text that
+/// stands for it until the query ends.
+#[test]
+fn a_query_stores_no_revision_that_it_gives() {
+    let (_server, mut client) = with_collection("{}");
+    assert_eq!(call(&mut client, "POST", "/_api/collection", &json!({"name": "log"})).status, 200);
+    let logged = |what: &str| {
+        let query = format!("INSERT {{n: 1}} INTO c LET new = NEW INSERT {what} INTO log");
+        json!({ "query": query })
+    };
+    for what in ["{of: new._rev}", "{new: new}", "{texts: [CONCAT('r', new._rev)]}"] {
+        let refused = asked(&mut client, &logged(what));
+        let json = refused.json();
+        assert_eq!((refused.status, &json["errorNum"]), (501, &json!(9)), "{what}: {json}");
+        assert!(json["errorMessage"].as_str().unwrap().contains("`_rev`"), "{json}");
+    }
+    for what in ["new", "{of: new._key}", "{new: UNSET(new, '_rev')}"] {
+        let written = asked(&mut client, &logged(what));
+        assert_eq!(written.status, 201, "{what}: {}", written.text());
+    }
+    assert_eq!(client.get("/_api/collection/c/count").json()["count"], 4);
 }

@@ -1,7 +1,8 @@
 //! `GET /v0/changes`: the writes in order, once and continuously.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -9,8 +10,12 @@ use crate::common::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pellucid_embedded::EmbeddedStore;
 use pellucid_server::access::Right;
+use pellucid_server::{EmbeddedOptions, Log, ServerOptions, start_on};
+use pellucid_store::Store;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// The time within which a change has to arrive.
 const SOON: Duration = Duration::from_secs(20);
@@ -137,6 +142,42 @@ fn a_value_of_many_pieces_arrives_whole() {
         }
     }
     assert_eq!(entry(&serde_json::from_str(&text).unwrap()).2.as_deref(), Some(&*value));
+}
+
+/// Regression: a stream that found the queue of the workers full slept for 15 s, unless there were
+/// later changes.
+#[test]
+fn a_stream_goes_on_soon_after_the_queue_of_workers_was_full() {
+    let folder = TempDir::new().unwrap();
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut options = ServerOptions::new(folder.path().to_owned());
+    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = start_on(Arc::clone(&store), options, Log::new(|_| {})).unwrap();
+    let address = server.address().unwrap();
+    // More than the buffers of the connection take.
+    let value = "v".repeat(32 << 20);
+    assert_eq!(Client::connect(address).put(&entity("large"), &value).status, 201);
+    let mut stream = Client::connect(address);
+    stream.send(&request("GET", "/v0/changes?since=0&follow=true", &[], b""));
+    stream.try_head().unwrap().having(200);
+    stream.socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let (mut bytes, mut places) = (0, Vec::new());
+    while let Ok(count @ 1..) = stream.socket.read(&mut [0; 64 << 10]) {
+        bytes += count;
+        // The place of a piece that was being made is free only now.
+        places.extend(std::iter::from_fn(|| store.workers().unwrap().reserve()));
+    }
+    assert!(bytes < value.len(), "the queue was not full");
+    drop(places);
+    let begun = Instant::now();
+    stream.socket.set_read_timeout(Some(SOON)).unwrap();
+    while bytes < value.len() {
+        bytes += stream.socket.read(&mut [0; 64 << 10]).unwrap();
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(stream);
+    server.stop().unwrap();
 }
 
 #[test]

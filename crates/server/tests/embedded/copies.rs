@@ -24,6 +24,8 @@ struct ThreeCopies {
     ack: u32,
     /// The number of look-ups of a table that fail before one succeeds.
     looks: AtomicUsize,
+    /// The number of reads that fail before one succeeds.
+    reads: AtomicUsize,
     /// While true, the store answers nothing for [`HANG`].
     hangs: Arc<AtomicBool>,
 }
@@ -31,6 +33,7 @@ struct ThreeCopies {
 impl ThreeCopies {
     /// Fails if fewer copies are reachable than the request waits for.
     fn check(&self) -> Result<()> {
+        refuse_first(&self.reads)?;
         if self.ack > COPIES_THERE {
             let ack = self.ack;
             let what = format!("{COPIES_THERE} of {COPIES} copies answered, and {ack} have to");
@@ -58,13 +61,18 @@ impl ThreeCopies {
     }
 }
 
+/// Fails as often as `left` says.
+fn refuse_first(left: &AtomicUsize) -> Result<()> {
+    let less = |left: usize| left.checked_sub(1);
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+        Ok(_) => Err(StoreError::Unreachable("1 of 3 copies is there".to_owned())),
+        Err(_) => Ok(()),
+    }
+}
+
 impl Store for ThreeCopies {
     fn table(&self, name: &str) -> Result<Table> {
-        let left = self.looks.load(Ordering::Relaxed);
-        if left > 0 {
-            self.looks.store(left - 1, Ordering::Relaxed);
-            return Err(StoreError::Unreachable("1 of 3 copies is there".to_owned()));
-        }
+        refuse_first(&self.looks)?;
         self.entries.table(name)
     }
 
@@ -118,8 +126,9 @@ impl ReplicatedStore for ThreeCopies {
             return Err(StoreError::Unacceptable(format!("`from` has to be {COPIES}")));
         }
         let (entries, hangs) = (Arc::clone(&self.entries), Arc::clone(&self.hangs));
-        let (ack, looks) = (copies.ack, AtomicUsize::new(0));
-        let other = || Arc::new(ThreeCopies { entries, ack, looks, hangs }) as Arc<dyn Store>;
+        let (ack, looks, reads) = (copies.ack, AtomicUsize::new(0), AtomicUsize::new(0));
+        let other =
+            || Arc::new(ThreeCopies { entries, ack, looks, reads, hangs }) as Arc<dyn Store>;
         Ok((ack != self.ack).then(other))
     }
 }
@@ -127,16 +136,17 @@ impl ReplicatedStore for ThreeCopies {
 /// The time for which a hanging store does not answer.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Starts a server whose store refuses the first `looks` look-ups of a table. Returns the server,
-/// its log, and the switch that makes the store hang.
+/// Starts a server whose store refuses the first `looks` look-ups of a table, and then the first
+/// `reads`. Returns the server, its log, and the switch that makes the store hang.
 fn start_after(
     folder: &TempDir,
     looks: usize,
+    reads: usize,
 ) -> (RunningServer, Arc<Mutex<Vec<String>>>, Arc<AtomicBool>) {
     let entries = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let (entries, hangs) = (Arc::new(entries), Arc::new(AtomicBool::new(false)));
-    let (looks, of_store) = (AtomicUsize::new(looks), Arc::clone(&hangs));
-    let store = ThreeCopies { entries, ack: 2, looks, hangs: of_store };
+    let (looks, reads) = (AtomicUsize::new(looks), AtomicUsize::new(reads));
+    let store = ThreeCopies { entries, ack: 2, looks, reads, hangs: Arc::clone(&hangs) };
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -146,25 +156,28 @@ fn start_after(
 }
 
 fn start(folder: &TempDir) -> RunningServer {
-    start_after(folder, 0).0
+    start_after(folder, 0, 0).0
 }
 
-/// Regression: the server ended with an error instead of waiting.
+/// Regression: the server ended with an error instead of waiting, later only if the definitions of
+/// its documents could not be read.
 #[test]
 fn a_starting_server_waits_for_enough_copies_and_logs_that() {
-    let folder = TempDir::new().unwrap();
-    let (server, lines, _) = start_after(&folder, 2);
-    let said = lines.lock().unwrap().clone();
-    assert_eq!(said.iter().filter(|line| line.contains("1 of 3 copies is there")).count(), 1);
-    assert_eq!(Client::connect(server.address().unwrap()).put(&entity("k"), "v").status, 201);
-    server.stop().unwrap();
+    for (looks, reads) in [(2, 0), (0, 1)] {
+        let folder = TempDir::new().unwrap();
+        let (server, lines, _) = start_after(&folder, looks, reads);
+        let said = lines.lock().unwrap().clone();
+        assert_eq!(said.iter().filter(|line| line.contains("1 of 3 copies is there")).count(), 1);
+        assert_eq!(Client::connect(server.address().unwrap()).put(&entity("k"), "v").status, 201);
+        server.stop().unwrap();
+    }
 }
 
 /// Regression: a stop waited as long as requests in flight took, and for its last notes as well.
 #[test]
 fn a_server_ends_soon_though_its_store_answers_nothing() {
     let folder = TempDir::new().unwrap();
-    let (server, lines, hangs) = start_after(&folder, 0);
+    let (server, lines, hangs) = start_after(&folder, 0, 0);
     hangs.store(true, Ordering::Relaxed);
     let mut client = Client::connect(server.address().unwrap());
     client.send(&request("GET", &entity("k"), &[], b""));

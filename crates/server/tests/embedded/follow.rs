@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use crate::common::collector::{collector, spans};
-use crate::common::{Running, entity, request, serve_with, start_with, wait_for};
+use crate::common::{Running, entity, request, serve_with, start_with, wait_for, wait_until};
 use pellucid_account::OperationAccount;
 use pellucid_server::Export;
 use serde_json::Value;
@@ -193,18 +193,14 @@ fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     for _ in 0..10 {
         assert_eq!(client.get(&entity("a")).status, 404);
     }
-    while client.figure("pellucid_trace_requests_lost_total") == 0.0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| client.figure("pellucid_trace_requests_lost_total"), |lost| *lost > 0.0);
     assert_eq!(client.figure("pellucid_trace_requests_exported_total"), 0.0);
     let said = || {
         let lines = server.log.lock().unwrap();
         lines.iter().filter(|line| line.contains("spans are lost")).count()
     };
     // A loss is first counted, and then logged.
-    while said() == 0 {
-        std::thread::yield_now();
-    }
+    wait_until(said, |said| *said > 0);
     assert_eq!(said(), 1, "a lasting failure is one line");
 }
 
@@ -217,10 +213,7 @@ fn slow_lines(running: &Running) -> Vec<String> {
 fn a_slow_request_is_a_line_that_hides_the_key() {
     let (server, mut client) = serve_with(|options| options.slow_request = Duration::from_nanos(1));
     client.put(&entity("secret-key"), "value");
-    while slow_lines(&server).is_empty() {
-        std::thread::yield_now();
-    }
-    let line = slow_lines(&server).remove(0);
+    let line = wait_until(|| slow_lines(&server), |lines| !lines.is_empty()).remove(0);
     for part in ["operation=\"entity_put\"", "status=201", "execute=", "key=\"#"] {
         assert!(line.contains(part), "{line}");
     }
@@ -234,10 +227,8 @@ fn a_slow_requests_key_is_shown_where_it_is_asked_for() {
         options.show_keys = true;
     });
     server.client().put(&entity("plain-key"), "value");
-    while slow_lines(&server).is_empty() {
-        std::thread::yield_now();
-    }
-    assert!(slow_lines(&server)[0].contains("key=\"plain-key\""));
+    let lines = wait_until(|| slow_lines(&server), |lines| !lines.is_empty());
+    assert!(lines[0].contains("key=\"plain-key\""));
 }
 
 /// Regression: the account of such requests ended with their heads, so they seemed the fastest of
@@ -296,8 +287,7 @@ fn slow_lines_are_bounded() {
     for _ in 0..500 {
         client.get(&entity("a"));
     }
-    while !server.log.lock().unwrap().iter().any(|line| line.contains("further slow requests")) {
-        std::thread::yield_now();
-    }
+    let is_told = |lines: &Vec<String>| lines.iter().any(|line| line.contains("further slow"));
+    wait_until(|| server.log.lock().unwrap().clone(), is_told);
     assert!(slow_lines(&server).len() < 500);
 }

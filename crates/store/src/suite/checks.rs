@@ -216,6 +216,25 @@ pub(super) fn parts(store: &dyn Store) {
     assert!(backward.iter().map(|(key, _)| key).eq(many.iter().rev()));
 }
 
+/// Regression: on a ring, a write whose only conditions are on absent entries that it deletes was
+/// acknowledged, and its other entries were not written.
+pub(super) fn deletions_of_absent_entries(store: &dyn Store) {
+    let table = store.table_in_parts("absent", part_of).unwrap();
+    let using = Using::of(store, table);
+    let absent = |operation| when(operation, Condition::Absent);
+    using.write(&[absent(delete("p:0"))]).unwrap();
+    using.write(&[absent(delete("p:0")), put("p:1", "x")]).unwrap();
+    using.write(&[absent(put("p:0", "x")), delete("p:0"), put("p:2", "x")]).unwrap();
+    let present = when(put("p:2", "y"), Condition::Present);
+    using.write(&[absent(delete("p:0")), present, put("p:3", "x")]).unwrap();
+    let expected = pairs(&[("p:1", "x"), ("p:2", "y"), ("p:3", "x")]);
+    assert_eq!(using.scan("", None, false), expected);
+    let current = using.head("p:1").map(|head| head.sequence);
+    let bad = [absent(delete("p:1")), delete("p:2"), put("p:4", "x")];
+    fails_with_current(using.write(&bad), 0, current);
+    assert_eq!(using.scan("", None, false), expected);
+}
+
 /// Reads that wait for any number of copies see a write that all copies acknowledged.
 pub(super) fn copies(using: &Using<'_>) {
     let from = using.store.properties().copies;

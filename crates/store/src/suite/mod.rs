@@ -38,6 +38,7 @@ pub fn behaves(kind: &Kind<'_>) {
     checks::scans(&using("scans"));
     checks::tables(store.as_ref());
     checks::parts(store.as_ref());
+    checks::deletions_of_absent_entries(store.as_ref());
     checks::acknowledgements(store.as_ref());
     checks::copies(&using("copies"));
     checks::figures(store.as_ref());

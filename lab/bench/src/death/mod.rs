@@ -1,5 +1,6 @@
-//! A node of three that falls away under load, killed or hung: what those notice that ask for the
-//! keys of others, what is answered for its own all the while, and how soon it is back.
+//! `bench death`: one of three nodes is killed or hangs under load. Measures the effect on requests
+//! for the keys of the other nodes, the answers to requests for its own keys, and the time until it
+//! is back.
 
 mod round;
 mod samples;
@@ -10,7 +11,7 @@ use crate::bars::{Bar, judge};
 use crate::peers::{CLUSTER_WAIT, pin_to_load_core};
 use crate::quiet::rounds;
 
-/// Lets a node fall in round after round, in each way; whether each bar holds.
+/// Runs rounds in which a node falls, for each kind of fall; returns for each bar whether it holds.
 pub fn run(effort: Effort) -> Result<Vec<bool>, String> {
     pin_to_load_core()?;
     let mut held = Vec::new();
@@ -25,13 +26,13 @@ fn run_one(fall: Fall, effort: Effort) -> Result<Vec<bool>, String> {
     let figures = rounds(effort.runs.div_ceil(3), |_| {
         let figures = round(fall)?;
         println!("{}: {figures}", fall.title());
-        // Here and not of what `rounds` returns: a round that the host disturbed is run again for
-        // its times, but no disturbance excuses a wrong answer.
+        // Faults are counted here, because `rounds` drops rounds that the host disturbed. Such a
+        // round is run again for its times, but no disturbance excuses a wrong answer.
         faults.add(&figures);
         Ok(figures)
     })?;
     let all = |of: fn(&Round) -> f64| figures.iter().map(of).collect::<Vec<_>>();
-    // One that takes longer is one too many, which a median would hide.
+    // The bar is for the longest refusal of all rounds, which a median would hide.
     let longest_s = all(|round| round.refused_s).into_iter().fold(0.0, f64::max);
     let name = |bar: &str| format!("cluster_{}_{bar}", fall.name());
     let wait_s = CLUSTER_WAIT.as_secs_f64();
@@ -46,7 +47,7 @@ fn run_one(fall: Fall, effort: Effort) -> Result<Vec<bool>, String> {
     ])
 }
 
-/// Wrong answers of all rounds, and the fewest right refusals of one.
+/// The number of wrong answers of all rounds, and the smallest number of right refusals of a round.
 struct Faults {
     others: f64,
     unexpected: f64,

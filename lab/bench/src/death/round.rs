@@ -10,38 +10,39 @@ use crate::nodes::{Nodes, PATIENCE, start_nodes};
 use crate::overload::load_url;
 use crate::peers::start_node;
 
-/// Connections of the load, and what it asks for each second: far below what three nodes and the
-/// load can carry together, since a percentile near the knee is of the queue and not of the death.
+/// The connections of the load and its rate. The rate is far below the capacity of the machine that
+/// the nodes and the load share: a percentile near the knee would measure queues, not the fall.
 const CONNECTIONS: usize = 16;
 const RATE_PER_SECOND: f64 = 5_000.0;
-/// Seconds before the fall, from the fall to the return, for the return, and behind it.
+/// The seconds before the fall, from the fall to the return, for the return, and after it.
 const BEFORE: usize = 2;
 const AWAY: usize = 3;
 const RETURN: usize = 2;
 const AFTER: usize = 1;
-/// How many of the seconds away are given to whoever noticed.
+/// The number of seconds after the fall in which the other nodes may react; later ones are judged.
 const GRACE: usize = 1;
 const SECOND: Duration = Duration::from_secs(1);
-/// Clients that ask for the key of the node that falls, so that something is always on its way to
-/// it, and their pause behind each answer: refusals are quick, and should be no load of their own.
+/// The number of clients that request the key of the node that falls, so that some request to it is
+/// always in flight, and their pause after each answer. Without the pause, the quick refusals would
+/// be a load of their own.
 const ASKERS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
-/// The node that falls. The first is asked, and the second owns the keys of the load.
+/// The index of the node that falls. Node 0 receives the requests, node 1 owns the load's keys.
 const FALLS: usize = 2;
 
-/// How a node falls.
+/// The kind of a node's fall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fall {
     /// Its process ends, and its connections with it.
     Killed,
-    /// Its process stands still; the kernel keeps its connections open and takes new ones.
+    /// Its process is stopped; the kernel keeps its connections open and accepts new ones.
     Hung,
 }
 
 impl Fall {
     pub(super) const ALL: [Fall; 2] = [Fall::Killed, Fall::Hung];
 
-    /// What its bars are called by.
+    /// The part of the bars' names for this kind.
     pub(super) fn name(self) -> &'static str {
         match self {
             Fall::Killed => "death",
@@ -63,7 +64,7 @@ impl Fall {
         }
     }
 
-    /// Undoes it; returns when the node is there.
+    /// Ends the fall; returns once the node runs again.
     fn end(self, nodes: &mut Nodes) -> Result<(), String> {
         if self == Fall::Hung {
             nodes.servers[FALLS].go_on();
@@ -77,26 +78,26 @@ impl Fall {
     }
 }
 
-/// What one round shows.
+/// The result of one round.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
-    /// Requests for other owners' keys that failed.
+    /// The number of failed requests for keys of other owners.
     pub(super) others: f64,
-    /// Requests for the fallen node's key that ended otherwise than they may.
+    /// The number of requests for the fallen node's key that ended in a way that is not allowed.
     pub(super) unexpected: f64,
-    /// Requests for it that were refused with 504 and its address.
+    /// The number of requests for the fallen node's key that were refused with 504 and its address.
     pub(super) refused: f64,
-    /// The longest that one of these took.
+    /// The longest time of such a refusal, in seconds.
     pub(super) refused_s: f64,
-    /// From the return until both other nodes answered for its key.
+    /// The seconds from the return until both other nodes answered a request for its key.
     pub(super) back_s: f64,
-    /// The 99th percentile for another owner's key, before.
+    /// The 99th percentile for another owner's key before the fall.
     usual_ns: f64,
-    /// The same in the second of the fall.
+    /// The 99th percentile for another owner's key in the second of the fall.
     falling_ns: f64,
-    /// The worst of a second from [`GRACE`] on, by what is usual.
+    /// The worst 99th percentile of the seconds after [`GRACE`], as a multiple of the usual one.
     pub(super) later: f64,
-    /// That of the second after the return, by what is usual.
+    /// The 99th percentile of the second after the return, as a multiple of the usual one.
     pub(super) again: f64,
 }
 
@@ -114,20 +115,20 @@ impl fmt::Display for Round {
     }
 }
 
-/// When what happened.
+/// The times of the events.
 struct Times {
     fell: Instant,
-    /// Both other nodes answered for the key.
+    /// The time at which both other nodes had answered for the key.
     back: Instant,
     back_s: f64,
 }
 
-/// What all clients saw.
+/// The results of all clients.
 struct Seen {
     times: Times,
     others: Vec<Sample>,
     fallen: Vec<Sample>,
-    /// Errors of the load.
+    /// The number of errors of the load.
     errors: f64,
 }
 
@@ -156,7 +157,7 @@ pub(super) fn round(fall: Fall) -> Result<Round, String> {
     })
 }
 
-/// Loads and asks while the node falls and comes back.
+/// Runs the load and the clients while the node falls and comes back.
 fn watch(fall: Fall) -> Result<Seen, String> {
     let mut nodes = start_nodes(3)?;
     let (alive, dead) = (nodes.key_of(1)?, nodes.key_of(FALLS)?);
@@ -174,7 +175,7 @@ fn watch(fall: Fall) -> Result<Seen, String> {
         let askers: Vec<_> =
             (0..ASKERS).map(|_| scope.spawn(|| ask(&dead_target, PAUSE))).collect();
         let times = fall_and_return(fall, &mut nodes, &dead_target);
-        // Whatever came of it, or the clients would ask for ever.
+        // This is set on an error too; otherwise the clients would never end.
         over.store(true, Ordering::Relaxed);
         let others = others.join().map_err(panicked)??;
         let mut fallen = Vec::new();
@@ -187,7 +188,7 @@ fn watch(fall: Fall) -> Result<Seen, String> {
 }
 
 fn fall_and_return(fall: Fall, nodes: &mut Nodes, target: &str) -> Result<Times, String> {
-    // The load begins within the half second that is too much.
+    // The load begins within the additional half second.
     std::thread::sleep(SECOND / 2 + SECOND * BEFORE as u32);
     let fell = Instant::now();
     fall.befall(nodes);

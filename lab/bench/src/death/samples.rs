@@ -1,4 +1,4 @@
-//! Clients that ask for one key all through the fall of a node, and what they were answered.
+//! Clients that request one key during the fall of a node, and the answers that they get.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, refusal_start};
 use crate::nodes::PATIENCE;
 
-/// How one GET ended.
+/// The outcome of one GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// With its value.
+    /// The value was returned.
     Answered,
-    /// With 504 and the owner's address.
+    /// The answer was 504 with the owner's address.
     Refused,
-    /// With anything else: that text.
+    /// Any other outcome, with its text.
     Failed(String),
 }
 
-/// One GET of those that a client made one after the other.
+/// One of the consecutive GETs of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) sent: Instant,
@@ -25,8 +25,8 @@ pub(super) struct Sample {
     pub(super) end: End,
 }
 
-/// Asks `entry` for `target`, with a pause behind each answer, until it is `over`. `owner` is the
-/// address that a 504 has to have in its body.
+/// Sends GETs of `target` to `entry`, with a pause after each answer, until `over` is set. `owner`
+/// is the address that the body of a 504 must contain.
 pub(super) fn sample(
     entry: &str,
     target: &str,
@@ -41,7 +41,7 @@ pub(super) fn sample(
         let took_ns = sent.elapsed().as_nanos() as f64;
         let end = end_of(answer, target, owner);
         if matches!(end, End::Failed(_)) {
-            // What else comes by this connection is not known.
+            // The state of this connection is unknown after a failure.
             client = Client::connect_within(entry, PATIENCE)?;
         }
         samples.push(Sample { sent, took_ns, end });
@@ -63,8 +63,8 @@ fn end_of(answer: Result<(), String>, target: &str, owner: &str) -> End {
     }
 }
 
-/// The 99th percentile of what was sent in the second with this number, counted from `zero`;
-/// without end if nothing was.
+/// Returns the 99th percentile in nanoseconds of the samples that were sent in this second, counted
+/// from `zero`; infinity if there are none.
 pub(super) fn p99_ns(samples: &[Sample], zero: Instant, second: i32) -> f64 {
     let is_within = |sample: &&Sample| {
         let after_s = match sample.sent.checked_duration_since(zero) {
@@ -78,14 +78,14 @@ pub(super) fn p99_ns(samples: &[Sample], zero: Instant, second: i32) -> f64 {
     times.get(times.len() * 99 / 100).copied().unwrap_or(f64::INFINITY)
 }
 
-/// The longest that a refusal took, in seconds.
+/// Returns the longest time of a refusal, in seconds.
 pub(super) fn longest_refusal_s(samples: &[Sample]) -> f64 {
     let refused = samples.iter().filter(|sample| sample.end == End::Refused);
     refused.map(|sample| sample.took_ns / 1e9).fold(0.0, f64::max)
 }
 
-/// How many were refused with 504 from `begin` to `end`, and how many ended otherwise than they
-/// may: a 504 is right only in that time, and any other failure never.
+/// Returns the number of samples that were refused with 504 from `begin` to `end`, and the number
+/// with an outcome that is not allowed: a 504 at another time, or any other failure.
 pub(super) fn refusals(samples: &[Sample], begin: Instant, end: Instant) -> (f64, f64) {
     let (mut refused, mut unexpected) = (0.0, 0.0);
     for sample in samples {
@@ -134,7 +134,7 @@ mod tests {
         let (fall, back) = (zero + Duration::from_millis(100), zero + Duration::from_millis(200));
         let samples = [
             at(zero, 10, 1.0, End::Answered),
-            // It was under way when the node fell.
+            // This request was in flight when the node fell.
             at(zero, 99, 40.0, End::Refused),
             at(zero, 150, 1.0, End::Refused),
             at(zero, 160, 1.0, End::Failed("503".to_owned())),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_the_second_that_is_asked_for() {
+    fn percentiles_are_those_of_the_given_second() {
         let zero = Instant::now() + Duration::from_secs(5);
         let before = zero.checked_sub(Duration::from_millis(500)).expect("it lies ahead");
         let samples = [

@@ -370,4 +370,4 @@ fn loss_by(error: h2::Error) -> Loss {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

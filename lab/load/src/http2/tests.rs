@@ -59,6 +59,14 @@ impl Pair {
     }
 }
 
+/// Makes a connection refuse every further request, as one whose stream numbers are used up: it has
+/// room until it is asked.
+pub(crate) fn use_up(http2: &mut Http2) {
+    let mut other = Pair::asked(1);
+    other.received(&frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0])).unwrap();
+    http2.requests = other.http2.requests.clone();
+}
+
 #[test]
 fn answers_come_whole_in_any_order_and_in_pieces() {
     let mut pair = Pair::asked(3);

@@ -44,7 +44,7 @@ pub struct Figures {
     pub generator_p99_ns: u64,
     /// The share of the time in which the busiest thread of the generator worked.
     pub cpu_share: f64,
-    /// The longest time in which no answer came although one was awaited.
+    /// The longest time in which no answer came to a thread that awaited one.
     pub silence: Silence,
     /// The waits of threads for a processor.
     pub processor_waits: ProcessorWaits,
@@ -78,6 +78,17 @@ impl Figures {
             silence: result.course.silence,
             processor_waits: result.processor_waits,
         }
+    }
+
+    /// The number of requests that were due, answered or not; at least one.
+    pub(crate) fn tried(&self) -> u64 {
+        (self.requests + self.unanswered).max(1)
+    }
+
+    /// The share of these that failed. A request may count as several errors, such as a timeout and
+    /// a status.
+    pub(crate) fn error_share(&self) -> f64 {
+        (self.errors.all() as f64 / self.tried() as f64).min(1.0)
     }
 }
 

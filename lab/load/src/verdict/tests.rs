@@ -359,16 +359,29 @@ fn constructed_runs_get_the_expected_verdicts() {
     }
 }
 
+/// Regression: a silence of one thread was told as one in which no answer came at all.
+#[test]
+fn a_silence_is_told_as_that_of_a_thread() {
+    let silence = Silence { end_ns: 9_000 * MS, length_ns: 2_000 * MS, at_end_ns: 0 };
+    let at_end = Silence { at_end_ns: 2_000 * MS, ..silence };
+    for silence in [silence, at_end] {
+        let judgement = judge(&Figures { silence, ..held() });
+        assert_eq!(judgement.verdict, Verdict::Stalled);
+        assert!(judgement.evidence[0].contains("to a thread of the generator"), "{judgement:?}");
+    }
+}
+
 #[test]
 fn every_verdict_has_a_name_and_a_meaning_of_its_own() {
     use std::collections::BTreeSet;
     let all = [
         Verdict::Stable,
         Verdict::Saturated,
+        Verdict::MachineLimited,
         Verdict::GeneratorLimited,
         Verdict::Stalled,
         Verdict::Errors,
     ];
     let texts: BTreeSet<&str> = all.iter().flat_map(|v| [v.name(), v.meaning()]).collect();
-    assert_eq!(texts.len(), 10);
+    assert_eq!(texts.len(), 2 * all.len());
 }

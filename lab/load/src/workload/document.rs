@@ -4,6 +4,9 @@
 //! Everything else (ranges, units, settings that exclude each other) is checked here, while every
 //! value still has its position in the text.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -23,6 +26,9 @@ const WEIGHT_MAX: u64 = 1 << 32;
 const STAGES_MAX: usize = 1_000;
 const METHODS: &str = "a method is GET, HEAD, PUT, POST, DELETE, PATCH or OPTIONS";
 
+/// Headers by their names.
+type HeadersTable = BTreeMap<String, Spanned<toml::Value>>;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
@@ -31,7 +37,7 @@ pub(super) struct Document {
     pub(super) load: Settings,
     keys: Option<Spanned<KeysTable>>,
     #[serde(default)]
-    headers: toml::Table,
+    headers: HeadersTable,
     /// The seed of everything that is drawn at random.
     #[serde(default)]
     pub(super) seed: u64,
@@ -67,7 +73,7 @@ struct OperationTable {
     method: Option<Spanned<String>>,
     path: Spanned<String>,
     #[serde(default)]
-    headers: toml::Table,
+    headers: HeadersTable,
     keys: Option<Spanned<KeysTable>>,
     value: Option<Spanned<ValueTable>>,
     expect: Option<Spanned<ExpectTable>>,
@@ -124,7 +130,7 @@ impl Document {
 
     /// The operations, at least one.
     pub(super) fn operations(&self, place: &Place<'_>) -> Result<Vec<Operation>, Mistake> {
-        let common = headers_of(&self.headers).map_err(|text| (1, text))?;
+        let common = headers_of(place, &self.headers)?;
         let keys = self.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
         let mut operations: Vec<Operation> = Vec::new();
         for table in &self.operation {
@@ -173,10 +179,9 @@ fn keys_of(place: &Place<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, Mistake
 fn operation_of(
     place: &Place<'_>,
     table: &Spanned<OperationTable>,
-    common: &[Header],
+    common: &[(Header, Range<usize>)],
     keys: Option<Keys>,
 ) -> Result<Operation, Mistake> {
-    let span = table.span();
     let table = table.get_ref();
     let method = table.method.as_ref().map_or("GET", |method| method.get_ref().as_str());
     let known = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"];
@@ -184,24 +189,29 @@ fn operation_of(
         return Err(place.mistake(&given.span(), format!("'{method}' is unknown: {METHODS}")));
     }
     let path = table.path.get_ref();
-    let at_path = |text: String| place.mistake(&table.path.span(), text);
     if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         let text = format!("'{path}' is no path: it begins with / and holds no spaces");
-        return Err(at_path(text));
+        return Err(place.mistake(&table.path.span(), text));
     }
     let own_keys = table.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
     let any = Keys { count: KEYS_MAX, distribution: Distribution::Uniform, missing: 0.0 };
     let keys_used = own_keys.or(keys);
-    if path.contains("{key") && keys_used.is_none() {
-        let text = "the path asks for a key, but there is no [keys] with a count";
-        return Err(at_path(text.to_owned()));
+    let template = |text: &str, span: Range<usize>| {
+        let template = Template::parse(text).map_err(|text| place.mistake(&span, text))?;
+        if template.has_key() && keys_used.is_none() {
+            let text = "{key} stands here, but there is no [keys] with a count";
+            return Err(place.mistake(&span, text));
+        }
+        Ok(template)
+    };
+    let mut head = template(&format!("{method} {path} HTTP/1.1\r\n"), table.path.span())?;
+    let own = headers_of(place, &table.headers)?;
+    let hidden = |name: &str| own.iter().any(|(header, _)| header.name.eq_ignore_ascii_case(name));
+    for (header, span) in common.iter().filter(|(header, _)| !hidden(&header.name)).chain(&own) {
+        let line = format!("{}: {}\r\n", header.name, header.value);
+        head.append(template(&line, span.clone())?);
     }
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    let own = headers_of(&table.headers).map_err(|text| place.mistake(&span, text))?;
-    let hidden = |name: &str| own.iter().any(|header| header.name.eq_ignore_ascii_case(name));
-    for header in common.iter().filter(|header| !hidden(&header.name)).chain(&own) {
-        text.push_str(&format!("{}: {}\r\n", header.name, header.value));
-    }
+    let values = table.value.as_ref().map(|value| values_of(place, value, template)).transpose()?;
     let weight = table.weight.as_ref().map_or(1, |weight| *weight.get_ref());
     if let Some(given) = table.weight.as_ref().filter(|_| !(1..=WEIGHT_MAX).contains(&weight)) {
         return Err(place.mistake(&given.span(), "a weight is a number from 1 on"));
@@ -211,29 +221,39 @@ fn operation_of(
         name,
         weight,
         bodiless: matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS"),
-        head: Template::parse(&text).map_err(at_path)?,
+        head,
         keys: keys_used.unwrap_or(any),
-        values: table.value.as_ref().map(|value| values_of(place, value)).transpose()?,
+        values,
         check: table.expect.as_ref().map_or(Ok(Check::default()), |e| check_of(place, e))?,
     })
 }
 
-fn headers_of(table: &toml::Table) -> Result<Vec<Header>, String> {
+fn headers_of(
+    place: &Place<'_>,
+    table: &HeadersTable,
+) -> Result<Vec<(Header, Range<usize>)>, Mistake> {
     let headers = table.iter().map(|(name, value)| {
-        let value = match value {
+        let wrong = |text: String| place.mistake(&value.span(), text);
+        let text = match value.get_ref() {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
-            _ => return Err(format!("the header '{name}' is neither a text nor a number")),
+            _ => return Err(wrong(format!("the header '{name}' is neither a text nor a number"))),
         };
         if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(format!("the header '{name}' follows from the value; leave it out"));
+            let text = format!("the header '{name}' follows from the value; leave it out");
+            return Err(wrong(text));
         }
-        Header::parse(&format!("{name}: {value}")).map_err(|error| error.to_string())
+        let header = Header::parse(&format!("{name}: {text}"));
+        header.map(|header| (header, value.span())).map_err(|error| wrong(error.to_string()))
     });
     headers.collect()
 }
 
-fn values_of(place: &Place<'_>, value: &Spanned<ValueTable>) -> Result<Values, Mistake> {
+fn values_of(
+    place: &Place<'_>,
+    value: &Spanned<ValueTable>,
+    template: impl Fn(&str, Range<usize>) -> Result<Template, Mistake>,
+) -> Result<Values, Mistake> {
     let wrong = |text: String| place.mistake(&value.span(), text);
     let table = value.get_ref();
     match (&table.size, &table.file, &table.text) {
@@ -259,10 +279,7 @@ fn values_of(place: &Place<'_>, value: &Spanned<ValueTable>) -> Result<Values, M
             let bytes = bytes.map_err(|reason| wrong(format!("cannot read {shown}: {reason}")))?;
             Ok(Values::Same(bytes.into()))
         }
-        (None, None, Some(text)) => {
-            let template = Template::parse(text.get_ref());
-            template.map(Values::Text).map_err(|error| place.mistake(&text.span(), error))
-        }
+        (None, None, Some(text)) => template(text.get_ref(), text.span()).map(Values::Text),
         _ => Err(wrong("a value has exactly one of size, file and text".to_owned())),
     }
 }

@@ -47,6 +47,21 @@ impl Template {
         Ok(Template { pieces })
     }
 
+    /// True if the key has a place in it.
+    pub(crate) fn has_key(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Key(_)))
+    }
+
+    /// Appends another template.
+    pub(crate) fn append(&mut self, other: Template) {
+        for piece in other.pieces {
+            match piece {
+                Piece::Text(text) => self.push(&text),
+                Piece::Key(_) => self.pieces.push(piece),
+            }
+        }
+    }
+
     /// Appends text without parsing it.
     pub(crate) fn push(&mut self, text: &[u8]) {
         match self.pieces.last_mut() {

@@ -119,6 +119,30 @@ fn values_come_from_files_and_texts() {
     assert!(made(bare, 1)[0].1.ends_with("\r\nContent-Length: 0\r\n\r\n"));
 }
 
+/// Regression: only the path was checked for keys that no set of keys gives, and that check refused
+/// braces that stand for themselves. Braces in a header were reported at the line of the path.
+#[test]
+fn keys_need_a_set_wherever_they_stand() {
+    let operation = "[[operation]]\npath = '/'\n";
+    let put = format!("{operation}method = 'PUT'\n");
+    for (text, line, word) in [
+        (format!("{put}value = {{ text = 'a{{key}}' }}\n"), 4, "no [keys]"),
+        (format!("{put}headers = {{ A = '{{key:3}}' }}\n"), 4, "no [keys]"),
+        (format!("[headers]\nA = 'b'\nC = '{{key}}'\n{operation}"), 3, "no [keys]"),
+        (format!("{put}headers = {{ A = '{{x}}' }}\n"), 4, "{key:10}"),
+        (format!("[headers]\nA = 'b'\nC = '}}'\n{operation}"), 3, "{key:10}"),
+    ] {
+        let (found, told) = Workload::parse(&text, Path::new("")).unwrap_err();
+        assert_eq!(found, line, "{text:?}: {told}");
+        assert!(told.contains(word), "{text:?}: {told}");
+    }
+    let escaped = "[[operation]]\npath = '/{{key}}'\nheaders = { A = '{{key' }\n";
+    let request = &made(escaped, 1)[0].1;
+    assert!(request.starts_with("GET /{key} HTTP/1.1\r\nA: {key\r\n"), "{request}");
+    let own = "[headers]\nA = '{key:2}'\n[[operation]]\npath = '/'\nkeys = { count = 1 }\n";
+    assert!(made(own, 1)[0].1.contains("\r\nA: 01\r\n"));
+}
+
 #[test]
 fn mistakes_are_reported_with_their_line_and_what_is_allowed() {
     let head = "[keys]\ncount = 10\n";
@@ -141,7 +165,8 @@ fn mistakes_are_reported_with_their_line_and_what_is_allowed() {
         (format!("{head}{operation}value = {{ file = '/nowhere' }}\n"), 5, "/nowhere"),
         (format!("{head}{operation}expect = {{ status = ['9xx'] }}\n"), 5, "\"5xx\""),
         (format!("{head}{operation}expect = {{ status = [42] }}\n"), 5, "599"),
-        (format!("{head}{operation}headers = {{ Content-Length = 3 }}\n"), 3, "leave it out"),
+        (format!("{head}{operation}headers = {{ Content-Length = 3 }}\n"), 5, "leave it out"),
+        (format!("{head}[headers]\nA = 'b'\nC = true\n{operation}"), 5, "neither a text"),
         ("[[operation]]\npath = 'x'\n".to_owned(), 2, "begins with /"),
         (format!("{head}[[operation]]\npath = '/{{id}}'\n"), 4, "{key}"),
         (format!("{head}{operation}{operation}"), 5, "different names"),

@@ -25,7 +25,7 @@ pub(super) fn summary(findings: &[Finding]) -> String {
         (number > 0).then(|| format!("{number} {}", judgement.name()))
     });
     let counted: Vec<String> = counted.collect();
-    if counted.is_empty() { "Nothing was measured.".to_owned() } else { counted.join(", ") }
+    if counted.is_empty() { "nothing measured".to_owned() } else { counted.join(", ") }
 }
 
 fn write_finding(page: &mut Markup, finding: &Finding) {
@@ -57,12 +57,13 @@ fn write_finding(page: &mut Markup, finding: &Finding) {
 mod tests {
     use super::*;
 
+    /// Regression: without findings, the text was a sentence, and the page added another full stop.
     #[test]
     fn judgements_are_counted() {
         let finding = |holds| Finding::new("f", "", "", holds, []);
         let all =
             [finding(Some(true)), finding(None), finding(Some(true)), finding(None).not_asked()];
         assert_eq!(summary(&all), "2 confirmed, 1 cannot be told, 1 not asked there");
-        assert_eq!(summary(&[]), "Nothing was measured.");
+        assert_eq!(summary(&[]), "nothing measured");
     }
 }

@@ -111,8 +111,9 @@ impl Study for ClusterStudyOptions {
         let mut nodes =
             context.step("Starting three nodes", |_| Nodes::start(&program, folder.path()))?;
         let shares = context.step("Filling them", |_| nodes.fill(options.keys()))?;
+        let mut notes = Vec::new();
         let rates = context.step("Looking for the highest rates", |say| {
-            highest_rates(&mut nodes, &binary, options, say)
+            highest_rates(&mut nodes, &binary, options, &mut notes, say)
         })?;
         let mut measured =
             ClusterRun { rates, rounds: Vec::new(), profiled: Vec::new(), shares, is_rested: true };
@@ -134,6 +135,7 @@ impl Study for ClusterStudyOptions {
         nodes.stop()?;
         let mut outcome = self.outcome(&measured);
         outcome.notes.insert(0, repeated.note());
+        outcome.notes.append(&mut notes);
         profiles.put_into(&mut outcome);
         Ok(outcome)
     }
@@ -157,6 +159,7 @@ fn highest_rates(
     nodes: &mut Nodes,
     binary: &OsString,
     options: &ClusterStudyOptions,
+    notes: &mut Vec<String>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Rate>, StudyError> {
     let mut rates: Vec<Rate> = Vec::new();
@@ -167,7 +170,7 @@ fn highest_rates(
             None => {
                 nodes.rest()?;
                 let script = script(nodes, Whose::Others, work, options);
-                highest(nodes, binary, &script, work, options, say)?
+                highest((nodes, binary), &script, work, options, notes, say)?
             }
         };
         rates.push(Rate { work, highest });
@@ -259,20 +262,20 @@ fn profiled(
 }
 
 /// The highest rate for keys of other nodes. The rate of a closed loop is used in the quick study,
-/// which has no time for a search, and if no rate keeps the objective.
+/// which has no time for a search, and if the search finds none; then `notes` gets the reason.
 fn highest(
-    nodes: &Nodes,
-    binary: &OsString,
+    (nodes, binary): (&Nodes, &OsString),
     script: &str,
     work: Work,
     options: &ClusterStudyOptions,
+    notes: &mut Vec<String>,
     say: &mut dyn FnMut(&str),
 ) -> Result<f64, StudyError> {
     let url = nodes.url(Whose::Others);
     let load = generator(binary, url, script, work, false);
     let found = match options.scale {
         Scale::Quick => None,
-        scale => load.highest(P99_HELD, scale == Scale::Default),
+        scale => load.highest(work.title(), P99_HELD, scale == Scale::Default, notes),
     };
     if let Some(found) = found {
         say(&format!("  the highest rate with a p99 below {P99_HELD} is {found:.0}/s"));

@@ -205,13 +205,14 @@ impl Running {
 
     /// Determines the load for measurements from the highest rate, and returns true if a search
     /// found that rate: the highest rate with the original's 99th percentile. Otherwise it is the
-    /// rate of a closed loop: in the quick study, which has no time for a search, and if no rate
-    /// keeps the objective.
+    /// rate of a closed loop: in the quick study, which has no time for a search, and if the search
+    /// finds none; then `notes` gets the reason.
     pub(super) fn highest(
         &self,
         binary: &OsString,
         work: Work,
         options: &EntityStudyOptions,
+        notes: &mut Vec<String>,
     ) -> Result<(PutOn, bool), StudyError> {
         let script = work.script(options.keys());
         let p99 = original::p99_held(work);
@@ -219,7 +220,9 @@ impl Running {
             Scale::Quick => None,
             scale => {
                 let url = self.server.url();
-                generator(binary, &url, &script).highest(p99, scale == Scale::Default)
+                let name = format!("{} on {}", work.title(), self.engine.name());
+                let is_quick = scale == Scale::Default;
+                generator(binary, &url, &script).highest(&name, p99, is_quick, notes)
             }
         };
         let time = Duration::from_secs(options.seconds());

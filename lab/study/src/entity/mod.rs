@@ -85,8 +85,10 @@ impl Study for EntityStudyOptions {
                 Ok(store)
             })?);
         }
-        let (loads, is_found) = context
-            .step("Looking for the highest rates", |_| highest_rates(&running, &binary, options))?;
+        let mut notes = Vec::new();
+        let (loads, is_found) = context.step("Looking for the highest rates", |_| {
+            highest_rates(&running, &binary, options, &mut notes)
+        })?;
         let (rows, overload, filling) = (Vec::new(), Vec::new(), Vec::new());
         let mut measured = EntityRun { engines, is_found, rows, overload, filling };
         let repeated = options.scale.repeats().run(|round| {
@@ -109,6 +111,7 @@ impl Study for EntityStudyOptions {
         context.step("Drawing the charts", |_| {
             let mut outcome = outcome(self, measured, is_rested, in_memory);
             outcome.notes.insert(0, repeated.note());
+            outcome.notes.append(&mut notes);
             Ok(outcome)
         })
     }
@@ -120,11 +123,12 @@ fn highest_rates(
     running: &[Running],
     binary: &OsString,
     options: &EntityStudyOptions,
+    notes: &mut Vec<String>,
 ) -> Result<(Vec<(usize, PutOn)>, bool), StudyError> {
     let (mut loads, mut is_found) = (Vec::new(), true);
     for work in Work::ALL {
         for (at, store) in running.iter().enumerate() {
-            let (load, is_found_here) = store.highest(binary, work, options)?;
+            let (load, is_found_here) = store.highest(binary, work, options, notes)?;
             loads.push((at, load));
             is_found &= is_found_here;
         }

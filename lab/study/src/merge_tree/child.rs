@@ -87,6 +87,8 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         Line::Sample(Box::new(load.sample(seconds, page_cache_bytes)))
     };
     let told = std::thread::scope(|scope| {
+        // The scope waits for its threads, also after an error or a panic.
+        let _end = EndOfLoad(&load);
         let thread = |name: &str| Builder::new().name(name.to_owned());
         thread(ACCOUNT_THREAD).spawn_scoped(scope, || load.account.drain_until_stopped())?;
         for number in 0..plan.threads {
@@ -96,8 +98,6 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         let begun = Instant::now();
         let end = begun + Duration::from_secs(plan.seconds);
         let told = sample_until(begun, end, &load.is_over, &sample, &mut output);
-        load.is_over.store(true, Ordering::Relaxed);
-        load.account.stop();
         Ok::<_, std::io::Error>(told)
     });
     told.map_err(|error| StudyError::Step(format!("cannot start a thread: {error}")))??;
@@ -154,6 +154,16 @@ struct Load {
     objects: AtomicU64,
     is_over: AtomicBool,
     failure: Mutex<Option<String>>,
+}
+
+/// Ends the threads of a load when it is dropped.
+struct EndOfLoad<'a>(&'a Load);
+
+impl Drop for EndOfLoad<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        self.0.account.stop();
+    }
 }
 
 impl Load {
@@ -262,5 +272,40 @@ impl Load {
             timeline.add_part(parts::SYNC, times.ended.since(begun), times.ended);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::MergeTreeOptions;
+    use super::*;
+
+    /// An output that panics.
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            panic!("as this test wants it")
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Regression: if a thread could not be started, the threads before it ran on, and the child
+    /// waited for them without end. A panic is another early way out.
+    #[test]
+    fn the_threads_of_a_load_end_on_every_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Plan::of(&MergeTreeOptions::default(), folder.path().join("store")).unwrap();
+        let text = serde_json::to_vec(&plan).unwrap();
+        let child = std::thread::spawn(move || run_child(&*text, Broken).is_ok());
+        let begun = Instant::now();
+        while !child.is_finished() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the child does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(child.join().is_err(), "it panicked");
     }
 }

@@ -36,6 +36,7 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
+use crate::process::last_messages;
 use crate::study::{About, Context, Scale, Study, answer, named};
 
 /// The number of progress messages during a run.
@@ -172,6 +173,7 @@ fn run_child_in(
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| step("cannot start the child", error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let messages = child.stderr.take().map(last_messages);
     let mut child = Ended(child);
     let text = serde_json::to_vec(plan).map_err(StudyError::step)?;
     if let Some(mut stdin) = stdin {
@@ -194,10 +196,7 @@ fn run_child_in(
     }
     let status = child.0.wait().map_err(|error| step("cannot wait for the child", error))?;
     if !status.success() {
-        let mut text = String::new();
-        if let Some(mut stderr) = child.0.stderr.take() {
-            let _ = std::io::Read::read_to_string(&mut stderr, &mut text);
-        }
+        let text = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
         return Err(StudyError::Step(format!("the child ended with {status}: {}", text.trim())));
     }
     Ok(recording)
@@ -366,6 +365,25 @@ mod tests {
         echo -1 > "$file" 2>/dev/null || echo max > "$file"
     "#;
 
+    /// Regression: the messages of a child were read after its results, so one with many messages
+    /// waited for the study, and the study for it.
+    #[test]
+    fn a_child_with_many_messages_is_not_stuck() {
+        const LOUD: &str = "cat > /dev/null; head -c 1000000 /dev/zero >&2; echo boom >&2; exit 3";
+        let run = std::thread::spawn(|| {
+            let plan = Plan::of(&MergeTreeOptions::default(), "unused".into()).unwrap();
+            let child: Vec<OsString> = ["/bin/sh", "-c", LOUD].map(OsString::from).to_vec();
+            run_child_in(&child, &plan, &mut |_| {}).unwrap_err().to_string()
+        });
+        let begun = std::time::Instant::now();
+        while !run.is_finished() {
+            assert!(begun.elapsed().as_secs() < 60, "the child and the study wait for each other");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let error = run.join().unwrap();
+        assert!(error.contains("exit status: 3") && error.ends_with("boom"), "{}", error.len());
+    }
+
     /// Regression: the second run and the experiment ran without a memory limit, because the first
     /// run had removed the limit of the shared group.
     #[test]
@@ -375,7 +393,9 @@ mod tests {
             MergeTreeOptions { scale: Scale::Quick, seconds: None, memory_bytes: None, data: None };
         let plan = Plan::of(&options, folder.path().join("store")).unwrap();
         if let Err(error) = BoundedMemory::new(plan.memory_bytes) {
-            println!("memory cannot be bounded here, so nothing is to be seen: {error}");
+            // By `writeln!`, because the test's harness shows no `eprintln!` of a test that passes.
+            let told = "every_run_has_its_own_memory_limit checks nothing on this machine";
+            writeln!(std::io::stderr(), "{told}: {error}").unwrap();
             return;
         }
         let child: Vec<OsString> = ["/bin/sh", "-c", CHILD].map(OsString::from).to_vec();

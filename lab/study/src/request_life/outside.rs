@@ -2,10 +2,11 @@
 //! the result is compared with the server's account of the same requests.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pellucid_account::Distribution;
@@ -16,6 +17,7 @@ use super::drive::{RunFigures, ServerProcess};
 use super::figures::distribution;
 use super::plan::{HAND_OVERS, Operation, ServerPlan, TRANSPORTS};
 use crate::error::StudyError;
+use crate::process::last_messages;
 
 /// The script for `bpftrace`; it prints nine columns for each request, in nanoseconds.
 const SCRIPT: &str = include_str!("../../../../studies/request-life/phases.bt");
@@ -98,6 +100,7 @@ fn look_at(
 struct Tracer {
     child: Child,
     lines: Receiver<String>,
+    messages: Option<JoinHandle<String>>,
     has_ended: bool,
 }
 
@@ -113,13 +116,14 @@ impl Tracer {
             .spawn()
             .map_err(|error| format!("bpftrace does not start: {error}"))?;
         let output = child.stdout.take().ok_or("bpftrace has no output")?;
+        let messages = child.stderr.take().map(last_messages);
         let (sender, lines) = channel();
         // The thread ends at the end of the output, when the child ends.
         std::thread::spawn(move || {
             let mut lines = BufReader::new(output).lines().map_while(Result::ok);
             lines.try_for_each(|line| sender.send(line))
         });
-        Ok(Tracer { child, lines, has_ended: false })
+        Ok(Tracer { child, lines, messages, has_ended: false })
     }
 
     /// Reads the rows of requests until the output is silent for [`SILENCE`].
@@ -143,11 +147,8 @@ impl Tracer {
         if !self.has_ended {
             return None;
         }
-        let mut text = String::new();
-        if let Some(mut errors) = self.child.stderr.take() {
-            // If its messages cannot be read, the reason is only that it ended.
-            let _ = errors.read_to_string(&mut text);
-        }
+        let messages = self.messages.take().and_then(|messages| messages.join().ok());
+        let text = messages.unwrap_or_default();
         let line = text.lines().rev().find(|line| !line.trim().is_empty());
         Some(format!("bpftrace ended: {}", line.unwrap_or("without a word").trim()))
     }

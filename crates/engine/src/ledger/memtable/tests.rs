@@ -139,20 +139,30 @@ fn runs_are_few_and_hold_all_entries_in_order() {
     }
 }
 
+/// Sets a flag when it is dropped.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 #[test]
 fn readers_see_complete_entries_while_a_writer_inserts() {
     const ENTRIES: u64 = if cfg!(miri) { 150 } else { 60_000 };
     /// A reader checks all entries once in this many turns.
     const ALL_EVERY: u64 = if cfg!(miri) { 40 } else { 4_096 };
     let memtable = memtable(if cfg!(miri) { 1 << 12 } else { 1 << 20 });
-    let published = AtomicU64::new(0);
+    let (published, is_done, scans) =
+        (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let key_of = |sequence: u64| format!("key{:05}", sequence * 7919 % 20_011).into_bytes();
     std::thread::scope(|scope| {
-        for reader in 0..2 {
-            let (memtable, published) = (&memtable, &published);
+        let readers = [0, 1].map(|reader| {
+            let (memtable, published, is_done, scans) = (&memtable, &published, &is_done, &scans);
             scope.spawn(move || {
                 let mut turn = reader;
-                while published.load(Ordering::Acquire) < ENTRIES {
+                while !is_done.load(Ordering::Acquire) {
                     let at = published.load(Ordering::Acquire);
                     turn += 1;
                     if at > 0 {
@@ -173,11 +183,18 @@ fn readers_see_complete_entries_while_a_writer_inserts() {
                             }
                         }
                         assert_eq!(seen, at);
+                        scans.fetch_add(1, Ordering::Relaxed);
                     }
                 }
-            });
-        }
+            })
+        });
+        // Set even if the writer panics, so that the readers end.
+        let _done = Done(&is_done);
         for sequence in 1..=ENTRIES {
+            while sequence == ENTRIES / 2 && scans.load(Ordering::Relaxed) == 0 {
+                assert!(readers.iter().all(|reader| !reader.is_finished()), "a reader panicked");
+                std::thread::yield_now();
+            }
             let key = key_of(sequence);
             memtable.insert(&entry(&key, sequence), key_hash(&key));
             published.store(sequence, Ordering::Release);

@@ -183,7 +183,8 @@ fn missing_and_damaged_files_are_named_on_open() {
 
     let fs = store.fs.kill();
     fs.create(&table).unwrap().write_all_at(b"short", 0).unwrap();
-    assert!(store.reopen(fs).is_err());
+    let refused = store.reopen(fs).unwrap_err();
+    assert!(matches!(&refused, Error::Corruption { path, .. } if *path == table), "{refused}");
 
     let mut store = Store::create(small_options());
     store.put(&key(1));

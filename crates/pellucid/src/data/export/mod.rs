@@ -9,6 +9,7 @@ mod kinds;
 mod table;
 mod written;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -76,6 +77,10 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     format.check()?;
     if format == Format::Ndjson && !arguments.attributes.is_empty() {
         return Err(Failure::usage("--attributes are the columns of --format csv or parquet"));
+    }
+    let mut named = HashSet::new();
+    if let Some(name) = arguments.attributes.iter().find(|name| !named.insert(*name)) {
+        return Err(Failure::usage(format!("--attributes has `{name}` twice: name it once")));
     }
     if format != Format::Parquet && arguments.text {
         return Err(Failure::usage("--text is about the columns of --format parquet"));

@@ -87,7 +87,8 @@ pub(crate) struct ImportArguments {
         value_parser = clap::value_parser!(u64).range(1..=BATCH_ROWS_MAX)
     )]
     batch: u64,
-    /// What each acknowledgement survives [default: as the server is set]. Documents take `disk`.
+    /// Failure that each acknowledged batch survives [default: that of the server's --sync].
+    /// Documents take `disk` only.
     #[arg(long)]
     sync: Option<Survives>,
     /// Of a cluster: write the entities of each node in a batch of their own.

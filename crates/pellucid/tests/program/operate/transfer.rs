@@ -1,5 +1,6 @@
 //! Tests of `export` and `import` against the built server.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -189,6 +190,9 @@ fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     fails(&["import", url, "-", "--cluster"], 2, "in no cluster");
     fails(&["import", url, "-", "--collection", "c", "--sync", "os"], 2, "--sync");
     fails(&["export", url, "--collection", "c", "--attributes", "a"], 2, "--format csv");
+    // Regression: of two columns of one name, the first was empty.
+    let csv = ["export", url, "--collection", "c", "--format", "csv"];
+    fails(&[&csv[..], &["--attributes", "a,b,a"]].concat(), 2, "has `a` twice");
     server.stop();
 }
 
@@ -255,6 +259,21 @@ fn a_server_that_fails_stops_an_import_which_says_how_to_go_on() {
     }
     // If the server cannot be reached, nothing is written.
     refused(&["http://127.0.0.1:1", "-"], input.as_bytes(), &["serve`; nothing is written"]);
+}
+
+/// Regression: if results could not be written, their cursor stayed on the server until it expired.
+#[test]
+fn a_cursor_is_deleted_if_its_results_cannot_be_written() {
+    const BATCH: &str = "HTTP/1.1 201 Created\r\nContent-Length: 40\r\n\r\n\
+                         {\"result\":[1,2],\"hasMore\":true,\"id\":\"7\"}";
+    const DELETED: &str = "HTTP/1.1 202 Accepted\r\nContent-Length: 2\r\n\r\n{}";
+    let (url, server) = answering(vec![BATCH, DELETED]);
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut query = pellucid(&["query", &url, "FOR i IN 1..9 RETURN i"]);
+    failed(&query.stdout(full).output().unwrap(), 1, "standard output");
+    wait_until(|| server.is_finished(), |is_finished| *is_finished);
+    let requests = server.join().unwrap();
+    assert!(requests[1].starts_with("DELETE /_db/_system/_api/cursor/7 "), "{}", requests[1]);
 }
 
 fn collection(server: &Serving, body: &str) {
