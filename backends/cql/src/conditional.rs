@@ -41,8 +41,6 @@ const PAUSE_MAX_MS: u64 = 64;
 /// Limit of the reads that look for the outcome of a write in doubt, and the pause in between.
 const LOOKS_MAX: u32 = 4;
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
-/// The time after which a write is not attempted again, as a multiple of the request timeout.
-const WAITS_MAX: u32 = 3;
 /// Number of keys whose versions one request reads.
 const KEYS_AT_ONCE: usize = 256;
 /// The largest lead of an entry's timestamp over the local clock that is waited for; a larger one
@@ -80,6 +78,7 @@ impl Conditional {
 
     async fn attempts(&self, laps: &mut Laps) -> Result<Written> {
         let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
+        let begun = Clock::monotonic().stopwatch();
         laps.begin();
         let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
         laps.end(parts::TURN_WAIT);
@@ -87,17 +86,17 @@ impl Conditional {
         if self.space.is_in_parts() {
             self.list_part(laps).await?;
         }
-        let begun = Clock::monotonic().stopwatch();
-        let patience_ns = (wait_max * WAITS_MAX).as_nanos() as u64;
+        // An attempt is a read and a write, so that all of it is over within three time limits:
+        // the lease of documents relies on that.
         for attempt in 0..ATTEMPTS_MAX {
+            if u128::from(begun.elapsed_ns()) > wait_max.as_nanos() {
+                break;
+            }
             let state = self.state(laps).await?;
             self.judge(&state)?;
             let drawn = self.ring.versions.draw(self.count);
             if self.attempt(&state, drawn, laps).await? {
                 return Ok(Written { sequence: drawn.first + self.count as u64 - 1 });
-            }
-            if begun.elapsed_ns() > patience_ns {
-                break;
             }
             let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -263,10 +262,9 @@ fn conditional<'a>(
     let version = (first_version + entry.index as u64) as i64;
     let life = Lifetime::of(entry.lifetime_ms);
     let over = state.get(&entry.key).map(|found| found.version);
-    match (over, &entry.value) {
-        (None, Some(_)) => Values::PutNew(space, entry, version, life),
-        (Some(over), Some(_)) => Values::PutOver(space, entry, version, life, over),
-        (over, None) => Values::DeleteThis(space, entry, over),
+    match entry.value {
+        Some(_) => Values::PutOver(space, entry, version, life, over),
+        None => Values::DeleteThis(space, entry, over),
     }
 }
 
@@ -323,8 +321,7 @@ mod tests {
         let line = |step: &Values<'_>| {
             let (name, entry, version) = match *step {
                 Values::Put(_, entry, version, _) => ("put", entry, Some(version)),
-                Values::PutNew(_, entry, version, _) => ("put new", entry, Some(version)),
-                Values::PutOver(_, entry, _, _, over) => ("put over", entry, Some(over)),
+                Values::PutOver(_, entry, _, _, over) => ("put over", entry, over),
                 Values::Delete(_, entry) => ("delete", entry, None),
                 Values::DeleteThis(_, entry, over) => ("delete this", entry, over),
                 Values::Done(_, entry, _, version) => ("done", entry, Some(version)),
@@ -361,7 +358,7 @@ mod tests {
     fn without_conditions_the_first_put_is_conditional() {
         let none = Condition::None;
         let steps = steps_of(&[delete("a", none), put("b", none), put("c", none)], &[("c", 7)]);
-        assert_eq!(steps, ["delete a None", "put new b Some(101)", "put c Some(102)"]);
+        assert_eq!(steps, ["delete a None", "put over b None", "put c Some(102)"]);
         let steps = steps_of(&[delete("a", none), delete("b", none)], &[("b", 7)]);
         assert_eq!(steps, ["delete this a None", "delete this b Some(7)"]);
     }

@@ -33,10 +33,10 @@ pub(crate) struct Entry {
 pub(crate) enum Values<'a> {
     Put(&'a str, &'a Entry, i64, Lifetime),
     Delete(&'a str, &'a Entry),
-    /// A put of an entry that does not exist.
-    PutNew(&'a str, &'a Entry, i64, Lifetime),
-    /// A put that replaces the old version.
-    PutOver(&'a str, &'a Entry, i64, Lifetime, i64),
+    /// A put that replaces the old version; without one, of an entry that does not exist. The
+    /// condition is not `IF NOT EXISTS`: the row of an entry that has expired may still exist,
+    /// without a version.
+    PutOver(&'a str, &'a Entry, i64, Lifetime, Option<i64>),
     /// A deletion of the old version; without one, the check that the entry does not exist.
     DeleteThis(&'a str, &'a Entry, Option<i64>),
     /// The note of a transaction: the writer, and its transaction's first version.
@@ -49,7 +49,6 @@ impl<'a> Values<'a> {
         match self {
             Values::Put(..) => &statements.put,
             Values::Delete(..) => &statements.delete,
-            Values::PutNew(..) => &statements.put_new,
             Values::PutOver(..) => &statements.put_over,
             Values::DeleteThis(..) => &statements.delete_this,
             Values::Done(..) => &statements.note_done,
@@ -60,7 +59,6 @@ impl<'a> Values<'a> {
     pub(crate) fn partition(&self) -> (&'a str, &'a [u8]) {
         let (Values::Put(space, entry, ..)
         | Values::Delete(space, entry)
-        | Values::PutNew(space, entry, ..)
         | Values::PutOver(space, entry, ..)
         | Values::DeleteThis(space, entry, _)
         | Values::Done(space, entry, ..)) = *self;
@@ -75,8 +73,7 @@ impl SerializeRow for Values<'_> {
         writer: &mut RowWriter<'_>,
     ) -> std::result::Result<(), SerializationError> {
         match *self {
-            Values::Put(space, entry, version, life)
-            | Values::PutNew(space, entry, version, life) => {
+            Values::Put(space, entry, version, life) => {
                 let value = entry.value.as_deref().unwrap_or_default();
                 let length = value.len() as i64;
                 let (place, key) = (&entry.place, &entry.key);

@@ -33,7 +33,6 @@ pub(crate) struct Statements {
     pub(crate) head: PreparedStatement,
     pub(crate) put: PreparedStatement,
     pub(crate) delete: PreparedStatement,
-    pub(crate) put_new: PreparedStatement,
     pub(crate) put_over: PreparedStatement,
     pub(crate) delete_this: PreparedStatement,
     pub(crate) versions: PreparedStatement,
@@ -162,7 +161,6 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
         head: safe(format!("SELECT version, expires, length {from} {entry}")).await?,
         put: safe(format!("{insert} USING TTL ?")).await?,
         delete: safe(format!("DELETE {from} {entry}")).await?,
-        put_new: once(format!("{insert} IF NOT EXISTS USING TTL ?")).await?,
         put_over: once(format!(
             "UPDATE {keyspace}.contents USING TTL ? SET version = ?, expires = ?, length = ?, \
              value = ? WHERE {entry} IF version = ?"

@@ -237,12 +237,13 @@ impl Changes {
         timeline: &mut Timeline,
     ) -> Commit {
         let Changes { storage, parts, changes, .. } = self;
-        if let Err(error) = storage.may_write() {
-            return Commit::Done(Err(error));
-        }
         let mut parts_by_id: Vec<&Part> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
+        // Only now: the wait for the shapes may be long, and a lease may run out in it.
+        if let Err(error) = storage.may_write() {
+            return Commit::Done(Err(error));
+        }
         for part in &parts {
             if part.collection.is_dropped() {
                 let name = &part.shape.definition.name;

@@ -14,10 +14,11 @@ use crate::layout::documents_prefix;
 
 /// The interval at which a change of a collection looks whether its batches are finished.
 const BATCHES_POLL: Duration = Duration::from_millis(1);
-/// The looks during which writers wait for batches under way, before they get a turn.
-const LOOKS_MAX: u32 = 1_000;
+/// The looks during which writers wait for batches under way, before they get a turn: at first and
+/// at most. Each time they wait for twice as many.
+const LOOKS: (u32, u32) = (8, 1_000);
 /// The times that writers are made to wait before the change is refused.
-const HOLDS_MAX: u32 = 60;
+const HOLDS_MAX: u32 = 30;
 
 /// The number of shapes that this process has made.
 static SHAPES: AtomicU64 = AtomicU64::new(0);
@@ -159,6 +160,12 @@ impl Collection {
         self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
     }
 
+    /// True if a writer would have to wait now, so that an event loop must not write.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.structure.has_writer()
+    }
+
     /// Returns a guard. The shape does not change until it is dropped.
     pub(crate) fn hold_shape(&self) -> RwLockReadGuard<'_, ()> {
         self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -169,15 +176,17 @@ impl Collection {
     /// # Errors
     /// 21003 if batches stay under way.
     pub(crate) fn hold_writers(&self) -> Result<RwLockWriteGuard<'_, ()>> {
+        let mut looks = LOOKS.0;
         for _ in 0..HOLDS_MAX {
             let guard = self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            for _ in 0..LOOKS_MAX {
+            for _ in 0..looks {
                 if self.under_way.load(Ordering::Acquire) == 0 {
                     return Ok(guard);
                 }
                 std::thread::sleep(BATCHES_POLL);
             }
             drop(guard);
+            looks = LOOKS.1.min(2 * looks);
             std::thread::sleep(BATCHES_POLL);
         }
         let message = format!(

@@ -359,7 +359,9 @@ impl Documents {
         if name == SYSTEM_DATABASE {
             return Err(ErrorNumber::FORBIDDEN.into());
         }
-        let collections = database.collections();
+        // In the order in which writers take them.
+        let mut collections = database.collections();
+        collections.sort_unstable_by_key(|collection| collection.id);
         let guards = collections
             .iter()
             .map(|collection| collection.hold_writers())

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, StoreError};
 use pellucid_value::{Number, Ref, index_key};
 
 use crate::attempt::attempt_to_end;
@@ -66,7 +66,7 @@ fn remove_expired_of(
                 removed += gone;
                 entries = &entries[count..];
             }
-            Err(error) if error.is_conflict() => {
+            Err(error) if error.is_conflict() || is_of_the_store(&error) => {
                 ended = ended.and(Err(error));
                 break;
             }
@@ -107,6 +107,14 @@ fn expired_entries(
         }
     }
     Ok(entries)
+}
+
+/// True for an error that is not about one document: the store cannot be read or written now.
+fn is_of_the_store(error: &DocumentError) -> bool {
+    !matches!(
+        error.cause.as_deref(),
+        None | Some(StoreError::Corruption(..) | StoreError::Unacceptable(..))
+    )
 }
 
 /// Adds the name of the document that is left out to an error.

@@ -205,7 +205,8 @@ fn missing_entries(
         bytes += object.value.len();
         progress.next = [key, &[0]].concat();
         let document = String::from_utf8_lossy(&key[shape.documents_prefix.len()..]);
-        for entry in index.entries_of(object_of(&object.value)?, &document)? {
+        let made = object.value.read(|value| index.entries_of(object_of(value)?, &document))??;
+        for entry in made {
             if index.definition.unique {
                 let holder = holders.insert(entry.key.clone(), entry.value.clone());
                 if let Some(holder) = holder {

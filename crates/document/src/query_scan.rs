@@ -69,14 +69,18 @@ fn show(
     bytes: &mut Vec<u8>,
     visitor: &mut dyn Visitor,
 ) -> Result<ControlFlow<()>, DocumentError> {
-    match visitor.wants(Ref::Object(object_of(&object.value)?)) {
-        ControlFlow::Continue(true) => {
-            reveal_into(shape, &object.value, &revision_of(object.head.sequence), bytes)?;
-            Ok(visitor.visit(bytes))
+    let is_wanted = object.value.read(|value| {
+        let is_wanted = visitor.wants(Ref::Object(object_of(value)?));
+        if is_wanted == ControlFlow::Continue(true) {
+            reveal_into(shape, value, &revision_of(object.head.sequence), bytes)?;
         }
-        ControlFlow::Continue(false) => Ok(ControlFlow::Continue(())),
-        ControlFlow::Break(()) => Ok(ControlFlow::Break(())),
-    }
+        Ok::<_, DocumentError>(is_wanted)
+    })??;
+    Ok(match is_wanted {
+        ControlFlow::Continue(true) => visitor.visit(bytes),
+        ControlFlow::Continue(false) => ControlFlow::Continue(()),
+        ControlFlow::Break(()) => ControlFlow::Break(()),
+    })
 }
 
 /// A scan over documents in the order of their keys.

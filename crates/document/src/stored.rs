@@ -207,5 +207,5 @@ pub(crate) fn length_of_note(note: Note) -> Option<u64> {
 /// # Errors
 /// 4 if the stored bytes are damaged.
 pub fn document_of(shape: &Shape, object: &Object) -> Result<Vec<u8>> {
-    reveal(shape, &object.value, object.head.sequence)
+    object.value.read(|value| reveal(shape, value, object.head.sequence))?
 }

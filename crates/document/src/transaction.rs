@@ -340,7 +340,7 @@ impl Transaction {
         Ok(match self.changes.find(store_key, needs_value, timeline)? {
             DocumentState::Absent => None,
             DocumentState::Stored { sequence, value } => {
-                let stored = value.map(|value| value.to_vec());
+                let stored = value.map(|value| value.read(<[u8]>::to_vec)).transpose()?;
                 Some(Previous { version: Version::Written(sequence), stored })
             }
             DocumentState::Changed { change } => {

@@ -253,7 +253,12 @@ fn a_collection_does_not_change_while_a_batch_is_under_way() {
         let Commit::Later(pending, unfinished) = commit else { panic!("it is handed over") };
         let shape = people.shape();
         std::thread::scope(|scope| {
-            let changed = scope.spawn(change);
+            let (begin, begun) = std::sync::mpsc::channel();
+            let changed = scope.spawn(move || {
+                begin.send(()).unwrap();
+                change()
+            });
+            begun.recv().unwrap();
             std::thread::sleep(Duration::from_millis(50));
             assert!(Arc::ptr_eq(&shape, &people.shape()), "the change waits");
             unfinished.finish(Answer::Later(pending).wait()).unwrap();

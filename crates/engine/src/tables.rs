@@ -69,7 +69,7 @@ fn make_index(store: &OpenStore, table: TableId, name: &str) -> Result<IndexId> 
         true => Err(Error::IndexLate { name: name.to_owned(), table: table.number() }),
         false => Ok(()),
     };
-    // A refusal, and a long look at what deletions left, hold up no writer.
+    // Only if something was written meanwhile, writers wait for a second look.
     let before = store.ledger.published_sequence();
     check()?;
     let again = || if store.ledger.published_sequence() == before { Ok(()) } else { check() };

@@ -338,18 +338,15 @@ impl<S: Service> Dispatcher<S> {
     }
 }
 
-/// Calls `source` for its next piece. A panic of it is caught and ends the body as broken. The
-/// piece of a broken body is thrown away: with a last piece, the client would take it for complete.
+/// Calls `source` for its next piece. A panic of it is caught and ends the body as broken, without
+/// the piece.
 pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> Filled {
     let begin = out.len();
-    let filled = contain(|| source.fill(out)).unwrap_or_else(|panicked| {
+    contain(|| source.fill(out)).unwrap_or_else(|panicked| {
         panicked.tell();
-        Filled::Broken
-    });
-    if filled == Filled::Broken {
         out.truncate(begin);
-    }
-    filled
+        Filled::Broken
+    })
 }
 
 /// Takes memory from the budget for the bytes that the source of a streamed response holds.

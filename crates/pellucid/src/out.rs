@@ -109,10 +109,13 @@ fn open(path: &Path) -> io::Result<To> {
 
 /// Gives `file` the owner and the mode of the file that it replaces.
 fn keep_rights(file: &File, there: &Metadata) -> io::Result<()> {
-    // Only root may give files away; others keep at least a group that they belong to.
-    let _ = fchown(file, Some(there.uid()), Some(there.gid()))
-        .or_else(|_| fchown(file, None, Some(there.gid())));
-    file.set_permissions(Permissions::from_mode(there.mode() & 0o777))
+    // Only root may give files away; others keep at least a group that they belong to. What the
+    // group may is for that group alone.
+    let has_group = fchown(file, None, Some(there.gid())).is_ok();
+    let rights = if has_group { 0o777 } else { 0o707 };
+    file.set_permissions(Permissions::from_mode(there.mode() & rights))?;
+    let _ = fchown(file, Some(there.uid()), None);
+    Ok(())
 }
 
 fn unwritable(name: &str, error: &io::Error) -> String {

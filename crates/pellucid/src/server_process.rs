@@ -159,7 +159,7 @@ mod tests {
     fn a_server_that_does_not_listen_is_killed() {
         let folder = tempfile::TempDir::new().unwrap();
         for (script, patience, expected) in [
-            ("exec sleep 600", Duration::from_secs(1), "did not listen in time"),
+            ("exec sleep 600", Duration::from_secs(10), "did not listen in time"),
             ("echo hello; exec sleep 600", START_TIME_MAX, "did not start"),
             ("exit 1", START_TIME_MAX, "did not start"),
         ] {

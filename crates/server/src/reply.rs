@@ -296,11 +296,16 @@ impl BodySource for Sending {
 
     fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
         let (begin, end) = (self.sent, (self.sent + READ_BYTES_MAX).min(self.value.len()));
+        let out_begin = out.len();
         self.sent = end;
         match self.value.read(|bytes| out.extend_from_slice(&bytes[begin..end])) {
             Ok(()) if end == self.value.len() => Filled::Last,
             Ok(()) => Filled::More,
-            Err(_) => Filled::Broken,
+            // With its last piece, the client would take the body for complete.
+            Err(_) => {
+                out.truncate(out_begin);
+                Filled::Broken
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::LockResult;
+use std::sync::{LockResult, TryLockError};
 
 use crate::contention::Contention;
 use crate::lock::{if_free, mapped};
@@ -49,6 +49,12 @@ impl<T> RwLock<T> {
             Some(locked) => self.guard_of(locked),
             None => self.contended(|| if_free(self.inner.try_read()), || self.inner.read()),
         }
+    }
+
+    /// True if a reader would have to wait now.
+    #[must_use]
+    pub fn has_writer(&self) -> bool {
+        matches!(self.inner.try_read(), Err(TryLockError::WouldBlock))
     }
 
     /// Waits until no other thread has the lock, and takes it for writing.

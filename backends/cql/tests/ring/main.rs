@@ -51,6 +51,7 @@ fn a_ring() {
     step("all nodes see each other", view::wait_for_all_views);
     step("the suite of all kinds", suite);
     step("numbers of copies", numbers_of_copies_are_checked);
+    step("expired entries", a_put_of_an_expired_entry_succeeds);
     step("several writers in two processes", writers_contend);
     step("histories", histories::reads_see_what_was_acknowledged_before_them);
     step("traces", requests_are_traced);
@@ -110,6 +111,24 @@ fn numbers_of_copies_are_checked() {
         store.replicated().unwrap().waiting_for(Copies { ack: 2, from: 3 }).unwrap().is_none(),
         "the majority"
     );
+}
+
+/// Regression: of an entry that got a lifetime later, a row without a version stayed after it had
+/// expired, and no put of an absent entry succeeded.
+fn a_put_of_an_expired_entry_succeeds() {
+    let store = CqlStore::open(&options("suite")).unwrap();
+    let table = store.table("expired").unwrap();
+    put(&store, table, "a").unwrap();
+    let write = |condition, lifetime_ms| {
+        let operation = Operation { key: b"a", value: Some(b"x"), condition, lifetime_ms };
+        store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off()).wait()
+    };
+    write(Condition::Present, Some(1_000)).unwrap();
+    // The ring has the values for some seconds longer than reads show them.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(get(&store, table, "a").unwrap(), None);
+    write(Condition::Absent, None).unwrap();
+    assert!(get(&store, table, "a").unwrap().is_some());
 }
 
 /// Servers that do not know each other increment one number. The outcome of writes in doubt is

@@ -132,7 +132,7 @@ struct Settings {
     /// Partitions over which a new table's keys are spread; a range asks all of them [default: 64].
     #[arg(long, env = "PELLUCID_CQL_BUCKETS")]
     cql_buckets: Option<u16>,
-    /// The longest wait for an answer of the ring [default: 10s].
+    /// The longest wait for an answer of the ring [default: 10s, at most 11s].
     #[arg(long, env = "PELLUCID_CQL_TIMEOUT")]
     cql_timeout: Option<Span>,
     /// The share of requests that the ring traces, for the account [default: 0.001].

@@ -135,7 +135,10 @@ impl Followers {
             return reminder.go_on();
         }
         sleepers.push(Sleeper { awaited, since, reminder });
-        self.shared.changed.notify_all();
+        // With others before it, the thread looks soon anyway.
+        if sleepers.len() == 1 {
+            self.shared.changed.notify_all();
+        }
     }
 }
 

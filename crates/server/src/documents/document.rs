@@ -40,6 +40,9 @@ pub(super) fn answer(
             Ok(reply.map(Completion::Reply))
         }
         (Method::Post, None) | (Method::Put | Method::Patch | Method::Delete, Some(_)) => {
+            if !call.may_wait && collection.is_changing() {
+                return Ok(None);
+            }
             write(documents, acknowledgement, call, collection, key, timeline).map(Some)
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),

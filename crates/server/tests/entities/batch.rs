@@ -172,7 +172,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
         let writer = scope.spawn(|| {
             let mut client = running.client();
             // The reader reads beside the writes, however late it begins.
-            for round in 1.. {
+            for round in 1..100_000 {
                 let value = round.to_string();
                 assert_eq!(post(&mut client, &[put("a", &value), put("z", &value)]).status, 200);
                 if round >= 300 && reads.load(Ordering::Relaxed) >= 10 {
