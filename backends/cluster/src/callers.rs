@@ -346,8 +346,8 @@ impl<R> Callers<R> {
         let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
         match self.cluster.judge(from, to, list) {
             Ok(node) => {
-                // This comes before the verdict is sent. Whoever sees that the caller is connected
-                // to this node can then rely on this node trying to reach the caller.
+                // Before the verdict is sent: once the caller reports the connection, this node
+                // already tries to reach the caller.
                 self.cluster.status(node).note_inbound_connection();
                 let sent = caller.writer.send_first(&caller.socket, b"");
                 sent.map_err(|_| String::new())?;

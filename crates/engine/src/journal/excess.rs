@@ -99,8 +99,8 @@ impl SpaceExcess {
         (size_bytes as f64 * DELAY_A_BYTE_MAX_NS as f64 * share.min(1.0)) as u64
     }
 
-    /// Waits until there is an excess, at most for `longest`; returns at once if `is_over`. Whoever
-    /// changes the result of `is_over` calls [`SpaceExcess::wake`].
+    /// Waits until there is an excess, at most for `longest`; returns at once if `is_over`. A
+    /// change of the result of `is_over` is followed by a call of [`SpaceExcess::wake`].
     pub(crate) fn wait(&self, longest: Duration, is_over: impl Fn() -> bool) {
         let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         if self.bytes() == 0 && !is_over() {

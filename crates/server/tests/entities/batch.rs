@@ -188,4 +188,5 @@ fn a_batch_is_seen_whole_or_not_at_all() {
             reads.fetch_add(1, Ordering::Relaxed);
         }
     });
+    assert!(reads.into_inner() >= 10, "the reader was not beside the writer");
 }
