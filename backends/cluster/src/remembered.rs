@@ -68,7 +68,7 @@ impl fmt::Display for RememberedError {
             RememberedError::Malformed(path, what) => write!(
                 f,
                 "the list of nodes in {} has a wrong {what}: it is damaged, or of a later version; \
-                 restore it from a backup, or remove it if this node's --cluster has never changed",
+                 restore it from a copy, or remove it if this node's --cluster has never changed",
                 path.display()
             ),
             RememberedError::Stranding(what) => f.write_str(what),
@@ -227,9 +227,10 @@ fn stranding(before: Option<&Remembered>, new: Option<&Remembered>, held: Held) 
         // A single node owns all keys.
         (None, Some(new)) if new.nodes.nodes().len() == 1 => return None,
         (None, _) => format!(
-            "this store has {what} from before it was part of a cluster, and most of it would \
-             belong to other nodes: start the node with an empty folder, and put the entries \
-             through the cluster"
+            "this store has {what}, but no {FILE}: if it was restored from a backup of this node, \
+             copy {FILE} from the node's old folder into this one. If it has never been part of a \
+             cluster, most of it would belong to other nodes: start the node with an empty folder, \
+             and put the entries through the cluster"
         ),
     })
 }
@@ -306,7 +307,8 @@ mod tests {
             assert!(error.contains("http://a:1,http://b:2"), "{error}");
             assert_eq!(judge(Some(&two), new, true), Ok(new.cloned()));
         }
-        assert!(judge(None, Some(&two), false).unwrap_err().contains("empty folder"));
+        let error = judge(None, Some(&two), false).unwrap_err();
+        assert!(error.contains("copy cluster.list") && error.contains("empty folder"), "{error}");
         assert_eq!(judge(None, Some(&two), true), Ok(Some(two)));
         assert_eq!(judge(None, None, false), Ok(None));
         let alone = remembered("http://a:1", "http://a:1");

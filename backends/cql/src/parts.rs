@@ -1,29 +1,31 @@
-//! The parts of `execute` that this store accounts for.
+//! The parts of a request's phase `execute` that this store accounts for.
 //!
-//! For most requests, the time in the ring is one part, `ring`: the round trips. Only the ring can
-//! divide it into network, coordinator and replicas, by a trace. It does so for a sampled share of
-//! requests, some time after the answer. An answer that waited for its trace would be slow because
-//! of the measurement, so only the request's record waits. The parts of a trace are subtracted from
-//! `ring`, so that no time counts twice.
+//! For most requests, the round trips to the ring (the Cassandra or ScyllaDB cluster) are one part,
+//! `ring`. Only a query trace of the cluster can split it into network, coordinator and replicas. A
+//! sampled share of requests is traced, and a trace is ready only some time after the answer. The
+//! answer does not wait for it, because the measurement would make it slow: only the request's
+//! record waits. The parts of a trace are subtracted from `ring`, so that no time counts twice.
 
 use pellucid_account::{PARTS_MAX, Part};
 
 /// Encoding the request.
 pub(crate) const ENCODE: Part = Part::new(0);
-/// Waiting until a thread that talks to the ring takes the request.
+/// Waiting in the queue of the threads that talk to the ring.
 pub(crate) const CONNECTION_WAIT: Part = Part::new(1);
 /// The round trips to the ring.
 pub(crate) const RING: Part = Part::new(2);
 /// Decoding the answer.
 pub(crate) const DECODE: Part = Part::new(3);
-/// Waiting for earlier transactions of this process on the same partition.
+/// Waiting for earlier transactions of this process on the same partition, or on one that shares its
+/// lock.
 pub(crate) const TURN_WAIT: Part = Part::new(4);
 
 /// The time of the round trips outside the coordinators.
 pub(crate) const NETWORK: Part = Part::new(5);
-/// The time of the round trips that the coordinators themselves worked.
+/// The time of the coordinators, without that of the slowest other node.
 pub(crate) const COORDINATOR: Part = Part::new(6);
-/// The time of the round trips that the slowest other node worked.
+/// The longest time that a node other than the coordinator spent on the request, summed over its
+/// round trips.
 pub(crate) const REPLICAS: Part = Part::new(7);
 
 /// The names of the parts, by slot.

@@ -225,6 +225,13 @@ impl Lease {
     }
 }
 
+/// A process that fails to start, or ends, leaves no lease behind.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
 /// Parses the holder in an entry; `None` if it cannot be parsed, such as one of a later version.
 fn holder_of(value: &[u8]) -> Option<Holder> {
     serde_json::from_slice(value).ok()

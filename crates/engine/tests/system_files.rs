@@ -1,4 +1,5 @@
-//! Tests of the engine on the real file system, with its background threads and default options.
+//! Tests of the engine on the real file system, with its background threads, small segments and
+//! little memory.
 
 use std::sync::mpsc;
 
@@ -24,7 +25,7 @@ fn check(engine: &Engine, numbers: std::ops::Range<u32>) {
 }
 
 #[test]
-fn all_puts_are_there_after_every_kind_of_stop() {
+fn all_puts_are_there_after_a_close_and_after_a_drop() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..4_u32 {
         let engine = Engine::open(folder.path(), options()).unwrap();
@@ -36,6 +37,7 @@ fn all_puts_are_there_after_every_kind_of_stop() {
             engine.write(&[Operation::put(table, &key(number), &value)], acknowledgement).unwrap();
         }
         assert!(matches!(Engine::open(folder.path(), options()), Err(Error::Locked { .. })));
+        // In the other rounds, the engine is dropped without a close.
         if round % 2 == 0 {
             engine.close().unwrap();
         }
@@ -47,7 +49,7 @@ fn all_puts_are_there_after_every_kind_of_stop() {
 }
 
 #[test]
-fn a_callback_tells_when_a_write_is_on_the_medium() {
+fn a_callback_tells_when_a_write_is_durable() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::open(folder.path(), options()).unwrap();
     let table = engine.table("t").unwrap();

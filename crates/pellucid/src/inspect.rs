@@ -23,7 +23,7 @@ use crate::progress::Progress;
 /// The most problems that are printed as text; `--json` prints all that the report contains.
 const PROBLEMS_PRINTED_MAX: usize = 100;
 
-/// Look at a store, check it, back it up, mend it.
+/// Look at a store, check it, back it up, repair it.
 ///
 /// The store must not be open: stop its server first.
 ///
@@ -57,14 +57,14 @@ enum Action {
     },
     /// Make the ledger anew from the journal: the cure for damaged tables or a lost manifest.
     RebuildLedger,
-    /// Make a backup in a new folder; within one file system it takes no room at first.
+    /// Make a backup in a new folder; within one file system it takes no space at first.
     Backup {
         /// The folder of the backup.
         to: PathBuf,
         #[command(flatten)]
         speed: CopySpeed,
     },
-    /// Make the store of a backup: the folder of the store must be empty or not exist.
+    /// Make a store from a backup: the folder of the store must be empty or not exist.
     Restore {
         /// The folder of the backup.
         from: PathBuf,

@@ -22,6 +22,8 @@ pub(crate) const TOKEN_FILE_VARIABLE: &str = "PELLUCID_TOKEN_FILE";
 const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The most bytes of an error's text that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
+/// The words of a store that accepts no more writes since a failure, as that of a sync.
+const REFUSES_WRITES: &str = "writes are refused since a failure";
 
 /// The arguments that name a server and the credentials for it.
 #[derive(Args)]
@@ -163,7 +165,7 @@ impl Answer {
     /// The message for an unexpected answer. `text` is the reason, and `right` the right that the
     /// request needs.
     pub(crate) fn refusal(&self, text: &str, right: &str) -> String {
-        format!("the server answered {}: {text}{}", self.status, hint(self.status, right))
+        format!("the server answered {}: {text}{}", self.status, hint(self.status, text, right))
     }
 }
 
@@ -181,22 +183,27 @@ fn with_cure(text: String) -> String {
     } else if text.contains("InvalidContentType") {
         ": no TLS is spoken there; try http://"
     } else if text.contains("no HTTP/1 status line") {
-        ": a server with TLS is asked with https://"
+        ": the server speaks TLS; try https://"
     } else {
         ""
     };
     text + cure
 }
 
-/// A hint about an answer of this status.
-fn hint(status: u16, right: &str) -> String {
+/// A hint about an answer of this status with this text. `right` is the right that the request
+/// needs.
+fn hint(status: u16, text: &str, right: &str) -> String {
+    if text.contains(REFUSES_WRITES) {
+        return " (check the server's disk and its log, then restart the server)".to_owned();
+    }
     match status {
         401 => " (give a token: --token-file, or PELLUCID_TOKEN; `pellucid account token add` \
                 makes one)"
             .to_owned(),
         403 => format!(" (the account needs the right {right}: `pellucid account grant`)"),
         413 => " (the server's --value-max or --batch-max is the limit)".to_owned(),
-        421 => " (ask by an address, or name the host in the server's --allowed-hosts)".to_owned(),
+        421 => " (use an address in the URL, or name the host in the server's --allowed-hosts)"
+            .to_owned(),
         429 | 503 => " (the server is busy: ask again later)".to_owned(),
         _ => String::new(),
     }
@@ -258,6 +265,18 @@ mod tests {
             remote(&["--token-file", "/nowhere"], &[])
                 .is_err_and(|failure| { failure.code == 2 && failure.text.contains("/nowhere") })
         );
-        assert!(hint(401, "").contains("--token") && hint(403, "admin=read").contains("=read"));
+        assert!(hint(401, "", "").contains("--token"));
+        assert!(hint(403, "", "admin=read").contains("=read"));
+    }
+
+    /// Regression: the hint was to ask again later, which never helps after a failed sync.
+    #[test]
+    fn a_store_that_refuses_writes_is_not_called_busy() {
+        let refused = "writes are refused since a failure (fsync of a: EIO): open the store anew";
+        for status in [403, 503] {
+            let hint = hint(status, refused, "table/entities=write");
+            assert!(hint.contains("restart") && !hint.contains("later"), "{hint}");
+        }
+        assert!(hint(503, "too many requests wait", "").contains("ask again later"));
     }
 }

@@ -39,9 +39,9 @@ impl Exposure {
         }
         if !has_tls && !self.without_tls {
             return Err(format!(
-                "listening on {address} without TLS would show passwords and data to everybody on \
-                 the way: give --tls-cert and --tls-key, or listen on 127.0.0.1, or accept it with \
-                 --insecure-no-tls"
+                "listening on {address} without TLS would show passwords and data to anyone on the \
+                 network path: give --tls-cert and --tls-key, or listen on 127.0.0.1, or accept it \
+                 with --insecure-no-tls"
             ));
         }
         Ok(())

@@ -345,8 +345,8 @@ fn check_cluster(
     }
     if has_tls {
         return refused(
-            "nodes of a cluster do not speak TLS among themselves yet: leave out --tls-cert, and \
-             encrypt below them or before them",
+            "a node of a cluster serves clients without TLS: leave out --tls-cert, and put a TLS \
+             proxy before it",
         );
     }
     if has_accounts && cluster.secret.is_none() {

@@ -41,7 +41,7 @@ pub struct Measured {
     pub timeline: Vec<Stretch>,
     /// Answers per second.
     pub throughput_per_second: f64,
-    /// The number of errors divided by the number of requests.
+    /// The number of errors divided by the number of requests that were due; at most one.
     pub error_share: f64,
     /// Names and mean durations of the server's phases, in nanoseconds; empty if not known.
     pub phases: Vec<(String, f64)>,

@@ -55,6 +55,8 @@ pub struct SectionDocument<'report> {
     pub rate_per_second: f64,
     /// Requests that were answered.
     pub requests: u64,
+    /// Requests that were due and were not answered.
+    pub unanswered: u64,
     /// The length of the load.
     pub duration_seconds: f64,
     /// Errors by kind.
@@ -166,6 +168,7 @@ impl SectionDocument<'_> {
             offered_rate_per_second: section.offered_rate_per_second,
             rate_per_second: section.rate_per_second(),
             requests: section.requests,
+            unanswered: section.unanswered,
             duration_seconds: section.duration.as_secs_f64(),
             errors: errors
                 .map(|(kind, count)| ErrorCount { kind: kind.clone(), count: *count })
@@ -236,6 +239,7 @@ mod tests {
             description: String::new(),
             offered_rate_per_second: None,
             requests: 1_000,
+            unanswered: 2,
             duration: Duration::from_millis(2_500),
             errors: vec![("timeout".to_owned(), 2)],
             response_time: histogram(),

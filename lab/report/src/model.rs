@@ -39,6 +39,8 @@ pub struct Section {
     pub offered_rate_per_second: Option<f64>,
     /// Requests that were answered.
     pub requests: u64,
+    /// Requests that were due and were not answered.
+    pub unanswered: u64,
     /// The length of the load.
     pub duration: Duration,
     /// The kinds of errors and the number of each; empty without errors.

@@ -84,6 +84,21 @@ fn tags_balance_and_every_chart_has_its_table() {
     assert!(elements_of("<p><b></p></b>").is_err(), "the check itself can fail");
 }
 
+/// Regression: the table took its medians from the drawn points, of which every second one is the
+/// slowest of its group.
+#[test]
+fn the_jitter_table_counts_all_requests() {
+    let mut report = sample::report(&["GET"], 60_000);
+    for (index, sample) in report.sections[0].samples.iter_mut().enumerate() {
+        sample.response_time_ns = if index % 3 == 0 { 2_000_000 } else { 1_000_000 };
+    }
+    let page = html(&report);
+    let figure = page.split("Jitter over time").nth(1).unwrap().split("</figure>").next().unwrap();
+    assert!(figure.contains("4,000 of 60,000 recorded requests are drawn"), "{figure}");
+    let rows: Vec<&str> = figure.split("<tr>").skip(2).take(20).collect();
+    assert!(rows.iter().all(|row| row.contains("3,000") && row.contains(">1 ms<")), "{rows:?}");
+}
+
 #[test]
 fn the_page_loads_nothing_and_runs_only_its_own_script() {
     let page = html(&sample::report(&["GET"], 5_000));

@@ -9,8 +9,8 @@ use crate::run::Run;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("LOWER", 1, 1, |run, arguments| {
-        let own = text(run, &arguments[0])?;
-        lower_into(TextMaker::with_room(run, own.len())?, &own)?.finish()
+        let input = text(run, &arguments[0])?;
+        lower_into(TextMaker::with_room(run, input.len())?, &input)?.finish()
     }),
     Function::pure("UPPER", 1, 1, upper),
 ];
@@ -19,19 +19,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const CONTEXT_BYTES: usize = 128;
 
 /// The text in lower case.
-pub(crate) fn lower(run: &mut Run, own: &str) -> Result<String> {
-    Ok(lower_into(TextMaker::with_room(run, own.len())?, own)?.into_text())
+pub(crate) fn lower(run: &mut Run, input: &str) -> Result<String> {
+    Ok(lower_into(TextMaker::with_room(run, input.len())?, input)?.into_text())
 }
 
-fn lower_into<'r>(mut made: TextMaker<'r>, own: &str) -> Result<TextMaker<'r>> {
+fn lower_into<'r>(mut made: TextMaker<'r>, input: &str) -> Result<TextMaker<'r>> {
     let mut at = 0;
-    for piece in pieces(own, STEP_BYTES) {
+    for piece in pieces(input, STEP_BYTES) {
         if piece.is_ascii() {
             made.push(&piece.to_ascii_lowercase())?;
         } else if piece.contains('Σ') {
             for (offset, character) in piece.char_indices() {
                 match character {
-                    'Σ' => made.push_char(sigma(own, at + offset))?,
+                    'Σ' => made.push_char(sigma(input, at + offset))?,
                     other => other.to_lowercase().try_for_each(|lower| made.push_char(lower))?,
                 }
             }
@@ -43,23 +43,24 @@ fn lower_into<'r>(mut made: TextMaker<'r>, own: &str) -> Result<TextMaker<'r>> {
     Ok(made)
 }
 
-/// The lower case of the sigma at this offset, which has another form at the end of a word.
-fn sigma(own: &str, at: usize) -> char {
-    let around = |mut at: usize| {
-        while !own.is_char_boundary(at) {
+/// The lower case of the sigma at this offset: Unicode's final sigma at the end of a word. That
+/// depends on the text around it, so the text is converted with it.
+fn sigma(input: &str, at: usize) -> char {
+    let char_boundary_from = |mut at: usize| {
+        while !input.is_char_boundary(at) {
             at += 1;
         }
         at
     };
-    let begin = around(at.saturating_sub(CONTEXT_BYTES));
-    let end = around((at + CONTEXT_BYTES).min(own.len()));
-    let before = own[begin..at].chars().map(|before| before.to_lowercase().count()).sum();
-    own[begin..end].to_lowercase().chars().nth(before).unwrap_or('σ')
+    let begin = char_boundary_from(at.saturating_sub(CONTEXT_BYTES));
+    let end = char_boundary_from((at + CONTEXT_BYTES).min(input.len()));
+    let before = input[begin..at].chars().map(|before| before.to_lowercase().count()).sum();
+    input[begin..end].to_lowercase().chars().nth(before).unwrap_or('σ')
 }
 
 fn upper(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let own = text(run, &arguments[0])?;
-    let mut made = TextMaker::with_room(run, own.len())?;
-    pieces(&own, STEP_BYTES).try_for_each(|piece| made.push(&piece.to_uppercase()))?;
+    let input = text(run, &arguments[0])?;
+    let mut made = TextMaker::with_room(run, input.len())?;
+    pieces(&input, STEP_BYTES).try_for_each(|piece| made.push(&piece.to_uppercase()))?;
     made.finish()
 }

@@ -12,9 +12,8 @@ pub(super) type Body = fn(&mut Run, &[Value]) -> Result<Value>;
 
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// The least number of arguments.
-    pub(crate) least: usize,
-    pub(crate) most: usize,
+    pub(crate) arguments_min: usize,
+    pub(crate) arguments_max: usize,
     /// True if it returns the same for the same arguments, and has no effects.
     pub(crate) is_pure: bool,
     pub(crate) body: Body,
@@ -27,26 +26,27 @@ impl std::fmt::Debug for Function {
 }
 
 impl Function {
-    pub(super) const fn pure(name: &'static str, least: usize, most: usize, body: Body) -> Self {
-        Self { name, least, most, is_pure: true, body }
+    pub(super) const fn pure(name: &'static str, min: usize, max: usize, body: Body) -> Self {
+        Self { name, arguments_min: min, arguments_max: max, is_pure: true, body }
     }
 
-    pub(super) const fn impure(name: &'static str, least: usize, most: usize, body: Body) -> Self {
-        Self { name, least, most, is_pure: false, body }
+    pub(super) const fn impure(name: &'static str, min: usize, max: usize, body: Body) -> Self {
+        Self { name, arguments_min: min, arguments_max: max, is_pure: false, body }
     }
 }
 
-/// Makes a pure function that returns null with a warning unless `$fits` accepts its arguments. The
-/// warning tells its name, or an alias.
+/// Makes a pure function that returns null with a warning unless `$accepts` accepts its arguments.
+/// The warning names the function by `$warned_as` if given (an alias warns under the main name), else
+/// by `$name`.
 macro_rules! typed {
-    ($fits:ident, $name:literal, $least:expr, $most:expr, $body:expr) => {
-        typed!($fits, $name, $least, $most, $body, $name)
+    ($accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr) => {
+        typed!($accepts, $name, $min, $max, $body, $name)
     };
-    ($fits:ident, $name:literal, $least:expr, $most:expr, $body:expr, $told:literal) => {
-        $crate::functions::function::Function::pure($name, $least, $most, |run, arguments| {
+    ($accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr, $warned_as:literal) => {
+        $crate::functions::function::Function::pure($name, $min, $max, |run, arguments| {
             let body: $crate::functions::function::Body = $body;
-            if !$crate::functions::function::$fits(arguments) {
-                return $crate::functions::function::wrong(run, $told);
+            if !$crate::functions::function::$accepts(arguments) {
+                return $crate::functions::function::wrong(run, $warned_as);
             }
             body(run, arguments)
         })
@@ -86,11 +86,11 @@ pub(super) fn is_object(value: &Value) -> bool {
 }
 
 /// An optional argument as a boolean; false if it is missing.
-pub(super) fn flag(arguments: &[Value], place: usize) -> bool {
-    arguments.get(place).is_some_and(Value::is_true)
+pub(super) fn flag(arguments: &[Value], index: usize) -> bool {
+    arguments.get(index).is_some_and(Value::is_true)
 }
 
-/// A value as a whole number.
+/// A value cast to an integer: rounded towards zero, and clamped to `i64`.
 pub(super) fn whole(value: &Value) -> i64 {
     pellucid_value::to_number(value.view()).to_int()
 }
@@ -108,10 +108,9 @@ pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value
     }
 }
 
-/// An optional argument with a greatest number: all if it is missing or null; `None` if it is
-/// negative.
-pub(super) fn most(arguments: &[Value], place: usize) -> Option<usize> {
-    match arguments.get(place).filter(|value| **value != Value::Null) {
+/// An optional limit: `usize::MAX` if it is missing or null, `None` if it is negative.
+pub(super) fn most(arguments: &[Value], index: usize) -> Option<usize> {
+    match arguments.get(index).filter(|value| **value != Value::Null) {
         Some(value) => usize::try_from(whole(value)).ok(),
         None => Some(usize::MAX),
     }

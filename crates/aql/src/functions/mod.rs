@@ -61,7 +61,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
 
 /// The name of each function, with the least and the greatest number of its arguments.
 pub fn functions() -> impl Iterator<Item = (&'static str, usize, usize)> {
-    ALL.values().map(|function| (function.name, function.least, function.most))
+    ALL.values().map(|function| (function.name, function.arguments_min, function.arguments_max))
 }
 
 #[cfg(test)]

@@ -185,11 +185,11 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
         let message = format!("usage of unknown function '{upper}()'");
         return Err(QueryError::new(number::FUNCTION_NAME_UNKNOWN, message));
     };
-    if !(function.least..=function.most).contains(&arguments.len()) {
+    if !(function.arguments_min..=function.arguments_max).contains(&arguments.len()) {
         let message = format!(
             "invalid number of arguments for function '{upper}()', expected number of \
              arguments: minimum: {}, maximum: {}",
-            function.least, function.most
+            function.arguments_min, function.arguments_max
         );
         return Err(QueryError::new(number::FUNCTION_ARGUMENT_NUMBER, message));
     }

@@ -146,6 +146,20 @@ fn one_process_at_a_time_has_the_lease_and_another_takes_it_when_it_is_not_renew
     assert!(!first.is_ours());
 }
 
+/// Regression: a start that failed after it had taken the lease kept all others from the documents
+/// until the lease ran out.
+#[test]
+fn a_failed_start_leaves_no_lease_behind() {
+    let processes = Processes::new();
+    let failing = processes.lease("the first");
+    failing.look().unwrap();
+    assert!(failing.is_ours());
+    drop(failing);
+    let second = processes.lease("the second");
+    second.look().unwrap();
+    assert!(second.is_ours());
+}
+
 #[test]
 fn documents_are_served_by_one_process_and_then_by_the_next() {
     let processes = Processes::new();

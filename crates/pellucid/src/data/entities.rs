@@ -15,7 +15,7 @@ use crate::remote::{ServerAddress, encoded, question};
 
 /// Write the value of an entity to standard output, byte for byte.
 ///
-/// It ends with 4 if there is no such entity.
+/// The exit code is 4 if there is no such entity.
 ///
 /// Example: pellucid get http://127.0.0.1:8080 greeting
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub(crate) struct GetArguments {
 
 /// Write an entity. Without a value or a file, the value is all of standard input.
 ///
-/// It ends with 5 if a condition does not hold.
+/// The exit code is 5 if a condition does not hold.
 ///
 /// Example: pellucid put http://127.0.0.1:8080 greeting hello
 ///
@@ -50,7 +50,7 @@ pub(crate) struct PutArguments {
     /// A file with the value.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Failure that the acknowledged write survives [default: that of the server's --sync].
+    /// The failure that an acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
     sync: Option<Survives>,
     /// Seconds after which the entity is gone.
@@ -63,9 +63,9 @@ pub(crate) struct PutArguments {
     if_absent: bool,
 }
 
-/// Remove an entity. One that is not there is removed already.
+/// Remove an entity. Without a condition, it is no error if there is none.
 ///
-/// It ends with 5 if a condition does not hold.
+/// The exit code is 5 if a condition does not hold.
 ///
 /// Example: pellucid delete http://127.0.0.1:8080 greeting
 #[derive(Args)]
@@ -76,7 +76,7 @@ pub(crate) struct DeleteArguments {
     key: String,
     #[command(flatten)]
     table: TableArgument,
-    /// Failure that the acknowledged write survives [default: that of the server's --sync].
+    /// The failure that an acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
     sync: Option<Survives>,
     #[command(flatten)]
@@ -85,11 +85,11 @@ pub(crate) struct DeleteArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum Survives {
-    /// None.
+    /// No failure is promised to be survived; today the same as os.
     Memory,
     /// The end of the process.
     Os,
-    /// The end of the machine.
+    /// The end of the process, and a crash or a power failure of the machine.
     Disk,
 }
 
@@ -112,11 +112,14 @@ impl Condition {
     fn line(&self) -> Result<String, Failure> {
         let Some(etag) = &self.if_match else { return Ok(String::new()) };
         let bare = etag.trim_matches('"');
-        let is_number = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit());
+        // The ETag of a compressed response ends with the name of its coding.
+        let number = bare.strip_suffix("+gzip").or_else(|| bare.strip_suffix("+deflate"));
+        let number = number.unwrap_or(bare);
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         match bare {
             "*" => Ok("If-Match: *\r\n".to_owned()),
             _ if is_number => Ok(format!("If-Match: \"{bare}\"\r\n")),
-            _ => Err(Failure::usage("--if-match takes an ETag, which is a number, or *")),
+            _ => Err(Failure::usage("--if-match takes an ETag, such as 7 or 7+gzip, or *")),
         }
     }
 }

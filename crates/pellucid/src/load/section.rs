@@ -60,6 +60,7 @@ pub(crate) fn of(
         ),
         offered_rate_per_second: result.load.offered_per_second,
         requests: result.requests,
+        unanswered: result.unanswered,
         duration: result.duration,
         errors: kinds.map(|(kind, count)| (kind.to_owned(), count)).collect(),
         response_time: result.times.response.clone(),

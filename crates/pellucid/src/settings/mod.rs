@@ -65,20 +65,21 @@ struct Settings {
     /// A file with the secret that web tokens are signed with [default: one that the store keeps].
     #[arg(long, env = "PELLUCID_JWT_SECRET_FILE")]
     jwt_secret_file: Option<PathBuf>,
-    /// Listen beyond this machine without TLS: whoever is on the way reads passwords and data.
+    /// Listen beyond this machine without TLS: anyone on the network path can read passwords and
+    /// data.
     #[arg(long, env = "PELLUCID_INSECURE_NO_TLS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     insecure_no_tls: Option<bool>,
-    /// Listen beyond this machine without accounts: whoever can connect may do everything.
+    /// Listen beyond this machine without accounts: anyone who can connect may do everything.
     #[arg(long, env = "PELLUCID_INSECURE_NO_ACCOUNTS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     insecure_no_accounts: Option<bool>,
-    /// Names by which a server without accounts is asked, separated by commas, beside addresses,
-    /// this machine's name, and names that public DNS cannot have.
+    /// Host names that clients of a server without accounts may use, separated by commas, besides
+    /// addresses, this machine's name, and names that public DNS cannot have.
     #[arg(long, env = "PELLUCID_ALLOWED_HOSTS")]
     allowed_hosts: Option<String>,
-    /// Origins of other sites whose pages may ask, with their schemes, separated by commas. A
-    /// browser's requests for pages of other sites are refused.
+    /// Origins of other sites whose pages may send requests, with their schemes, separated by
+    /// commas. A browser's requests for pages of other sites are refused.
     #[arg(long, env = "PELLUCID_ALLOWED_ORIGINS")]
     allowed_origins: Option<String>,
     /// All nodes of the sharded cluster that this is a part of, this one among them:
@@ -138,17 +139,19 @@ struct Settings {
     /// The share of requests that the ring traces, for the account [default: 0.001].
     #[arg(long, env = "PELLUCID_CQL_TRACE_SHARE")]
     cql_trace_share: Option<f64>,
-    /// Failure that an acknowledged write survives [default: os]: with memory none, with os the end
-    /// of the process, with disk the end of the machine.
+    /// Failure that an acknowledged write survives [default: os]: with memory none is promised
+    /// (today the same as os), with os the end of the process, with disk a loss of power.
     #[arg(long, env = "PELLUCID_SYNC")]
     sync: Option<Sync>,
     /// Event loops [default: one per core].
     #[arg(long, env = "PELLUCID_THREADS")]
     threads: Option<usize>,
-    /// Detail of the account of requests [default: full].
+    /// Detail of the account of requests [default: full]; --otlp and the log of slow requests need
+    /// full.
     #[arg(long, env = "PELLUCID_ACCOUNTING")]
     accounting: Option<AccountingKind>,
-    /// Memory for entries that are written and not yet in tables [default: 128M].
+    /// Memory of the store without the page cache [default: 128M]: memtables, indexes and
+    /// directories of tables, flushes and merges. More makes reads of large stores faster.
     #[arg(long, env = "PELLUCID_MEMORY")]
     memory: Option<Size>,
     /// Bytes of the newest journal segments that are kept for readers of `/v0/changes` that are
@@ -203,8 +206,8 @@ struct Settings {
     /// [default: a quarter of connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_PER_ADDRESS_MAX")]
     connections_per_address_max: Option<usize>,
-    /// Most connections at a time from addresses of this machine's loopback, where a proxy connects
-    /// from, and from Unix sockets, together [default: connections-max].
+    /// Most connections at a time from one loopback address, where a proxy of this machine
+    /// connects from, and from all Unix sockets together [default: connections-max].
     #[arg(long, env = "PELLUCID_CONNECTIONS_OF_LOOPBACK_MAX")]
     connections_of_loopback_max: Option<usize>,
     /// Most requests that wait for the store or are streamed at a time [default: 8192].
@@ -230,16 +233,17 @@ struct Settings {
     /// Form of the log on standard error [default: text].
     #[arg(long, env = "PELLUCID_LOG_FORMAT")]
     log_format: Option<LogFormat>,
-    /// Requests that take longer get a line in the log [default: 1s; 0s for none].
+    /// Requests that take longer get a line in the log, with --accounting full [default: 1s; 0s for
+    /// none].
     #[arg(long, env = "PELLUCID_SLOW_REQUEST")]
     slow_request: Option<Span>,
-    /// Show keys in the lines of slow requests and in /_admin/slow, where they otherwise stand as
-    /// hashes [default: false].
+    /// Show keys in the log's lines of slow requests and in /_admin/slow, at most their first 128
+    /// bytes; otherwise hashes stand there [default: false].
     #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     show_keys: Option<bool>,
-    /// Base URL of the collector that gets the spans of traced requests (OTLP over HTTP) [default:
-    /// none, and no spans are sent].
+    /// Base URL of the collector that gets the spans of traced requests (OTLP over HTTP), with
+    /// --accounting full [default: none, and no spans are sent].
     #[arg(long, env = "PELLUCID_OTLP")]
     otlp: Option<String>,
     /// A header for the collector, as `name: value`; it is not shown where settings are.

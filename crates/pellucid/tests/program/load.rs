@@ -253,6 +253,14 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert!(done(&run(&halved)).contains("ended before its time (it was interrupted)"));
     failed(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
     failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
+    // Regression: errors were divided by the answers alone, so that a share was infinite or above one.
+    let mut dying: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
+    dying["unanswered"] = dying["requests"].clone();
+    dying["errors"]["timeout"] = dying["requests"].clone();
+    std::fs::write(&other, dying.to_string()).unwrap();
+    let dying = ["compare", &before, other.to_str().unwrap(), "--json"];
+    let shares = &json_of(&run(&dying))["sections"][0]["error_share"];
+    assert_eq!(shares, &serde_json::json!([0.0, 0.5]));
     let bars = "p50>+1%,p95>+1%,p97.5>+1%,p99>+1%,mean>+1%";
     done(&run(&["compare", &before, &before, "--fail-if", bars]));
     fails(&["compare", &before, "/nowhere.json"], 2, "/nowhere.json");

@@ -1,4 +1,5 @@
-//! JSON bodies of replies. A body takes memory from its request's share before it grows.
+//! JSON response bodies. Before a body grows, the new memory is charged to its request's share of
+//! the memory budget.
 
 use pellucid_budget::Share;
 use pellucid_document::DocumentError;
@@ -26,14 +27,15 @@ const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Encoding<'a> {
     body: Vec<u8>,
     memory: Share,
-    /// The bytes of the body's capacity that are taken from `memory` or need not be.
+    /// The capacity that is accounted for: charged to `memory`, or part of the first [`FIRST_BYTES`],
+    /// which are free.
     counted_bytes: usize,
-    /// The control of the call, on threads where it can be ended.
+    /// The handle by which other threads can cancel the call; `None` where it cannot be cancelled.
     control: Option<&'a Control>,
 }
 
 impl<'a> Encoding<'a> {
-    /// An empty body that takes its memory from `memory`.
+    /// An empty body that charges its memory to `memory`.
     pub(super) fn new(memory: Share, control: Option<&'a Control>) -> Encoding<'a> {
         let body = Vec::with_capacity(FIRST_BYTES);
         Encoding { counted_bytes: body.capacity(), body, memory, control }
@@ -52,7 +54,8 @@ impl<'a> Encoding<'a> {
     /// Appends bytes as they are.
     ///
     /// # Errors
-    /// 32 if there is not enough memory, 1500 if the call was ended.
+    /// ArangoDB's error 32 (resource limit) if there is not enough memory, 1500 (query killed) if the
+    /// call was cancelled.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), DocumentError> {
         self.reserve(bytes.len())?;
         self.body.extend_from_slice(bytes);
@@ -64,8 +67,8 @@ impl<'a> Encoding<'a> {
     /// # Errors
     /// Those of [`Self::bytes`].
     pub(super) fn value(&mut self, value: &Value) -> Result<(), DocumentError> {
-        let most = value.size_bytes().saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX;
-        self.part(value.view(), most)
+        let bytes_max = value.size_bytes().saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX;
+        self.part(value.view(), bytes_max)
     }
 
     /// Appends a packed value of `size` bytes as JSON.
@@ -76,10 +79,12 @@ impl<'a> Encoding<'a> {
         self.part(value, size.saturating_mul(ENCODED_PER_BYTE) + NUMBER_BYTES_MAX)
     }
 
-    fn part(&mut self, value: Ref<'_>, most: usize) -> Result<(), DocumentError> {
-        let room = if most > UNMEASURED_BYTES_MAX { json::length(value) } else { most };
+    /// Appends a value whose JSON has at most `bytes_max` bytes.
+    fn part(&mut self, value: Ref<'_>, bytes_max: usize) -> Result<(), DocumentError> {
+        let room = if bytes_max > UNMEASURED_BYTES_MAX { json::length(value) } else { bytes_max };
         self.reserve(room + WRITER_BYTES)?;
         json::write(value, &mut self.body);
+        // The writer may have reserved more than it needed.
         self.count()
     }
 

@@ -1,4 +1,5 @@
-//! The driver without Pellucid, with the same statements as the store.
+//! The baseline of the comparison: the `scylla` driver without Pellucid, with the statements, the
+//! consistency and the compression of the store.
 
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -46,7 +47,9 @@ impl Driver {
                 "SELECT version, expires, value FROM {keyspace}.contents WHERE space = ? AND \
                  part = ? AND key = ?"
             ));
-            let get = get.await?;
+            let mut get = get.await?;
+            // As the store: answers without it carry a description of their columns.
+            get.set_use_cached_result_metadata(true);
             Ok::<_, String>((session, put, get))
         })?;
         Ok(Driver { runtime, session, put, get })
@@ -54,6 +57,7 @@ impl Driver {
 
     /// Puts an entry if `method` is PUT, otherwise gets it, and waits for the answer.
     pub fn ask(&self, method: &str, key: &str, value: &[u8]) -> Outcome<()> {
+        // Keys are `key` and a number. The store hashes the key to find the bucket.
         let number: u16 = key[3..].parse().map_err(text)?;
         let [high, low] = (number % BUCKETS).to_be_bytes();
         let (space, part, key) = ("driver", vec![b'b', high, low], key.as_bytes());

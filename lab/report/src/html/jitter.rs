@@ -1,4 +1,5 @@
-//! The jitter plots: single requests over time, with and without the outliers.
+//! Jitter plots: scatter plots of the response times of single requests over time, with and without
+//! the outliers.
 
 use super::figure::{Table, Width, figure};
 use super::markup::Markup;
@@ -10,11 +11,12 @@ use crate::units::{count, duration, duration_tick};
 
 /// The largest number of points in the jitter plot of one section.
 pub(crate) const JITTER_POINTS_MAX: usize = 4_000;
-/// The number of rows of the table that summarizes the points over time.
-const TABLE_STRETCHES: usize = 20;
+/// The number of intervals of time, each a row, in the table that summarizes the requests.
+const TABLE_INTERVALS: usize = 20;
 /// The number of slowest requests that the table lists.
 const TABLE_SLOWEST: usize = 10;
-/// The end of the plot without outliers, as a multiple of the 99.9th percentile.
+/// The plot without outliers reaches at least this multiple of the 99.9th percentile. Its axis ends
+/// at the next round number.
 const ZOOM_MARGIN: f64 = 1.1;
 
 /// Writes both plots with at most `points_max` points, or nothing if there are no samples.
@@ -26,7 +28,8 @@ pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
     let ceiling_ns = section.response_time.value_at_quantile(0.999) as f64 * ZOOM_MARGIN;
     let shown = match samples.len() < section.samples.len() {
         true => format!(
-            "{} of {} recorded requests are drawn, of each stretch the slowest and the first.",
+            "{} of {} recorded requests are drawn: of each group of consecutive requests the first \
+             and the slowest.",
             count(samples.len() as u64),
             count(section.samples.len() as u64)
         ),
@@ -43,27 +46,29 @@ pub(crate) fn write(markup: &mut Markup, section: &Section, points_max: usize) {
                     let title = "Response time of single requests over time";
                     write_plot(markup, &plot_of(title, end_ns, greatest_ns), &samples);
                 });
-                // A plot that leaves nothing out would repeat the first one.
-                if ceiling_ns > 0.0 && ceiling_ns < greatest_ns * 0.8 {
-                    markup.element("div", &[], |markup| {
-                        write_without_outliers(markup, end_ns, ceiling_ns, &samples);
-                    });
-                }
+                write_without_outliers(markup, end_ns, ceiling_ns, &samples);
             });
         },
-        &table_of(&samples, end_ns),
+        // The points that are drawn are no sample of all requests: half of them are maxima.
+        &table_of(&section.samples, end_ns),
     );
 }
 
+/// Writes the second plot, unless it would leave nothing out and repeat the first one.
 fn write_without_outliers(markup: &mut Markup, end_ns: f64, ceiling_ns: f64, samples: &[Sample]) {
     let title = "The same without the outliers";
     let plot = plot_of(title, end_ns, ceiling_ns);
     let Scale::Linear { greatest: top_ns } = plot.y.scale else { return };
     let below = samples.iter().filter(|sample| sample.response_time_ns as f64 <= top_ns);
     let below: Vec<Sample> = below.copied().collect();
-    let above = count((samples.len() - below.len()) as u64);
-    markup.leaf("h4", &[], &format!("{title}: {above} points lie above"));
-    write_plot(markup, &plot, &below);
+    let above = samples.len() - below.len();
+    if above == 0 {
+        return;
+    }
+    markup.element("div", &[], |markup| {
+        markup.leaf("h4", &[], &format!("{title}: {} points lie above", count(above as u64)));
+        write_plot(markup, &plot, &below);
+    });
 }
 
 fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
@@ -85,8 +90,8 @@ fn plot_of(title: &str, end_ns: f64, greatest_ns: f64) -> Plot<'_> {
     }
 }
 
-/// Writes the points. All points are one path: a stroke of no length with round ends is a dot,
-/// which takes the fewest bytes.
+/// Writes the points. All points are one path: a line of length zero with round caps is drawn as a
+/// dot, and takes the fewest bytes.
 fn write_plot(markup: &mut Markup, plot: &Plot<'_>, samples: &[Sample]) {
     let mut path = String::with_capacity(samples.len() * 12);
     for sample in samples {
@@ -97,19 +102,19 @@ fn write_plot(markup: &mut Markup, plot: &Plot<'_>, samples: &[Sample]) {
 }
 
 fn table_of(samples: &[Sample], end_ns: f64) -> Table {
-    let mut table = Table::with_header(["time", "points", "median", "greatest"]);
-    let stretch_of = |sample: &Sample| {
-        let place = sample.offset_ns as f64 / end_ns.max(1.0) * TABLE_STRETCHES as f64;
-        (place as usize).min(TABLE_STRETCHES - 1)
+    let mut table = Table::with_header(["time", "requests", "median", "greatest"]);
+    let interval_of = |sample: &Sample| {
+        let position = sample.offset_ns as f64 / end_ns.max(1.0) * TABLE_INTERVALS as f64;
+        (position as usize).min(TABLE_INTERVALS - 1)
     };
-    for stretch in 0..TABLE_STRETCHES {
-        let within = samples.iter().filter(|sample| stretch_of(sample) == stretch);
+    for interval in 0..TABLE_INTERVALS {
+        let within = samples.iter().filter(|sample| interval_of(sample) == interval);
         let mut times: Vec<u64> = within.map(|sample| sample.response_time_ns).collect();
         times.sort_unstable();
         let Some(greatest) = times.last() else { continue };
-        let bound = |index: usize| duration_tick(end_ns * index as f64 / TABLE_STRETCHES as f64);
+        let bound = |index: usize| duration_tick(end_ns * index as f64 / TABLE_INTERVALS as f64);
         table.rows.push(vec![
-            format!("{} – {}", bound(stretch), bound(stretch + 1)),
+            format!("{} – {}", bound(interval), bound(interval + 1)),
             count(times.len() as u64),
             duration(times[times.len() / 2] as f64),
             duration(*greatest as f64),

@@ -1,5 +1,5 @@
 //! The figures of the original study: an HTTP service over RocksDB, written in Java, under wrk2
-//! with one connection, on a notebook; 5,000,000 keys, loads of 20 seconds.
+//! with one connection, on a laptop; 5,000,000 keys, loads of 20 seconds.
 
 use super::work::Work;
 
@@ -38,7 +38,8 @@ pub(super) fn reached(work: Work) -> f64 {
     }
 }
 
-/// The 99th percentile that counted as stable, as an objective of a load.
+/// The p99 limit under which a rate counted as stable, in the syntax of the objectives of
+/// `pellucid load`.
 pub(super) fn p99_held(work: Work) -> &'static str {
     match work {
         Work::Put => "82ms",
@@ -56,7 +57,7 @@ pub(super) fn mean_ns(work: Work) -> f64 {
 
 /// Response times in milliseconds, each with the share of requests that took no longer. These are
 /// some of the lines that wrk2 printed; linear interpolation between them gives the others.
-const PUT: [(f64, f64); 21] = [
+const PUT_MS_AND_SHARE: [(f64, f64); 21] = [
     (0.054, 0.0),
     (0.270, 0.1),
     (0.459, 0.2),
@@ -79,7 +80,7 @@ const PUT: [(f64, f64); 21] = [
     (87.999, 0.999_985),
     (88.0, 1.0),
 ];
-const GET: [(f64, f64); 19] = [
+const GET_MS_AND_SHARE: [(f64, f64); 19] = [
     (0.045, 0.0),
     (0.216, 0.1),
     (0.361, 0.2),
@@ -103,18 +104,18 @@ const GET: [(f64, f64); 19] = [
 
 fn spectrum(work: Work) -> &'static [(f64, f64)] {
     match work {
-        Work::Put => &PUT,
-        Work::Get => &GET,
+        Work::Put => &PUT_MS_AND_SHARE,
+        Work::Get => &GET_MS_AND_SHARE,
     }
 }
 
 /// The response time at a quantile, in nanoseconds.
 pub(super) fn at(work: Work, quantile: f64) -> f64 {
-    let turned = spectrum(work).iter().map(|(ms, share)| (*share, *ms));
-    between(turned, quantile) * 1e6
+    let swapped = spectrum(work).iter().map(|(ms, share)| (*share, *ms));
+    between(swapped, quantile) * 1e6
 }
 
-/// The share of requests that took less than `us` microseconds.
+/// The share of requests that took at most `us` microseconds.
 pub(super) fn share_below(work: Work, us: u64) -> f64 {
     between(spectrum(work).iter().copied(), us as f64 / 1e3)
 }
@@ -136,7 +137,7 @@ fn between(pairs: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
     before.map_or(0.0, |(_, y)| y)
 }
 
-/// The shares of the processor time: the store at requests, writing answers, reading requests,
+/// The shares of the processor time: the store while it executes requests, writing answers, reading requests,
 /// flushes, and compactions. `None` if the original does not tell.
 pub(super) fn processor_shares(work: Work) -> [Option<f64>; 5] {
     match work {

@@ -1,5 +1,5 @@
-//! Tables: sorted entries in a file that is written once and then only read (docs/format.md, Ledger
-//! table).
+//! Ledger tables: the immutable sorted files (SSTables) of the ledger, which is the engine's LSM
+//! tree (docs/format.md, Ledger table). The tables of users are something else.
 
 mod block;
 mod block_builder;
@@ -43,29 +43,34 @@ pub(crate) use writer::{TableShape, TableWriter};
 const CLOSING_SIZE_BYTES: usize = 96;
 const CLOSING_MAGIC: [u8; 4] = *b"PLTF";
 
-/// The facts of a table in the manifest, except its level.
+/// The metadata of a table in the manifest, except its level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableFacts {
+    /// The number of the file.
     pub(crate) number: u64,
     pub(crate) size_bytes: u64,
+    /// The number of entries.
     pub(crate) entries: u64,
     pub(crate) lowest_sequence: u64,
     pub(crate) highest_sequence: u64,
+    /// The key of the first entry, as it is stored.
     pub(crate) smallest: Box<[u8]>,
+    /// The key of the last entry, as it is stored.
     pub(crate) largest: Box<[u8]>,
 }
 
-/// The folder of the tables in the directory of a store.
+/// The folder of the tables in the data folder of a store.
 pub(crate) fn table_folder(directory: &Path) -> PathBuf {
     directory.join("ledger")
 }
 
-/// The path of the file of table `number` in the directory of a store.
+/// The path of the file of table `number` in the data folder of a store.
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {
     table_folder(directory).join(format!("{number:016x}.table"))
 }
 
-/// The initial CRC for the part of a table at `offset`.
+/// The initial CRC for the part of a table at `offset`. A part in the wrong file or at the wrong
+/// offset fails its checksum.
 fn part_seed(store_identity: u64, number: u64, offset: u64) -> u32 {
     checksum_seed(&[store_identity, number, offset])
 }
