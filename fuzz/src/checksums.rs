@@ -12,8 +12,8 @@ const RECORD_LENGTH_MIN: usize = 24;
 const FOOTER_BYTES: usize = 32;
 /// The last bytes of a sealed segment.
 const FOOTER_MAGIC: &[u8] = b"PLSF";
-/// Length of a table's closing, in bytes.
-pub const CLOSING_BYTES: usize = 96;
+/// Length of a table's footer, in bytes.
+pub const TABLE_FOOTER_BYTES: usize = 96;
 /// Length of the header and of one entry of a table's index, in bytes.
 const INDEX_ENTRY_BYTES: usize = 16;
 
@@ -97,17 +97,17 @@ pub fn fix_manifest(file: &mut [u8]) -> Option<()> {
     put(file, end, seed(&[identity, edition]), HEADER_BYTES..end)
 }
 
-/// Fixes a table: its header, its closing, and the parts that the closing and the index name.
+/// Fixes a table: its header, its footer, and the parts that the footer and the index name.
 pub fn fix_table(file: &mut [u8]) -> Option<()> {
     let (identity, number) = header(file)?;
-    let closing = file.len().checked_sub(CLOSING_BYTES)?;
-    put(file, closing + 88, seed(&[identity, number]), closing..closing + 88)?;
+    let footer = file.len().checked_sub(TABLE_FOOTER_BYTES)?;
+    put(file, footer + 88, seed(&[identity, number]), footer..footer + 88)?;
     let fix_part = |file: &mut [u8], begin: usize, length: usize| {
         let covered = begin.checked_add(4)?..begin.checked_add(length)?;
         put(file, begin, seed(&[identity, number, begin as u64]), covered)
     };
-    let (filter, filter_length) = (offset_at(file, closing)?, offset_at(file, closing + 8)?);
-    let (index, index_length) = (offset_at(file, closing + 16)?, offset_at(file, closing + 24)?);
+    let (filter, filter_length) = (offset_at(file, footer)?, offset_at(file, footer + 8)?);
+    let (index, index_length) = (offset_at(file, footer + 16)?, offset_at(file, footer + 24)?);
     let _ = fix_part(file, filter, filter_length);
     fix_part(file, index, index_length)?;
     let places = (index_length / INDEX_ENTRY_BYTES).saturating_sub(1);

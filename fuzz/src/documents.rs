@@ -9,7 +9,7 @@ use pellucid_document::{
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::HandOver;
+use pellucid_store::HandOverPolicy;
 
 /// Opens an empty store.
 pub fn empty() -> Arc<Documents> {
@@ -22,7 +22,7 @@ pub fn empty() -> Arc<Documents> {
     };
     let options = EmbeddedOptions {
         memory_bytes: 8 << 20,
-        hand_over: HandOver::Never,
+        hand_over: HandOverPolicy::Never,
         ..EmbeddedOptions::default()
     };
     let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Collection, CollectionId, Execution, Index, IndexKind, IndexRequest, KillSwitch, Parsed, Plan,
-    QueryError, QueryOptions, Scan, Source, WriteBatch, parse,
+    Collection, CollectionId, Execution, Index, IndexKind, IndexRequest, KillSwitch, ParsedQuery,
+    Plan, QueryError, QueryOptions, Scan, Source, WriteBatch, parse,
 };
 use pellucid_document::{
     CollectionKind, Documents, ImportForm, ImportOptions, QueryData, SYSTEM_DATABASE, import,
@@ -70,9 +70,9 @@ fn world() -> Arc<Documents> {
 }
 
 /// The data with the primary index only.
-struct Plain(Arc<dyn Source>);
+struct PrimaryIndexSource(Arc<dyn Source>);
 
-impl Source for Plain {
+impl Source for PrimaryIndexSource {
     fn collection(&self, name: &str) -> Option<Collection> {
         self.0.collection(name)
     }
@@ -108,7 +108,7 @@ impl Source for Plain {
 }
 
 /// A value for each bind variable.
-fn bind_variables(parsed: &Parsed) -> Value {
+fn bind_variables(parsed: &ParsedQuery) -> Value {
     let mut binds = ObjectBuilder::new();
     for (place, name) in parsed.bind_names().iter().enumerate() {
         let value = match name.starts_with('@') {
@@ -124,7 +124,7 @@ fn bind_variables(parsed: &Parsed) -> Value {
 /// Runs a query. Returns the plan, and the sorted result if the query completed; `None` if it could
 /// not be planned.
 fn run(
-    parsed: &Parsed,
+    parsed: &ParsedQuery,
     binds: &Value,
     source: Arc<dyn Source>,
 ) -> Option<(Arc<Plan>, Option<Vec<String>>)> {
@@ -188,7 +188,9 @@ pub(crate) fn fuzz(data: &[u8]) {
             return;
         }
         let Some(found) = found.filter(|_| is_of_any_order(&plan, text)) else { return };
-        if let Some((_, Some(expected))) = run(&parsed, &binds, Arc::new(Plain(data()))) {
+        if let Some((_, Some(expected))) =
+            run(&parsed, &binds, Arc::new(PrimaryIndexSource(data())))
+        {
             assert_eq!(found, expected);
         }
     });

@@ -12,9 +12,9 @@ const HEAD_BYTES_MAX: usize = 512;
 const BODY_BYTES_MAX: usize = 256;
 
 /// Facts about a head: its length, the framing of its body, and true if the connection stays open.
-type Facts = (usize, Framing, bool);
+type HeadSummary = (usize, Framing, bool);
 
-fn head_of(bytes: &[u8]) -> Result<Option<Facts>, Refusal> {
+fn head_of(bytes: &[u8]) -> Result<Option<HeadSummary>, Refusal> {
     let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let Some(head) = parse(bytes, &mut space, HEAD_BYTES_MAX)? else { return Ok(None) };
     assert!(head.head_bytes <= HEAD_BYTES_MAX && bytes[..head.head_bytes].ends_with(b"\n"));
@@ -25,9 +25,9 @@ fn head_of(bytes: &[u8]) -> Result<Option<Facts>, Refusal> {
 }
 
 /// The body and the number of bytes consumed; `None` if the body is not complete.
-type Decoded = Result<Option<(Vec<u8>, usize)>, Refusal>;
+type DecodeResult = Result<Option<(Vec<u8>, usize)>, Refusal>;
 
-fn body_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Decoded {
+fn body_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> DecodeResult {
     let mut decoder = ChunkedDecoder::new(BODY_BYTES_MAX);
     let mut used = 0;
     for part in parts {

@@ -17,21 +17,21 @@ use pellucid_value::packed;
 const IMPORTS_MAX: u32 = 200;
 
 /// A store in memory, with a collection that has indexes.
-struct World {
+struct TestFixture {
     documents: Arc<Documents>,
     collection: Arc<Collection>,
     imports: u32,
 }
 
 thread_local! {
-    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static WORLD: RefCell<Option<TestFixture>> = const { RefCell::new(None) };
 }
 
-fn world() -> World {
+fn world() -> TestFixture {
     let documents = documents::empty();
     let indexes = vec![index(&["a"], false), index(&["t[*].x"], false), index(&["u"], true)];
     let collection = collection(&documents, "c", CollectionKind::Documents, indexes);
-    World { documents, collection, imports: 0 }
+    TestFixture { documents, collection, imports: 0 }
 }
 
 fn options(choice: u8) -> ImportOptions {
@@ -65,7 +65,7 @@ pub(crate) fn fuzz(data: &[u8]) {
         if slot.as_ref().is_some_and(|world| world.imports >= IMPORTS_MAX) {
             *slot = None;
         }
-        let World { documents, collection, imports } = slot.get_or_insert_with(world);
+        let TestFixture { documents, collection, imports } = slot.get_or_insert_with(world);
         *imports += 1;
         documents.truncate(collection).expect("the store takes it");
         let before = collection.count();

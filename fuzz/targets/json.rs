@@ -2,11 +2,11 @@
 
 use pellucid_value::json::{Limits, parse_packed};
 use pellucid_value::packed::check;
-use pellucid_value::{Duplicates, Value};
+use pellucid_value::{DuplicateRule, Value};
 
 pub(crate) fn fuzz(data: &[u8]) {
     let Ok(document) = parse_packed(data, Limits::default()) else {
-        let limits = Limits { duplicates: Duplicates::First, ..Limits::default() };
+        let limits = Limits { duplicates: DuplicateRule::First, ..Limits::default() };
         if let Ok(document) = parse_packed(data, limits) {
             assert_eq!(check(&document), Ok(()));
         }

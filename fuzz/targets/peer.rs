@@ -2,7 +2,7 @@
 //! list of nodes. The first byte chooses which. Lengths and checksums are corrected, so that the
 //! decoders behind them are reached.
 
-use pellucid_cluster::{Frame, Page, PartOperation, RangeAsk, Remembered, decode, encode_pong};
+use pellucid_cluster::{Frame, Page, PartOperation, RangeAsk, StoredNodeList, decode, encode_pong};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
@@ -60,8 +60,8 @@ pub(crate) fn fuzz(data: &[u8]) {
                 let checksum = crc32c::crc32c(&bytes[LIST_COVERED_AT..]);
                 bytes[12..LIST_COVERED_AT].copy_from_slice(&checksum.to_le_bytes());
             }
-            if let Ok(list) = Remembered::decode(&bytes) {
-                assert_eq!(Remembered::decode(&list.encode()).as_ref(), Ok(&list));
+            if let Ok(list) = StoredNodeList::decode(&bytes) {
+                assert_eq!(StoredNodeList::decode(&list.encode()).as_ref(), Ok(&list));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use pellucid_cluster::{PageEntry, PartOperation, RangeAsk};
 use pellucid_engine::{Engine, verify};
-use pellucid_fuzz::checksums::{CLOSING_BYTES, HEADER_BYTES, fix_file};
+use pellucid_fuzz::checksums::{TABLE_FOOTER_BYTES, HEADER_BYTES, fix_file};
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file, with_files};
 use pellucid_store::{Condition, Operation};
 use pellucid_value::json::{Limits, parse_packed};
@@ -201,12 +201,12 @@ fn part(file: &[u8], begin: usize, length_at: usize) -> Option<&[u8]> {
 /// Returns the inputs of the target `table`. Each begins with the option byte that selects the
 /// part.
 fn parts_of_table(file: &[u8]) -> Vec<Vec<u8>> {
-    let Some(closing) = file.last_chunk::<CLOSING_BYTES>() else { return Vec::new() };
+    let Some(footer) = file.last_chunk::<TABLE_FOOTER_BYTES>() else { return Vec::new() };
     let field = |at: usize| {
-        let bytes = closing[at..].first_chunk().copied().unwrap_or_default();
+        let bytes = footer[at..].first_chunk().copied().unwrap_or_default();
         u64::from_le_bytes(bytes) as usize
     };
-    let (filter, index, end) = (field(0), field(16), file.len() - CLOSING_BYTES);
+    let (filter, index, end) = (field(0), field(16), file.len() - TABLE_FOOTER_BYTES);
     vec![
         [b"\0", &file[filter..index]].concat(),
         [b"\x01", &(filter as u64).to_le_bytes()[..], &file[index..end]].concat(),

@@ -1,8 +1,8 @@
 //! The parts of a table file that are read when it is opened. The first byte chooses the filter,
-//! the index (preceded by the offset at which the blocks end), the closing, or the closing with its
+//! the index (preceded by the offset at which the blocks end), the footer, or the footer with its
 //! checksum corrected. The target `store` reads whole tables.
 
-use pellucid_engine::fuzzing::{closing, filter, index};
+use pellucid_engine::fuzzing::{filter, index, table_footer};
 use pellucid_fuzz::checksums::fix_table;
 
 pub(crate) fn fuzz(data: &[u8]) {
@@ -10,7 +10,7 @@ pub(crate) fn fuzz(data: &[u8]) {
     match choice & 3 {
         0 => filter(bytes),
         1 => index(bytes),
-        2 => closing(bytes),
+        2 => table_footer(bytes),
         _ => {
             let mut bytes = bytes.to_vec();
             if bytes.len() >= 32 {
@@ -18,7 +18,7 @@ pub(crate) fn fuzz(data: &[u8]) {
                 bytes[16..32].fill(0);
             }
             let _ = fix_table(&mut bytes);
-            closing(&bytes);
+            table_footer(&bytes);
         }
     }
 }

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_client::Client;
-use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -16,7 +16,7 @@ struct Server(Target);
 
 impl Server {
     fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Outcome<(u16, String)> {
-        let question = Question { method, headers, body, ..Question::get(path) };
+        let question = HttpRequest { method, headers, body, ..HttpRequest::get(path) };
         let (status, answer) = question.ask(&self.0, &TlsOptions::default())?;
         let head = if headers.contains("timing") { answer.head } else { answer.body };
         Ok((status, String::from_utf8(head)?))

@@ -4,7 +4,7 @@ use pellucid_topology::NodeList;
 
 use crate::connection::{Answer, Connection};
 use crate::error::ClientError;
-use crate::http::{Question, Target, encoded};
+use crate::http::{HttpRequest, Target, encoded};
 use crate::options::ClientOptions;
 use crate::topology::nodes_known_to;
 
@@ -93,7 +93,7 @@ impl Client {
     fn call(&mut self, method: &str, key: &[u8], body: &[u8]) -> Result<Answer, ClientError> {
         let owner = self.nodes.as_ref().map_or(0, |nodes| nodes.owner(key));
         let path = path_of(key);
-        let question = Question { method, body, ..Question::get(&path) };
+        let question = HttpRequest { method, body, ..HttpRequest::get(&path) };
         if let Some(mut kept) = self.connections[owner].take() {
             match kept.call(&question) {
                 Err(error) if error.is_of_closed_connection() && !kept.has_answered() => {}

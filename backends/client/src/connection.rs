@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use rustls::StreamOwned;
 
 use crate::error::ClientError;
-use crate::http::{Broken, Conversation, HttpError, Question, Target, TlsSetup};
+use crate::http::{ConnectionError, HttpConnection, HttpError, HttpRequest, Target, TlsSetup};
 use crate::options::ClientOptions;
 
 /// A connection to a server.
@@ -16,7 +16,7 @@ pub(crate) struct Connection {
     host: String,
     /// The `Authorization` header line, with its line end; empty without credentials.
     credentials: String,
-    conversation: Conversation<Box<dyn Stream>>,
+    conversation: HttpConnection<Box<dyn Stream>>,
 }
 
 /// The byte stream of a connection, with or without TLS.
@@ -68,12 +68,12 @@ impl Connection {
             Box::new(socket)
         };
         let credentials = options.credentials.header_line()?;
-        let conversation = Conversation::over(stream);
+        let conversation = HttpConnection::over(stream);
         Ok(Connection { server, host: target.host_header(), credentials, conversation })
     }
 
-    pub(crate) fn call(&mut self, question: &Question<'_>) -> Result<Answer, ClientError> {
-        let Question { method, path, headers, body, .. } = question;
+    pub(crate) fn call(&mut self, question: &HttpRequest<'_>) -> Result<Answer, ClientError> {
+        let HttpRequest { method, path, headers, body, .. } = question;
         let (host, credentials, length) = (&self.host, &self.credentials, body.len());
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{credentials}{headers}\
@@ -85,7 +85,7 @@ impl Connection {
             .conversation
             .answer_to(method, &mut |_, _| Ok(()))
             .map_err(|broken| match broken {
-                Broken::Io(error) => self.failed(error),
+                ConnectionError::Io(error) => self.failed(error),
                 broken => self.wrong(&broken.to_string()),
             })?;
         if self.conversation.has_more() {

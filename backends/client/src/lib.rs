@@ -24,11 +24,11 @@ mod connection;
 mod error;
 pub mod http;
 mod options;
+mod request_router;
 mod topology;
-mod way;
 
 pub use client::Client;
 pub use error::ClientError;
 pub use options::{ClientOptions, Credentials};
+pub use request_router::RequestRouter;
 pub use topology::{topology, topology_within};
-pub use way::Way;

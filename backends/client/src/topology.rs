@@ -6,7 +6,7 @@ use pellucid_topology::{NodeList, NodeUrl};
 
 use crate::connection::Connection;
 use crate::error::ClientError;
-use crate::http::{Question, Target};
+use crate::http::{HttpRequest, Target};
 use crate::options::ClientOptions;
 
 /// The nodes of the cluster of the server at `url`; only this server if it is not in a cluster.
@@ -31,7 +31,7 @@ pub fn topology_within(url: &str, patience: Duration) -> Result<NodeList, Client
 
 /// The nodes of the cluster of this connection's server; empty if the server is not in a cluster.
 pub(crate) fn nodes_known_to(connection: &mut Connection) -> Result<Vec<NodeUrl>, ClientError> {
-    let answer = connection.call(&Question::get("/v0/cluster"))?.accepted(200)?;
+    let answer = connection.call(&HttpRequest::get("/v0/cluster"))?.accepted(200)?;
     let wrong = || ClientError::Answer("the list of nodes is not what it has to be".to_owned());
     let page: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| wrong())?;
     let nodes = page["nodes"].as_array().ok_or_else(wrong)?;

@@ -14,11 +14,11 @@ use pellucid_topology::NodeUrl;
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The addresses of a node, at least one.
-type Found = Result<Vec<SocketAddr>, String>;
+type AddressLookup = Result<Vec<SocketAddr>, String>;
 
 /// The addresses of all nodes, as far as they are known.
 pub(crate) struct Addresses {
-    found: Arc<Mutex<Vec<Found>>>,
+    found: Arc<Mutex<Vec<AddressLookup>>>,
 }
 
 impl Addresses {
@@ -28,7 +28,7 @@ impl Addresses {
         let found = names
             .iter()
             .map(|name| numeric(name).map_err(|_| format!("the name {name} is being looked up")));
-        let found = Arc::new(Mutex::new(found.collect::<Vec<Found>>()));
+        let found = Arc::new(Mutex::new(found.collect::<Vec<AddressLookup>>()));
         if names.iter().any(|name| numeric(name).is_err()) {
             let kept = Arc::downgrade(&found);
             let look = move || look_up(&names, &kept);
@@ -60,7 +60,7 @@ impl Addresses {
 }
 
 /// Looks names up until the [`Addresses`] are dropped.
-fn look_up(names: &[String], kept: &Weak<Mutex<Vec<Found>>>) {
+fn look_up(names: &[String], kept: &Weak<Mutex<Vec<AddressLookup>>>) {
     loop {
         for (index, name) in names.iter().enumerate() {
             let looked = name.to_socket_addrs().map_err(|error| error.to_string());

@@ -7,15 +7,15 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::clipped::clipped_ns;
-use crate::cluster::{Cluster, News};
+use crate::cluster::{Cluster, ClusterEvent};
 use crate::decode::decode;
+use crate::duration_field::clipped_ns;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, finish_answer};
-use crate::handshake::Greeted;
+use crate::handshake::UnverifiedCaller;
 use crate::peer_status::add;
 use crate::sealed_writer::SealedWriter;
 use crate::session::Opener;
-use crate::socket::{Received, receive, tune};
+use crate::socket::{ReadOutcome, receive, tune};
 
 /// Limit of one read in bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -41,7 +41,7 @@ pub struct CallerId {
 }
 
 /// The state of a caller.
-enum Standing {
+enum CallerState {
     /// It has sent these names, and has not yet proven itself.
     Greeted { from: String, to: String, since: Ticks },
     /// It has proven that it knows the secret, and is the node at this index; for a guest, the
@@ -52,7 +52,7 @@ enum Standing {
 /// One connection from a peer or a guest.
 struct Caller<R> {
     socket: TcpStream,
-    standing: Standing,
+    standing: CallerState,
     generation: u32,
     /// Decrypts records; `None` while it is in use.
     opener: Option<Box<Opener>>,
@@ -171,7 +171,7 @@ impl<R> Callers<R> {
     pub fn adopt(
         &mut self,
         mut socket: TcpStream,
-        greeted: Greeted,
+        greeted: UnverifiedCaller,
         registry: &Registry,
     ) -> Option<usize> {
         self.make_room(registry);
@@ -187,10 +187,10 @@ impl<R> Callers<R> {
             self.callers.push(None);
             self.generations.push(0);
         }
-        let Greeted { session, from, to } = greeted;
+        let UnverifiedCaller { session, from, to } = greeted;
         self.callers[slot] = Some(Caller {
             socket,
-            standing: Standing::Greeted { from, to, since: self.clock.now() },
+            standing: CallerState::Greeted { from, to, since: self.clock.now() },
             generation: self.generations[slot],
             opener: Some(Box::new(session.opener)),
             writer: SealedWriter::new(session.sealer),
@@ -212,7 +212,7 @@ impl<R> Callers<R> {
         let mut greeted = 0;
         let mut first: Option<(Ticks, usize)> = None;
         for (slot, caller) in self.callers.iter().enumerate() {
-            if let Some(Caller { standing: Standing::Greeted { since, .. }, .. }) = caller {
+            if let Some(Caller { standing: CallerState::Greeted { since, .. }, .. }) = caller {
                 greeted += 1;
                 if first.is_none_or(|(before, _)| since.0 < before.0) {
                     first = Some((*since, slot));
@@ -228,7 +228,7 @@ impl<R> Callers<R> {
     pub fn tick(&mut self, registry: &Registry) {
         let (now, wait) = (self.clock.now(), self.clock.ticks(PROOF_WAIT.as_nanos() as u64));
         for slot in 0..self.callers.len() {
-            if let Some(Caller { standing: Standing::Greeted { since, .. }, .. }) =
+            if let Some(Caller { standing: CallerState::Greeted { since, .. }, .. }) =
                 &self.callers[slot]
                 && now.since(*since) >= wait
             {
@@ -299,9 +299,9 @@ impl<R> Callers<R> {
             }
             let received = receive(&caller.socket, &mut self.scratch);
             let count = match received.map_err(|error| error.to_string())? {
-                Received::Bytes(count) => count,
-                Received::WouldBlock => return Ok(()),
-                Received::Closed => return Err(String::new()),
+                ReadOutcome::Bytes(count) => count,
+                ReadOutcome::WouldBlock => return Ok(()),
+                ReadOutcome::Closed => return Err(String::new()),
             };
             let received = self.clock.now();
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -327,13 +327,15 @@ impl<R> Callers<R> {
     ) -> Result<(), String> {
         let Some(mut opener) = caller.opener.take() else { return Ok(()) };
         let taken = opener.open(bytes, &mut |opened| match caller.standing {
-            Standing::Greeted { .. } => self.prove(caller, opened).map(|()| opened.len()),
-            Standing::Met { node } => self.take_frames(slot, caller, node, opened, received, serve),
+            CallerState::Greeted { .. } => self.prove(caller, opened).map(|()| opened.len()),
+            CallerState::Met { node } => {
+                self.take_frames(slot, caller, node, opened, received, serve)
+            }
         });
         caller.opener = Some(opener);
         match (&caller.standing, taken) {
             // The caller has not proven its name, so the reason is noted as that of a stranger.
-            (Standing::Greeted { from, .. }, Err(reason)) if !reason.is_empty() => {
+            (CallerState::Greeted { from, .. }, Err(reason)) if !reason.is_empty() => {
                 self.cluster.note_refused(from, &Cluster::unproven(from));
                 Err(String::new())
             }
@@ -343,7 +345,7 @@ impl<R> Callers<R> {
 
     /// Checks a caller's proof, and sends it the verdict.
     fn prove(&mut self, caller: &mut Caller<R>, list: &[u8]) -> Result<(), String> {
-        let Standing::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
+        let CallerState::Greeted { from, to, .. } = &caller.standing else { return Ok(()) };
         match self.cluster.judge(from, to, list) {
             Ok(node) => {
                 // Before the verdict is sent: once the caller reports the connection, this node
@@ -351,7 +353,7 @@ impl<R> Callers<R> {
                 self.cluster.status(node).note_inbound_connection();
                 let sent = caller.writer.send_first(&caller.socket, b"");
                 sent.map_err(|_| String::new())?;
-                caller.standing = Standing::Met { node };
+                caller.standing = CallerState::Met { node };
                 Ok(())
             }
             Err(what) => {
@@ -507,12 +509,12 @@ impl<R> Callers<R> {
         self.generations[slot] = self.generations[slot].wrapping_add(1);
         if !reason.is_empty() {
             let who = match caller.standing {
-                Standing::Greeted { .. } => "a caller that has proven nothing".to_owned(),
-                Standing::Met { node } if node == self.cluster.own() => "a guest".to_owned(),
-                Standing::Met { node } => format!("the peer {}", self.cluster.url(node)),
+                CallerState::Greeted { .. } => "a caller that has proven nothing".to_owned(),
+                CallerState::Met { node } if node == self.cluster.own() => "a guest".to_owned(),
+                CallerState::Met { node } => format!("the peer {}", self.cluster.url(node)),
             };
             let line = format!("a connection of {who} was closed: {reason}");
-            self.cluster.log(News::Bad(&line));
+            self.cluster.log(ClusterEvent::Bad(&line));
         }
     }
 }
@@ -528,7 +530,7 @@ mod tests {
     use super::*;
     use crate::cluster::ClusterOptions;
     use crate::frame::AnswerStatus;
-    use crate::session::{KeyShare, Parties, Session, Side};
+    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
 
     /// The longest wait for an event.
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -540,7 +542,7 @@ mod tests {
 
     /// The sessions of both ends of a connection: of the calling one first.
     fn sessions() -> (Session, Session) {
-        let parties = Parties { from: "http://b:2", to: "http://a:1", secret: None };
+        let parties = KeyDerivationInputs { from: "http://b:2", to: "http://a:1", secret: None };
         let (one, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
         let shares = [one.text().to_owned(), other.text().to_owned()];
         let calling = Session::agree(one, &shares[1], Side::Initiator, parties).unwrap();
@@ -564,9 +566,9 @@ mod tests {
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
         let (mut calling, session) = sessions();
-        let greeted = Greeted { session, from: String::new(), to: String::new() };
+        let greeted = UnverifiedCaller { session, from: String::new(), to: String::new() };
         let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
-        callers.callers[slot].as_mut().unwrap().standing = Standing::Met { node: 1 };
+        callers.callers[slot].as_mut().unwrap().standing = CallerState::Met { node: 1 };
 
         let (mut frames, mut sealed) = (Vec::new(), Vec::new());
         (0..ASKS)

@@ -72,7 +72,7 @@ impl std::fmt::Debug for ClusterOptions {
 
 /// A line for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News<'a> {
+pub enum ClusterEvent<'a> {
     /// A problem.
     Bad(&'a str),
     /// The end of a problem.
@@ -89,7 +89,7 @@ pub struct Cluster {
     needs_secret: AtomicBool,
     /// The time of the last log line about a caller that had not proven itself.
     pub(crate) refusal_logged: Mutex<Option<Instant>>,
-    log: Box<dyn Fn(News<'_>) + Send + Sync>,
+    log: Box<dyn Fn(ClusterEvent<'_>) + Send + Sync>,
 }
 
 impl Cluster {
@@ -101,7 +101,7 @@ impl Cluster {
     pub fn new(
         options: ClusterOptions,
         loops: usize,
-        log: impl Fn(News<'_>) + Send + Sync + 'static,
+        log: impl Fn(ClusterEvent<'_>) + Send + Sync + 'static,
     ) -> Result<Arc<Cluster>, TopologyError> {
         let own = match &options.node {
             None => options.nodes.nodes().len(),
@@ -193,7 +193,7 @@ impl Cluster {
         others.into_iter().all(|node| self.status(node).is_tried())
     }
 
-    pub(crate) fn log(&self, news: News<'_>) {
+    pub(crate) fn log(&self, news: ClusterEvent<'_>) {
         (self.log)(news);
     }
 }

@@ -4,9 +4,9 @@ use pellucid_account::PARTS_MAX;
 use pellucid_store::{Acknowledgement, KEY_LENGTH_MAX};
 
 use crate::frame::{
-    ANSWER, ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, Frame, FrameError,
-    HAS_LIFETIME, HAS_TABLE, HAS_TRACE, HAS_TRACE_STATE, OwnerTimes, PONG, PREFIX_BYTES,
-    REPLY_NS_AT, TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk,
+    ANSWER, ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, AskTable, AskTrace, Frame,
+    FrameError, HAS_LIFETIME, HAS_TABLE, HAS_TRACE, HAS_TRACE_STATE, OwnerTimes, PONG,
+    PREFIX_BYTES, REPLY_NS_AT, TRACE_STATE_BYTES_MAX,
 };
 use crate::numbers::{condition_of, u32_at, u64_at};
 
@@ -87,7 +87,7 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
     let (state, content) =
         if flags & HAS_TRACE_STATE == 0 { ("", content) } else { decode_trace_state(content)? };
     let trace = u128::from(u64_at(bytes, 40)) | u128::from(u64_at(bytes, 48)) << 64;
-    let trace = TraceOfAsk { trace, span: u64_at(bytes, 56), state };
+    let trace = AskTrace { trace, span: u64_at(bytes, 56), state };
     if key_length as u64 + value_length as u64 != content.len() as u64 {
         return Err(Malformed("length"));
     }
@@ -107,13 +107,13 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
 }
 
 /// The table at the beginning of an ask's variable part, and the bytes behind it.
-fn decode_table(bytes: &[u8]) -> Result<(Option<TableOfAsk<'_>>, &[u8]), FrameError> {
+fn decode_table(bytes: &[u8]) -> Result<(Option<AskTable<'_>>, &[u8]), FrameError> {
     let wrong = FrameError::Malformed("table");
     let (head, rest) = bytes.split_first_chunk::<3>().ok_or(wrong.clone())?;
     let part_length = u16::from_le_bytes([head[0], head[1]]);
     let (name, rest) = rest.split_at_checked(usize::from(head[2])).ok_or(wrong.clone())?;
     let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).ok_or(wrong)?;
-    Ok((Some(TableOfAsk { name, part_length }), rest))
+    Ok((Some(AskTable { name, part_length }), rest))
 }
 
 /// The trace's state at the beginning of `bytes`, and the bytes behind it.

@@ -72,7 +72,7 @@ pub enum AskKind {
 
 /// The table of an ask, if it is not that of the entity API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableOfAsk<'a> {
+pub struct AskTable<'a> {
     /// The name of the table.
     pub name: &'a str,
     /// Length in bytes of the key's prefix that determines its owner.
@@ -81,7 +81,7 @@ pub struct TableOfAsk<'a> {
 
 /// The trace of a request, and the span of the asking node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceOfAsk<'a> {
+pub struct AskTrace<'a> {
     /// The trace's id; not zero.
     pub trace: u128,
     /// The parent of the owner's span; not zero.
@@ -107,9 +107,9 @@ pub struct Ask<'a> {
     /// longer needs the answer.
     pub wait_ms: u32,
     /// The trace of the request.
-    pub trace: Option<TraceOfAsk<'a>>,
+    pub trace: Option<AskTrace<'a>>,
     /// The table; `None` for that of the entity API.
-    pub table: Option<TableOfAsk<'a>>,
+    pub table: Option<AskTable<'a>>,
     /// The key; empty for batches, writes and pings.
     pub key: &'a [u8],
     /// The value; see [`AskKind`].
@@ -306,7 +306,7 @@ impl Ask<'_> {
         out.extend_from_slice(&span.to_le_bytes());
         out.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
         out.extend_from_slice(&value_length.to_le_bytes());
-        if let Some(TableOfAsk { name, part_length }) = self.table {
+        if let Some(AskTable { name, part_length }) = self.table {
             let name_length = u8::try_from(name.len()).expect("the name of a table was checked");
             out.extend_from_slice(&part_length.to_le_bytes());
             out.push(name_length);

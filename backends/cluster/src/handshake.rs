@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use pellucid_topology::{NodeList, NodeUrl};
 
-use crate::cluster::{Cluster, GUEST, News};
+use crate::cluster::{Cluster, ClusterEvent, GUEST};
 use crate::frame::PROTOCOL;
-use crate::session::{KeyShare, Parties, Session, Side};
+use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
 
 /// The path of the HTTP request that starts the handshake.
 pub const PEER_PATH: &str = "/v0/cluster/peer";
@@ -42,7 +42,7 @@ pub struct Hello<'a> {
 
 /// A caller that has sent its key share, and has not yet proven that it knows the secret.
 #[derive(Debug)]
-pub struct Greeted {
+pub struct UnverifiedCaller {
     pub(crate) session: Session,
     pub(crate) from: String,
     pub(crate) to: String,
@@ -50,7 +50,7 @@ pub struct Greeted {
 
 /// The refusal of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct HandshakeRefusal {
     /// The HTTP status of the response.
     pub status: u16,
     /// The reason, for the response's body.
@@ -64,7 +64,7 @@ impl Cluster {
     /// # Errors
     /// The reason for a refusal, which is logged too. It tells the caller nothing about the
     /// cluster.
-    pub fn greet(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
+    pub fn greet(&self, hello: Hello<'_>) -> Result<(String, UnverifiedCaller), HandshakeRefusal> {
         let greeted = self.agree(hello);
         if let Err(refused) = &greeted {
             self.note_refused(hello.from, &refused.what);
@@ -72,8 +72,8 @@ impl Cluster {
         greeted
     }
 
-    fn agree(&self, hello: Hello<'_>) -> Result<(String, Greeted), Refused> {
-        let refused = |status, what| Err(Refused { status, what });
+    fn agree(&self, hello: Hello<'_>) -> Result<(String, UnverifiedCaller), HandshakeRefusal> {
+        let refused = |status, what| Err(HandshakeRefusal { status, what });
         // This check comes first: the other headers of another version may mean something else.
         if hello.protocol != PROTOCOL {
             let what = format!(
@@ -87,14 +87,14 @@ impl Cluster {
         if let Some(why) = self.distrust() {
             return refused(403, why.to_owned());
         }
-        let own = KeyShare::new().map_err(|what| Refused { status: 503, what })?;
+        let own = KeyShare::new().map_err(|what| HandshakeRefusal { status: 503, what })?;
         let key = own.text().to_owned();
         let parties = self.parties(hello.from, hello.to);
         let Some(session) = Session::agree(own, hello.key, Side::Responder, parties) else {
             return refused(400, format!("{} has sent no key share", shown(hello.from)));
         };
         let (from, to) = (hello.from.to_owned(), hello.to.to_owned());
-        Ok((key, Greeted { session, from, to }))
+        Ok((key, UnverifiedCaller { session, from, to }))
     }
 
     /// Notes why a caller was refused that has not proven itself. A new reason is logged, but at
@@ -116,7 +116,7 @@ impl Cluster {
         // reason are one line.
         let is_news = self.status(from.unwrap_or(self.own())).note_refused(what);
         if is_news {
-            self.log(News::Bad(&format!("a peer's connection was refused: {what}")));
+            self.log(ClusterEvent::Bad(&format!("a peer's connection was refused: {what}")));
         }
         is_news
     }
@@ -169,8 +169,8 @@ impl Cluster {
         )
     }
 
-    fn parties<'a>(&'a self, from: &'a str, to: &'a str) -> Parties<'a> {
-        Parties { from, to, secret: self.options.secret.as_deref() }
+    fn parties<'a>(&'a self, from: &'a str, to: &'a str) -> KeyDerivationInputs<'a> {
+        KeyDerivationInputs { from, to, secret: self.options.secret.as_deref() }
     }
 
     /// The HTTP request with which this node starts the handshake with the node at index `to`.
@@ -281,7 +281,7 @@ mod tests {
         let lines = Lines::default();
         let log = Arc::clone(&lines);
         let cluster = Cluster::new(options, 1, move |news| {
-            let (News::Bad(line) | News::Good(line)) = news;
+            let (ClusterEvent::Bad(line) | ClusterEvent::Good(line)) = news;
             log.lock().unwrap().push(line.to_owned());
         });
         (cluster.unwrap(), lines)

@@ -14,9 +14,9 @@
 
 mod addresses;
 mod callers;
-mod clipped;
 mod cluster;
 mod decode;
+mod duration_field;
 mod frame;
 mod handshake;
 mod link;
@@ -28,25 +28,25 @@ mod owner;
 mod peer_status;
 mod peers;
 mod range;
-mod remembered;
 mod sealed_writer;
 mod session;
 mod slab;
 mod socket;
+mod stored_node_list;
 
 pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
-pub use clipped::clipped_ns;
-pub use cluster::{Cluster, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, News, WAIT_DEFAULT};
+pub use cluster::{Cluster, ClusterEvent, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, WAIT_DEFAULT};
 pub use decode::decode;
+pub use duration_field::clipped_ns;
 pub use frame::{
-    ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, CONTENT_BYTES_MAX, Frame,
-    FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL, PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX,
-    TRACE_STATE_BYTES_MAX, TableOfAsk, TraceOfAsk, encode_pong,
+    ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, AskTable, AskTrace,
+    CONTENT_BYTES_MAX, Frame, FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL,
+    PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX, TRACE_STATE_BYTES_MAX, encode_pong,
 };
-pub use handshake::{Greeted, Hello, PEER_PATH, Refused};
+pub use handshake::{HandshakeRefusal, Hello, PEER_PATH, UnverifiedCaller};
 pub use merge::{MergedEntry, RangePages};
 pub use operations::PartOperation;
-pub use outcome::{Asked, Failure, Outcome, Times};
+pub use outcome::{AskTimes, Failure, Outcome, SendResult};
 pub use owner::{
     FORWARD_PARTS, NETWORK, OWNER_JOURNAL, OWNER_LEDGER, OWNER_OTHER, OWNER_QUEUE, OWNER_RECEIVE,
     OWNER_WAIT, OwnerAnswer, PEER_WAIT,
@@ -54,5 +54,5 @@ pub use owner::{
 pub use peer_status::{PeerFigures, PeerState, PeerView};
 pub use peers::Peers;
 pub use range::{PAGE_BYTES, Page, PageEntry, RangeAsk};
-pub use remembered::{Held, Remembered, RememberedError};
-pub use session::{KeyShare, Opener, Parties, RECORD_BYTES_MAX, Sealer, Session, Side};
+pub use session::{KeyDerivationInputs, KeyShare, Opener, RECORD_BYTES_MAX, Sealer, Session, Side};
+pub use stored_node_list::{NodeListError, StoreContents, StoredNodeList};

@@ -27,7 +27,7 @@ pub(crate) enum Stage {
     /// The kernel is connecting.
     Connecting,
     /// The HTTP request is being sent, or its response is awaited.
-    Greeting(Box<Greeting>),
+    Greeting(Box<HandshakeExchange>),
     /// This node's proof was sent; the peer's verdict is awaited.
     Proving,
     /// The handshake is complete: asks can be sent.
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
 }
 
 /// The HTTP request of the handshake, and its response.
-pub(crate) struct Greeting {
+pub(crate) struct HandshakeExchange {
     /// The request.
     pub(crate) hello: Vec<u8>,
     /// Bytes of the request that the kernel has taken.

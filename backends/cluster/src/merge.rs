@@ -6,12 +6,12 @@
 
 use pellucid_store::{Head, Object, Value};
 
-use crate::frame::{AnswerStatus, Ask, AskKind, TableOfAsk};
-use crate::outcome::{Asked, Outcome};
+use crate::frame::{AnswerStatus, Ask, AskKind, AskTable};
+use crate::outcome::{Outcome, SendResult};
 use crate::range::{Page, RangeAsk};
 
 /// The state of one node's pages.
-enum Pages {
+enum PageState {
     /// The next page has to be asked for.
     Wanted,
     /// The next page was asked for, and has not arrived.
@@ -27,7 +27,7 @@ enum Pages {
 }
 
 struct NodePages {
-    pages: Pages,
+    pages: PageState,
     /// The key of the last entry that was taken.
     last_key: Option<Vec<u8>>,
 }
@@ -65,7 +65,7 @@ impl RangePages {
         entries_max: u32,
     ) -> RangePages {
         let nodes = (0..nodes).map(|node| NodePages {
-            pages: if Some(node) == own { Pages::Over } else { Pages::Wanted },
+            pages: if Some(node) == own { PageState::Over } else { PageState::Wanted },
             last_key: None,
         });
         RangePages { nodes: nodes.collect(), start, end, reverse, entries_max }
@@ -80,7 +80,7 @@ impl RangePages {
     /// The nodes whose next page has to be asked for.
     #[must_use]
     pub fn wanted(&self) -> Vec<usize> {
-        let is_wanted = |node: &usize| matches!(self.nodes[*node].pages, Pages::Wanted);
+        let is_wanted = |node: &usize| matches!(self.nodes[*node].pages, PageState::Wanted);
         (0..self.nodes.len()).filter(is_wanted).collect()
     }
 
@@ -89,8 +89,8 @@ impl RangePages {
     pub fn ask(
         &mut self,
         node: usize,
-        table: Option<TableOfAsk<'_>>,
-        ask: impl FnOnce(Ask<'_>) -> Asked,
+        table: Option<AskTable<'_>>,
+        ask: impl FnOnce(Ask<'_>) -> SendResult,
     ) -> bool {
         let last_key = self.nodes[node].last_key.as_deref();
         let range = RangeAsk {
@@ -106,8 +106,8 @@ impl RangePages {
         let asked = ask(Ask { table, key, value: &value, ..Ask::plain(AskKind::Range) });
         let is_asked = asked.is_ok();
         self.nodes[node].pages = match asked {
-            Ok(()) => Pages::Asked,
-            Err(failure) => Pages::Failed(failure.to_string()),
+            Ok(()) => PageState::Asked,
+            Err(failure) => PageState::Failed(failure.to_string()),
         };
         is_asked
     }
@@ -115,14 +115,14 @@ impl RangePages {
     /// Takes the outcome of the ask for a page of this node.
     pub fn bring(&mut self, node: usize, outcome: Outcome<'_>) {
         self.nodes[node].pages = match outcome {
-            Outcome::Failed(failure) => Pages::Failed(failure.to_string()),
+            Outcome::Failed(failure) => PageState::Failed(failure.to_string()),
             Outcome::Answered(answer, _) => match answer.status {
                 AnswerStatus::Page => match Page::new(answer.payload.to_vec()) {
-                    Ok(page) if answer.detail == 1 => Pages::Last(page),
-                    Ok(page) => Pages::Here(page),
-                    Err(error) => Pages::Failed(error.to_string()),
+                    Ok(page) if answer.detail == 1 => PageState::Last(page),
+                    Ok(page) => PageState::Here(page),
+                    Err(error) => PageState::Failed(error.to_string()),
                 },
-                _ => Pages::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
+                _ => PageState::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
             },
         };
     }
@@ -135,14 +135,14 @@ impl RangePages {
         let mut are_here = true;
         for node in &mut self.nodes {
             match &node.pages {
-                Pages::Here(page) if page.entry().is_none() => {
-                    node.pages = Pages::Wanted;
+                PageState::Here(page) if page.entry().is_none() => {
+                    node.pages = PageState::Wanted;
                     are_here = false;
                 }
-                Pages::Last(page) if page.entry().is_none() => node.pages = Pages::Over,
-                Pages::Wanted | Pages::Asked => are_here = false,
-                Pages::Failed(what) => return Err(what.clone()),
-                Pages::Here(_) | Pages::Last(_) | Pages::Over => {}
+                PageState::Last(page) if page.entry().is_none() => node.pages = PageState::Over,
+                PageState::Wanted | PageState::Asked => are_here = false,
+                PageState::Failed(what) => return Err(what.clone()),
+                PageState::Here(_) | PageState::Last(_) | PageState::Over => {}
             }
         }
         Ok(are_here)
@@ -150,7 +150,7 @@ impl RangePages {
 
     fn page(&self, node: usize) -> Option<&Page> {
         match &self.nodes[node].pages {
-            Pages::Here(page) | Pages::Last(page) => Some(page),
+            PageState::Here(page) | PageState::Last(page) => Some(page),
             _ => None,
         }
     }
@@ -169,7 +169,7 @@ impl RangePages {
     /// Takes the current entry of a node.
     pub fn take(&mut self, node: usize) -> Option<MergedEntry> {
         let node = &mut self.nodes[node];
-        let (Pages::Here(page) | Pages::Last(page)) = &mut node.pages else { return None };
+        let (PageState::Here(page) | PageState::Last(page)) = &mut node.pages else { return None };
         let entry = page.entry()?;
         let key = entry.key.to_vec();
         let value_length = entry.value.len() as u64;
@@ -189,7 +189,7 @@ impl RangePages {
 mod tests {
     use super::*;
     use crate::frame::Answer;
-    use crate::outcome::{Failure, Times};
+    use crate::outcome::{AskTimes, Failure};
     use crate::range::PageEntry;
     use pellucid_clock::Ticks;
 
@@ -205,7 +205,7 @@ mod tests {
             payload: &payload,
             ..Answer::plain(0, AnswerStatus::Page)
         };
-        let times = Times { asked: Ticks(0), sent: Ticks(0), received: Ticks(0) };
+        let times = AskTimes { asked: Ticks(0), sent: Ticks(0), received: Ticks(0) };
         pages.bring(node, Outcome::Answered(answer, times));
     }
 

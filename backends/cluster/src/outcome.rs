@@ -10,14 +10,14 @@ use crate::frame::Answer;
 /// The outcome of an ask.
 pub enum Outcome<'a> {
     /// The owner has answered, at these times.
-    Answered(Answer<'a>, Times),
+    Answered(Answer<'a>, AskTimes),
     /// There is no answer.
     Failed(Failure),
 }
 
 /// The times of an ask at the asking node.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct AskTimes {
     /// The time at which the ask was put into the buffer.
     pub asked: Ticks,
     /// The time at which the kernel had its last byte.
@@ -82,4 +82,4 @@ impl fmt::Display for Failure {
 }
 
 /// The result of making an ask: accepted, or the reason why not.
-pub type Asked = Result<(), Failure>;
+pub type SendResult = Result<(), Failure>;

@@ -3,10 +3,10 @@
 
 use pellucid_account::{PARTS_MAX, Part};
 use pellucid_clock::Clock;
-use pellucid_store::{Head, PartTime, StoreError};
+use pellucid_store::{Head, PartMeasurement, StoreError};
 
 use crate::frame::{Answer, AnswerStatus, OwnerTimes};
-use crate::outcome::{Failure, Times};
+use crate::outcome::{AskTimes, Failure};
 
 /// The part before the kernel had the ask: the wait for the connection to the owner, and for the
 /// end of the wake-up.
@@ -54,13 +54,13 @@ pub struct OwnerAnswer {
     /// The times of the ask at its owner.
     pub owner: OwnerTimes,
     /// The times of the ask at this node.
-    pub times: Times,
+    pub times: AskTimes,
 }
 
 impl OwnerAnswer {
     /// The fixed fields of an answer, with the times of its ask at this node.
     #[must_use]
-    pub fn new(answer: &Answer<'_>, times: Times) -> OwnerAnswer {
+    pub fn new(answer: &Answer<'_>, times: AskTimes) -> OwnerAnswer {
         let Answer { status, detail, sequence, written_at_ms, value_length, .. } = *answer;
         let owner = answer.times;
         OwnerAnswer { status, detail, sequence, written_at_ms, value_length, owner, times }
@@ -70,8 +70,8 @@ impl OwnerAnswer {
     /// durations of the owner's clock are used. If they add up to more than the round trip, they
     /// are cut to it, the last parts first.
     #[must_use]
-    pub fn parts(&self, clock: Clock) -> [PartTime; PARTS_MAX] {
-        let Times { asked, sent, received } = self.times;
+    pub fn parts(&self, clock: Clock) -> [PartMeasurement; PARTS_MAX] {
+        let AskTimes { asked, sent, received } = self.times;
         let mut left = received.since(sent);
         let parts = &self.owner.parts_ns;
         let ns = |slots: &[usize]| slots.iter().map(|slot| u64::from(parts[*slot])).sum::<u64>();
@@ -79,7 +79,7 @@ impl OwnerAnswer {
         let execute_ns = u64::from(self.owner.execute_ns);
         let other_ns = execute_ns.saturating_sub(ledger_ns + journal_ns + wait_ns)
             + u64::from(self.owner.reply_ns);
-        let time = |part, ticks| PartTime { part, ticks, until: received, waited_for: 0 };
+        let time = |part, ticks| PartMeasurement { part, ticks, until: received, waited_for: 0 };
         let mut at_owner = |part, part_ns| {
             let ticks = clock.ticks(part_ns).min(left);
             left -= ticks;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn parts_of(owner: OwnerTimes) -> [u64; PARTS_MAX] {
-        let times = Times { asked: Ticks(1_000), sent: Ticks(2_000), received: Ticks(8_000) };
+        let times = AskTimes { asked: Ticks(1_000), sent: Ticks(2_000), received: Ticks(8_000) };
         let answer = OwnerAnswer::new(
             &Answer { times: owner, ..Answer::plain(1, AnswerStatus::Missing) },
             times,
@@ -185,7 +185,7 @@ mod tests {
     /// asked.
     #[test]
     fn a_late_answer_is_reported_as_unreachable() {
-        let times = Times { asked: Ticks(0), sent: Ticks(0), received: Ticks(1) };
+        let times = AskTimes { asked: Ticks(0), sent: Ticks(0), received: Ticks(1) };
         let late = OwnerAnswer::new(&Answer::plain(1, AnswerStatus::Late), times);
         let error = late.error(b"too late");
         assert!(matches!(error, Some(StoreError::Unreachable(what)) if what == "too late"));

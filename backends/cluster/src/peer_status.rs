@@ -77,7 +77,7 @@ pub struct PeerView {
 
 /// The status of one peer, shared by all event loops.
 pub(crate) struct PeerStatus {
-    known: Mutex<Known>,
+    known: Mutex<ConnectionStates>,
     /// Number of connections by which the peer has proven itself to this node: a peer that connects
     /// is running, so it is worth a new attempt.
     inbound_connections: AtomicU64,
@@ -85,7 +85,7 @@ pub(crate) struct PeerStatus {
 }
 
 /// What the event loops know of a peer.
-struct Known {
+struct ConnectionStates {
     /// The state of each event loop's connection, and the reason why it is down.
     loops: Vec<(PeerState, Option<String>)>,
     /// The logged reasons why connections are down, until all are there again.
@@ -113,12 +113,12 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 impl PeerStatus {
     pub(crate) fn new(loops: usize) -> PeerStatus {
         let loops = vec![(PeerState::New, None); loops];
-        let known = Known { loops, down_logged: Vec::new(), refused_logged: Vec::new() };
+        let known = ConnectionStates { loops, down_logged: Vec::new(), refused_logged: Vec::new() };
         let (known, inbound_connections) = (Mutex::new(known), AtomicU64::new(0));
         PeerStatus { known, inbound_connections, counters: PeerFigures::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, ConnectionStates> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! The connections of one event loop to its node's peers, and the asks in flight on them.
 
-mod greeting;
+mod outbound_handshake;
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,14 +12,14 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use pellucid_clock::{Clock, Ticks, Timer};
 
-use crate::cluster::{Cluster, News};
+use crate::cluster::{Cluster, ClusterEvent};
 use crate::decode::decode;
 use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame};
 use crate::link::{Connection, Link, Stage};
-use crate::outcome::{Asked, Failure, Outcome, Times};
+use crate::outcome::{AskTimes, Failure, Outcome, SendResult};
 use crate::peer_status::add;
 use crate::slab::Slab;
-use crate::socket::{Received, receive};
+use crate::socket::{ReadOutcome, receive};
 
 /// Limit of one read in bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -40,7 +40,7 @@ const PING_ID: u64 = u64::MAX;
 type Sink<'a, C> = dyn FnMut(C, Outcome<'_>) + 'a;
 
 /// An ask in flight.
-struct Waiting<C> {
+struct PendingAsk<C> {
     context: C,
     node: usize,
     asked: Ticks,
@@ -58,7 +58,7 @@ pub struct Peers<C> {
     index: usize,
     /// The links, by the node's index in the list; `None` for this node.
     links: Vec<Option<Link>>,
-    under_way: Slab<Waiting<C>>,
+    under_way: Slab<PendingAsk<C>>,
     /// The peers with asks that [`Peers::settle`] has to send.
     dirty: Vec<usize>,
     scratch: Vec<u8>,
@@ -112,7 +112,7 @@ impl<C> Peers<C> {
     ///
     /// # Panics
     /// If `node` is this node.
-    pub fn ask(&mut self, node: usize, ask: Ask<'_>, context: C) -> Asked {
+    pub fn ask(&mut self, node: usize, ask: Ask<'_>, context: C) -> SendResult {
         if let Some(failure) = self.refuses(node) {
             return Err(failure);
         }
@@ -120,7 +120,7 @@ impl<C> Peers<C> {
         let status = self.cluster.status(node);
         let asked = self.clock.now();
         let until = Ticks(asked.0 + self.wait_ticks);
-        let id = self.under_way.insert(Waiting { context, node, asked, sent: None, until });
+        let id = self.under_way.insert(PendingAsk { context, node, asked, sent: None, until });
         let wait_ms = u32::try_from(self.cluster.options.wait.as_millis()).unwrap_or(u32::MAX);
         let begin = link.out.len();
         Ask { id, wait_ms, ..ask }.encode(&mut link.out);
@@ -251,12 +251,12 @@ impl<C> Peers<C> {
                 return Ok(());
             }
             let count = match receive(socket, &mut self.scratch).map_err(|e| e.to_string())? {
-                Received::Bytes(count) => count,
-                Received::WouldBlock => return Ok(()),
-                Received::Closed if matches!(stage, Stage::Proving) => {
+                ReadOutcome::Bytes(count) => count,
+                ReadOutcome::WouldBlock => return Ok(()),
+                ReadOutcome::Closed if matches!(stage, Stage::Proving) => {
                     return Err(UNPROVEN.to_owned());
                 }
-                Received::Closed => return Err("it closed the connection".to_owned()),
+                ReadOutcome::Closed => return Err("it closed the connection".to_owned()),
             };
             (link.heard, link.pinged) = (now, None);
             let received = self.clock.now();
@@ -331,7 +331,7 @@ impl<C> Peers<C> {
         add(&counters.answered, 1);
         counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         add(&counters.round_trip_total_ns, self.clock.nanoseconds(received.since(sent)));
-        let times = Times { asked: waiting.asked, sent, received };
+        let times = AskTimes { asked: waiting.asked, sent, received };
         sink(waiting.context, Outcome::Answered(answer, times));
     }
 
@@ -391,7 +391,7 @@ impl<C> Peers<C> {
         let url = self.cluster.url(node);
         if status.note_down(self.index, &reason) {
             let line = format!("the peer {url} cannot be reached: {reason}");
-            self.cluster.log(News::Bad(&line));
+            self.cluster.log(ClusterEvent::Bad(&line));
         }
         link.down = Some(reason.clone());
         if !was_ready && status.inbound_connections() != link.inbound_seen {

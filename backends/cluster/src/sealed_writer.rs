@@ -83,7 +83,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::session::{KeyShare, Parties, Session, Side};
+    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
 
     /// Regression: the error said nothing of the message and its length.
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let (socket, _reader) = (TcpStream::from_std(socket), listener.accept().unwrap());
         let (own, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
-        let parties = Parties { from: "http://b:2", to: "http://a:1", secret: None };
+        let parties = KeyDerivationInputs { from: "http://b:2", to: "http://a:1", secret: None };
         let session = Session::agree(own, other.text(), Side::Initiator, parties).unwrap();
         let mut writer = SealedWriter::new(session.sealer);
         writer.send_first(&socket, b"").unwrap();

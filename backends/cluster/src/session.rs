@@ -38,7 +38,7 @@ pub enum Side {
 
 /// The inputs of the key derivation that both sides have to agree on.
 #[derive(Clone, Copy, Debug)]
-pub struct Parties<'a> {
+pub struct KeyDerivationInputs<'a> {
     /// The name of the initiator, as it sent it in clear text.
     pub from: &'a str,
     /// The name of the node that the initiator wants to reach, sent likewise.
@@ -91,7 +91,12 @@ impl Session {
     /// Derives the session's keys from the own key share `own` and the other side's `theirs`, in
     /// hexadecimal. Returns `None` if `theirs` is not a valid key share.
     #[must_use]
-    pub fn agree(own: KeyShare, theirs: &str, side: Side, parties: Parties<'_>) -> Option<Session> {
+    pub fn agree(
+        own: KeyShare,
+        theirs: &str,
+        side: Side,
+        parties: KeyDerivationInputs<'_>,
+    ) -> Option<Session> {
         let shares = match side {
             Side::Initiator => [own.text.as_str(), theirs],
             Side::Responder => [theirs, own.text.as_str()],
@@ -260,10 +265,16 @@ fn unhex(text: &str) -> Option<[u8; SHARE_BYTES]> {
 mod tests {
     use super::*;
 
-    const PARTIES: Parties<'static> =
-        Parties { from: "http://a:1", to: "http://b:2", secret: Some(b"the cluster's secret") };
+    const PARTIES: KeyDerivationInputs<'static> = KeyDerivationInputs {
+        from: "http://a:1",
+        to: "http://b:2",
+        secret: Some(b"the cluster's secret"),
+    };
 
-    fn both(of_caller: Parties<'_>, of_owner: Parties<'_>) -> (Session, Session) {
+    fn both(
+        of_caller: KeyDerivationInputs<'_>,
+        of_owner: KeyDerivationInputs<'_>,
+    ) -> (Session, Session) {
         let (one, two) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
         let (first, second) = (one.text().to_owned(), two.text().to_owned());
         let caller = Session::agree(one, &second, Side::Initiator, of_caller).unwrap();
@@ -318,10 +329,10 @@ mod tests {
     #[test]
     fn sides_that_differ_in_secret_or_names_have_different_keys() {
         for other in [
-            Parties { secret: Some(b"another"), ..PARTIES },
-            Parties { secret: None, ..PARTIES },
-            Parties { from: "http://c:1", ..PARTIES },
-            Parties { to: "http://c:1", ..PARTIES },
+            KeyDerivationInputs { secret: Some(b"another"), ..PARTIES },
+            KeyDerivationInputs { secret: None, ..PARTIES },
+            KeyDerivationInputs { from: "http://c:1", ..PARTIES },
+            KeyDerivationInputs { to: "http://c:1", ..PARTIES },
         ] {
             let (mut caller, mut owner) = both(PARTIES, other);
             let mut bytes = Vec::new();

@@ -2,11 +2,11 @@
 
 /// Values under numbers. It allocates only when it grows beyond its largest size so far.
 pub(crate) struct Slab<T> {
-    places: Vec<Place<T>>,
+    places: Vec<SlabEntry<T>>,
     free: Vec<u32>,
 }
 
-struct Place<T> {
+struct SlabEntry<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -19,7 +19,7 @@ impl<T> Slab<T> {
     /// Inserts a value. Returns its number.
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, value: None });
+            self.places.push(SlabEntry { generation: 0, value: None });
             (self.places.len() - 1) as u32
         });
         let place = &mut self.places[index as usize];

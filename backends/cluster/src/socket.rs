@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 
 /// The result of a read.
-pub(crate) enum Received {
+pub(crate) enum ReadOutcome {
     /// This many bytes were read; more than zero.
     Bytes(usize),
     /// The socket has no bytes now.
@@ -20,12 +20,14 @@ pub(crate) enum Received {
 }
 
 /// Reads once, as much as the buffer holds.
-pub(crate) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<Received> {
+pub(crate) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
     loop {
         match rustix::net::recv(socket, &mut *buffer, RecvFlags::empty()).map_err(io::Error::from) {
-            Ok((0, _)) => return Ok(Received::Closed),
-            Ok((count, _)) => return Ok(Received::Bytes(count)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Received::WouldBlock),
+            Ok((0, _)) => return Ok(ReadOutcome::Closed),
+            Ok((count, _)) => return Ok(ReadOutcome::Bytes(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok(ReadOutcome::WouldBlock);
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use pellucid_cluster::{
-    Answer, AnswerStatus, Ask, AskKind, Frame, FrameError, OwnerTimes, TableOfAsk, TraceOfAsk,
-    decode, encode_pong,
+    Answer, AnswerStatus, Ask, AskKind, AskTable, AskTrace, Frame, FrameError, OwnerTimes, decode,
+    encode_pong,
 };
 use pellucid_store::{Acknowledgement, Condition};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn put() -> Ask<'static> {
         condition: Condition::Sequence(0x1122),
         lifetime_ms: Some(1_500),
         wait_ms: 1_000,
-        trace: Some(TraceOfAsk { trace: 0xaabb, span: 0xcc, state: "" }),
+        trace: Some(AskTrace { trace: 0xaabb, span: 0xcc, state: "" }),
         table: None,
         key: b"key",
         value: b"value",
@@ -83,7 +83,7 @@ fn the_encoding_has_not_changed() {
 /// The state lies between table and key, and takes no bytes where there is none.
 #[test]
 fn a_trace_state_is_a_length_and_its_bytes() {
-    let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
+    let trace = put().trace.map(|trace| AskTrace { state: "a=1", ..trace });
     let (mut without, mut bytes) = (Vec::new(), Vec::new());
     put().encode(&mut without);
     let ask = Ask { trace, ..put() };
@@ -95,7 +95,7 @@ fn a_trace_state_is_a_length_and_its_bytes() {
 
 #[test]
 fn an_invalid_trace_state_is_an_error() {
-    let trace = put().trace.map(|trace| TraceOfAsk { state: "a=1", ..trace });
+    let trace = put().trace.map(|trace| AskTrace { state: "a=1", ..trace });
     let mut bytes = Vec::new();
     Ask { trace, ..put() }.encode(&mut bytes);
     let changed = |at: usize, byte: u8| {
@@ -161,8 +161,8 @@ proptest! {
             _ => Condition::Sequence(sequence),
         };
         let named = table.as_ref().filter(|(_, name)| (1..256).contains(&name.len()));
-        let table = named.map(|(part_length, name)| TableOfAsk { name, part_length: *part_length });
-        let trace = put().trace.map(|trace| TraceOfAsk { state: &state, ..trace });
+        let table = named.map(|(part_length, name)| AskTable { name, part_length: *part_length });
+        let trace = put().trace.map(|trace| AskTrace { state: &state, ..trace });
         let (key, value) = (&key[..], &value[..]);
         let ask =
             Ask { id, lifetime_ms, wait_ms, condition, trace, table, key, value, ..put() };

@@ -14,7 +14,7 @@ use scylla::frame::Compression;
 use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::options::CqlOptions;
-use crate::retry::Again;
+use crate::retry::RequestRetryPolicy;
 use crate::tunnel::Tunnels;
 
 /// Limit of the reads that look for a trace, and the pause in between in milliseconds.
@@ -26,7 +26,7 @@ pub(crate) async fn connect(options: &CqlOptions) -> Result<Session> {
         .consistency(Consistency::Quorum)
         .serial_consistency(Some(SerialConsistency::Serial))
         .request_timeout(Some(options.timeout))
-        .retry_policy(Arc::new(Again::default()))
+        .retry_policy(Arc::new(RequestRetryPolicy::default()))
         .build();
     let looks = std::num::NonZeroU32::new(TRACE_LOOKS).expect("it is not zero");
     let mut builder = SessionBuilder::new();

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use pellucid_store::{Copies, Result, StoreError};
+use pellucid_store::{ReplicaQuorum, Result, StoreError};
 use scylla::statement::Consistency;
 
 /// The level at which `ack` copies have to answer, in a keyspace that keeps `replication` copies.
 ///
 /// # Errors
 /// If the ring has no such level, or `from` is not `replication`.
-pub(crate) fn level_of(copies: Copies, replication: u32) -> Result<Consistency> {
-    let Copies { ack, from } = copies;
+pub(crate) fn level_of(copies: ReplicaQuorum, replication: u32) -> Result<Consistency> {
+    let ReplicaQuorum { ack, from } = copies;
     if from != replication {
         return Err(StoreError::Unacceptable(format!(
             "`from` has to be {replication}: the ring asks all copies that it keeps"
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn level(ack: u32, replication: u32) -> Consistency {
-        level_of(Copies { ack, from: replication }, replication).unwrap()
+        level_of(ReplicaQuorum { ack, from: replication }, replication).unwrap()
     }
 
     #[test]
@@ -60,15 +60,16 @@ mod tests {
         assert_eq!((level(1, 1), level(1, 3)), (Consistency::All, Consistency::One));
         assert_eq!((level(2, 3), level(3, 3)), (Consistency::Quorum, Consistency::All));
         assert_eq!((level(2, 5), level(3, 7)), (Consistency::Two, Consistency::Three));
-        assert!(level_of(Copies { ack: 5, from: 7 }, 7).is_err());
-        assert!(level_of(Copies { ack: 1, from: 2 }, 3).is_err(), "`from` is all copies");
+        assert!(level_of(ReplicaQuorum { ack: 5, from: 7 }, 7).is_err());
+        assert!(level_of(ReplicaQuorum { ack: 1, from: 2 }, 3).is_err(), "`from` is all copies");
     }
 
     /// Regression: the list for four of five copies was "1, 2, 3, 3 or 5".
     #[test]
     fn an_error_lists_each_accepted_number_once() {
         for (ack, replication, list) in [(4, 5, "1, 2, 3 or 5"), (6, 7, "1, 2, 3, 4 or 7")] {
-            let error = level_of(Copies { ack, from: replication }, replication).unwrap_err();
+            let error =
+                level_of(ReplicaQuorum { ack, from: replication }, replication).unwrap_err();
             let told = format!("the ring can wait for {list} copies, not for {ack}");
             assert_eq!(error, StoreError::Unacceptable(told));
         }

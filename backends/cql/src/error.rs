@@ -5,7 +5,7 @@ use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
 /// A request that failed.
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct FailedRequest {
     /// The error of the last attempt.
     pub(crate) error: ExecutionError,
     /// The last report of a node on missing copies, of any attempt.
@@ -14,8 +14,8 @@ pub(crate) struct Failed {
     pub(crate) away: Vec<String>,
 }
 
-impl From<Failed> for StoreError {
-    fn from(failed: Failed) -> StoreError {
+impl From<FailedRequest> for StoreError {
+    fn from(failed: FailedRequest) -> StoreError {
         let away = match &failed.away[..] {
             [] => "every node that has a copy is reached from here".to_owned(),
             away => format!("not reached from here: {}", away.join(", ")),
@@ -27,10 +27,12 @@ impl From<Failed> for StoreError {
     }
 }
 
-impl Failed {
+impl FailedRequest {
     /// The store's error for the last attempt, with the earlier report on missing copies.
     fn told(self) -> StoreError {
-        let Failed { error, said: Some(RequestAttemptError::DbError(of_ring, message)), .. } = self
+        let FailedRequest {
+            error, said: Some(RequestAttemptError::DbError(of_ring, message)), ..
+        } = self
         else {
             return error_of(&self.error);
         };
@@ -125,7 +127,7 @@ mod tests {
         let unavailable =
             DbError::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
         let said = Some(RequestAttemptError::DbError(unavailable, String::new()));
-        let failed = Failed { error: ExecutionError::EmptyPlan, said, away: Vec::new() };
+        let failed = FailedRequest { error: ExecutionError::EmptyPlan, said, away: Vec::new() };
         assert!(!failed.is_uncertain(), "nobody wrote anything");
         let StoreError::Unreachable(text) = failed.into() else { panic!("it is a 504") };
         assert!(text.starts_with("1 copies can be reached where 2 have to answer"), "{text}");
@@ -138,7 +140,7 @@ mod tests {
             let error = RequestAttemptError::DbError(error, "of the ring".to_owned());
             let away = ["10.0.0.2", "10.0.0.3"].map(str::to_owned).to_vec();
             let error = ExecutionError::LastAttemptError(error);
-            StoreError::from(Failed { error, said: None, away })
+            StoreError::from(FailedRequest { error, said: None, away })
         };
         let unavailable =
             DbError::Unavailable { consistency: Consistency::Two, required: 2, alive: 1 };

@@ -9,16 +9,16 @@
 
 #![forbid(unsafe_code)]
 
-mod away;
-mod conditional;
+mod conditional_write;
 mod connect;
 mod consistency;
 mod entry;
 mod error;
 mod options;
+mod partition_locks;
+mod partitioned_table;
 mod parts;
-mod place;
-mod plain;
+mod plain_write;
 mod read;
 mod retry;
 mod ring;
@@ -29,7 +29,7 @@ mod store;
 mod tables;
 mod traces;
 mod tunnel;
-mod turns;
+mod unreachable_nodes;
 mod versions;
 
 pub use options::{CqlOptions, CqlTls, Password};

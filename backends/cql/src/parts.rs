@@ -16,8 +16,8 @@ pub(crate) const CONNECTION_WAIT: Part = Part::new(1);
 pub(crate) const RING: Part = Part::new(2);
 /// Decoding the answer.
 pub(crate) const DECODE: Part = Part::new(3);
-/// Waiting for earlier transactions of this process on the same partition, or on one that shares its
-/// lock.
+/// Waiting for earlier transactions of this process on the same partition, or on one that shares
+/// its lock.
 pub(crate) const TURN_WAIT: Part = Part::new(4);
 
 /// The time of the round trips outside the coordinators.

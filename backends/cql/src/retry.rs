@@ -19,33 +19,33 @@ use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySess
 const AGAIN_MAX: u32 = 4;
 
 /// The last report of a node on missing copies.
-type Said = Arc<Mutex<Option<RequestAttemptError>>>;
+type MissingCopiesReport = Arc<Mutex<Option<RequestAttemptError>>>;
 
 /// The retry policy of one request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Again {
-    said: Said,
+pub(crate) struct RequestRetryPolicy {
+    said: MissingCopiesReport,
 }
 
-impl Again {
+impl RequestRetryPolicy {
     /// The last report of a node on missing copies.
     pub(crate) fn said(&self) -> Option<RequestAttemptError> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl RetryPolicy for Again {
+impl RetryPolicy for RequestRetryPolicy {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(Session { again: 0, said: Arc::clone(&self.said) })
+        Box::new(RequestRetrySession { again: 0, said: Arc::clone(&self.said) })
     }
 }
 
-struct Session {
+struct RequestRetrySession {
     again: u32,
-    said: Said,
+    said: MissingCopiesReport,
 }
 
-impl RetrySession for Session {
+impl RetrySession for RequestRetrySession {
     fn decide_should_retry(&mut self, info: RequestInfo<'_>) -> RetryDecision {
         if let RequestAttemptError::DbError(error, _) = info.error
             && is_about_copies(error)

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use pellucid_account::{EngineCounts, PARTS_MAX, Part, Timeline};
 use pellucid_clock::{Clock, Ticks};
-use pellucid_store::{Answer, Arrival, PartTime, Pending, Result, StoreError, Table};
+use pellucid_store::{
+    Answer, DeferredAnswer, DeliveredAnswer, PartMeasurement, Result, StoreError, Table,
+};
 use pellucid_thread::{Mutex, RwLock};
 use scylla::client::session::Session;
 use scylla::response::query_result::QueryResult;
@@ -17,17 +19,17 @@ use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::bound::BoundStatement;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::away;
 use crate::connect::connect;
 use crate::entry::Values;
-use crate::error::Failed;
+use crate::error::FailedRequest;
 use crate::options::CqlOptions;
+use crate::partition_locks::PartitionLocks;
+use crate::partitioned_table::PartitionedTable;
 use crate::parts;
-use crate::place::Space;
-use crate::retry::Again;
+use crate::retry::RequestRetryPolicy;
 use crate::schema::{Statements, make, prepare};
 use crate::traces::{RoundTrip, Sample, Traces};
-use crate::turns::Turns;
+use crate::unreachable_nodes;
 use crate::versions::Versions;
 
 /// The name of the threads that talk to the ring.
@@ -40,7 +42,7 @@ pub(crate) struct Ring {
     pub(crate) versions: Versions,
     pub(crate) replication: u32,
     pub(crate) value_bytes_max: usize,
-    pub(crate) spaces: RwLock<Vec<Arc<Space>>>,
+    pub(crate) spaces: RwLock<Vec<Arc<PartitionedTable>>>,
     /// The parts that the ring is known to list, each with its table's number.
     pub(crate) listed: Mutex<HashSet<(u16, Vec<u8>)>>,
     pub(crate) traces: Traces,
@@ -50,7 +52,7 @@ pub(crate) struct Ring {
     pub(crate) buckets: u16,
     /// The longest wait for an answer.
     pub(crate) timeout: Duration,
-    pub(crate) turns: Turns,
+    pub(crate) turns: PartitionLocks,
     /// A random number that identifies this process in the notes of its transactions.
     pub(crate) writer: i64,
     trace_share: f64,
@@ -62,7 +64,7 @@ pub(crate) struct Ring {
 }
 
 /// The times of a request on the threads that talk to the ring.
-pub(crate) struct Laps {
+pub(crate) struct RequestTimer {
     clock: Clock,
     /// The time of each part, by slot.
     ticks: [u64; PARTS_MAX],
@@ -71,9 +73,9 @@ pub(crate) struct Laps {
 }
 
 /// A guard that counts as one request in flight.
-struct Place(Arc<Ring>);
+struct InFlightGuard(Arc<Ring>);
 
-impl Drop for Place {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -106,7 +108,7 @@ impl Ring {
             asked: AtomicU64::new(0),
             buckets: options.buckets.max(1),
             timeout: options.timeout,
-            turns: Turns::new(),
+            turns: PartitionLocks::new(),
             writer: RandomState::new().hash_one(std::process::id()) as i64,
             trace_share: options.trace_share,
             clock: Clock::monotonic(),
@@ -117,7 +119,7 @@ impl Ring {
         }))
     }
 
-    pub(crate) fn space(&self, table: Table) -> Result<Arc<Space>> {
+    pub(crate) fn space(&self, table: Table) -> Result<Arc<PartitionedTable>> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         let found = spaces.get(usize::from(table.number())).cloned();
         found.ok_or_else(|| StoreError::Unacceptable("the store has no such table".to_owned()))
@@ -138,11 +140,11 @@ impl Ring {
         drop(runtime.spawn(work));
     }
 
-    fn place(self: &Arc<Self>) -> Result<Place> {
+    fn place(self: &Arc<Self>) -> Result<InFlightGuard> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(StoreError::ReadOnly("the store was closed".to_owned()));
         }
-        let place = Place(Arc::clone(self));
+        let place = InFlightGuard(Arc::clone(self));
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= self.in_flight_max {
             let what = "too many requests wait for the ring: try again in a moment";
             return Err(StoreError::Busy(what.to_owned()));
@@ -155,22 +157,22 @@ impl Ring {
     pub(crate) fn later<T, F>(
         self: &Arc<Self>,
         timeline: &mut Timeline,
-        ask: impl FnOnce(Arc<Ring>, Laps) -> F,
+        ask: impl FnOnce(Arc<Ring>, RequestTimer) -> F,
     ) -> Result<Answer<T>>
     where
         T: Send + 'static,
-        F: Future<Output = (Result<T>, Laps)> + Send + 'static,
+        F: Future<Output = (Result<T>, RequestTimer)> + Send + 'static,
     {
         timeline.lap(parts::ENCODE);
         let place = self.place()?;
         let (clock, ring, asked) = (self.clock, Arc::clone(self), Arc::clone(self));
         let handed_over = clock.now();
-        let mut laps = Laps::begun(clock, handed_over);
+        let mut laps = RequestTimer::begun(clock, handed_over);
         if self.traces.is_due(self.trace_share) {
             laps.sample = Sample::of(timeline);
         }
         let found = ask(Arc::clone(self), laps);
-        Ok(Answer::Later(Pending::new(move |callback| {
+        Ok(Answer::Later(DeferredAnswer::new(move |callback| {
             ring.spawn(async move {
                 let begun = clock.now();
                 let (result, mut laps) = found.await;
@@ -204,9 +206,9 @@ impl Ring {
     pub(crate) async fn ask(
         self: &Arc<Self>,
         mut statement: BoundStatement,
-        laps: &mut Laps,
-    ) -> std::result::Result<QueryResult, Failed> {
-        let again = Again::default();
+        laps: &mut RequestTimer,
+    ) -> std::result::Result<QueryResult, FailedRequest> {
+        let again = RequestRetryPolicy::default();
         statement.set_retry_policy(Some(Arc::new(again.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         if laps.sample.is_traced() {
@@ -216,8 +218,8 @@ impl Ring {
         let answer = self.session.execute_bound_unpaged(&statement).await;
         self.note(&answer, laps);
         answer.map_err(|error| {
-            let away = away::of_statement(&self.session, &statement);
-            Failed { error, said: again.said(), away }
+            let away = unreachable_nodes::of_statement(&self.session, &statement);
+            FailedRequest { error, said: again.said(), away }
         })
     }
 
@@ -226,9 +228,9 @@ impl Ring {
         self: &Arc<Self>,
         mut batch: Batch,
         values: Vec<Values<'_>>,
-        laps: &mut Laps,
-    ) -> std::result::Result<QueryResult, Failed> {
-        let again = Again::default();
+        laps: &mut RequestTimer,
+    ) -> std::result::Result<QueryResult, FailedRequest> {
+        let again = RequestRetryPolicy::default();
         batch.set_retry_policy(Some(Arc::new(again.clone())));
         self.asked.fetch_add(1, Ordering::Relaxed);
         batch.set_tracing(laps.sample.is_traced());
@@ -240,13 +242,17 @@ impl Ring {
         self.note(&answer, laps);
         answer.map_err(|error| {
             let table = self.statements.contents();
-            let away = away::of_partition(&self.session, table, partition);
-            Failed { error, said: again.said(), away }
+            let away = unreachable_nodes::of_partition(&self.session, table, partition);
+            FailedRequest { error, said: again.said(), away }
         })
     }
 
     /// Adds the time of a round trip to `laps`, and keeps the id of its trace.
-    fn note<E>(self: &Arc<Self>, answer: &std::result::Result<QueryResult, E>, laps: &mut Laps) {
+    fn note<E>(
+        self: &Arc<Self>,
+        answer: &std::result::Result<QueryResult, E>,
+        laps: &mut RequestTimer,
+    ) {
         let took_us = self.clock.nanoseconds(laps.end(parts::RING)) / 1_000;
         if let Ok(answer) = answer
             && let Some(id) = answer.tracing_id()
@@ -274,14 +280,14 @@ impl Ring {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         statement: BoundStatement,
-        laps: &mut Laps,
+        laps: &mut RequestTimer,
     ) -> Result<QueryResult> {
         Ok(self.ask(statement, laps).await?)
     }
 
     /// Laps for work that no request accounts for.
-    pub(crate) fn no_laps(&self) -> Laps {
-        let mut laps = Laps::begun(self.clock, self.clock.now());
+    pub(crate) fn no_laps(&self) -> RequestTimer {
+        let mut laps = RequestTimer::begun(self.clock, self.clock.now());
         if self.traces.is_due(self.trace_share) {
             laps.sample = Sample::Sums;
         }
@@ -298,12 +304,12 @@ impl Drop for Ring {
     }
 }
 
-impl Laps {
-    fn begun(clock: Clock, last: Ticks) -> Laps {
-        Laps { clock, ticks: [0; PARTS_MAX], last, sample: Sample::None }
+impl RequestTimer {
+    fn begun(clock: Clock, last: Ticks) -> RequestTimer {
+        RequestTimer { clock, ticks: [0; PARTS_MAX], last, sample: Sample::None }
     }
 
-    /// Starts a measurement that ends with [`Laps::end`].
+    /// Starts a measurement that ends with [`RequestTimer::end`].
     pub(crate) fn begin(&mut self) {
         self.last = self.clock.now();
     }
@@ -317,14 +323,19 @@ impl Laps {
         ticks
     }
 
-    fn arrival<T>(mut self, result: Result<T>, handed_over: Ticks, begun: Ticks) -> Arrival<T> {
+    fn arrival<T>(
+        mut self,
+        result: Result<T>,
+        handed_over: Ticks,
+        begun: Ticks,
+    ) -> DeliveredAnswer<T> {
         self.ticks[parts::CONNECTION_WAIT.slot()] = begun.since(handed_over);
         let time = |part: Part| {
             let ticks = self.ticks[part.slot()];
-            PartTime { part, ticks, until: self.last, waited_for: 0 }
+            PartMeasurement { part, ticks, until: self.last, waited_for: 0 }
         };
         let parts = [parts::CONNECTION_WAIT, parts::RING, parts::DECODE, parts::TURN_WAIT];
         let times = parts.map(time).to_vec();
-        Arrival { result, parts: times, started: None, counts: EngineCounts::default() }
+        DeliveredAnswer { result, parts: times, started: None, counts: EngineCounts::default() }
     }
 }

@@ -7,7 +7,7 @@ use pellucid_store::{Head, KEY_LENGTH_MAX, Object, Range, Result, Scan, StoreErr
 use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
 
-use crate::place::{Placing, Space, bucket, can_hold, part};
+use crate::partitioned_table::{PartitionScheme, PartitionedTable, bucket, can_hold, part};
 use crate::read::bound;
 use crate::ring::Ring;
 use crate::rows::head_of;
@@ -23,7 +23,7 @@ const PAGE_ROWS_MAX: usize = 512;
 const PARTS_MAX: usize = 65_536;
 
 /// A row of a page.
-struct Entry {
+struct ScanRow {
     key: Vec<u8>,
     head: Head,
     value: Vec<u8>,
@@ -35,7 +35,7 @@ struct Cursor {
     /// The partition.
     place: Vec<u8>,
     /// The rows that were fetched, and not yet taken.
-    rows: VecDeque<Entry>,
+    rows: VecDeque<ScanRow>,
     /// The range of keys that is still to be fetched.
     start: Vec<u8>,
     end: Vec<u8>,
@@ -49,12 +49,12 @@ struct Cursor {
 pub(crate) struct CqlScan {
     ring: Arc<Ring>,
     level: Consistency,
-    space: Arc<Space>,
+    space: Arc<PartitionedTable>,
     reverse: bool,
     cursors: Vec<Cursor>,
     /// True if the fetched rows have values; `None` before the first call of the caller.
     with_values: Option<bool>,
-    current: Option<Entry>,
+    current: Option<ScanRow>,
 }
 
 /// Begins a scan.
@@ -66,8 +66,8 @@ pub(crate) fn scan(
 ) -> Result<Box<dyn Scan>> {
     let space = ring.space(table)?;
     let places = match space.placing {
-        Placing::Buckets(buckets) => (0..buckets).map(bucket).collect(),
-        Placing::Parts(_) => places_of_parts(ring, level, &space, range)?,
+        PartitionScheme::Buckets(buckets) => (0..buckets).map(bucket).collect(),
+        PartitionScheme::Parts(_) => places_of_parts(ring, level, &space, range)?,
     };
     // The ring accepts no empty bound. No key is below this start, and none is above this end.
     let start = if range.start.is_empty() { vec![0] } else { range.start.to_vec() };
@@ -91,10 +91,10 @@ pub(crate) fn scan(
 fn places_of_parts(
     ring: &Arc<Ring>,
     level: Consistency,
-    space: &Space,
+    space: &PartitionedTable,
     range: Range<'_>,
 ) -> Result<Vec<Vec<u8>>> {
-    if let Placing::Parts(part_of) = space.placing {
+    if let PartitionScheme::Parts(part_of) = space.placing {
         let prefix = &range.start[..part_of(range.start).min(range.start.len())];
         let within = range.end.is_some_and(|end| is_within(prefix, end));
         if !prefix.is_empty() && within {
@@ -178,12 +178,12 @@ impl CqlScan {
         loop {
             let is_empty = |cursor: &Cursor| cursor.rows.is_empty() && !cursor.is_over;
             let empty: Vec<usize> = match self.space.placing {
-                Placing::Buckets(_) => {
+                PartitionScheme::Buckets(_) => {
                     let all = self.cursors.iter().enumerate();
                     all.filter(|(_, cursor)| is_empty(cursor)).map(|(place, _)| place).collect()
                 }
                 // The key ranges of parts do not overlap, so one cursor after another is read.
-                Placing::Parts(_) => {
+                PartitionScheme::Parts(_) => {
                     let matters = |cursor: &Cursor| !cursor.rows.is_empty() || !cursor.is_over;
                     let first = self.cursors.iter().position(matters);
                     first.filter(|first| is_empty(&self.cursors[*first])).into_iter().collect()
@@ -240,20 +240,20 @@ impl Cursor {
             if let Some(head) = head {
                 let (key, value) = (key.to_vec(), value.to_vec());
                 let expires_ms = expires_ms.unwrap_or(0);
-                self.rows.push_back(Entry { key, head, value, expires_ms });
+                self.rows.push_back(ScanRow { key, head, value, expires_ms });
             }
         };
         if with_values {
-            type Full<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>, Option<&'a [u8]>);
-            for row in page.rows::<Full<'_>>().map_err(unexpected)? {
+            type EntryRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>, Option<&'a [u8]>);
+            for row in page.rows::<EntryRow<'_>>().map_err(unexpected)? {
                 let (key, version, expires_ms, _, value) = row.map_err(unexpected)?;
                 let value = value.unwrap_or_default();
                 let head = head_of(version, expires_ms, value.len() as i64);
                 add(key, head, value, expires_ms);
             }
         } else {
-            type Bare<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
-            for row in page.rows::<Bare<'_>>().map_err(unexpected)? {
+            type EntryHeadRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
+            for row in page.rows::<EntryHeadRow<'_>>().map_err(unexpected)? {
                 let (key, version, expires_ms, length) = row.map_err(unexpected)?;
                 let head = head_of(version, expires_ms, length.unwrap_or(0));
                 add(key, head, &[], expires_ms);

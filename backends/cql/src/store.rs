@@ -5,19 +5,20 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{LateParts, Timeline};
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Copies, Head, Object, Operation, PartOf, Properties, Range,
-    ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written,
+    Acknowledgement, Answer, Condition, Head, Object, Operation, PartitionFunction, Properties,
+    Range, ReplicaQuorum, ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table,
+    Workers, WriteOutcome,
 };
 use scylla::response::query_result::QueryResult;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use crate::conditional::Conditional;
+use crate::conditional_write::ConditionalWrite;
 use crate::consistency::{level_of, majority};
 use crate::options::CqlOptions;
+use crate::partitioned_table::{PartitionScheme, PartitionedTable};
 use crate::parts;
-use crate::place::{Placing, Space};
-use crate::plain::{self, entries_of};
+use crate::plain_write::{self, entries_of};
 use crate::read::{bound, find};
 use crate::ring::Ring;
 use crate::rows;
@@ -48,7 +49,7 @@ impl CqlStore {
     pub fn open(options: &CqlOptions) -> Result<CqlStore> {
         let ring = Ring::open(options)?;
         let ack = majority(ring.replication);
-        let level = level_of(Copies { ack, from: ring.replication }, ring.replication)?;
+        let level = level_of(ReplicaQuorum { ack, from: ring.replication }, ring.replication)?;
         let workers = Workers::start(WORKER, WORKERS, options.in_flight_max)?;
         Ok(CqlStore { ring, workers: Arc::new(workers), level, ack })
     }
@@ -57,21 +58,22 @@ impl CqlStore {
     ///
     /// # Errors
     /// If the table has another placement, or there are too many tables.
-    fn space(&self, name: &str, placing: Placing) -> Result<Table> {
-        let find = |spaces: &[Arc<Space>]| spaces.iter().position(|space| space.name == name);
+    fn space(&self, name: &str, placing: PartitionScheme) -> Result<Table> {
+        let find =
+            |spaces: &[Arc<PartitionedTable>]| spaces.iter().position(|space| space.name == name);
         let spaces = &self.ring.spaces;
         if let Some(at) = find(&spaces.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(Table::of_number(at as u16));
         }
         let (ring, owned) = (Arc::clone(&self.ring), name.to_owned());
         let wanted = match placing {
-            Placing::Buckets(buckets) => i32::from(buckets),
-            Placing::Parts(_) => IN_PARTS,
+            PartitionScheme::Buckets(buckets) => i32::from(buckets),
+            PartitionScheme::Parts(_) => IN_PARTS,
         };
         let buckets = self.ring.wait(async move { agree(&ring, &owned, wanted).await })?;
         let placing = match (buckets, placing) {
-            (IN_PARTS, Placing::Parts(part_of)) => Placing::Parts(part_of),
-            (1.., Placing::Buckets(_)) => Placing::Buckets(buckets as u16),
+            (IN_PARTS, PartitionScheme::Parts(part_of)) => PartitionScheme::Parts(part_of),
+            (1.., PartitionScheme::Buckets(_)) => PartitionScheme::Buckets(buckets as u16),
             _ => {
                 return Err(StoreError::Failed(format!("the table {name} is placed otherwise")));
             }
@@ -82,7 +84,7 @@ impl CqlStore {
             return Err(StoreError::Unacceptable("there are too many tables".to_owned()));
         };
         if at == spaces.len() {
-            spaces.push(Arc::new(Space { name: name.to_owned(), placing }));
+            spaces.push(Arc::new(PartitionedTable { name: name.to_owned(), placing }));
         }
         Ok(Table::of_number(number))
     }
@@ -102,12 +104,12 @@ impl CqlStore {
         table: Table,
         operations: &[Operation<'_>],
         timeline: &mut Timeline,
-    ) -> Result<Answer<Written>> {
+    ) -> Result<Answer<WriteOutcome>> {
         let space = self.ring.space(table)?;
         let entries = entries_of(self.ring.value_bytes_max, &space, operations)?;
         let (is_in_parts, count) = (space.is_in_parts(), operations.len());
         if !is_in_parts && operations.iter().all(|each| each.condition == Condition::None) {
-            return plain::write(&self.ring, self.level, space, entries, count, timeline);
+            return plain_write::write(&self.ring, self.level, space, entries, count, timeline);
         }
         if entries.iter().any(|entry| entry.place != entries[0].place) {
             let what = "the ring takes conditions only for keys of one part: divide the batch";
@@ -117,7 +119,7 @@ impl CqlStore {
         let is_less = self.ack < majority(self.ring.replication);
         let level = if is_less { Consistency::Quorum } else { self.level };
         let ring = Arc::clone(&self.ring);
-        let conditional = Conditional { ring, table, space, level, entries, count };
+        let conditional = ConditionalWrite { ring, table, space, level, entries, count };
         let answer = self.ring.later(timeline, |_, laps| conditional.run(laps))?;
         // Writers to a table in parts retry a refused write themselves, on a thread that may block.
         // So the wait is here.
@@ -152,11 +154,11 @@ async fn agree(ring: &Arc<Ring>, name: &str, wanted: i32) -> Result<i32> {
 
 impl Store for CqlStore {
     fn table(&self, name: &str) -> Result<Table> {
-        self.space(name, Placing::Buckets(self.ring.buckets))
+        self.space(name, PartitionScheme::Buckets(self.ring.buckets))
     }
 
-    fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
-        self.space(name, Placing::Parts(part_of))
+    fn table_in_parts(&self, name: &str, part_of: PartitionFunction) -> Result<Table> {
+        self.space(name, PartitionScheme::Parts(part_of))
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
@@ -173,7 +175,7 @@ impl Store for CqlStore {
         operations: &[Operation<'_>],
         _: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         told(self.begin_write(table, operations, timeline))
     }
 
@@ -183,7 +185,7 @@ impl Store for CqlStore {
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
         let (sequence, store) = (self.ring.versions.now(), self.clone());
-        Ok(Arc::new(AsItIs { store, sequence }))
+        Ok(Arc::new(CurrentView { store, sequence }))
     }
 
     fn properties(&self) -> Properties {
@@ -219,7 +221,7 @@ impl Store for CqlStore {
 }
 
 impl ReplicatedStore for CqlStore {
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+    fn waiting_for(&self, copies: ReplicaQuorum) -> Result<Option<Arc<dyn Store>>> {
         let level = level_of(copies, self.ring.replication)?;
         if level == self.level {
             return Ok(None);
@@ -237,12 +239,12 @@ impl ReplicatedStore for CqlStore {
 }
 
 /// A substitute for a snapshot, which the ring does not have: reads also see later writes.
-struct AsItIs {
+struct CurrentView {
     store: CqlStore,
     sequence: u64,
 }
 
-impl Snapshot for AsItIs {
+impl Snapshot for CurrentView {
     fn sequence(&self) -> u64 {
         self.sequence
     }

@@ -21,23 +21,23 @@ const LATE_MAX: usize = 4_096;
 #[derive(Default)]
 pub(crate) struct Traces {
     asked: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<TraceResults>,
 }
 
 /// The results of the traces that were read.
 #[derive(Default)]
-struct Seen {
+struct TraceResults {
     /// Number of round trips with a trace.
     traced: u64,
     /// Number of round trips whose trace could not be read.
     lost: u64,
-    sum: Split,
+    sum: RingTimes,
     late: VecDeque<LateParts>,
 }
 
 /// The times of a request in the ring, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Split {
+struct RingTimes {
     network_us: u64,
     coordinator_us: u64,
     replicas_us: u64,
@@ -104,7 +104,7 @@ impl Traces {
     }
 
     pub(crate) fn figures(&self) -> [(&'static str, u64); 5] {
-        let Seen { traced, lost, sum, .. } = &*self.seen();
+        let TraceResults { traced, lost, sum, .. } = &*self.seen();
         [
             ("cql_traced_total", *traced),
             ("cql_traces_lost_total", *lost),
@@ -114,7 +114,7 @@ impl Traces {
         ]
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, TraceResults> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Traces {
     /// Reads the traces of a request's round trips: for the sums and, if `request` is not zero, for
     /// its record.
     pub(crate) async fn look(&self, request: u64, round_trips: Vec<RoundTrip>, clock: Clock) {
-        let (mut all, mut traced, mut lost) = (Split::default(), 0, 0);
+        let (mut all, mut traced, mut lost) = (RingTimes::default(), 0, 0);
         for RoundTrip { trace, took_us } in round_trips {
             match trace.await.and_then(|info| split(&info, took_us)) {
                 Some(split) => (all, traced) = (all.and(split), traced + 1),
@@ -151,18 +151,18 @@ impl Traces {
     }
 }
 
-impl Split {
+impl RingTimes {
     /// The split of a round trip of `took_us`, of which `duration_us` were at the coordinator, and
     /// `replicas_us` of these at other nodes. Larger inner times are cut to the outer ones.
-    fn of(took_us: u64, duration_us: u64, replicas_us: u64) -> Split {
+    fn of(took_us: u64, duration_us: u64, replicas_us: u64) -> RingTimes {
         let duration_us = duration_us.min(took_us);
         let replicas_us = replicas_us.min(duration_us);
         let network_us = took_us - duration_us;
-        Split { network_us, coordinator_us: duration_us - replicas_us, replicas_us }
+        RingTimes { network_us, coordinator_us: duration_us - replicas_us, replicas_us }
     }
 
-    fn and(self, other: Split) -> Split {
-        Split {
+    fn and(self, other: RingTimes) -> RingTimes {
+        RingTimes {
             network_us: self.network_us + other.network_us,
             coordinator_us: self.coordinator_us + other.coordinator_us,
             replicas_us: self.replicas_us + other.replicas_us,
@@ -172,11 +172,11 @@ impl Split {
 
 /// Splits a round trip by its trace. The time outside the coordinator is network. The time at the
 /// coordinator, minus the longest time that another node worked, is the coordinator's own.
-fn split(info: &TracingInfo, took_us: u64) -> Option<Split> {
+fn split(info: &TracingInfo, took_us: u64) -> Option<RingTimes> {
     let (coordinator, duration_us) = (info.coordinator?, info.duration?);
     let elsewhere = info.events.iter().filter(|event| event.source != Some(coordinator));
     let replicas_us = elsewhere.filter_map(|event| event.source_elapsed).max().unwrap_or(0).max(0);
-    Some(Split::of(took_us, duration_us.max(0) as u64, replicas_us as u64))
+    Some(RingTimes::of(took_us, duration_us.max(0) as u64, replicas_us as u64))
 }
 
 #[cfg(test)]
@@ -197,12 +197,12 @@ mod tests {
     fn the_parts_of_a_split_add_up_to_the_round_trip() {
         for (took, duration, replicas) in [(100, 80, 30), (100, 120, 30), (100, 80, 90), (0, 5, 7)]
         {
-            let split = Split::of(took, duration, replicas);
+            let split = RingTimes::of(took, duration, replicas);
             assert_eq!(split.network_us + split.coordinator_us + split.replicas_us, took);
         }
         assert_eq!(
-            Split::of(100, 80, 30),
-            Split { network_us: 20, coordinator_us: 50, replicas_us: 30 }
+            RingTimes::of(100, 80, 30),
+            RingTimes { network_us: 20, coordinator_us: 50, replicas_us: 30 }
         );
     }
 }

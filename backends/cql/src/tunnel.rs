@@ -34,7 +34,7 @@ const PORT_USUAL: u16 = 9042;
 
 /// The tunnels to the nodes of a ring.
 pub(crate) struct Tunnels {
-    way: Arc<Way>,
+    way: Arc<TlsSettings>,
     /// The port on which all nodes speak TLS.
     port: u16,
     /// The loopback address of each node's tunnel.
@@ -42,7 +42,7 @@ pub(crate) struct Tunnels {
 }
 
 /// The TLS settings that all tunnels share.
-struct Way {
+struct TlsSettings {
     connector: TlsConnector,
     /// The name in all certificates, if it is not the address or name of each node.
     name: Option<ServerName<'static>>,
@@ -57,7 +57,7 @@ impl Tunnels {
                 StoreError::Unacceptable(format!("`{name}` is no name that a certificate can have"))
             })
         });
-        let way = Way { connector: connector(tls)?, name: name.transpose()?, timeout };
+        let way = TlsSettings { connector: connector(tls)?, name: name.transpose()?, timeout };
         let port = nodes.iter().find_map(|node| node.rsplit_once(':')?.1.parse().ok());
         let (port, local) = (port.unwrap_or(PORT_USUAL), Mutex::default());
         Ok(Tunnels { way: Arc::new(way), port, local })
@@ -99,11 +99,14 @@ impl Tunnels {
     }
 }
 
-type Translated<'a> =
+type TranslationFuture<'a> =
     Pin<Box<dyn Future<Output = std::result::Result<SocketAddr, TranslationError>> + Send + 'a>>;
 
 impl AddressTranslator for Tunnels {
-    fn translate_address<'a, 'b, 'c>(&'a self, peer: &'b UntranslatedPeer<'_>) -> Translated<'c>
+    fn translate_address<'a, 'b, 'c>(
+        &'a self,
+        peer: &'b UntranslatedPeer<'_>,
+    ) -> TranslationFuture<'c>
     where
         'a: 'c,
         'b: 'c,
@@ -118,7 +121,7 @@ impl AddressTranslator for Tunnels {
     }
 }
 
-impl Way {
+impl TlsSettings {
     /// Connects to a node by TLS, which checks its certificate.
     async fn reach(&self, node: &str) -> io::Result<TlsStream<TcpStream>> {
         let host = node.rsplit_once(':').map_or(node, |(host, _)| host);
@@ -138,7 +141,7 @@ impl Way {
 }
 
 /// Accepts connections at `listener`, and forwards each to a node.
-async fn carry_all(way: Arc<Way>, node: String, listener: TcpListener) {
+async fn carry_all(way: Arc<TlsSettings>, node: String, listener: TcpListener) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         // The semaphore is never closed.

@@ -27,7 +27,7 @@ pub(crate) struct Versions {
 
 /// The versions of a write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct WriteVersions {
     /// The version of the first operation; the versions of the others follow.
     pub(crate) first: u64,
     /// The time of the write, in microseconds since the Unix epoch.
@@ -41,18 +41,18 @@ impl Versions {
     }
 
     /// Draws `count` successive versions, higher than all that this process has drawn before.
-    pub(crate) fn draw(&self, count: usize) -> Drawn {
+    pub(crate) fn draw(&self, count: usize) -> WriteVersions {
         self.draw_at(now_us(), count)
     }
 
-    fn draw_at(&self, now_us: u64, count: usize) -> Drawn {
+    fn draw_at(&self, now_us: u64, count: usize) -> WriteVersions {
         assert!(count > 0, "a write has an entry");
         let more_us = (count as u64 + self.process) >> LOW_BITS;
         let next = |last: u64| now_us.max(last + 1);
         let advance = |last| Some(next(last) + more_us);
         let last = self.last_us.fetch_update(Ordering::AcqRel, Ordering::Acquire, advance);
         let time_us = next(last.unwrap_or_else(|last| last));
-        Drawn { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
+        WriteVersions { first: (time_us << LOW_BITS) + self.process, time_us: time_us as i64 }
     }
 
     /// Raises the last time to the current time. So later versions are higher than the timestamp

@@ -15,7 +15,7 @@ use std::sync::{PoisonError, TryLockError};
 use pellucid_clock::Clock;
 use pellucid_engine::{CopyOptions, CopyProgress, Engine, Error};
 use pellucid_store::{
-    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopyOptions, BackupFigures, BackupId, BackupOutcome,
     BackupProgress, Backups, Result, StoreError,
 };
 use pellucid_thread::{Mutex, MutexGuard};
@@ -43,11 +43,11 @@ pub(crate) struct BackupFolder {
     /// Held while a backup is made or removed.
     turn: Mutex<()>,
     /// The backup that is being made, if there is one.
-    making: Mutex<Option<Making>>,
+    making: Mutex<Option<RunningBackup>>,
 }
 
 /// A backup that is being made.
-struct Making {
+struct RunningBackup {
     progress: BackupProgress,
     /// True once the backup was deleted while it is being made.
     is_removed: bool,
@@ -60,13 +60,17 @@ impl BackupFolder {
         BackupFolder { engine, folder, clock, turn: Mutex::default(), making: Mutex::default() }
     }
 
-    fn making(&self) -> MutexGuard<'_, Option<Making>> {
+    fn making(&self) -> MutexGuard<'_, Option<RunningBackup>> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a backup in `target` with the engine. Returns the sequence number of the last write in
     /// the backup.
-    fn copy(&self, target: &Path, copying: BackupCopying<'_>) -> std::result::Result<u64, Error> {
+    fn copy(
+        &self,
+        target: &Path,
+        copying: BackupCopyOptions<'_>,
+    ) -> std::result::Result<u64, Error> {
         let note = |CopyProgress { done_bytes, total_bytes }| {
             let is_stopped = (copying.is_stopped)();
             match &mut *self.making() {
@@ -108,10 +112,10 @@ impl BackupFolder {
     fn make(
         &self,
         id: &BackupId,
-        copying: BackupCopying<'_>,
+        copying: BackupCopyOptions<'_>,
         before: Option<&BackupFigures>,
     ) -> Result<BackupOutcome> {
-        let _begun = BeingMade::begin(self, id);
+        let _begun = BackupGuard::begin(self, id);
         let making = self.folder.join(MAKING);
         let before = before.map(|before| self.folder.join(before.id.as_str()));
         let known = before.map_or(Ok(HashSet::new()), |before| inodes(&before))?;
@@ -143,24 +147,24 @@ impl BackupFolder {
 }
 
 /// A guard: while it lives, the folder has a backup in the making.
-struct BeingMade<'a>(&'a BackupFolder);
+struct BackupGuard<'a>(&'a BackupFolder);
 
-impl BeingMade<'_> {
-    fn begin<'a>(folder: &'a BackupFolder, id: &BackupId) -> BeingMade<'a> {
+impl BackupGuard<'_> {
+    fn begin<'a>(folder: &'a BackupFolder, id: &BackupId) -> BackupGuard<'a> {
         let progress = BackupProgress { id: id.clone(), done_bytes: 0, total_bytes: 0 };
-        *folder.making() = Some(Making { progress, is_removed: false });
-        BeingMade(folder)
+        *folder.making() = Some(RunningBackup { progress, is_removed: false });
+        BackupGuard(folder)
     }
 }
 
-impl Drop for BeingMade<'_> {
+impl Drop for BackupGuard<'_> {
     fn drop(&mut self) {
         *self.0.making() = None;
     }
 }
 
 impl Backups for BackupFolder {
-    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<BackupOutcome> {
+    fn create(&self, id: &BackupId, copying: BackupCopyOptions<'_>) -> Result<BackupOutcome> {
         let is_too_slow = |bytes: u64| bytes < BACKUP_BYTES_PER_SECOND_MIN;
         if copying.bytes_per_second_max.is_some_and(is_too_slow) {
             return Err(StoreError::Unacceptable(format!(
@@ -332,8 +336,8 @@ mod tests {
     use super::*;
     use crate::store::{EmbeddedOptions, EmbeddedStore};
 
-    const QUICKLY: BackupCopying<'_> =
-        BackupCopying { bytes_per_second_max: None, is_stopped: &|| false };
+    const QUICKLY: BackupCopyOptions<'_> =
+        BackupCopyOptions { bytes_per_second_max: None, is_stopped: &|| false };
 
     fn id(text: &str) -> BackupId {
         BackupId::parse(text).unwrap()
@@ -451,7 +455,7 @@ mod tests {
         let store = open(folder.path());
         let backups = backups(&store);
         put(&store, "key", b"1");
-        let stopped = BackupCopying { is_stopped: &|| true, ..QUICKLY };
+        let stopped = BackupCopyOptions { is_stopped: &|| true, ..QUICKLY };
         assert_eq!(backups.create(&id("stopped"), stopped).unwrap(), BackupOutcome::Ended);
         let removed = || {
             assert_eq!(backups.progress().unwrap().id, id("removed"));
@@ -459,7 +463,7 @@ mod tests {
             assert!(backups.delete(&id("removed")).unwrap());
             false
         };
-        let removed = BackupCopying { is_stopped: &removed, ..QUICKLY };
+        let removed = BackupCopyOptions { is_stopped: &removed, ..QUICKLY };
         assert_eq!(backups.create(&id("removed"), removed).unwrap(), BackupOutcome::Ended);
         assert_eq!(backups.progress(), None);
         assert_eq!(names(&folder.path().join(FOLDER)).unwrap(), [""; 0]);

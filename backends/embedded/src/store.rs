@@ -8,14 +8,14 @@ use std::sync::Arc;
 use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_engine::{
-    Direction, Engine, EngineOptions, EngineStats, Read, SyncTimes, TableId, parts,
+    Direction, Engine, EngineOptions, EngineStats, ReadResult, SyncTimes, TableId, parts,
 };
 
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, Backups, ChangeFeed, ChangeStep, Changes, ChangesAfter,
-    HandOver, Head, LocalStore, Note, NotingStore, Object, Operation, PartTime, Pending,
-    Properties, Range, ReadMode, Result, Scan, Snapshot, Store, Table, Workers, Written, hand_over,
-    hand_over_write,
+    Acknowledgement, Answer, Backups, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep,
+    DeferredAnswer, DeliveredAnswer, HandOverPolicy, Head, LocalStore, Note, NotingStore, Object,
+    Operation, PartMeasurement, Properties, Range, ReadMode, Result, Scan, Snapshot, Store, Table,
+    Workers, WriteOutcome, hand_over, hand_over_write,
 };
 
 use crate::backups::BackupFolder;
@@ -41,7 +41,7 @@ pub struct EmbeddedOptions {
     /// [`pellucid_engine::DEAD_SHARES`].
     pub dead_share: f64,
     /// The choice of requests that are handed over from their event loop to a worker thread.
-    pub hand_over: HandOver,
+    pub hand_over: HandOverPolicy,
     /// Limit of the requests that wait for a worker thread. Further ones fail with
     /// [`StoreError::Busy`](pellucid_store::StoreError::Busy).
     pub handed_over_max: usize,
@@ -55,7 +55,7 @@ impl Default for EmbeddedOptions {
             value_bytes_max: options.value_length_max,
             kept_changes_bytes: options.kept_changes_bytes,
             dead_share: options.dead_share,
-            hand_over: HandOver::Auto,
+            hand_over: HandOverPolicy::Auto,
             handed_over_max: 1_024,
         }
     }
@@ -66,7 +66,7 @@ pub struct EmbeddedStore {
     engine: Engine,
     clock: Clock,
     value_bytes_max: usize,
-    hand_over: HandOver,
+    hand_over: HandOverPolicy,
     workers: Workers,
     backups: BackupFolder,
 }
@@ -115,9 +115,9 @@ impl EmbeddedStore {
     /// The mode of a read on the calling thread; `None` if every read is handed over.
     fn mode(&self) -> Option<pellucid_engine::ReadMode> {
         match self.hand_over {
-            HandOver::Never => Some(pellucid_engine::ReadMode::MayBlock),
-            HandOver::Auto => Some(pellucid_engine::ReadMode::InMemory),
-            HandOver::Always => None,
+            HandOverPolicy::Never => Some(pellucid_engine::ReadMode::MayBlock),
+            HandOverPolicy::Auto => Some(pellucid_engine::ReadMode::InMemory),
+            HandOverPolicy::Always => None,
         }
     }
 
@@ -128,14 +128,14 @@ impl EmbeddedStore {
         timeline: &mut Timeline,
         shown: fn(pellucid_engine::Head) -> T,
     ) -> Answer<Option<T>> {
-        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+        let here = self.mode().map_or(Ok(ReadResult::NotInMemory), |mode| {
             self.engine.head_timed(id(table), key, mode, timeline)
         });
-        let answer = move |found: pellucid_engine::Result<Read<pellucid_engine::Head>>| {
+        let answer = move |found: pellucid_engine::Result<ReadResult<pellucid_engine::Head>>| {
             Answer::Now(found.map(|read| read.value().map(shown)).map_err(failure))
         };
         match here {
-            Ok(Read::NotInMemory) => {
+            Ok(ReadResult::NotInMemory) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 let mode = pellucid_engine::ReadMode::MayBlock;
                 hand_over(&self.workers, timeline, move |timeline| {
@@ -165,14 +165,14 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        let here = self.mode().map_or(Ok(Read::NotInMemory), |mode| {
+        let here = self.mode().map_or(Ok(ReadResult::NotInMemory), |mode| {
             self.engine.get_timed(id(table), key, mode, timeline)
         });
-        let answer = |found: pellucid_engine::Result<Read<pellucid_engine::Object>>| {
+        let answer = |found: pellucid_engine::Result<ReadResult<pellucid_engine::Object>>| {
             Answer::Now(found.map(|read| read.value().map(convert::object)).map_err(failure))
         };
         match here {
-            Ok(Read::NotInMemory) => {
+            Ok(ReadResult::NotInMemory) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
                 let mode = pellucid_engine::ReadMode::MayBlock;
                 hand_over(&self.workers, timeline, move |timeline| {
@@ -193,8 +193,8 @@ impl Store for EmbeddedStore {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
-        if self.hand_over == HandOver::Always {
+    ) -> Answer<WriteOutcome> {
+        if self.hand_over == HandOverPolicy::Always {
             return self.write_noted(table, operations, &[], acknowledgement, timeline);
         }
         write(&self.engine, self.clock, table, (operations, &[]), acknowledgement, timeline)
@@ -236,7 +236,7 @@ impl Store for EmbeddedStore {
     }
 
     fn workers(&self) -> Option<&Workers> {
-        (self.hand_over != HandOver::Never).then_some(&self.workers)
+        (self.hand_over != HandOverPolicy::Never).then_some(&self.workers)
     }
 
     fn close(&self) -> Result<()> {
@@ -273,8 +273,8 @@ impl NotingStore for EmbeddedStore {
         notes: &[Note],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
-        if self.hand_over != HandOver::Always {
+    ) -> Answer<WriteOutcome> {
+        if self.hand_over != HandOverPolicy::Always {
             let noted = (operations, notes);
             return write(&self.engine, self.clock, table, noted, acknowledgement, timeline);
         }
@@ -297,17 +297,17 @@ impl LocalStore for EmbeddedStore {
 
     fn is_in_memory(&self) -> bool {
         match self.hand_over {
-            HandOver::Auto => self.engine.is_in_memory(),
-            HandOver::Never => true,
-            HandOver::Always => false,
+            HandOverPolicy::Auto => self.engine.is_in_memory(),
+            HandOverPolicy::Never => true,
+            HandOverPolicy::Always => false,
         }
     }
 
     fn all_in_memory(&self, reads: &mut dyn FnMut(ReadMode) -> bool) -> bool {
         match self.hand_over {
-            HandOver::Auto => self.engine.all_in_memory(|mode| reads(convert::mode(mode))),
-            HandOver::Never => reads(ReadMode::MayBlock),
-            HandOver::Always => false,
+            HandOverPolicy::Auto => self.engine.all_in_memory(|mode| reads(convert::mode(mode))),
+            HandOverPolicy::Never => reads(ReadMode::MayBlock),
+            HandOverPolicy::Always => false,
         }
     }
 
@@ -316,13 +316,13 @@ impl LocalStore for EmbeddedStore {
         self.engine.collect().map(|_| ()).map_err(failure)
     }
 
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
+    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome> {
         let operations: Vec<_> = operations
             .iter()
             .map(|operation| engine_operation(&self.engine, table, operation).giving_room())
             .collect();
         let written = self.engine.write(&operations, pellucid_engine::Acknowledgement::Os);
-        written.map(|written| Written { sequence: written.sequence }).map_err(failure)
+        written.map(|written| WriteOutcome { sequence: written.sequence }).map_err(failure)
     }
 
     fn backups(&self) -> Option<&dyn Backups> {
@@ -335,8 +335,8 @@ impl LocalStore for EmbeddedStore {
 }
 
 impl ChangeFeed for EmbeddedStore {
-    fn changes(&self, after: ChangesAfter<'_>) -> Result<Box<dyn Changes>> {
-        let ChangesAfter { table, prefix, since, is_durable } = after;
+    fn changes(&self, after: ChangeSelector<'_>) -> Result<Box<dyn ChangeReader>> {
+        let ChangeSelector { table, prefix, since, is_durable } = after;
         let changes = self.engine.changes(id(table), since).map_err(failure)?.with_prefix(prefix);
         let changes = if is_durable { changes.durable_only() } else { changes };
         Ok(Box::new(EmbeddedChanges { changes }))
@@ -352,7 +352,7 @@ struct EmbeddedChanges {
     changes: pellucid_engine::Changes,
 }
 
-impl Changes for EmbeddedChanges {
+impl ChangeReader for EmbeddedChanges {
     fn step(&mut self) -> Result<ChangeStep> {
         Ok(match self.changes.step().map_err(failure)? {
             pellucid_engine::ChangeStep::Change(change) => {
@@ -376,7 +376,7 @@ fn write(
     (operations, notes): (&[Operation<'_>], &[Note]),
     acknowledgement: Acknowledgement,
     timeline: &mut Timeline,
-) -> Answer<Written> {
+) -> Answer<WriteOutcome> {
     let acknowledgement = convert::acknowledgement(acknowledgement);
     let written = match operations {
         [operation] => {
@@ -396,7 +396,7 @@ fn write(
     match written {
         Err(error) => Answer::Now(Err(failure(error))),
         Ok(written) if written.pending => when_durable(engine, clock, written.sequence),
-        Ok(written) => Answer::Now(Ok(Written { sequence: written.sequence })),
+        Ok(written) => Answer::Now(Ok(WriteOutcome { sequence: written.sequence })),
     }
 }
 
@@ -420,14 +420,14 @@ fn engine_operation<'a>(
 }
 
 /// The answer to a write that is visible, but not yet synced to the disk.
-fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written> {
+fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<WriteOutcome> {
     let (engine, since) = (engine.clone(), clock.now());
-    Answer::Later(Pending::new(move |callback| {
+    Answer::Later(DeferredAnswer::new(move |callback| {
         let synced = move |times: pellucid_engine::Result<SyncTimes>| {
             let parts = times.as_ref().map(|times| sync_parts(since, *times));
             let parts = parts.map(Vec::from).unwrap_or_default();
-            let result = times.map(|_| Written { sequence }).map_err(failure);
-            callback(Arrival::new(result, parts));
+            let result = times.map(|_| WriteOutcome { sequence }).map_err(failure);
+            callback(DeliveredAnswer::new(result, parts));
         };
         engine.when_durable(sequence, Box::new(synced));
     }))
@@ -435,12 +435,12 @@ fn when_durable(engine: &Engine, clock: Clock, sequence: u64) -> Answer<Written>
 
 /// The parts of a wait for a sync that began at `since`. A sync that had started before counts from
 /// `since` on.
-fn sync_parts(since: Ticks, times: SyncTimes) -> [PartTime; 2] {
+fn sync_parts(since: Ticks, times: SyncTimes) -> [PartMeasurement; 2] {
     let begun = times.begun.max(since);
     let waited = begun.since(since);
     [
-        PartTime { part: parts::GROUP_WAIT, ticks: waited, until: begun, waited_for: 0 },
-        PartTime {
+        PartMeasurement { part: parts::GROUP_WAIT, ticks: waited, until: begun, waited_for: 0 },
+        PartMeasurement {
             part: parts::SYNC,
             ticks: times.ended.since(begun),
             until: times.ended,

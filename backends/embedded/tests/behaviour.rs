@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::Store;
-use pellucid_store::suite::{Kind, behaves};
+use pellucid_store::suite::{TestedStore, behaves};
 use tempfile::TempDir;
 
 /// The largest value of the stores under test, in bytes.
@@ -20,7 +20,7 @@ fn embedded(folder: &Path, memory_bytes: u64) -> Box<dyn Store> {
 fn embedded_behaves(memory_bytes: u64) {
     let folder = TempDir::new().unwrap();
     let open = || embedded(folder.path(), memory_bytes);
-    behaves(&Kind { open: &open, value_bytes_max: VALUE_BYTES_MAX, unsupported: &[] });
+    behaves(&TestedStore { open: &open, value_bytes_max: VALUE_BYTES_MAX, unsupported: &[] });
 }
 
 #[test]

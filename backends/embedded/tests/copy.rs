@@ -7,8 +7,8 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{
-    Acknowledgement, Condition, Copied, CopiedTable, LocalStore, Operation, Range, Result, Source,
-    Store, StoreError, begin_copy, compare, copy, end_copy,
+    Acknowledgement, Condition, CopiedTable, LocalStore, Operation, Range, Result, Source, Store,
+    StoreError, TableCopyProgress, begin_copy, compare, copy, end_copy,
 };
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ fn cut_short(from: &Source<'_>, to: &dyn Store) {
     assert!(cut.is_err());
 }
 
-fn compared(from: &dyn Store, to: &dyn Store) -> Result<Copied> {
+fn compared(from: &dyn Store, to: &dyn Store) -> Result<TableCopyProgress> {
     compare(from, to, TABLE, &mut |_| {})
 }
 
@@ -76,7 +76,11 @@ fn a_copy_resumes_is_complete_and_differences_are_found() {
     assert!(copied.resumed && copied.entries < ENTRIES && reports > 10, "{copied:?}");
     assert_eq!(compared(&from, &to).unwrap().entries, ENTRIES + 1);
     let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
-    assert_eq!(again, Copied { resumed: true, ..Copied::default() }, "nothing is left to copy");
+    assert_eq!(
+        again,
+        TableCopyProgress { resumed: true, ..TableCopyProgress::default() },
+        "nothing is left to copy"
+    );
     end_copy(&to, &[TABLE]).unwrap();
     let again = copy(&source, &to, TABLE, &mut |_| {}).unwrap();
     assert!(!again.resumed && again.entries == ENTRIES + 1, "an ended copy starts again");
@@ -124,8 +128,8 @@ fn a_copy_does_not_create_tables_in_its_source() {
     let (_folders, [from, to]) = two();
     let source = named(&from, "one");
     begin_copy(&source, &to, &[TABLE]).unwrap();
-    assert_eq!(copy(&source, &to, TABLE, &mut |_| {}).unwrap(), Copied::default());
-    assert_eq!(compared(&from, &to).unwrap(), Copied::default());
+    assert_eq!(copy(&source, &to, TABLE, &mut |_| {}).unwrap(), TableCopyProgress::default());
+    assert_eq!(compared(&from, &to).unwrap(), TableCopyProgress::default());
     assert_eq!(from.table_names().unwrap(), Vec::<String>::new());
 }
 

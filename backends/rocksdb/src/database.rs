@@ -13,7 +13,7 @@ use rocksdb::{
 };
 
 use crate::db::{Db, error_of};
-use crate::entry::Stored;
+use crate::entry::EntryHead;
 use crate::families::{Families, Handle};
 use crate::sequences::Sequences;
 use crate::stripes::Stripes;
@@ -57,7 +57,7 @@ fn options_for(memory_bytes: usize) -> Options {
     options.set_write_buffer_size((memory_bytes / MEMTABLE_SHARE / MEMTABLES).max(64 << 10));
     options.set_max_write_buffer_number(MEMTABLES as i32);
     // Compaction drops expired entries to free their space; reads skip them before that.
-    options.set_compaction_filter("pellucid-expiry", |_, _, value| match Stored::of(value) {
+    options.set_compaction_filter("pellucid-expiry", |_, _, value| match EntryHead::of(value) {
         Ok((stored, _)) if !stored.is_live() => Decision::Remove,
         _ => Decision::Keep,
     });

@@ -37,13 +37,13 @@ thread_local! {
 
 /// The head of an entry, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct EntryHead {
     pub(crate) sequence: u64,
     /// Zero for never.
     pub(crate) expires_at_ms: u64,
 }
 
-impl Stored {
+impl EntryHead {
     /// Calls `write` with the encoded entry. The bytes are in a buffer that the thread reuses:
     /// RocksDB copies them, and allocating a new buffer would cost more than the copy.
     pub(crate) fn with<T>(self, value: &[u8], write: impl FnOnce(&[u8]) -> T) -> T {
@@ -68,12 +68,12 @@ impl Stored {
 
     /// Decodes an entry into its head and its value.
     #[inline]
-    pub(crate) fn of(bytes: &[u8]) -> Result<(Stored, &[u8]), StoreError> {
-        Stored::split(bytes).ok_or_else(|| unknown_head(bytes.len()))
+    pub(crate) fn of(bytes: &[u8]) -> Result<(EntryHead, &[u8]), StoreError> {
+        EntryHead::split(bytes).ok_or_else(|| unknown_head(bytes.len()))
     }
 
     #[inline]
-    fn split(bytes: &[u8]) -> Option<(Stored, &[u8])> {
+    fn split(bytes: &[u8]) -> Option<(EntryHead, &[u8])> {
         let number = |at: usize| {
             let bytes = bytes.get(at..at + NUMBER_BYTES)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
@@ -87,7 +87,7 @@ impl Stored {
             KIND_EXPIRING => (time(EXPIRING_LENGTH)?, EXPIRING_LENGTH),
             _ => return None,
         };
-        let stored = Stored { sequence: first & SEQUENCE_MAX, expires_at_ms };
+        let stored = EntryHead { sequence: first & SEQUENCE_MAX, expires_at_ms };
         Some((stored, &bytes[length..]))
     }
 
@@ -101,10 +101,10 @@ impl Stored {
     #[inline]
     pub(crate) fn shown<T>(
         bytes: Option<&[u8]>,
-        shown: impl Fn(Stored, &[u8]) -> T,
+        shown: impl Fn(EntryHead, &[u8]) -> T,
     ) -> Result<Option<T>, StoreError> {
         let Some(bytes) = bytes else { return Ok(None) };
-        let (stored, value) = Stored::of(bytes)?;
+        let (stored, value) = EntryHead::of(bytes)?;
         Ok(stored.is_live().then(|| shown(stored, value)))
     }
 
@@ -135,25 +135,25 @@ mod tests {
 
     #[test]
     fn heads_round_trip_and_short_entries_are_refused() {
-        let expiring = Stored { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
-        let lasting = Stored { expires_at_ms: 0, ..expiring };
+        let expiring = EntryHead { sequence: SEQUENCE_MAX, expires_at_ms: 9 };
+        let lasting = EntryHead { expires_at_ms: 0, ..expiring };
         for (stored, length) in [(expiring, 14), (lasting, 8)] {
             let bytes = stored.with(b"value", <[u8]>::to_vec);
             assert_eq!(bytes.len(), length + 5);
-            assert_eq!(Stored::of(&bytes), Ok((stored, &b"value"[..])));
-            assert_eq!(Stored::of(&bytes[..length]), Ok((stored, &b""[..])));
+            assert_eq!(EntryHead::of(&bytes), Ok((stored, &b"value"[..])));
+            assert_eq!(EntryHead::of(&bytes[..length]), Ok((stored, &b""[..])));
             for cut in 0..length {
-                assert!(Stored::of(&bytes[..cut]).is_err(), "{cut} bytes");
+                assert!(EntryHead::of(&bytes[..cut]).is_err(), "{cut} bytes");
             }
             assert_eq!(stored.is_live(), stored == lasting);
         }
-        assert!(Stored::of(b"not a head of ours at all").is_err());
+        assert!(EntryHead::of(b"not a head of ours at all").is_err());
     }
 
     #[test]
     fn an_expiry_beyond_the_largest_becomes_the_largest() {
-        let bytes = Stored { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
-        let ends = Stored { sequence: 1, expires_at_ms: TIME_MAX_MS };
-        assert_eq!(Stored::of(&bytes), Ok((ends, &b""[..])));
+        let bytes = EntryHead { sequence: 1, expires_at_ms: u64::MAX }.with(b"", <[u8]>::to_vec);
+        let ends = EntryHead { sequence: 1, expires_at_ms: TIME_MAX_MS };
+        assert_eq!(EntryHead::of(&bytes), Ok((ends, &b""[..])));
     }
 }

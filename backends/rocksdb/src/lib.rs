@@ -17,4 +17,4 @@ mod store;
 mod stripes;
 
 pub use account::NAMES as PART_NAMES;
-pub use store::{Bare, RocksOptions, RocksStore};
+pub use store::{BareTable, RocksOptions, RocksStore};

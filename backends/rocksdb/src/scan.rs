@@ -9,16 +9,16 @@ use rocksdb::{DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode};
 use crate::account::accounted;
 use crate::database::Database;
 use crate::db::{Db, error_of};
-use crate::entry::Stored;
+use crate::entry::EntryHead;
 
 /// RocksDB's snapshot of a database.
-type Taken<'a> = SnapshotWithThreadMode<'a, Db>;
+type BorrowedSnapshot<'a> = SnapshotWithThreadMode<'a, Db>;
 
 /// A scan of a range, as of the moment at which it began.
 pub(crate) struct RocksScan {
     // Stands before `_snapshot` and `_database`: fields are dropped in order.
     iterator: DBRawIteratorWithThreadMode<'static, Db>,
-    _snapshot: Option<Arc<Moment>>,
+    _snapshot: Option<Arc<OwnedSnapshot>>,
     _database: Arc<Database>,
     reverse: bool,
     has_begun: bool,
@@ -28,31 +28,33 @@ pub(crate) struct RocksScan {
 }
 
 /// A snapshot of RocksDB, and its database.
-pub(crate) struct Moment {
+pub(crate) struct OwnedSnapshot {
     // Stands before `database`: fields are dropped in order.
-    snapshot: Taken<'static>,
+    snapshot: BorrowedSnapshot<'static>,
     database: Arc<Database>,
     sequence: u64,
 }
 
 /// A snapshot of the store.
-pub(crate) struct RocksSnapshot(pub(crate) Arc<Moment>);
+pub(crate) struct RocksSnapshot(pub(crate) Arc<OwnedSnapshot>);
 
-impl Moment {
-    pub(crate) fn now(database: &Arc<Database>) -> Moment {
+impl OwnedSnapshot {
+    pub(crate) fn now(database: &Arc<Database>) -> OwnedSnapshot {
         let sequence = database.last_sequence();
         let snapshot = database.db.snapshot();
         // SAFETY: the snapshot borrows the database. The database is on the heap, its `Arc` is in
         // the same struct, and it is dropped after the snapshot.
-        let snapshot = unsafe { std::mem::transmute::<Taken<'_>, Taken<'static>>(snapshot) };
-        Moment { snapshot, database: Arc::clone(database), sequence }
+        let snapshot = unsafe {
+            std::mem::transmute::<BorrowedSnapshot<'_>, BorrowedSnapshot<'static>>(snapshot)
+        };
+        OwnedSnapshot { snapshot, database: Arc::clone(database), sequence }
     }
 }
 
 /// Begins a scan; of a snapshot, if one is given.
 pub(crate) fn scan(
     database: &Arc<Database>,
-    moment: Option<&Arc<Moment>>,
+    moment: Option<&Arc<OwnedSnapshot>>,
     table: Table,
     range: Range<'_>,
 ) -> Result<Box<dyn Scan>> {
@@ -88,7 +90,7 @@ pub(crate) fn scan(
 
 impl RocksScan {
     /// Moves to the next entry that has not expired, and applies `shown` to it; `None` at the end.
-    fn advance<T>(&mut self, shown: fn(Stored, &[u8]) -> T) -> Result<Option<T>> {
+    fn advance<T>(&mut self, shown: fn(EntryHead, &[u8]) -> T) -> Result<Option<T>> {
         loop {
             match (self.has_begun, self.reverse) {
                 (false, false) => self.iterator.seek_to_first(),
@@ -101,7 +103,7 @@ impl RocksScan {
             let Some((key, bytes)) = self.iterator.item() else {
                 return self.iterator.status().map(|()| None).map_err(error_of);
             };
-            let (stored, value) = Stored::of(bytes)?;
+            let (stored, value) = EntryHead::of(bytes)?;
             if stored.is_live() {
                 self.expires_at_ms = stored.expires_at_ms;
                 self.key.clear();
@@ -114,12 +116,12 @@ impl RocksScan {
 
 impl Scan for RocksScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let object = self.advance(Stored::object)?;
+        let object = self.advance(EntryHead::object)?;
         Ok(object.map(|object| (&self.key[..], object)))
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let head = self.advance(Stored::head)?;
+        let head = self.advance(EntryHead::head)?;
         Ok(head.map(|head| (&self.key[..], head)))
     }
 
@@ -138,7 +140,7 @@ impl Snapshot for RocksSnapshot {
         let family = self.0.database.family(table)?;
         accounted(timeline, || {
             let found = self.0.snapshot.get_pinned_cf(family, key).map_err(error_of)?;
-            Stored::shown(found.as_deref(), Stored::object)
+            EntryHead::shown(found.as_deref(), EntryHead::object)
         })
     }
 

@@ -8,7 +8,7 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Head, LocalStore, Object, Operation, Properties, Range,
-    Result, Scan, Snapshot, Store, StoreError, Table, Workers, Written, check_key, hand_over,
+    Result, Scan, Snapshot, Store, StoreError, Table, Workers, WriteOutcome, check_key, hand_over,
     hand_over_write,
 };
 use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
@@ -16,9 +16,9 @@ use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
 use crate::account::{NAMES, accounted, tried};
 use crate::database::{Database, write_options};
 use crate::db::error_of;
-use crate::entry::Stored;
+use crate::entry::EntryHead;
 use crate::families::Handle;
-use crate::scan::{Moment, RocksSnapshot, scan};
+use crate::scan::{OwnedSnapshot, RocksSnapshot, scan};
 
 /// Number of threads that wait for the disk in place of event loops.
 const WORKERS: usize = 4;
@@ -76,10 +76,10 @@ impl RocksStore {
     /// # Errors
     /// If the store has no such table.
     #[doc(hidden)]
-    pub fn bare(&self, table: Table) -> Result<Bare> {
+    pub fn bare(&self, table: Table) -> Result<BareTable> {
         let database = Arc::clone(&self.database);
         let family = Arc::clone(self.database.family(table)?);
-        Ok(Bare { family, writing: WriteOptions::default(), database })
+        Ok(BareTable { family, writing: WriteOptions::default(), database })
     }
 
     /// Reads a key: on this thread if all needed bytes are in memory, else on a worker thread.
@@ -90,7 +90,7 @@ impl RocksStore {
         table: Table,
         key: &[u8],
         timeline: &mut Timeline,
-        shown: impl Fn(Stored, &[u8]) -> T + Copy + Send + 'static,
+        shown: impl Fn(EntryHead, &[u8]) -> T + Copy + Send + 'static,
     ) -> Answer<Option<T>> {
         if let Err(error) = check_key(key) {
             return Answer::Now(Err(error));
@@ -116,14 +116,14 @@ impl RocksStore {
 
 /// RocksDB's own interface to a table ([`RocksStore::bare`]).
 #[doc(hidden)]
-pub struct Bare {
+pub struct BareTable {
     // Stands before `database`: the handle must not outlive it.
     family: Handle,
     writing: WriteOptions,
     database: Arc<Database>,
 }
 
-impl Bare {
+impl BareTable {
     /// Writes an entry, without a sync.
     ///
     /// # Errors
@@ -148,62 +148,62 @@ fn find<T>(
     database: &Database,
     table: Table,
     key: &[u8],
-    shown: impl Fn(Stored, &[u8]) -> T,
+    shown: impl Fn(EntryHead, &[u8]) -> T,
 ) -> Result<Option<T>> {
     let family = database.family(table)?;
     let found = database.db.get_pinned_cf_opt(family, key, &database.reading);
-    found.map_err(error_of).and_then(|found| Stored::shown(found.as_deref(), shown))
+    found.map_err(error_of).and_then(|found| EntryHead::shown(found.as_deref(), shown))
 }
 
 /// Like [`find`], but never waits for the disk.
 ///
 /// # Errors
-/// [`WouldWait`] if it would have to.
+/// [`WouldBlockError`] if it would have to.
 #[inline]
 fn find_at_once<T>(
     database: &Database,
     table: Table,
     key: &[u8],
-    shown: impl Fn(Stored, &[u8]) -> T,
-) -> std::result::Result<Result<Option<T>>, WouldWait> {
+    shown: impl Fn(EntryHead, &[u8]) -> T,
+) -> std::result::Result<Result<Option<T>>, WouldBlockError> {
     let family = match database.family(table) {
         Ok(family) => family,
         Err(error) => return Ok(Err(error)),
     };
     match database.db.get_pinned_cf_opt(family, key, &database.reading_at_once) {
-        Ok(found) => Ok(Stored::shown(found.as_deref(), shown)),
-        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldWait),
+        Ok(found) => Ok(EntryHead::shown(found.as_deref(), shown)),
+        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldBlockError),
         Err(error) => Ok(Err(error_of(error))),
     }
 }
 
 /// The error of a request that would have to wait on a thread that must not wait.
-struct WouldWait;
+struct WouldBlockError;
 
 /// Writes all operations or none. The locks of the keys are held from before the conditions are
 /// checked until the write is done, so that the sequence numbers of a key rise with each write.
 ///
 /// # Errors
-/// [`WouldWait`] if the write would have to wait for a lock or for RocksDB, and must not.
+/// [`WouldBlockError`] if the write would have to wait for a lock or for RocksDB, and must not.
 fn write(
     database: &Database,
     table: Table,
     operations: &[Operation<'_>],
     options: &WriteOptions,
     may_wait: bool,
-) -> std::result::Result<Result<Written>, WouldWait> {
+) -> std::result::Result<Result<WriteOutcome>, WouldBlockError> {
     let family = match database.family(table) {
         Ok(family) => family,
         Err(error) => return Ok(Err(error)),
     };
     let keys = operations.iter().map(|operation| operation.key);
-    let locks = database.stripes.lock(table, keys, may_wait).ok_or(WouldWait)?;
+    let locks = database.stripes.lock(table, keys, may_wait).ok_or(WouldBlockError)?;
     if let Err(error) = judge(database, table, operations) {
         return Ok(Err(error));
     }
     let now = Clock::system().wall();
     let failed = |error: rocksdb::Error| match error.kind() {
-        ErrorKind::Incomplete => Err(WouldWait),
+        ErrorKind::Incomplete => Err(WouldBlockError),
         _ => Ok(Err(error_of(error))),
     };
     let first = match database.sequences.draw(&database.db, &locks, operations.len(), now, options)
@@ -214,7 +214,7 @@ fn write(
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
         let expires_at_ms = lifetime.map_or(0, |ms| now.rising().unix_ms().saturating_add(ms));
-        Stored { sequence: first + index as u64, expires_at_ms }
+        EntryHead { sequence: first + index as u64, expires_at_ms }
     };
     let done = match operations {
         [Operation { key, value: None, .. }] => database.db.delete_cf_opt(family, key, options),
@@ -233,7 +233,7 @@ fn write(
         }
     };
     match done {
-        Ok(()) => Ok(Ok(Written { sequence: first + operations.len() as u64 - 1 })),
+        Ok(()) => Ok(Ok(WriteOutcome { sequence: first + operations.len() as u64 - 1 })),
         Err(error) => failed(error),
     }
 }
@@ -273,11 +273,11 @@ impl Store for RocksStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        self.read(table, key, timeline, Stored::object)
+        self.read(table, key, timeline, EntryHead::object)
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.read(table, key, timeline, Stored::head)
+        self.read(table, key, timeline, EntryHead::head)
     }
 
     fn write(
@@ -286,7 +286,7 @@ impl Store for RocksStore {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         if let Err(error) = self.check(operations) {
             return Answer::Now(Err(error));
         }
@@ -303,7 +303,8 @@ impl Store for RocksStore {
         hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
             let options = write_options(is_synced, true);
             let written = tried(timeline, || write(&database, table, operations, &options, true));
-            let refused = |WouldWait| Err(StoreError::Busy("RocksDB takes no writes now".into()));
+            let refused =
+                |WouldBlockError| Err(StoreError::Busy("RocksDB takes no writes now".into()));
             Answer::Now(written.unwrap_or_else(refused))
         })
     }
@@ -313,7 +314,7 @@ impl Store for RocksStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(RocksSnapshot(Arc::new(Moment::now(&self.database)))))
+        Ok(Arc::new(RocksSnapshot(Arc::new(OwnedSnapshot::now(&self.database)))))
     }
 
     fn properties(&self) -> Properties {
@@ -354,7 +355,7 @@ impl LocalStore for RocksStore {
     }
 
     /// RocksDB keeps no reserve.
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
+    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome> {
         self.write(table, operations, Acknowledgement::Os, &mut Timeline::off()).wait()
     }
 }

@@ -28,10 +28,10 @@ struct Stripe {
 pub(crate) struct Locks<'a> {
     /// The stripe at which the write is noted.
     stripe: &'a Stripe,
-    _held: Held<'a>,
+    _held: LockGuards<'a>,
 }
 
-enum Held<'a> {
+enum LockGuards<'a> {
     /// One lock, without the allocation of a list: the most frequent case.
     One(#[allow(dead_code, reason = "it is held")] MutexGuard<'a, ()>),
     Many(#[allow(dead_code, reason = "they are held")] Vec<MutexGuard<'a, ()>>),
@@ -70,7 +70,7 @@ impl Stripes {
         if keys.len() == 1 {
             let stripe = &self.0[stripe(keys.next()?)];
             let held = stripe.lock(may_wait)?;
-            return Some(Locks { stripe, _held: Held::One(held) });
+            return Some(Locks { stripe, _held: LockGuards::One(held) });
         }
         let mut wanted: Vec<usize> = keys.map(stripe).collect();
         // All writers take the locks in the same order, which prevents deadlocks.
@@ -79,7 +79,7 @@ impl Stripes {
         let stripe = &self.0[*wanted.first()?];
         let held: Option<_> =
             wanted.into_iter().map(|place| self.0[place].lock(may_wait)).collect();
-        Some(Locks { stripe, _held: Held::Many(held?) })
+        Some(Locks { stripe, _held: LockGuards::Many(held?) })
     }
 }
 

@@ -5,7 +5,7 @@
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_rocksdb::{PART_NAMES, RocksOptions, RocksStore};
-use pellucid_store::suite::{Kind, behaves};
+use pellucid_store::suite::{TestedStore, behaves};
 use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store};
 use tempfile::TempDir;
 
@@ -15,7 +15,7 @@ fn suite(memory_bytes: usize) {
     let folder = TempDir::new().unwrap();
     let options =
         RocksOptions { memory_bytes, value_bytes_max: VALUE_BYTES_MAX, ..RocksOptions::default() };
-    behaves(&Kind {
+    behaves(&TestedStore {
         open: &|| Box::new(RocksStore::open(folder.path(), options).unwrap()),
         value_bytes_max: VALUE_BYTES_MAX,
         unsupported: &[],

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use mio::{Events, Poll, Token, Waker};
 use pellucid_clock::Clock;
-use pellucid_cluster::{Ask, AskKind, Cluster, Failure, Outcome, OwnerAnswer, Peers, TableOfAsk};
+use pellucid_cluster::{Ask, AskKind, AskTable, Cluster, Failure, Outcome, OwnerAnswer, Peers};
 use pellucid_store::{Acknowledgement, Condition};
 use pellucid_thread::Mutex;
 
@@ -18,29 +18,31 @@ const EVENTS: usize = 256;
 const MAILBOX_MAX: usize = 16_384;
 
 /// An answer with its payload: the value, or the reason of a failure.
-pub(crate) struct Brought {
+pub(crate) struct ReceivedAnswer {
     pub(crate) answer: OwnerAnswer,
     pub(crate) payload: Vec<u8>,
 }
 
-type Brings = Box<dyn FnOnce(Result<Brought, Failure>) + Send>;
+type AnswerCallback = Box<dyn FnOnce(Result<ReceivedAnswer, Failure>) + Send>;
 
 /// A callback for an answer. It is called exactly once, also if the thread ends before an answer.
-pub(crate) struct Waiting(Option<Brings>);
+pub(crate) struct PendingAnswer(Option<AnswerCallback>);
 
-impl Waiting {
-    pub(crate) fn new(brings: impl FnOnce(Result<Brought, Failure>) + Send + 'static) -> Waiting {
-        Waiting(Some(Box::new(brings)))
+impl PendingAnswer {
+    pub(crate) fn new(
+        brings: impl FnOnce(Result<ReceivedAnswer, Failure>) + Send + 'static,
+    ) -> PendingAnswer {
+        PendingAnswer(Some(Box::new(brings)))
     }
 
-    fn bring(mut self, result: Result<Brought, Failure>) {
+    fn bring(mut self, result: Result<ReceivedAnswer, Failure>) {
         if let Some(brings) = self.0.take() {
             brings(result);
         }
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if let Some(brings) = self.0.take() {
             let reason = "the store was closed".to_owned();
@@ -67,7 +69,7 @@ impl OwnedAsk {
             acknowledgement: self.acknowledgement,
             condition: self.condition,
             lifetime_ms: self.lifetime_ms,
-            table: Some(TableOfAsk { name: &self.table.0, part_length: self.table.1 }),
+            table: Some(AskTable { name: &self.table.0, part_length: self.table.1 }),
             key: &self.key,
             value: &self.value,
             ..Ask::plain(self.kind)
@@ -76,20 +78,20 @@ impl OwnedAsk {
 }
 
 /// An ask in the mailbox, with its destination and its callback.
-struct Order {
+struct QueuedAsk {
     node: usize,
     ask: OwnedAsk,
-    waiting: Waiting,
+    waiting: PendingAnswer,
 }
 
 #[derive(Default)]
 struct Mailbox {
-    orders: Vec<Order>,
+    orders: Vec<QueuedAsk>,
     is_closed: bool,
 }
 
 impl Mailbox {
-    fn take(&mut self) -> Vec<Order> {
+    fn take(&mut self) -> Vec<QueuedAsk> {
         std::mem::take(&mut self.orders)
     }
 }
@@ -118,7 +120,7 @@ impl Driver {
 
     /// Asks the node at this index. `waiting` is called with the outcome: on the connections'
     /// thread, or at once on this one if the ask is refused.
-    pub(crate) fn ask(&self, node: usize, ask: OwnedAsk, waiting: Waiting) {
+    pub(crate) fn ask(&self, node: usize, ask: OwnedAsk, waiting: PendingAnswer) {
         let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = || self.cluster.url(node).to_string();
         let failure = if mailbox.is_closed {
@@ -134,7 +136,7 @@ impl Driver {
             return waiting.bring(Err(failure));
         }
         let is_first = mailbox.orders.is_empty();
-        mailbox.orders.push(Order { node, ask, waiting });
+        mailbox.orders.push(QueuedAsk { node, ask, waiting });
         drop(mailbox);
         if is_first {
             self.wake();
@@ -171,7 +173,7 @@ impl Drop for Driver {
     }
 }
 
-fn run(mut poll: Poll, mut peers: Peers<Waiting>, mailbox: &Mutex<Mailbox>) {
+fn run(mut poll: Poll, mut peers: Peers<PendingAnswer>, mailbox: &Mutex<Mailbox>) {
     let mut events = Events::with_capacity(EVENTS);
     loop {
         match poll.poll(&mut events, None) {
@@ -205,8 +207,8 @@ fn run(mut poll: Poll, mut peers: Peers<Waiting>, mailbox: &Mutex<Mailbox>) {
     }
 }
 
-fn begin(peers: &mut Peers<Waiting>, order: Order) {
-    let Order { node, ask, waiting } = order;
+fn begin(peers: &mut Peers<PendingAnswer>, order: QueuedAsk) {
+    let QueuedAsk { node, ask, waiting } = order;
     match peers.refuses(node) {
         Some(failure) => waiting.bring(Err(failure)),
         // `refuses` has just said that the ask is accepted.
@@ -214,12 +216,12 @@ fn begin(peers: &mut Peers<Waiting>, order: Order) {
     }
 }
 
-fn bring(waiting: Waiting, outcome: Outcome<'_>) {
+fn bring(waiting: PendingAnswer, outcome: Outcome<'_>) {
     waiting.bring(match outcome {
         Outcome::Failed(failure) => Err(failure),
         Outcome::Answered(answer, times) => {
             let payload = answer.payload.to_vec();
-            Ok(Brought { answer: OwnerAnswer::new(&answer, times), payload })
+            Ok(ReceivedAnswer { answer: OwnerAnswer::new(&answer, times), payload })
         }
     });
 }

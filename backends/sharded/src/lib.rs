@@ -10,8 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod driver;
-mod inner;
 mod scan;
+mod shared_state;
 mod store;
 
 pub use store::{ShardedOptions, ShardedStore};

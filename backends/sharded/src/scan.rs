@@ -6,25 +6,25 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use pellucid_cluster::{Answer, Failure, MergedEntry, Outcome, OwnerAnswer, RangePages};
 use pellucid_store::{Head, Object, Range, Result, Scan, StoreError};
 
-use crate::driver::{Brought, OwnedAsk, Waiting};
-use crate::inner::{Inner, Named};
+use crate::driver::{OwnedAsk, PendingAnswer, ReceivedAnswer};
+use crate::shared_state::{OpenTable, SharedState};
 
-type Page = (usize, std::result::Result<Brought, Failure>);
+type NodePage = (usize, std::result::Result<ReceivedAnswer, Failure>);
 
 /// A scan over the ranges of all nodes, merged in the order of keys.
 pub(crate) struct ShardedScan {
-    inner: Arc<Inner>,
-    table: Named,
+    inner: Arc<SharedState>,
+    table: OpenTable,
     pages: RangePages,
-    sender: Sender<Page>,
-    came: Receiver<Page>,
+    sender: Sender<NodePage>,
+    came: Receiver<NodePage>,
     entry: Option<MergedEntry>,
     /// The error that has ended the scan.
     failed: Option<StoreError>,
 }
 
 impl ShardedScan {
-    pub(crate) fn new(inner: Arc<Inner>, table: Named, range: Range<'_>) -> ShardedScan {
+    pub(crate) fn new(inner: Arc<SharedState>, table: OpenTable, range: Range<'_>) -> ShardedScan {
         let Range { start, end, reverse } = range;
         let nodes = inner.cluster.nodes().nodes().len();
         let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
@@ -53,7 +53,7 @@ impl ShardedScan {
             let (node, result) = self.came.recv().expect("the scan holds a sender itself");
             match result {
                 Err(failure) => self.pages.bring(node, Outcome::Failed(failure)),
-                Ok(Brought { answer, payload }) => {
+                Ok(ReceivedAnswer { answer, payload }) => {
                     let OwnerAnswer { status, detail, times, .. } = answer;
                     let answer = Answer { detail, payload: &payload, ..Answer::plain(0, status) };
                     self.pages.bring(node, Outcome::Answered(answer, times));
@@ -78,7 +78,7 @@ impl ShardedScan {
                 value: ask.value.to_vec(),
             };
             let sender = sender.clone();
-            let waiting = Waiting::new(move |result| {
+            let waiting = PendingAnswer::new(move |result| {
                 // The send fails if the scan was dropped, which needs no page.
                 let _ = sender.send((node, result));
             });

@@ -7,14 +7,15 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_cluster::{AskKind, Cluster, ClusterOptions, FORWARD_PARTS};
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, Head, KEY_LENGTH_MAX, Object, Operation, PartOf, Pending,
-    Properties, Range, Result, Scan, Snapshot, Store, StoreError, Table, Value, Written,
+    Acknowledgement, Answer, DeferredAnswer, DeliveredAnswer, Head, KEY_LENGTH_MAX, Object,
+    Operation, PartitionFunction, Properties, Range, Result, Scan, Snapshot, Store, StoreError,
+    Table, Value, WriteOutcome,
 };
 use pellucid_topology::NodeList;
 
-use crate::driver::{Brought, Driver, OwnedAsk, Waiting};
-use crate::inner::{Inner, unacceptable};
+use crate::driver::{Driver, OwnedAsk, PendingAnswer, ReceivedAnswer};
 use crate::scan::ShardedScan;
+use crate::shared_state::{SharedState, unacceptable};
 
 /// Default of [`ShardedOptions::value_bytes_max`]: the same as of the nodes, whose store is the
 /// embedded one by default.
@@ -49,7 +50,7 @@ impl ShardedOptions {
 /// node only. Snapshots and ranges do not show the state of one moment. Sequence numbers are those
 /// of each key's owner, and numbers of different nodes cannot be compared.
 pub struct ShardedStore {
-    inner: Arc<Inner>,
+    inner: Arc<SharedState>,
 }
 
 impl ShardedStore {
@@ -65,30 +66,30 @@ impl ShardedStore {
         (guest.wait, guest.silence) = (options.wait, options.wait);
         let cluster = Cluster::new(guest, 1, |_| {}).map_err(|error| failed(&error))?;
         let driver = Driver::start(Arc::clone(&cluster)).map_err(|error| failed(&error))?;
-        let inner = Inner::new(driver, cluster, options.value_bytes_max);
+        let inner = SharedState::new(driver, cluster, options.value_bytes_max);
         Ok(ShardedStore { inner: Arc::new(inner) })
     }
 }
 
 /// Sends an ask. `shown` makes the result of the owner's answer.
 fn answer<T: Send + 'static>(
-    inner: &Arc<Inner>,
+    inner: &Arc<SharedState>,
     asked: Result<(usize, OwnedAsk)>,
-    shown: fn(Brought) -> T,
+    shown: fn(ReceivedAnswer) -> T,
 ) -> Answer<T> {
     let (owner, ask) = match asked {
         Ok(asked) => asked,
         Err(error) => return Answer::Now(Err(error)),
     };
     let inner = Arc::clone(inner);
-    Answer::Later(Pending::new(move |callback| {
-        let waiting = Waiting::new(move |result| {
+    Answer::Later(DeferredAnswer::new(move |callback| {
+        let waiting = PendingAnswer::new(move |result| {
             callback(match result {
-                Err(failure) => Arrival::new(Err(failure.into()), Vec::new()),
+                Err(failure) => DeliveredAnswer::new(Err(failure.into()), Vec::new()),
                 Ok(brought) => {
                     let parts = brought.answer.parts(Clock::system()).to_vec();
                     let error = brought.answer.error(&brought.payload);
-                    Arrival::new(error.map_or_else(|| Ok(shown(brought)), Err), parts)
+                    DeliveredAnswer::new(error.map_or_else(|| Ok(shown(brought)), Err), parts)
                 }
             });
         });
@@ -101,7 +102,7 @@ impl Store for ShardedStore {
         self.inner.open_table(name, None)
     }
 
-    fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
+    fn table_in_parts(&self, name: &str, part_of: PartitionFunction) -> Result<Table> {
         self.inner.open_table(name, Some(part_of))
     }
 
@@ -124,13 +125,13 @@ impl Store for ShardedStore {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         _timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         if self.inner.driver.is_closed() {
             return Answer::Now(Err(StoreError::ReadOnly("the store was closed".to_owned())));
         }
         let named = self.inner.named(table);
         let asked = named.and_then(|n| self.inner.write_ask(&n, operations, acknowledgement));
-        answer(&self.inner, asked, |brought| Written { sequence: brought.answer.sequence })
+        answer(&self.inner, asked, |brought| WriteOutcome { sequence: brought.answer.sequence })
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
@@ -143,7 +144,7 @@ impl Store for ShardedStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(AsItIs(ShardedStore { inner: Arc::clone(&self.inner) })))
+        Ok(Arc::new(CurrentView(ShardedStore { inner: Arc::clone(&self.inner) })))
     }
 
     fn properties(&self) -> Properties {
@@ -178,9 +179,9 @@ impl Store for ShardedStore {
 }
 
 /// A substitute for a snapshot: each read sees the current state of the store.
-struct AsItIs(ShardedStore);
+struct CurrentView(ShardedStore);
 
-impl Snapshot for AsItIs {
+impl Snapshot for CurrentView {
     /// The largest number: the nodes number their writes separately, and every write is visible.
     fn sequence(&self) -> u64 {
         u64::MAX

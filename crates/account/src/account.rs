@@ -8,13 +8,13 @@ use pellucid_clock::Clock;
 use pellucid_thread::{MutexGuard, start_job};
 
 use crate::activity::Activity;
+use crate::deferred_records::LateParts;
 use crate::history::History;
-use crate::late::LateParts;
 use crate::record::Record;
 use crate::recorder::Recorder;
-use crate::series::{Tally, WINDOW_SECONDS_MAX};
+use crate::series::{PeriodCounts, WINDOW_SECONDS_MAX};
 use crate::snapshot::{ClockFacts, SCHEMA, Snapshot, operation_account};
-use crate::state::{ACCOUNT, Accounting, Names, Shared, State};
+use crate::state::{ACCOUNT, Accounting, Names, SharedAccount, State};
 use crate::timeline::PARTS_MAX;
 
 /// The pause between two drains of the rings.
@@ -23,7 +23,7 @@ const DRAIN_PAUSE: Duration = Duration::from_millis(10);
 /// The account of a server; one for the process, shared by its threads.
 #[derive(Clone)]
 pub struct Account {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedAccount>,
 }
 
 impl Account {
@@ -34,7 +34,7 @@ impl Account {
     #[must_use]
     pub fn new(accounting: Accounting, clock: Clock, names: Names) -> Account {
         assert!(names.parts.len() <= PARTS_MAX, "a record holds {PARTS_MAX} parts");
-        Account { shared: Arc::new(Shared::new(accounting, clock, names)) }
+        Account { shared: Arc::new(SharedAccount::new(accounting, clock, names)) }
     }
 
     /// Sets how many records the flight recorder keeps (at least one), instead of
@@ -130,7 +130,7 @@ impl Account {
             self.shared.clock.nanoseconds(self.shared.clock.now().since(self.shared.began));
         let window_seconds = window_seconds.map(|seconds| seconds.min(WINDOW_SECONDS_MAX as u64));
         let from = window_seconds.map(|seconds| (state.second + 1).saturating_sub(seconds));
-        let tallies: Vec<(u8, u8, Tally)> = state
+        let tallies: Vec<(u8, u8, PeriodCounts)> = state
             .series
             .iter()
             .map(|series| {
@@ -147,7 +147,7 @@ impl Account {
         window_seconds: Option<u64>,
         since_start_ns: u64,
         records_lost: u64,
-        tallies: &[(u8, u8, Tally)],
+        tallies: &[(u8, u8, PeriodCounts)],
     ) -> Snapshot {
         let names = self.shared.names;
         let name = |names: &[&'static str], slot: u8| names.get(slot as usize).copied();

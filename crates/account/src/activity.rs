@@ -78,10 +78,10 @@ pub struct JobTotals {
 /// The background jobs of a process or of one engine. Clones share the same jobs.
 #[derive(Clone)]
 pub struct Activity {
-    shared: Arc<Shared>,
+    shared: Arc<SharedJobs>,
 }
 
-struct Shared {
+struct SharedJobs {
     names: &'static [&'static str],
     jobs: Mutex<Jobs>,
 }
@@ -114,7 +114,7 @@ impl Activity {
             ended: VecDeque::new(),
             totals: [JobTotals::default(); JOB_KINDS_MAX],
         };
-        Activity { shared: Arc::new(Shared { names, jobs: Mutex::new(jobs) }) }
+        Activity { shared: Arc::new(SharedJobs { names, jobs: Mutex::new(jobs) }) }
     }
 
     /// The names of the kinds, by slot.
@@ -208,7 +208,7 @@ pub struct JobGuard {
     id: u64,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedJobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }

@@ -50,7 +50,7 @@ impl Histogram {
         Histogram { buckets: vec![0; BUCKETS], count: 0, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    pub(crate) fn merge(&mut self, other: &Sparse) {
+    pub(crate) fn merge(&mut self, other: &SparseHistogram) {
         for (bucket, count) in &other.buckets {
             self.buckets[*bucket as usize] += u64::from(*count);
         }
@@ -86,7 +86,7 @@ impl Histogram {
 
 /// The contents of a histogram as pairs of bucket and count.
 #[derive(Clone, Debug)]
-pub(crate) struct Sparse {
+pub(crate) struct SparseHistogram {
     pub(crate) buckets: Vec<(u16, u32)>,
     pub(crate) count: u64,
     pub(crate) sum_ns: u64,
@@ -112,12 +112,12 @@ mod tests {
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
-    fn sparse(values: &[u64]) -> Sparse {
+    fn sparse(values: &[u64]) -> SparseHistogram {
         let mut counts = std::collections::BTreeMap::new();
         for value in values {
             *counts.entry(bucket_of(*value) as u16).or_insert(0) += 1;
         }
-        Sparse {
+        SparseHistogram {
             buckets: counts.into_iter().collect(),
             count: values.len() as u64,
             sum_ns: values.iter().sum(),

@@ -11,53 +11,53 @@
 
 mod account;
 mod activity;
-mod compact;
-mod filling;
+mod compact_duration;
+mod current_second;
+mod deferred_records;
 mod histogram;
 mod history;
+mod in_flight;
 mod interference;
-mod late;
-mod packed;
+mod packed_shapes;
 mod phase;
-mod present;
 mod probe;
+mod queries;
 mod record;
 mod recorder;
+mod request_monitor;
 mod ring;
 mod series;
 mod shape;
-mod shown;
-mod slow;
+mod slow_requests;
 mod snapshot;
 mod state;
 mod timeline;
 mod transport;
 mod views;
-mod watch;
 mod work;
 
 pub use account::Account;
 pub use activity::{Activity, JOB_KINDS_MAX, JOBS_KEPT, Job, JobGuard, JobKind, JobTotals};
+pub use deferred_records::LateParts;
 pub use history::HISTORY_RECORDS;
+pub use in_flight::InFlightGuard;
 pub use interference::{INTERFERENCE_REQUESTS_MIN, INTERFERENCE_SLOW_MIN, Lift};
-pub use late::LateParts;
 pub use phase::{PHASES, Part, Phase, STAMPS, Stamp};
-pub use present::Flight;
+pub use queries::RecentRequests;
 pub use record::{Record, RequestFacts};
 pub use recorder::Recorder;
 pub use ring::RING_RECORDS;
 pub use series::WINDOW_SECONDS_MAX;
-pub use shown::Recent;
-pub use slow::{CROSSED_KEPT, SLOW_QUANTILE, SLOW_REQUESTS_MIN, SLOWEST_KEPT};
+pub use slow_requests::{CROSSED_KEPT, SLOW_QUANTILE, SLOW_REQUESTS_MIN, SLOWEST_KEPT};
 pub use snapshot::{
-    AROUND_QUANTILES, Around, ClockFacts, Distribution, Named, OperationAccount, SCHEMA, Share,
-    Snapshot,
+    AROUND_QUANTILES, ClockFacts, Distribution, NamedDistribution, OperationAccount,
+    QuantileBreakdown, SCHEMA, Share, Snapshot,
 };
 pub use state::{Accounting, Names};
 pub use timeline::{EngineCounts, PARTS_MAX, Timeline};
 pub use transport::{TRANSPORT_PARTS, TransportPart};
 pub use views::{
-    EngineView, InFlightView, InterferenceView, JobView, RequestView, SlowOperation, Stretch,
+    EngineView, InFlightView, InterferenceView, JobView, NamedDuration, RequestView, SlowOperation,
     WaitView, request_name,
 };
-pub use work::{EngineWork, FoundIn};
+pub use work::{EngineWork, LookupLocation};

@@ -1,6 +1,6 @@
 //! The fixed-size record of a finished request, made from its timeline.
 
-use crate::compact::Compact;
+use crate::compact_duration::CompactDuration;
 use crate::phase::{PHASES, Part, Phase, STAMPS, Stamp};
 use crate::timeline::{EngineCounts, PARTS_MAX, Timeline};
 use crate::transport::{TransportPart, TransportTicks};
@@ -62,7 +62,7 @@ pub struct Record {
     pub(crate) offsets: [u32; STAMPS.len() - 1],
     pub(crate) waited: u32,
     pub(crate) parts: [u32; PARTS_MAX],
-    pub(crate) loop_wait: Compact,
+    pub(crate) loop_wait: CompactDuration,
     /// The lower 32 bits of the transport's times.
     pub(crate) transport_low: u32,
     /// The upper 16 bits of the transport's times, above the number of the job that the request
@@ -97,7 +97,7 @@ impl Record {
             offsets: offsets.map(scale),
             waited: scale(waited),
             parts: parts.map(scale),
-            loop_wait: Compact::of(timeline.loop_wait_ticks()),
+            loop_wait: CompactDuration::of(timeline.loop_wait_ticks()),
             transport_low: transport as u32,
             job_word: (transport >> 32) << JOB_BITS | (timeline.waited_for() & JOB_MASK),
         }
@@ -331,7 +331,7 @@ impl Record {
             offsets: [low(4), high(4), low(5), high(5), low(6), high(6), low(7)],
             waited: high(7),
             parts: [low(9), high(9), low(10), high(10), low(11), high(11), low(12), high(12)],
-            loop_wait: Compact::from_bits((kinds >> 48) as u16),
+            loop_wait: CompactDuration::from_bits((kinds >> 48) as u16),
             transport_low: low(8),
             job_word: words[14],
         }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use pellucid_clock::{Clock, Ticks};
 
+use crate::in_flight::{
+    CurrentRequest, DetachedRequests, InFlightGuard, InFlightRequest, phase_after,
+};
 use crate::phase::{Phase, STAMPS, Stamp};
-use crate::present::{Away, Flight, InFlight, Present, phase_after};
 use crate::probe;
 use crate::record::{Record, RequestFacts};
 use crate::ring::{RING_RECORDS, Ring};
-use crate::state::{Accounting, Shared};
+use crate::state::{Accounting, SharedAccount};
 use crate::timeline::Timeline;
 use crate::transport::TransportPart;
 
@@ -17,15 +19,15 @@ use crate::transport::TransportPart;
 pub struct Recorder {
     clock: Clock,
     ring: Option<Arc<Ring>>,
-    present: &'static Present,
-    away: Arc<Away>,
-    shared: Arc<Shared>,
+    present: &'static CurrentRequest,
+    away: Arc<DetachedRequests>,
+    shared: Arc<SharedAccount>,
 }
 
 impl Recorder {
     /// A recorder for the calling thread's requests.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Recorder {
-        let (present, away) = (Present::take(), Arc::new(Away::default()));
+    pub(crate) fn new(shared: &Arc<SharedAccount>) -> Recorder {
+        let (present, away) = (CurrentRequest::take(), Arc::new(DetachedRequests::default()));
         let ring = (shared.accounting != Accounting::Off).then(|| {
             let ring = Arc::new(Ring::new(RING_RECORDS));
             shared.state().read_also(Arc::clone(&ring), present, Arc::clone(&away));
@@ -70,13 +72,13 @@ impl Recorder {
 
     /// Shows a request as away from this thread (handed over or streamed) until the returned flight
     /// is dropped.
-    pub fn send_away(&self, timeline: &Timeline) -> Flight {
+    pub fn send_away(&self, timeline: &Timeline) -> InFlightGuard {
         if !timeline.is_on() {
-            return Flight::default();
+            return InFlightGuard::default();
         }
         self.present.rest();
         let taken = STAMPS.iter().rev().find(|stamp| timeline.taken(**stamp).is_some());
-        self.away.put(InFlight {
+        self.away.put(InFlightRequest {
             request: timeline.request(),
             operation: timeline.operation(),
             received: timeline.taken(Stamp::Received).unwrap_or_default(),
@@ -86,7 +88,7 @@ impl Recorder {
     }
 
     /// Shows a request that was away as the one at which this thread works.
-    pub fn take_back(&self, timeline: &Timeline, flight: Flight) {
+    pub fn take_back(&self, timeline: &Timeline, flight: InFlightGuard) {
         drop(flight);
         if timeline.is_on() {
             let received = timeline.taken(Stamp::Received).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pellucid_clock::Clock;
 
-use crate::filling::{BucketTable, Filling, Second};
+use crate::current_second::{BucketTable, CurrentSecond, PastSecond};
 use crate::histogram::Histogram;
 use crate::record::Record;
 use crate::shape::{MEASURES, Shape, TOTAL};
@@ -15,7 +15,7 @@ pub const WINDOW_SECONDS_MAX: usize = 600;
 
 /// The counts of the records of a stretch of time.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct PeriodCounts {
     pub(crate) measures: Vec<Histogram>,
     /// The shapes by number; grown on demand, because most numbers never occur.
     shapes: Vec<Option<Box<Shape>>>,
@@ -23,16 +23,16 @@ pub(crate) struct Tally {
     pub(crate) work: Box<WorkSums>,
 }
 
-impl Tally {
-    pub(crate) fn new() -> Tally {
-        Tally {
+impl PeriodCounts {
+    pub(crate) fn new() -> PeriodCounts {
+        PeriodCounts {
             measures: (0..MEASURES).map(|_| Histogram::new()).collect(),
             shapes: Vec::new(),
             work: Box::default(),
         }
     }
 
-    pub(crate) fn merge(&mut self, second: &Second) {
+    pub(crate) fn merge(&mut self, second: &PastSecond) {
         for (histogram, sparse) in self.measures.iter_mut().zip(&second.measures) {
             histogram.merge(sparse);
         }
@@ -67,10 +67,10 @@ pub(crate) struct Series {
     pub(crate) operation: u8,
     pub(crate) outcome: u8,
     /// The counts since the start, without the current second.
-    before: Tally,
-    current: Filling,
+    before: PeriodCounts,
+    current: CurrentSecond,
     /// The number and the counts of each past second that had requests.
-    seconds: VecDeque<(u64, Second)>,
+    seconds: VecDeque<(u64, PastSecond)>,
 }
 
 impl Series {
@@ -78,8 +78,8 @@ impl Series {
         Series {
             operation,
             outcome,
-            before: Tally::new(),
-            current: Filling::new(),
+            before: PeriodCounts::new(),
+            current: CurrentSecond::new(),
             seconds: VecDeque::new(),
         }
     }
@@ -111,11 +111,11 @@ impl Series {
     }
 
     /// The counts since second number `from`, or, with none, since the start.
-    pub(crate) fn tally(&self, from: Option<u64>, clock: &Clock) -> Tally {
+    pub(crate) fn tally(&self, from: Option<u64>, clock: &Clock) -> PeriodCounts {
         let mut tally = match from {
             None => self.before.clone(),
             Some(from) => {
-                let mut tally = Tally::new();
+                let mut tally = PeriodCounts::new();
                 let within = self.seconds.iter().filter(|(number, _)| *number >= from);
                 within.for_each(|(_, second)| tally.merge(second));
                 tally

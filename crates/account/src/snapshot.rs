@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 use crate::phase::PHASES;
-use crate::series::Tally;
+use crate::series::PeriodCounts;
 use crate::shape::{LOOP_WAIT, PARTS, Shape, TOTAL, TRANSPORT};
 use crate::transport::{TRANSPORT_PARTS, TransportPart};
 use crate::work::EngineWork;
@@ -53,19 +53,19 @@ pub struct OperationAccount {
     /// The time from received to written.
     pub total: Distribution,
     /// The phases, `receive` first, `unaccounted` last. All but `receive` add up to the total.
-    pub phases: Vec<Named>,
+    pub phases: Vec<NamedDistribution>,
     /// The part of `receive` before the event loop turned to the connection.
     pub loop_wait: Distribution,
     /// The parts of other phases that occurred, measured by the transport ([`TransportPart`]):
     /// `decrypt` of `receive`, `compress` of `encode`, `encrypt` of `write`. Each counts only the
     /// requests in which it occurred.
     #[serde(default)]
-    pub transport_parts: Vec<Named>,
+    pub transport_parts: Vec<NamedDistribution>,
     /// The parts of `execute` that occurred, in the store's terms; each counts only the requests in
     /// which it occurred.
-    pub parts: Vec<Named>,
+    pub parts: Vec<NamedDistribution>,
     /// The mean phases of the requests around certain quantiles of the total.
-    pub around: Vec<Around>,
+    pub around: Vec<QuantileBreakdown>,
     /// The store's counts.
     #[serde(default)]
     pub engine: EngineWork,
@@ -73,7 +73,7 @@ pub struct OperationAccount {
 
 /// The distribution of a named phase or part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Named {
+pub struct NamedDistribution {
     /// The name of the phase or part.
     pub name: String,
     /// The distribution of its durations.
@@ -120,7 +120,7 @@ pub struct Distribution {
 /// The mean phases and parts of the requests around one quantile of the total. Means add up and
 /// quantiles do not, so these may be stacked in a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Around {
+pub struct QuantileBreakdown {
     /// The quantile, 0 to 1.
     pub quantile: f64,
     /// The number of these requests.
@@ -153,13 +153,13 @@ pub struct Share {
 impl OperationAccount {
     /// The transport's part of the phase of this name, if there is one and it occurred.
     #[must_use]
-    pub fn transport_part_of(&self, phase: &str) -> Option<&Named> {
+    pub fn transport_part_of(&self, phase: &str) -> Option<&NamedDistribution> {
         let part = TransportPart::of_named(phase)?;
         self.transport_parts.iter().find(|named| named.name == part.name())
     }
 }
 
-impl Around {
+impl QuantileBreakdown {
     /// The transport's part of the phase of this name, if there is one and it occurred.
     #[must_use]
     pub fn transport_part_of(&self, phase: &str) -> Option<&Share> {
@@ -209,9 +209,9 @@ pub(crate) fn operation_account(
     operation: &str,
     outcome: &str,
     part_names: &[&str],
-    tally: &Tally,
+    tally: &PeriodCounts,
 ) -> OperationAccount {
-    let named = |name: &str, measure: usize| Named {
+    let named = |name: &str, measure: usize| NamedDistribution {
         name: name.to_owned(),
         distribution: Distribution::of(&tally.measures[measure]),
     };
@@ -239,12 +239,12 @@ pub(crate) fn operation_account(
 
 /// The mean phases of the requests around `quantile`: on either side those within half the distance
 /// from the quantile to 1, and at most 1 % of all.
-fn around(quantile: f64, part_names: &[&str], tally: &Tally) -> Around {
+fn around(quantile: f64, part_names: &[&str], tally: &PeriodCounts) -> QuantileBreakdown {
     let reach = ((1.0 - quantile) / 2.0).min(0.01);
     let shape = tally.shape_between(quantile - reach, quantile + reach);
     let phases = PHASES.iter().skip(1).map(|phase| (phase.name(), *phase as usize));
     let parts = part_names.iter().enumerate().map(|(slot, name)| (*name, PARTS + slot));
-    Around {
+    QuantileBreakdown {
         quantile,
         count: shape.count,
         total_mean_ns: mean_ns(&shape, TOTAL),

@@ -7,15 +7,15 @@ use std::sync::{Arc, PoisonError};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, start_job};
 
-use crate::filling::BucketTable;
-use crate::late::Late;
-use crate::present::{Away, Present};
+use crate::current_second::BucketTable;
+use crate::deferred_records::DeferredRecords;
+use crate::in_flight::{CurrentRequest, DetachedRequests};
 use crate::record::{RECORD_WORDS, Record, RequestFacts};
+use crate::request_monitor::RequestMonitor;
 use crate::ring::Ring;
 use crate::series::{Series, WINDOW_SECONDS_MAX};
-use crate::watch::Watch;
 
-/// Records that [`Shared::count_some`] counts at most: some 10 µs.
+/// Records that [`SharedAccount::count_some`] counts at most: some 10 µs.
 const COUNTED_IN_A_MOMENT: usize = 160;
 /// The name of the counting, for profiles.
 pub(crate) static ACCOUNT: Job = Job::new("account");
@@ -83,7 +83,7 @@ impl Names {
 type Listener = Box<dyn FnMut(&Record, u64) + Send>;
 
 /// The part of an account that its recorders share.
-pub(crate) struct Shared {
+pub(crate) struct SharedAccount {
     pub(crate) clock: Clock,
     pub(crate) accounting: Accounting,
     pub(crate) names: Names,
@@ -96,38 +96,38 @@ pub(crate) struct Shared {
 
 /// The counts of the drained records, and the rings to drain.
 pub(crate) struct State {
-    pub(crate) rings: Vec<Reading>,
-    pub(crate) watch: Watch,
+    pub(crate) rings: Vec<RecorderState>,
+    pub(crate) watch: RequestMonitor,
     pub(crate) series: Vec<Series>,
     table: BucketTable,
     pub(crate) records_lost: u64,
     pub(crate) listener: Option<Listener>,
-    pub(crate) late: Late,
+    pub(crate) late: DeferredRecords,
     /// The number of the current second, since the account began.
     pub(crate) second: u64,
 }
 
 /// The state of one recorder that the account reads, and the position in its ring.
-pub(crate) struct Reading {
+pub(crate) struct RecorderState {
     pub(crate) ring: Arc<Ring>,
     next: u64,
-    pub(crate) present: &'static Present,
-    pub(crate) away: Arc<Away>,
+    pub(crate) present: &'static CurrentRequest,
+    pub(crate) away: Arc<DetachedRequests>,
 }
 
-impl Shared {
-    pub(crate) fn new(accounting: Accounting, clock: Clock, names: Names) -> Shared {
+impl SharedAccount {
+    pub(crate) fn new(accounting: Accounting, clock: Clock, names: Names) -> SharedAccount {
         let state = State {
             rings: Vec::new(),
-            watch: Watch::new(names.operations.len()),
+            watch: RequestMonitor::new(names.operations.len()),
             series: Vec::new(),
             table: BucketTable::new(clock),
             records_lost: 0,
             listener: None,
-            late: Late::default(),
+            late: DeferredRecords::default(),
             second: 0,
         };
-        Shared {
+        SharedAccount {
             clock,
             accounting,
             names,
@@ -189,14 +189,14 @@ impl State {
     pub(crate) fn read_also(
         &mut self,
         ring: Arc<Ring>,
-        present: &'static Present,
-        away: Arc<Away>,
+        present: &'static CurrentRequest,
+        away: Arc<DetachedRequests>,
     ) {
-        self.rings.push(Reading { ring, next: 0, present, away });
+        self.rings.push(RecorderState { ring, next: 0, present, away });
     }
 
     /// Counts the records of all rings, or of the ring `only`; at most `limit` records of each.
-    fn count(&mut self, shared: &Shared, only: Option<&Arc<Ring>>, limit: u64) {
+    fn count(&mut self, shared: &SharedAccount, only: Option<&Arc<Ring>>, limit: u64) {
         let (clock, names) = (shared.clock, shared.names);
         let State { rings, series, table, records_lost, watch, listener, late, .. } = self;
         let table = &*table;

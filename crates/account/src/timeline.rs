@@ -2,8 +2,8 @@
 
 use pellucid_clock::{Clock, Ticks};
 
+use crate::in_flight::{CurrentRequest, NOBODY, OPERATION_UNKNOWN};
 use crate::phase::{Part, Phase, STAMPS, Stamp};
-use crate::present::{NOBODY, OPERATION_UNKNOWN, Present};
 use crate::probe;
 use crate::transport::{TransportPart, TransportTicks};
 
@@ -72,7 +72,7 @@ pub struct Timeline {
     /// The slot of its operation, once it is known.
     operation: u8,
     /// The place in which other threads see the request under way.
-    present: &'static Present,
+    present: &'static CurrentRequest,
     /// The number of the background job that the request waited for longest; zero for none.
     waited_for: u64,
     /// The ticks of that wait.
@@ -249,7 +249,7 @@ impl Timeline {
 
     /// Makes `present` show the progress of the request.
     #[inline]
-    pub(crate) fn show_in(&mut self, present: &'static Present) {
+    pub(crate) fn show_in(&mut self, present: &'static CurrentRequest) {
         self.present = present;
     }
 

@@ -1,6 +1,6 @@
 //! The parts of phases that the transport measures: cryptography and compression.
 
-use crate::compact::Compact;
+use crate::compact_duration::CompactDuration;
 use crate::phase::Phase;
 
 /// A part of one of the phases around `execute`: it lies within its phase, and is never longer.
@@ -84,12 +84,12 @@ impl TransportTicks {
     pub(crate) fn set(&mut self, part: TransportPart, ticks: u64) {
         let at = part as u32 * Self::PART_BITS;
         self.0 &= !(u64::from(u16::MAX) << at);
-        self.0 |= u64::from(Compact::of(ticks).bits()) << at;
+        self.0 |= u64::from(CompactDuration::of(ticks).bits()) << at;
     }
 
     /// Ticks of a part, within 0.05 %.
     #[inline]
     pub(crate) fn get(self, part: TransportPart) -> u64 {
-        Compact::from_bits((self.0 >> (part as u32 * Self::PART_BITS)) as u16).ticks()
+        CompactDuration::from_bits((self.0 >> (part as u32 * Self::PART_BITS)) as u16).ticks()
     }
 }

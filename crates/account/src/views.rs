@@ -6,17 +6,17 @@ use pellucid_thread::{Wait, WaitKind};
 use serde::{Deserialize, Serialize};
 
 use crate::activity::{Activity, Job};
+use crate::in_flight::InFlightRequest;
 use crate::interference::Lift;
 use crate::phase::{PHASES, Phase};
-use crate::present::InFlight;
 use crate::record::Record;
-use crate::slow::{Operation, SlowRequest};
+use crate::slow_requests::{Operation, SlowRequest};
 use crate::state::Names;
 use crate::transport::TRANSPORT_PARTS;
 
 /// A named stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct NamedDuration {
     /// The name of the phase or part.
     pub name: String,
     /// The duration.
@@ -81,13 +81,13 @@ pub struct RequestView {
     /// The threshold that it exceeded; none if it was not slow.
     pub threshold_ns: Option<u64>,
     /// All phases; `receive` precedes the total, and the others add up to it.
-    pub phases: Vec<Stretch>,
+    pub phases: Vec<NamedDuration>,
     /// The parts of other phases that occurred: `decrypt` of `receive`, `compress` of `encode`,
     /// `encrypt` of `write`.
     #[serde(default)]
-    pub transport_parts: Vec<Stretch>,
+    pub transport_parts: Vec<NamedDuration>,
     /// The parts of `execute` that occurred.
-    pub parts: Vec<Stretch>,
+    pub parts: Vec<NamedDuration>,
     /// The store's counts.
     pub engine: EngineView,
     /// The background jobs that ran at the same time; they need not be a cause.
@@ -190,8 +190,10 @@ impl Viewer<'_> {
         let (from, to) = record.span();
         let ns = |ticks: u64| self.clock.nanoseconds(ticks);
         let outcome = self.names.outcomes.get(usize::from(facts.outcome));
-        let stretch =
-            |name: &str, ticks: u64| Stretch { name: name.to_owned(), duration_ns: ns(ticks) };
+        let stretch = |name: &str, ticks: u64| NamedDuration {
+            name: name.to_owned(),
+            duration_ns: ns(ticks),
+        };
         let parts = self.names.parts_of(facts.operation).iter().zip(record.parts_ticks());
         let transport = TRANSPORT_PARTS.map(|part| (part.name(), record.transport_ticks(part)));
         let occurred = |(name, ticks): (&str, u64)| (ticks > 0).then(|| stretch(name, ticks));
@@ -220,7 +222,7 @@ impl Viewer<'_> {
         let slowest = operation.slowest.iter().chain(&operation.slowest_before);
         let mut slowest: Vec<&SlowRequest> = slowest.collect();
         slowest.sort_by_key(|kept| std::cmp::Reverse(kept.record.total_ticks()));
-        slowest.truncate(crate::slow::SLOWEST_KEPT.min(limit));
+        slowest.truncate(crate::slow_requests::SLOWEST_KEPT.min(limit));
         SlowOperation {
             operation: self.operation(slot),
             requests: operation.requests,
@@ -237,7 +239,7 @@ impl Viewer<'_> {
         }
     }
 
-    pub(crate) fn in_flight(&self, request: &InFlight, waits: &[Wait]) -> InFlightView {
+    pub(crate) fn in_flight(&self, request: &InFlightRequest, waits: &[Wait]) -> InFlightView {
         let is_known = usize::from(request.operation) < self.names.operations.len();
         InFlightView {
             request: request_name(request.request),
@@ -251,7 +253,7 @@ impl Viewer<'_> {
 }
 
 /// The newest wait of the request: of nested waits, the innermost is the cause.
-fn wait_of(request: &InFlight, waits: &[Wait]) -> Option<WaitView> {
+fn wait_of(request: &InFlightRequest, waits: &[Wait]) -> Option<WaitView> {
     // No loop works at a request that waits for another thread or node, so that such a wait belongs
     // to a request of another server in this process with the same number.
     let is_away = |kind| matches!(kind, WaitKind::Thread | WaitKind::Node);
@@ -296,13 +298,13 @@ fn engine_view(record: &Record) -> EngineView {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_thread::Waiting;
+    use pellucid_thread::WaitGuard;
 
     use super::*;
 
     #[test]
     fn a_request_under_way_shows_the_cause_of_its_wait() {
-        let request = |number, phase, is_on_loop| InFlight {
+        let request = |number, phase, is_on_loop| InFlightRequest {
             request: number,
             operation: 0,
             received: Ticks(1),
@@ -312,8 +314,8 @@ mod tests {
         let executing = request(4_242, Phase::Execute, true);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
         pellucid_thread::set_request(4_242);
-        let outer = Waiting::begin(WaitKind::Condition);
-        let inner = Waiting::begin(WaitKind::Lock);
+        let outer = WaitGuard::begin(WaitKind::Condition);
+        let inner = WaitGuard::begin(WaitKind::Lock);
         let wait = wait_of(&executing, &pellucid_thread::waits()).unwrap();
         assert!(wait.place.unwrap().contains("views.rs:") && wait.duration_ns.is_some());
         drop(inner);
@@ -322,7 +324,7 @@ mod tests {
         drop(outer);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
         // Two servers in one process may have requests with the same number.
-        let elsewhere = Waiting::begin(WaitKind::Node);
+        let elsewhere = WaitGuard::begin(WaitKind::Node);
         assert_eq!(wait_of(&executing, &pellucid_thread::waits()), None);
         let away = request(4_242, Phase::Execute, false);
         assert!(wait_of(&away, &pellucid_thread::waits()).is_some());

@@ -26,12 +26,12 @@ pub struct EngineWork {
     /// Records read from the journal.
     pub records: u64,
     /// The requests that looked something up, by the place where their last look-up ended.
-    pub found: Vec<FoundIn>,
+    pub found: Vec<LookupLocation>,
 }
 
 /// The requests whose key was found in one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FoundIn {
+pub struct LookupLocation {
     /// The name of the place: `missing`, `memtable`, `level_0` and so on.
     pub place: String,
     /// The number of requests.
@@ -44,7 +44,7 @@ pub struct FoundIn {
 
 /// The number of requests for one place, and the sums of their times.
 #[derive(Clone, Copy, Debug, Default)]
-struct PlaceSums {
+struct LocationSums {
     count: u64,
     execute: u64,
     total: u64,
@@ -55,13 +55,13 @@ struct PlaceSums {
 pub(crate) struct WorkSums {
     /// The counts, in the order of the fields of [`EngineWork`].
     counts: [u64; 6],
-    places: [PlaceSums; PLACES_MAX],
+    places: [LocationSums; PLACES_MAX],
 }
 
 impl WorkSums {
     /// Converts the sums from ticks to nanoseconds.
     pub(crate) fn in_ns(&self, clock: &Clock) -> WorkSums {
-        let places = self.places.map(|place| PlaceSums {
+        let places = self.places.map(|place| LocationSums {
             execute: clock.nanoseconds(place.execute),
             total: clock.nanoseconds(place.total),
             ..place
@@ -105,9 +105,9 @@ impl WorkSums {
 
     pub(crate) fn describe(&self) -> EngineWork {
         let [look_ups, tables, filters_excluded, filters_false, blocks, records] = self.counts;
-        let found = |(number, place): (usize, &PlaceSums)| {
+        let found = |(number, place): (usize, &LocationSums)| {
             let mean_ns = |sum_ns: u64| sum_ns as f64 / place.count.max(1) as f64;
-            FoundIn {
+            LookupLocation {
                 place: match number {
                     0 => "missing".to_owned(),
                     1 => "memtable".to_owned(),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use pellucid_budget::OverBudget;
-use pellucid_value::OverLimit;
+use pellucid_budget::BudgetError;
+use pellucid_value::LimitError;
 
 /// ArangoDB's numbers of errors and warnings.
 pub mod number {
@@ -122,22 +122,22 @@ impl QueryError {
 }
 
 /// The error is 1524 for a value that is too deep, and 32 for one that is too large.
-impl From<OverLimit> for QueryError {
-    fn from(over: OverLimit) -> Self {
+impl From<LimitError> for QueryError {
+    fn from(over: LimitError) -> Self {
         let number = match over {
-            OverLimit::Depth { .. } => number::TOO_MUCH_NESTING,
-            OverLimit::Size => number::RESOURCE_LIMIT,
+            LimitError::Depth { .. } => number::TOO_MUCH_NESTING,
+            LimitError::Size => number::RESOURCE_LIMIT,
         };
         Self::new(number, over.to_string())
     }
 }
 
 /// The error is 32, for the limit of the query or of the server.
-impl From<OverBudget> for QueryError {
-    fn from(over: OverBudget) -> Self {
+impl From<BudgetError> for QueryError {
+    fn from(over: BudgetError) -> Self {
         let message = match over {
-            OverBudget::Share { .. } => "query would use more memory than allowed".to_owned(),
-            OverBudget::Server { .. } => over.to_string(),
+            BudgetError::Share { .. } => "query would use more memory than allowed".to_owned(),
+            BudgetError::Server { .. } => over.to_string(),
         };
         Self::new(number::RESOURCE_LIMIT, message)
     }

@@ -10,29 +10,29 @@ mod error;
 mod evaluate;
 mod execute;
 mod functions;
-mod kill;
+mod kill_switch;
 mod memory;
 mod options;
 mod parse;
 mod plan;
-mod regexes;
-mod run;
+mod query_run;
+mod query_timer;
+mod regex_cache;
 mod source;
-mod statements;
-mod timing;
+mod statement_cache;
 mod tree;
 
 pub use error::{QueryError, Result, number};
 pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
-pub use kill::KillSwitch;
+pub use kill_switch::KillSwitch;
 pub use options::{QueryOptions, WARNINGS_MAX};
-pub use parse::{DEPTH_MAX, Parsed, QUERY_BYTES_MAX, parse, parse_within};
+pub use parse::{DEPTH_MAX, ParsedQuery, QUERY_BYTES_MAX, parse, parse_within};
 pub use plan::{Plan, RULES};
-pub use run::{Stats, WRITES_MAX, Warning};
+pub use query_run::{Stats, WRITES_MAX, Warning};
 pub use source::{
     Collection, CollectionId, FieldScan, Index, IndexField, IndexId, IndexKind, IndexRange,
     IndexRequest, OverwriteMode, REPORTED_VERSION, Scan, Source, Visitor, Write, WriteBatch,
-    WriteKind, WriteOptions, Written, unreadable, visit_all,
+    WriteKind, WriteOptions, WriteOutcome, unreadable, visit_all,
 };
-pub use statements::{Statement, Statements};
+pub use statement_cache::{Statement, StatementCache};

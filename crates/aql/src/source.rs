@@ -279,18 +279,18 @@ pub trait Source: Send + Sync {
 /// # Errors
 /// Those of [`Scan::advance`].
 pub fn visit_all(scan: &mut dyn Scan, visitor: &mut dyn Visitor) -> Result<()> {
-    let mut visitor = Watched { visitor, is_over: false };
+    let mut visitor = StopTracker { visitor, is_over: false };
     while scan.advance(&mut visitor)? && !visitor.is_over {}
     Ok(())
 }
 
 /// A visitor that records whether another visitor has stopped.
-struct Watched<'a> {
+struct StopTracker<'a> {
     visitor: &'a mut dyn Visitor,
     is_over: bool,
 }
 
-impl Visitor for Watched<'_> {
+impl Visitor for StopTracker<'_> {
     fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool> {
         let wanted = self.visitor.wants(document);
         self.is_over = wanted.is_break();
@@ -312,7 +312,7 @@ pub trait WriteBatch: Send {
     /// # Errors
     /// Errors by their [`number`](crate::number). After 1200, 1202, 1210, 1221 and 1227, the batch
     /// is as before this write.
-    fn add(&mut self, write: &Write<'_>) -> Result<Written>;
+    fn add(&mut self, write: &Write<'_>) -> Result<WriteOutcome>;
 
     /// Writes the whole batch atomically.
     ///
@@ -415,7 +415,7 @@ pub struct Write<'a> {
 
 /// The result of a write.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The document before the write; null if there was none.
     pub old: Value,
     /// The document after the write; null if there is none.

@@ -7,7 +7,7 @@ use pellucid_value::{Ref, Value};
 
 use crate::aggregator::Aggregator;
 use crate::functions::Function;
-use crate::parse::ast::{Binary, Unary};
+use crate::parse::ast::{BinaryOperator, UnaryOperator};
 use crate::{Collection, CollectionId, Index, WriteKind, WriteOptions};
 
 /// The index of a variable in a row.
@@ -36,13 +36,13 @@ pub(crate) enum Code {
     Attribute(Box<Code>, Arc<str>),
     Element(Box<Code>, Box<Code>),
     Expansion(Box<Expansion>),
-    Question(Box<Question>),
+    Question(Box<ArrayPredicate>),
     Call(&'static Function, Vec<Code>),
-    Unary(Unary, Box<Code>),
-    Binary(Binary, Box<(Code, Code)>),
+    Unary(UnaryOperator, Box<Code>),
+    Binary(BinaryOperator, Box<(Code, Code)>),
     Quantified {
         quantity: Box<Quantity>,
-        operator: Binary,
+        operator: BinaryOperator,
         operands: Box<(Code, Code)>,
     },
     Ternary(Box<(Code, Option<Code>, Code)>),
@@ -74,7 +74,7 @@ pub(crate) struct Expansion {
 
 /// `[? …]`.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct ArrayPredicate {
     pub(crate) list: Code,
     pub(crate) quantity: Option<Quantity>,
     pub(crate) count: Option<Code>,
@@ -400,14 +400,14 @@ pub(crate) struct Collect {
     pub(crate) groups: Vec<(Slot, Code)>,
     pub(crate) aggregates: Vec<Aggregate>,
     /// The variable for all rows of a group.
-    pub(crate) into: Option<(Slot, Into)>,
+    pub(crate) into: Option<(Slot, IntoProjection)>,
     /// The variable for the number of rows of a group.
     pub(crate) count: Option<Slot>,
 }
 
 /// The part of each row that `INTO` keeps.
 #[derive(Clone, Debug)]
-pub(crate) enum Into {
+pub(crate) enum IntoProjection {
     Variables(Vec<(String, Code)>),
     Value(Code),
 }
@@ -432,10 +432,10 @@ impl Collect {
         self.groups.iter().for_each(|(_, code)| visit(code));
         self.aggregates.iter().for_each(|aggregate| visit(&aggregate.code));
         match &self.into {
-            Some((_, Into::Variables(variables))) => {
+            Some((_, IntoProjection::Variables(variables))) => {
                 variables.iter().for_each(|(_, code)| visit(code));
             }
-            Some((_, Into::Value(code))) => visit(code),
+            Some((_, IntoProjection::Value(code))) => visit(code),
             None => {}
         }
     }

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory::{Memory, run_with};
+use memory::{MemoryDatabase, run_with};
 use pellucid_aql::{QueryOptions, Source, functions, number};
 use pellucid_io::{Random, SeededRandom};
 
@@ -31,7 +31,7 @@ const GRACE_USUAL: Duration = Duration::from_secs(3);
 const STACK_BYTES: usize = 2 << 20;
 
 /// A generator of queries. The same seed makes the same query.
-struct Writer(SeededRandom);
+struct QueryGenerator(SeededRandom);
 
 const VALUES: &[&str] = &[
     "null",
@@ -113,7 +113,7 @@ const OPERATORS: &[&str] = &[
     "ALL NOT IN",
 ];
 
-impl Writer {
+impl QueryGenerator {
     fn one<'t>(&mut self, of: &[&'t str]) -> &'t str {
         of[self.0.place(of.len())]
     }
@@ -196,10 +196,10 @@ fn thread_time() -> Duration {
 
 /// Runs one query. Returns the number of its error, or 0.
 fn try_one(seed: u64, known: &[(&'static str, usize, usize)], grace: Duration) -> u16 {
-    let text = Writer(SeededRandom::new(seed)).query(known);
+    let text = QueryGenerator(SeededRandom::new(seed)).query(known);
     let documents = r#"[{"_key":"a","a":1,"t":[1,"x",null]},{"_key":"b","a":"€","t":{"x":[]}}]"#;
     let source: Arc<dyn Source> =
-        Arc::new(Memory::default().with("c", documents).with("other", documents));
+        Arc::new(MemoryDatabase::default().with("c", documents).with("other", documents));
     let binds = binds(&text);
     let options = QueryOptions {
         memory_bytes_max: MEMORY_BYTES,

@@ -7,7 +7,7 @@ mod queries;
 
 use std::sync::Arc;
 
-use memory::{Memory, json, run_with};
+use memory::{MemoryDatabase, json, run_with};
 use pellucid_aql::{QueryOptions, Source};
 use pellucid_value::Value;
 
@@ -42,7 +42,7 @@ fn ordered(value: &Value) -> Value {
 
 #[test]
 fn examples_give_their_results() {
-    let source: Arc<dyn Source> = Arc::new(Memory::default());
+    let source: Arc<dyn Source> = Arc::new(MemoryDatabase::default());
     let (mut passed, mut wrong) = (0, Vec::new());
     for line in EXAMPLES.lines() {
         let line = json(line);

@@ -10,7 +10,7 @@ mod memory;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{Memory, run_with};
+use memory::{MemoryDatabase, run_with};
 use pellucid_aql::{QueryOptions, Source, number};
 
 const LIMIT_BYTES: usize = 32 << 20;
@@ -73,7 +73,7 @@ fn the_process_takes_little_more_than_the_limit() {
     let document = format!("{{\"n\":1,\"text\":\"{}\"}}", "x".repeat(20_000));
     let documents = format!("[{}]", list(20, &document));
     let source: Arc<dyn Source> =
-        Arc::new(Memory::default().with("c", &documents).with("other", "[]"));
+        Arc::new(MemoryDatabase::default().with("c", &documents).with("other", "[]"));
     let options = QueryOptions {
         memory_bytes_max: LIMIT_BYTES,
         runtime_max: Some(Duration::from_secs(20)),

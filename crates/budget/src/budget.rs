@@ -50,13 +50,13 @@ impl Budget {
     /// Takes `bytes`, all or none.
     ///
     /// # Errors
-    /// [`OverBudget::Server`] if fewer are left.
-    pub fn take(&self, bytes: usize) -> Result<(), OverBudget> {
+    /// [`BudgetError::Server`] if fewer are left.
+    pub fn take(&self, bytes: usize) -> Result<(), BudgetError> {
         if self.try_take(bytes) {
             return Ok(());
         }
         self.0.refusals.fetch_add(1, Ordering::Relaxed);
-        Err(OverBudget::Server { bytes_max: self.0.bytes_max })
+        Err(BudgetError::Server { bytes_max: self.0.bytes_max })
     }
 
     /// Takes `bytes` like [`Self::take`], but does not count a refusal. False if fewer are left.
@@ -74,7 +74,7 @@ impl Budget {
 
 /// The error of a refused allocation: the limit that would be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverBudget {
+pub enum BudgetError {
     /// The limit of the share.
     Share {
         /// The limit in bytes.
@@ -87,13 +87,13 @@ pub enum OverBudget {
     },
 }
 
-impl fmt::Display for OverBudget {
+impl fmt::Display for BudgetError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OverBudget::Share { bytes_max } => {
+            BudgetError::Share { bytes_max } => {
                 write!(formatter, "more than {bytes_max} bytes of memory would be used")
             }
-            OverBudget::Server { bytes_max } => write!(
+            BudgetError::Server { bytes_max } => write!(
                 formatter,
                 "all requests together would use more than the server's {bytes_max} bytes of memory"
             ),
@@ -101,7 +101,7 @@ impl fmt::Display for OverBudget {
     }
 }
 
-impl std::error::Error for OverBudget {}
+impl std::error::Error for BudgetError {}
 
 #[cfg(test)]
 mod tests {
@@ -111,8 +111,8 @@ mod tests {
     fn all_bytes_are_taken_or_none() {
         let budget = Budget::new(10);
         budget.take(7).unwrap();
-        assert_eq!(budget.take(4), Err(OverBudget::Server { bytes_max: 10 }));
-        assert_eq!(budget.take(usize::MAX), Err(OverBudget::Server { bytes_max: 10 }));
+        assert_eq!(budget.take(4), Err(BudgetError::Server { bytes_max: 10 }));
+        assert_eq!(budget.take(usize::MAX), Err(BudgetError::Server { bytes_max: 10 }));
         assert_eq!((budget.used_bytes(), budget.refusals()), (7, 2));
         budget.give_back(7);
         budget.take(10).unwrap();

@@ -22,5 +22,5 @@
 mod budget;
 mod share;
 
-pub use budget::{Budget, OverBudget};
+pub use budget::{Budget, BudgetError};
 pub use share::{LEASE_BYTES, Share};

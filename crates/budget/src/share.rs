@@ -1,6 +1,6 @@
 //! A request's share of a budget.
 
-use crate::{Budget, OverBudget};
+use crate::{Budget, BudgetError};
 
 /// The bytes that a share takes from its budget at a time, so that not every row costs an atomic
 /// operation on a counter of the whole server.
@@ -30,9 +30,9 @@ impl Share {
     /// Takes `bytes`, all or none. Call it before they are allocated.
     ///
     /// # Errors
-    /// An [`OverBudget`] with the limit that would be exceeded.
-    pub fn take(&mut self, bytes: usize) -> Result<(), OverBudget> {
-        let over = OverBudget::Share { bytes_max: self.bytes_max };
+    /// An [`BudgetError`] with the limit that would be exceeded.
+    pub fn take(&mut self, bytes: usize) -> Result<(), BudgetError> {
+        let over = BudgetError::Share { bytes_max: self.bytes_max };
         let held = self.held_bytes.checked_add(bytes).ok_or(over)?;
         if held > self.bytes_max {
             return Err(over);
@@ -46,7 +46,7 @@ impl Share {
     }
 
     /// Takes `bytes` from the budget, rounded up to leases; exactly `bytes` if only those are left.
-    fn lease(&mut self, bytes: usize) -> Result<(), OverBudget> {
+    fn lease(&mut self, bytes: usize) -> Result<(), BudgetError> {
         let lease = bytes.checked_next_multiple_of(LEASE_BYTES).unwrap_or(bytes);
         if self.budget.try_take(lease) {
             self.leased_bytes += lease;
@@ -102,14 +102,14 @@ mod tests {
     fn a_share_has_its_own_limit_and_that_of_the_budget() {
         let budget = Budget::new(3 * LEASE_BYTES);
         let mut first = budget.share(2 * LEASE_BYTES);
-        let over = Err(OverBudget::Share { bytes_max: 2 * LEASE_BYTES });
+        let over = Err(BudgetError::Share { bytes_max: 2 * LEASE_BYTES });
         assert_eq!(first.take(2 * LEASE_BYTES + 1), over);
         assert_eq!(first.take(usize::MAX), over);
         first.take(2 * LEASE_BYTES).unwrap();
         let mut second = budget.share(usize::MAX);
         second.take(LEASE_BYTES - 1).unwrap();
         second.take(1).unwrap();
-        let over = OverBudget::Server { bytes_max: 3 * LEASE_BYTES };
+        let over = BudgetError::Server { bytes_max: 3 * LEASE_BYTES };
         assert_eq!(second.take(1), Err(over));
         drop(first);
         second.take(1).unwrap();

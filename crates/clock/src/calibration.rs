@@ -10,30 +10,30 @@ const PAIRS: usize = 64;
 
 /// A reading of the counter, between two readings of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
+pub(crate) struct CalibrationReading {
     pub(crate) before_ns: u64,
     pub(crate) ticks: Ticks,
     pub(crate) after_ns: u64,
 }
 
-impl Pair {
+impl CalibrationReading {
     /// Reads `counter` between two readings of the monotonic clock.
-    pub(crate) fn read(counter: impl Fn() -> Ticks) -> Pair {
+    pub(crate) fn read(counter: impl Fn() -> Ticks) -> CalibrationReading {
         let before_ns = read_monotonic().0;
         let ticks = counter();
-        Pair { before_ns, ticks, after_ns: read_monotonic().0 }
+        CalibrationReading { before_ns, ticks, after_ns: read_monotonic().0 }
     }
 
     /// Reads several pairs, and returns that with the shortest distance of its readings.
-    fn closest() -> Pair {
-        let pairs = (0..PAIRS).map(|_| Pair::read(read_tsc));
+    fn closest() -> CalibrationReading {
+        let pairs = (0..PAIRS).map(|_| CalibrationReading::read(read_tsc));
         let closest = pairs.min_by_key(|pair| pair.after_ns - pair.before_ns);
-        closest.unwrap_or_else(|| Pair::read(read_tsc))
+        closest.unwrap_or_else(|| CalibrationReading::read(read_tsc))
     }
 
     /// The nanoseconds since `earlier`, between the middles of both pairs.
-    fn since_ns(&self, earlier: &Pair) -> u64 {
-        let middle = |pair: &Pair| u64::midpoint(pair.before_ns, pair.after_ns);
+    fn since_ns(&self, earlier: &CalibrationReading) -> u64 {
+        let middle = |pair: &CalibrationReading| u64::midpoint(pair.before_ns, pair.after_ns);
         middle(self).saturating_sub(middle(earlier))
     }
 }
@@ -71,9 +71,9 @@ pub(crate) fn tsc_ticks_per_second() -> Option<u64> {
     if !is_there || !processor_says_invariant() || !kernel_uses_tsc() {
         return None;
     }
-    let first = Pair::closest();
+    let first = CalibrationReading::closest();
     loop {
-        let last = Pair::closest();
+        let last = CalibrationReading::closest();
         let elapsed_ns = last.since_ns(&first);
         if elapsed_ns >= CALIBRATION_NS {
             let ticks = u128::from(last.ticks.since(first.ticks));

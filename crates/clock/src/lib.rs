@@ -16,8 +16,8 @@
 mod calendar;
 mod calibration;
 mod duration;
-mod host;
 mod millisecond;
+mod shared_reading;
 mod simulated;
 mod source;
 mod stopwatch;
@@ -27,7 +27,7 @@ mod wall;
 
 pub use calendar::CalendarDate;
 pub use duration::parse_duration;
-pub use host::SharedReading;
+pub use shared_reading::SharedReading;
 pub use simulated::SimulatedClock;
 pub use source::{Clock, ClockSource};
 pub use stopwatch::Stopwatch;

@@ -145,14 +145,14 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::Pair;
+    use crate::calibration::CalibrationReading;
 
     #[test]
     fn system_clock_agrees_with_the_monotonic_clock() {
         let clock = Clock::system();
-        let begin = Pair::read(|| clock.now());
+        let begin = CalibrationReading::read(|| clock.now());
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let end = Pair::read(|| clock.now());
+        let end = CalibrationReading::read(|| clock.now());
         let measured_ns = clock.nanoseconds(end.ticks.since(begin.ticks)) as f64;
         // The readings of the monotonic clock bound the time from both sides, even if the thread
         // lost the processor. The factors allow for the error of the rate.

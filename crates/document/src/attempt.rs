@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Answer, Pending, Written};
+use pellucid_store::{Acknowledgement, Answer, DeferredAnswer, WriteOutcome};
 
-use crate::commit::{Commit, Committed, Unfinished};
+use crate::commit::{Commit, CommitSequences, PendingCommit};
 use crate::documents::Documents;
 use crate::error::{DocumentError, Result};
-use crate::pauses::Pauses;
+use crate::retry_backoff::RetryBackoff;
 use crate::transaction::Transaction;
 
 /// The most attempts of a transaction before its conflict is reported.
@@ -17,10 +17,10 @@ pub const ATTEMPTS_MAX: usize = 64;
 /// The result of a transaction and of its commit.
 pub enum Attempt<T> {
     /// The transaction is written, or it failed.
-    Done(Result<(T, Committed)>),
+    Done(Result<(T, CommitSequences)>),
     /// The transaction's batch is under way: it is not on the disk yet, or it is not known yet
-    /// whether it conflicts. [`Unfinished::finish`] tells.
-    Later(T, Pending<Written>, Unfinished),
+    /// whether it conflicts. [`PendingCommit::finish`] tells.
+    Later(T, DeferredAnswer<WriteOutcome>, PendingCommit),
 }
 
 /// Fills a transaction by `make` and commits it; repeats that without a pause while the commit
@@ -66,8 +66,8 @@ pub fn attempt_to_end<T>(
     assumes_absent: bool,
     timeline: &mut Timeline,
     mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
-) -> Result<(T, Committed)> {
-    let mut pauses = Pauses::new();
+) -> Result<(T, CommitSequences)> {
+    let mut pauses = RetryBackoff::new();
     for attempt in 0..ATTEMPTS_MAX {
         // The first conflict may only mean that a document was wrongly assumed to be new.
         if attempt > usize::from(assumes_absent) {

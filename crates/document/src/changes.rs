@@ -10,13 +10,13 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Answer, Condition, Note, Operation, Value as StoreValue};
 
-use crate::collection::{Collection, Shape};
-use crate::commit::{Commit, Committed, Unfinished};
+use crate::collection::{Collection, CollectionSchema};
+use crate::commit::{Commit, CommitSequences, PendingCommit};
 use crate::error::{DocumentError, Result};
 use crate::index::{Entry, Index};
 use crate::key_hashing::KeyHashing;
 use crate::storage::Storage;
-use crate::stored::json_length_note;
+use crate::stored_document::json_length_note;
 
 /// The most bytes that the changes of one transaction may take in a memtable. It is below the batch
 /// limit of a store with the default memory.
@@ -27,9 +27,9 @@ pub(crate) const CHANGE_BYTES: usize = 96;
 
 /// A collection that a transaction writes to, with its shape at the first write.
 #[derive(Clone, Debug)]
-struct Part {
+struct TransactionCollection {
     collection: Arc<Collection>,
-    shape: Arc<Shape>,
+    shape: Arc<CollectionSchema>,
 }
 
 /// The change of one key in the store.
@@ -76,7 +76,7 @@ pub(crate) struct Changes {
     /// Inserted documents and unique entries are assumed to be new, without a read. If that is
     /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
-    parts: Vec<Part>,
+    parts: Vec<TransactionCollection>,
     changes: Vec<Change>,
     /// Indexes in `changes` of the changes to documents and unique entries.
     by_key: HashMap<Vec<u8>, usize, KeyHashing>,
@@ -107,7 +107,7 @@ impl Changes {
     }
 
     /// The shape that a collection had at its first change in this transaction.
-    pub(crate) fn shape(&self, part: usize) -> Arc<Shape> {
+    pub(crate) fn shape(&self, part: usize) -> Arc<CollectionSchema> {
         Arc::clone(&self.parts[part].shape)
     }
 
@@ -118,10 +118,10 @@ impl Changes {
 
     /// The index of a collection among those of the transaction; adds it if it is not there yet.
     pub(crate) fn part(&mut self, collection: &Arc<Collection>) -> usize {
-        let is_it = |part: &Part| Arc::ptr_eq(&part.collection, collection);
+        let is_it = |part: &TransactionCollection| Arc::ptr_eq(&part.collection, collection);
         self.parts.iter().position(is_it).unwrap_or_else(|| {
             let (collection, shape) = (Arc::clone(collection), collection.shape());
-            self.parts.push(Part { collection, shape });
+            self.parts.push(TransactionCollection { collection, shape });
             self.parts.len() - 1
         })
     }
@@ -237,7 +237,7 @@ impl Changes {
         timeline: &mut Timeline,
     ) -> Commit {
         let Changes { storage, parts, changes, .. } = self;
-        let mut parts_by_id: Vec<&Part> = parts.iter().collect();
+        let mut parts_by_id: Vec<&TransactionCollection> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
         // Only now: the wait for the shapes may be long, and a lease may run out in it.
@@ -254,7 +254,7 @@ impl Changes {
             }
         }
         if changes.is_empty() {
-            return Commit::Done(Ok(Committed::nothing()));
+            return Commit::Done(Ok(CommitSequences::nothing()));
         }
         let operations: Vec<_> = changes.iter().map(Change::operation).collect();
         let (store, table) = (storage.store(), storage.table());
@@ -273,7 +273,7 @@ impl Changes {
                 more[part].1 += change.more_documents();
             }
         }
-        let unfinished = Unfinished::new(more, changes.len());
+        let unfinished = PendingCommit::new(more, changes.len());
         match answer {
             Answer::Now(result) => Commit::Done(unfinished.finish(result)),
             Answer::Later(pending) => Commit::Later(pending, unfinished),
@@ -292,7 +292,7 @@ impl Change {
     }
 
     /// The note that the store keeps beside a document: its length as JSON.
-    fn note(&self, parts: &[Part]) -> Note {
+    fn note(&self, parts: &[TransactionCollection]) -> Note {
         match (self.kind, &self.value) {
             (ChangeKind::Document(part), Some(stored)) => {
                 json_length_note(&parts[part].shape, stored)

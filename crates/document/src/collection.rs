@@ -26,7 +26,7 @@ static SHAPES: AtomicU64 = AtomicU64::new(0);
 /// The definition of a collection, with what is derived from it: key prefixes and indexes. A shape
 /// never changes; a changed definition gets a new shape.
 #[derive(Debug)]
-pub struct Shape {
+pub struct CollectionSchema {
     /// The definition.
     pub definition: CollectionDefinition,
     /// The indexes, also those that are being filled.
@@ -38,15 +38,15 @@ pub struct Shape {
     pub(crate) id_prefix: String,
 }
 
-impl Shape {
-    pub(crate) fn new(definition: CollectionDefinition) -> Shape {
+impl CollectionSchema {
+    pub(crate) fn new(definition: CollectionDefinition) -> CollectionSchema {
         let storage = definition.storage;
         let indexes = definition.indexes.iter();
         let indexes = indexes.map(|index| Arc::new(Index::new(index.clone(), storage))).collect();
         let id_prefix = format!("{}/", definition.name);
         let documents_prefix = documents_prefix(storage);
         let version = SHAPES.fetch_add(1, Ordering::Relaxed);
-        Shape { indexes, version, documents_prefix, id_prefix, definition }
+        CollectionSchema { indexes, version, documents_prefix, id_prefix, definition }
     }
 
     /// The indexes that reads may use.
@@ -78,7 +78,7 @@ impl Shape {
 pub struct Collection {
     /// Its number.
     pub id: u64,
-    shape: ArcSwap<Shape>,
+    shape: ArcSwap<CollectionSchema>,
     /// Held for reading while a batch is handed to the store, and for writing while the shape
     /// changes and no batch is under way, so that no batch takes effect that was made for an older
     /// shape.
@@ -95,7 +95,7 @@ impl Collection {
     pub(crate) fn new(definition: CollectionDefinition, count: u64, sequence: u64) -> Collection {
         Collection {
             id: definition.id,
-            shape: ArcSwap::from_pointee(Shape::new(definition)),
+            shape: ArcSwap::from_pointee(CollectionSchema::new(definition)),
             structure: RwLock::new(()),
             under_way: AtomicUsize::new(0),
             count: AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)),
@@ -107,7 +107,7 @@ impl Collection {
 
     /// Its current shape.
     #[must_use]
-    pub fn shape(&self) -> Arc<Shape> {
+    pub fn shape(&self) -> Arc<CollectionSchema> {
         self.shape.load_full()
     }
 
@@ -199,13 +199,13 @@ impl Collection {
 
     /// Counts a batch as under way until the returned value is dropped. The caller holds the guard
     /// of [`Collection::hold_shape`].
-    pub(crate) fn begin_batch(self: &Arc<Self>) -> UnderWay {
+    pub(crate) fn begin_batch(self: &Arc<Self>) -> InFlightBatch {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(self))
+        InFlightBatch(Arc::clone(self))
     }
 
     /// True if `shape` is still the current one.
-    pub(crate) fn has_shape(&self, shape: &Arc<Shape>) -> bool {
+    pub(crate) fn has_shape(&self, shape: &Arc<CollectionSchema>) -> bool {
         Arc::ptr_eq(&self.shape.load(), shape)
     }
 
@@ -215,7 +215,7 @@ impl Collection {
         if definition.storage != self.shape.load().definition.storage {
             self.count.store(0, Ordering::Relaxed);
         }
-        self.shape.store(Arc::new(Shape::new(definition)));
+        self.shape.store(Arc::new(CollectionSchema::new(definition)));
     }
 
     /// Marks the collection as removed. The caller holds the guard of
@@ -227,9 +227,9 @@ impl Collection {
 
 /// A batch that is under way, with the collection that it writes to.
 #[derive(Debug)]
-pub(crate) struct UnderWay(pub(crate) Arc<Collection>);
+pub(crate) struct InFlightBatch(pub(crate) Arc<Collection>);
 
-impl Drop for UnderWay {
+impl Drop for InFlightBatch {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Release);
     }

@@ -1,17 +1,17 @@
 //! Commits of transactions: their results, and the sequence numbers of the changes.
 
-use pellucid_store::{Answer, Pending, Result as StoreResult, StoreError, Written};
+use pellucid_store::{Answer, DeferredAnswer, Result as StoreResult, StoreError, WriteOutcome};
 
-use crate::collection::UnderWay;
+use crate::collection::InFlightBatch;
 use crate::error::{DocumentError, ErrorNumber, Result};
 
 /// The result of a commit, now or later.
 pub enum Commit {
     /// The batch is written, or the commit failed.
-    Done(Result<Committed>),
+    Done(Result<CommitSequences>),
     /// The batch is under way: it is not on the disk yet, or another thread or machine still has to
-    /// write it. [`Unfinished::finish`] takes the answer.
-    Later(Pending<Written>, Unfinished),
+    /// write it. [`PendingCommit::finish`] takes the answer.
+    Later(DeferredAnswer<WriteOutcome>, PendingCommit),
 }
 
 impl Commit {
@@ -19,7 +19,7 @@ impl Commit {
     ///
     /// # Errors
     /// 1200 if another writer was faster, 32 if the batch is too large, and errors of the store.
-    pub fn wait(self) -> Result<Committed> {
+    pub fn wait(self) -> Result<CommitSequences> {
         match self {
             Commit::Done(result) => result,
             Commit::Later(pending, unfinished) => unfinished.finish(Answer::Later(pending).wait()),
@@ -36,22 +36,22 @@ impl Commit {
 /// A commit whose batch is handed to the store, with the updates to make once it is written. Until
 /// it is finished or dropped, the definitions of its collections do not change.
 #[derive(Debug)]
-pub struct Unfinished {
-    more: Vec<(UnderWay, i64)>,
+pub struct PendingCommit {
+    more: Vec<(InFlightBatch, i64)>,
     changes: usize,
 }
 
-impl Unfinished {
+impl PendingCommit {
     /// A batch of `changes` changes. `more` tells how many documents each collection gains.
-    pub(crate) fn new(more: Vec<(UnderWay, i64)>, changes: usize) -> Unfinished {
-        Unfinished { more, changes }
+    pub(crate) fn new(more: Vec<(InFlightBatch, i64)>, changes: usize) -> PendingCommit {
+        PendingCommit { more, changes }
     }
 
     /// Takes the store's answer, and updates the counts of the collections.
     ///
     /// # Errors
     /// 1200 if another writer was faster, 32 if the batch is too large, and errors of the store.
-    pub fn finish(self, result: StoreResult<Written>) -> Result<Committed> {
+    pub fn finish(self, result: StoreResult<WriteOutcome>) -> Result<CommitSequences> {
         let last = match result {
             Ok(written) => written.sequence,
             Err(StoreError::Unacceptable(what)) => {
@@ -59,23 +59,23 @@ impl Unfinished {
             }
             Err(error) => return Err(error.into()),
         };
-        for (UnderWay(collection), more) in &self.more {
+        for (InFlightBatch(collection), more) in &self.more {
             collection.note_written(*more, last);
         }
-        Ok(Committed { first: last + 1 - self.changes as u64 })
+        Ok(CommitSequences { first: last + 1 - self.changes as u64 })
     }
 }
 
 /// The sequence numbers of the changes of a committed transaction. They are consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitSequences {
     first: u64,
 }
 
-impl Committed {
+impl CommitSequences {
     /// The commit of a transaction without changes.
-    pub(crate) fn nothing() -> Committed {
-        Committed { first: 0 }
+    pub(crate) fn nothing() -> CommitSequences {
+        CommitSequences { first: 0 }
     }
 
     /// The sequence number of a change, by its index in the transaction.

@@ -9,21 +9,21 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, WallTime};
 use pellucid_store::{Answer, Head, Object, Store};
-use pellucid_thread::{Mutex, MutexGuard, Recurring, RwLock};
+use pellucid_thread::{Mutex, MutexGuard, PeriodicThread, RwLock};
 
-use crate::collection::{Collection, Shape};
+use crate::collection::{Collection, CollectionSchema};
 use crate::database::Database;
 use crate::definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexState, NewCollection,
     edge_indexes,
 };
-use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
+use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
 use crate::lease::{Lease, keep};
 use crate::names::{SYSTEM_DATABASE, check_collection_name, check_database_name};
 use crate::storage::{Reader, Storage};
-use crate::stored::length_of_note;
-use crate::ticks::Ticks;
+use crate::stored_document::length_of_note;
+use crate::ticks::TickGenerator;
 
 /// The most databases of a store. All their definitions are in memory.
 const DATABASES_MAX: usize = 1_000;
@@ -38,12 +38,12 @@ const FILL_POLL: Duration = Duration::from_millis(20);
 pub(crate) const SYSTEM_DATABASE_ID: u64 = 1;
 
 /// The number of documents and the highest sequence number among them, by storage number.
-type Counts = BTreeMap<u64, (u64, u64)>;
+type StorageCounts = BTreeMap<u64, (u64, u64)>;
 
 /// The databases of one store, with their collections.
 pub struct Documents {
     storage: Arc<Storage>,
-    ticks: Ticks,
+    ticks: TickGenerator,
     databases: RwLock<BTreeMap<String, Arc<Database>>>,
     /// Held while a definition changes, so that definitions change one after another.
     changing: Mutex<()>,
@@ -56,7 +56,7 @@ pub struct Documents {
     /// Held while the definitions are loaded.
     loading: Mutex<()>,
     /// The task that renews the lease. It is dropped before the store.
-    _keeper: Option<Recurring>,
+    _keeper: Option<PeriodicThread>,
 }
 
 impl Documents {
@@ -89,10 +89,10 @@ impl Documents {
     pub(crate) fn open_with(
         store: Arc<dyn Store>,
         lease: Option<Arc<Lease>>,
-        keeper: Option<Recurring>,
+        keeper: Option<PeriodicThread>,
     ) -> Result<Documents> {
         let documents = Documents {
-            ticks: Ticks::new(),
+            ticks: TickGenerator::new(),
             databases: RwLock::default(),
             changing: Mutex::new(()),
             filling: Mutex::new(()),
@@ -195,7 +195,7 @@ impl Documents {
     pub fn note_counts(&self) -> Result<()> {
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         let collections = databases.values().flat_map(|database| database.collections());
-        let counts: Counts = collections
+        let counts: StorageCounts = collections
             .map(|collection| {
                 let storage = collection.shape().definition.storage;
                 (storage, (collection.count(), collection.last_sequence()))
@@ -206,9 +206,9 @@ impl Documents {
 
     /// Returns the counts that were noted when the store was last closed, and removes the note.
     /// Empty if there is none.
-    fn take_noted_counts(&self, reader: &Reader<'_>) -> Result<Counts> {
+    fn take_noted_counts(&self, reader: &Reader<'_>) -> Result<StorageCounts> {
         let Some(counts) = reader.definitions(DefinitionKind::Counts)?.into_iter().next() else {
-            return Ok(Counts::new());
+            return Ok(StorageCounts::new());
         };
         // The note goes before any document changes, because the counts are wrong from then on.
         self.storage.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
@@ -275,7 +275,7 @@ impl Documents {
     /// answer is ready; others wait for it.
     pub fn get(
         &self,
-        shape: &Shape,
+        shape: &CollectionSchema,
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Answer<Option<Object>> {
@@ -286,7 +286,7 @@ impl Documents {
     /// the body.
     pub fn head_and_length(
         &self,
-        shape: &Shape,
+        shape: &CollectionSchema,
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Answer<Option<(Head, Option<u64>)>> {
@@ -513,7 +513,7 @@ impl Documents {
     ///
     /// # Errors
     /// 21003 if [`FILLS_WAITING_MAX`] builds wait already, and the error of `goes_on`.
-    pub(crate) fn fill_turn(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
+    pub(crate) fn fill_turn(&self, goes_on: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
         let waiting = self.fills_waiting.fetch_add(1, Ordering::Relaxed);
         let turn = (waiting < FILLS_WAITING_MAX).then(|| self.wait_to_fill(goes_on));
         self.fills_waiting.fetch_sub(1, Ordering::Relaxed);
@@ -528,7 +528,7 @@ impl Documents {
         databases.values().map(|database| database.collections().len()).sum()
     }
 
-    fn wait_to_fill(&self, goes_on: GoesOn<'_>) -> Result<MutexGuard<'_, ()>> {
+    fn wait_to_fill(&self, goes_on: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
         loop {
             match self.filling.try_lock() {
                 Ok(turn) => return Ok(turn),

@@ -9,7 +9,7 @@ use pellucid_store::StoreError;
 pub type Result<T> = std::result::Result<T, DocumentError>;
 
 /// A check that long work calls now and then. An error of the check ends the work.
-pub type GoesOn<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+pub type CancellationCheck<'a> = &'a (dyn Fn() -> Result<()> + Sync);
 
 /// A number of ArangoDB's list of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

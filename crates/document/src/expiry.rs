@@ -14,7 +14,7 @@ use crate::documents::Documents;
 use crate::error::{DocumentError, Result};
 use crate::index::Index;
 use crate::layout::document_of_entry;
-use crate::stored::object_of;
+use crate::stored_document::object_of;
 use crate::transaction::WriteOptions;
 
 /// The most documents of one index that one step removes.

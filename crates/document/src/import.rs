@@ -9,13 +9,13 @@ use pellucid_aql::OverwriteMode as Overwrite;
 use pellucid_store::Acknowledgement;
 use pellucid_value::json::{Limits, Parser, to_string};
 use pellucid_value::packed::{self, Builder};
-use pellucid_value::{Duplicates, ObjectRef, Ref};
+use pellucid_value::{DuplicateRule, ObjectRef, Ref};
 
 use crate::attempt::attempt_to_end;
 use crate::changes::{CHANGE_BYTES, TRANSACTION_BYTES_MAX};
 use crate::collection::Collection;
 use crate::documents::Documents;
-use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
+use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::transaction::{Transaction, WriteOptions};
 
 /// The number of documents at which a batch is written.
@@ -96,7 +96,7 @@ struct Import<'a> {
     documents: &'a Arc<Documents>,
     collection: &'a Arc<Collection>,
     options: &'a ImportOptions,
-    goes_on: GoesOn<'a>,
+    goes_on: CancellationCheck<'a>,
     report: ImportReport,
     /// Bytes of the report's details.
     details_bytes: usize,
@@ -125,7 +125,7 @@ pub fn import(
     collection: &Arc<Collection>,
     body: &[u8],
     options: &ImportOptions,
-    goes_on: GoesOn<'_>,
+    goes_on: CancellationCheck<'_>,
     timeline: &mut Timeline,
 ) -> Result<ImportReport> {
     let begin = |only_checks| Import {
@@ -277,7 +277,7 @@ impl Import<'_> {
                         self.refuse(message, ErrorNumber::HTTP_BAD_PARAMETER.into())?;
                         continue;
                     }
-                    let mut builder = Builder::with(Duplicates::First);
+                    let mut builder = Builder::with(DuplicateRule::First);
                     builder.begin_object();
                     for (name, value) in attributes.iter().zip(values.iter()) {
                         if !matches!(value, Ref::Null) {
@@ -338,7 +338,7 @@ impl Import<'_> {
         if options.from_prefix.is_none() && options.to_prefix.is_none() {
             return Ok(None);
         }
-        let mut builder = Builder::with(Duplicates::Last);
+        let mut builder = Builder::with(DuplicateRule::Last);
         builder.begin_object();
         for (name, value) in object.iter() {
             let prefix = match name {

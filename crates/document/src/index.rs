@@ -10,7 +10,7 @@ use crate::definition::{IndexDefinition, IndexKind};
 use crate::error::{DocumentError, ErrorNumber, Result};
 use crate::index_range::KeyRange;
 use crate::layout::{FIELDS_KEPT_BYTES, bound_fields, index_prefix, push_document};
-use crate::moment::seconds_of;
+use crate::timestamps::seconds_of;
 
 /// The most entries of one document in one index. Arrays in two fields give the product of their
 /// lengths.

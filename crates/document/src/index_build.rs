@@ -12,14 +12,14 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Condition, Operation};
 
-use crate::collection::{Collection, Shape};
+use crate::collection::{Collection, CollectionSchema};
 use crate::definition::{IndexDefinition, IndexKind, IndexState};
 use crate::documents::Documents;
-use crate::error::{DocumentError, ErrorNumber, GoesOn, Result};
+use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index, check_fields};
 use crate::layout::index_prefix;
 use crate::names::check_index_name;
-use crate::stored::object_of;
+use crate::stored_document::object_of;
 
 /// The most documents whose entries are written in one step.
 const FILLED_AT_ONCE: usize = 512;
@@ -66,7 +66,7 @@ pub fn create_index_while(
     documents: &Documents,
     collection: &Collection,
     wanted: IndexDefinition,
-    goes_on: GoesOn<'_>,
+    goes_on: CancellationCheck<'_>,
 ) -> Result<(IndexDefinition, bool)> {
     check_fields(&wanted.fields)?;
     if wanted.kind == IndexKind::Ttl && wanted.fields.len() != 1 {
@@ -137,7 +137,7 @@ fn fill(
     documents: &Documents,
     collection: &Collection,
     id: u64,
-    goes_on: GoesOn<'_>,
+    goes_on: CancellationCheck<'_>,
 ) -> Result<IndexDefinition> {
     let mut progress = Progress { storage: 0, next: Vec::new() };
     while fill_some(documents, collection, id, &mut progress)? {
@@ -192,7 +192,7 @@ fn fill_some(
 /// The entries that the next documents lack; `None` after the last document.
 fn missing_entries(
     documents: &Documents,
-    shape: &Shape,
+    shape: &CollectionSchema,
     index: &Index,
     progress: &mut Progress,
 ) -> Result<Option<Vec<Entry>>> {
@@ -265,7 +265,7 @@ fn remove_index(documents: &Documents, collection: &Collection, id: u64) -> Resu
 
 /// Finds an index by its number or name.
 #[must_use]
-pub fn find_index(shape: &Shape, name: &str) -> Option<Arc<Index>> {
+pub fn find_index(shape: &CollectionSchema, name: &str) -> Option<Arc<Index>> {
     let number = name.parse::<u64>().ok();
     let mut indexes = shape.readable_indexes();
     let is_it =

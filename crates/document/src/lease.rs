@@ -22,7 +22,7 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_store::{
     Acknowledgement, Condition, Operation, Result as StoreResult, Store, StoreError, Table,
 };
-use pellucid_thread::{Job, Mutex, MutexGuard, Recurring};
+use pellucid_thread::{Job, Mutex, MutexGuard, PeriodicThread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DocumentError, ErrorNumber, Result};
@@ -242,12 +242,12 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// Starts the thread that looks at a lease regularly.
-pub(crate) fn keep(lease: &Arc<Lease>) -> Result<Recurring> {
+pub(crate) fn keep(lease: &Arc<Lease>) -> Result<PeriodicThread> {
     static JOB: Job = Job::new("lease");
     let lease = Arc::clone(lease);
     // An error is reported by `Lease::refusal`.
     let look = move || drop(lease.look());
-    Recurring::start("pellucid-lease", &JOB, LOOKED_AT_EVERY, look).map_err(|error| {
+    PeriodicThread::start("pellucid-lease", &JOB, LOOKED_AT_EVERY, look).map_err(|error| {
         let message = format!("cannot start a thread: {error}");
         DocumentError::new(ErrorNumber::INTERNAL, message)
     })

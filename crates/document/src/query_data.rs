@@ -11,8 +11,8 @@ use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
-use crate::collection::{Collection, Shape};
-use crate::commit::Committed;
+use crate::collection::{Collection, CollectionSchema};
+use crate::commit::CommitSequences;
 use crate::database::Database;
 use crate::definition::IndexKind;
 use crate::documents::Documents;
@@ -20,10 +20,12 @@ use crate::error::{DocumentError, store_error};
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
 use crate::layout::end_of_prefix;
-use crate::query_scan::{DocumentScan, EntryScan, EntrySource, IndexWalk, Reads, ValueScan};
+use crate::query_counters::{QueryCounters, StoreAccount};
+use crate::query_scan::{
+    DocumentScan, EntryScan, EntrySource, IndexWalk, SnapshotReader, ValueScan,
+};
 use crate::query_writes::QueryWrites;
-use crate::stored::document_of;
-use crate::tally::{StoreAccount, Tally};
+use crate::stored_document::document_of;
 use crate::transaction::Transaction;
 
 /// The assumed selectivity (distinct values per entry) of an index that is not unique.
@@ -41,9 +43,9 @@ pub struct QueryData {
     /// that an index that a shape has is complete in it.
     snapshot: OnceLock<Arc<dyn Snapshot>>,
     /// The collections that the query has asked for, each with its shape at the first time.
-    known: Mutex<Vec<(Arc<Collection>, Arc<Shape>)>>,
+    known: Mutex<Vec<(Arc<Collection>, Arc<CollectionSchema>)>>,
     /// The commit of the writes, if there are any.
-    committed: OnceLock<Arc<Mutex<Option<Committed>>>>,
+    committed: OnceLock<Arc<Mutex<Option<CommitSequences>>>>,
     /// True if it is read on a thread that must not block, such as an event loop.
     is_light: bool,
     /// The mode of its reads: if they may wait for the disk.
@@ -51,15 +53,15 @@ pub struct QueryData {
     /// Called with true when the query pauses, and with false when it resumes.
     resting: Option<Arc<dyn Fn(bool) + Send + Sync>>,
     /// The check whether a collection may be read; without it, all may.
-    may_read: Option<MayRead>,
+    may_read: Option<ReadPermission>,
     /// The counts of the store's operations, if they are counted.
-    tally: Option<Arc<Tally>>,
+    tally: Option<Arc<QueryCounters>>,
     /// The version that the query's function `VERSION` returns.
     reported_version: Option<Arc<str>>,
 }
 
 /// A check whether the collection of a name may be read.
-pub type MayRead = Box<dyn Fn(&str) -> bool + Send + Sync>;
+pub type ReadPermission = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl QueryData {
     /// The data of a query.
@@ -88,7 +90,7 @@ impl QueryData {
     /// Counts the store's operations for the query, and times them if `timeline` is on.
     #[must_use]
     pub fn with_account(self, timeline: &Timeline) -> QueryData {
-        QueryData { tally: Some(Arc::new(Tally::beside(timeline))), ..self }
+        QueryData { tally: Some(Arc::new(QueryCounters::beside(timeline))), ..self }
     }
 
     /// The counts of the store's operations for the query so far; `None` if they are not counted.
@@ -112,7 +114,7 @@ impl QueryData {
 
     /// Sets the check for collections that the query names only by values that it computes.
     #[must_use]
-    pub fn with_rights(self, may_read: Option<MayRead>) -> QueryData {
+    pub fn with_rights(self, may_read: Option<ReadPermission>) -> QueryData {
         QueryData { may_read, ..self }
     }
 
@@ -133,7 +135,7 @@ impl QueryData {
     /// The commit of the query's writes, once there is one. Revisions in the query's results are
     /// provisional until [`crate::settle_revisions`] replaces them by those of this commit.
     #[must_use]
-    pub fn committed(&self) -> Option<Committed> {
+    pub fn committed(&self) -> Option<CommitSequences> {
         *self.committed.get()?.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,10 +153,10 @@ impl QueryData {
     fn known<T>(
         &self,
         name: &str,
-        look: impl FnOnce(&Arc<Collection>, &Arc<Shape>) -> T,
+        look: impl FnOnce(&Arc<Collection>, &Arc<CollectionSchema>) -> T,
     ) -> Option<T> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |(_, shape): &&(_, Arc<Shape>)| shape.definition.name == name;
+        let is_it = |(_, shape): &&(_, Arc<CollectionSchema>)| shape.definition.name == name;
         if let Some((collection, shape)) = known.iter().find(is_it) {
             return Some(look(collection, shape));
         }
@@ -172,7 +174,7 @@ impl QueryData {
     fn found<T>(
         &self,
         id: CollectionId,
-        look: impl FnOnce(&Arc<Collection>, &Arc<Shape>) -> T,
+        look: impl FnOnce(&Arc<Collection>, &Arc<CollectionSchema>) -> T,
     ) -> Result<T, QueryError> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((collection, shape)) = known.iter().find(|(collection, _)| collection.id == id)
@@ -184,14 +186,14 @@ impl QueryData {
         self.known(&name, look).ok_or_else(|| DocumentError::collection_not_found(&name).into())
     }
 
-    fn shape(&self, id: CollectionId) -> Result<Arc<Shape>, QueryError> {
+    fn shape(&self, id: CollectionId) -> Result<Arc<CollectionSchema>, QueryError> {
         self.found(id, |_, shape| Arc::clone(shape))
     }
 
     /// Scans the documents between two keys of the store.
     fn documents_between(
         &self,
-        shape: Arc<Shape>,
+        shape: Arc<CollectionSchema>,
         low: &[u8],
         high: Option<&[u8]>,
         reverse: bool,
@@ -233,7 +235,7 @@ impl QueryData {
     /// Scans documents by their keys, which are in byte order.
     fn primary_scan(
         &self,
-        shape: Arc<Shape>,
+        shape: Arc<CollectionSchema>,
         request: &IndexRequest,
     ) -> Result<Box<dyn AqlScan>, QueryError> {
         use std::ops::Bound;
@@ -280,9 +282,9 @@ impl QueryData {
     }
 
     /// The reads of the query.
-    fn reads(&self) -> Result<Reads<'_>, QueryError> {
+    fn reads(&self) -> Result<SnapshotReader<'_>, QueryError> {
         let (snapshot, tally) = (&**self.snapshot()?, self.tally.as_deref());
-        Ok(Reads { snapshot, table: self.table(), tally })
+        Ok(SnapshotReader { snapshot, table: self.table(), tally })
     }
 }
 
@@ -399,7 +401,10 @@ impl Source for QueryData {
 ///
 /// # Errors
 /// 1212 if it is gone, or not ready.
-fn index_of<'a>(shape: &'a Shape, request: &IndexRequest) -> Result<&'a Arc<Index>, QueryError> {
+fn index_of<'a>(
+    shape: &'a CollectionSchema,
+    request: &IndexRequest,
+) -> Result<&'a Arc<Index>, QueryError> {
     let mut indexes = shape.readable_indexes();
     indexes
         .find(|index| index.definition.id == request.index)

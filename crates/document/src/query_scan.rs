@@ -8,24 +8,24 @@ use pellucid_aql::{FieldScan, QueryError, Scan as AqlScan, Visitor};
 use pellucid_store::{Object, Scan, Snapshot, Table};
 use pellucid_value::{Ref, Value, index_key};
 
-use crate::collection::Shape;
+use crate::collection::CollectionSchema;
 use crate::error::{DocumentError, store_error};
 use crate::index::Index;
 use crate::index_range::KeyRange;
 use crate::layout::document_of_entry;
+use crate::query_counters::QueryCounters;
 use crate::revision::revision_of;
-use crate::stored::{object_of, reveal_into};
-use crate::tally::Tally;
+use crate::stored_document::{object_of, reveal_into};
 
 /// The reads of a query in its snapshot. They are counted if there is a tally.
 #[derive(Clone, Copy)]
-pub(crate) struct Reads<'a> {
+pub(crate) struct SnapshotReader<'a> {
     pub(crate) snapshot: &'a dyn Snapshot,
     pub(crate) table: Table,
-    pub(crate) tally: Option<&'a Tally>,
+    pub(crate) tally: Option<&'a QueryCounters>,
 }
 
-impl Reads<'_> {
+impl SnapshotReader<'_> {
     /// The object under a key.
     pub(crate) fn get(self, key: &[u8]) -> Result<Option<Object>, QueryError> {
         let found = match self.tally {
@@ -36,7 +36,7 @@ impl Reads<'_> {
     }
 
     /// The document of an index entry, by the document's key.
-    fn document(self, shape: &Shape, key: &[u8]) -> Result<Object, QueryError> {
+    fn document(self, shape: &CollectionSchema, key: &[u8]) -> Result<Object, QueryError> {
         let found = self.get(&shape.document_key(key))?;
         self.count_document();
         // The document and its entry are written in one batch, so a snapshot has both.
@@ -64,7 +64,7 @@ const DOCUMENTS_AT_ONCE: usize = 64;
 /// Passes a document to the visitor: first its stored form to `wants`, then, if that returns true,
 /// the document with its revision to `visit`.
 fn show(
-    shape: &Shape,
+    shape: &CollectionSchema,
     object: &Object,
     bytes: &mut Vec<u8>,
     visitor: &mut dyn Visitor,
@@ -85,9 +85,9 @@ fn show(
 
 /// A scan over documents in the order of their keys.
 pub(crate) struct DocumentScan {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<CollectionSchema>,
     pub(crate) scan: Box<dyn Scan>,
-    pub(crate) tally: Option<Arc<Tally>>,
+    pub(crate) tally: Option<Arc<QueryCounters>>,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -115,9 +115,9 @@ impl AqlScan for DocumentScan {
 pub(crate) struct IndexWalk {
     pub(crate) snapshot: Arc<dyn Snapshot>,
     pub(crate) table: Table,
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Arc<CollectionSchema>,
     pub(crate) index: Arc<Index>,
-    pub(crate) tally: Option<Arc<Tally>>,
+    pub(crate) tally: Option<Arc<QueryCounters>>,
     /// The exact range, if the scan covers more than it.
     pub(crate) keys: Option<KeyRange>,
     /// The prefix of the keys of all wanted entries, if the query names one value for each field;
@@ -140,7 +140,7 @@ type EntryRead<'a> = (&'a [u8], Option<Object>);
 impl EntrySource {
     /// The entries whose keys begin with `key`, or the only one that has it if the index is unique.
     pub(crate) fn of_key(
-        reads: Reads<'_>,
+        reads: SnapshotReader<'_>,
         key: &[u8],
         is_unique: bool,
         reverse: bool,
@@ -156,8 +156,8 @@ impl EntrySource {
     /// [`EntrySource::next`].
     pub(crate) fn visit_all(
         mut self,
-        reads: Reads<'_>,
-        shape: &Shape,
+        reads: SnapshotReader<'_>,
+        shape: &CollectionSchema,
         index: &Index,
         only: &[u8],
         visitor: &mut dyn Visitor,
@@ -215,7 +215,7 @@ impl IndexWalk {
     /// any number of them, and the query must be able to stop in between.
     fn next(&mut self) -> Result<Step, QueryError> {
         let tally = self.tally.as_deref();
-        let reads = Reads { snapshot: &*self.snapshot, table: self.table, tally };
+        let reads = SnapshotReader { snapshot: &*self.snapshot, table: self.table, tally };
         let is_unique = self.index.definition.unique;
         let Some((entry, object)) = self.source.next(&self.key, is_unique)? else {
             return Ok(Step::End);
@@ -266,7 +266,8 @@ impl ValueScan {
     /// Fills `values` from the next entry. Returns false at the end.
     fn next(&mut self) -> Result<bool, QueryError> {
         let IndexWalk { snapshot, table, shape, index, tally, source, key, .. } = &mut self.walk;
-        let reads = Reads { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
+        let reads =
+            SnapshotReader { snapshot: &**snapshot, table: *table, tally: tally.as_deref() };
         self.values.clear();
         let Some((entry, object)) = source.next(key, index.definition.unique)? else {
             return Ok(false);

@@ -3,22 +3,22 @@
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Timeline;
-use pellucid_aql::{QueryError, Write, WriteBatch, WriteKind, Written};
+use pellucid_aql::{QueryError, Write, WriteBatch, WriteKind, WriteOutcome};
 use pellucid_store::Acknowledgement;
 use pellucid_thread::Mutex;
 use pellucid_value::{MergeOptions, Value};
 
-use crate::collection::Shape;
-use crate::commit::Committed;
+use crate::collection::CollectionSchema;
+use crate::commit::CommitSequences;
 use crate::database::Database;
 use crate::error::{DocumentError, ErrorNumber};
-use crate::transaction::{Outcome, Transaction, Version, WriteOptions};
+use crate::transaction::{DocumentOutcome, Transaction, Version, WriteOptions};
 
 pub(crate) struct QueryWrites {
     database: Arc<Database>,
     transaction: Transaction,
     acknowledgement: Acknowledgement,
-    committed: Arc<Mutex<Option<Committed>>>,
+    committed: Arc<Mutex<Option<CommitSequences>>>,
 }
 
 impl QueryWrites {
@@ -26,12 +26,12 @@ impl QueryWrites {
         database: Arc<Database>,
         transaction: Transaction,
         acknowledgement: Acknowledgement,
-        committed: Arc<Mutex<Option<Committed>>>,
+        committed: Arc<Mutex<Option<CommitSequences>>>,
     ) -> QueryWrites {
         QueryWrites { database, transaction, acknowledgement, committed }
     }
 
-    fn apply(&mut self, write: &Write<'_>) -> Result<Written, DocumentError> {
+    fn apply(&mut self, write: &Write<'_>) -> Result<WriteOutcome, DocumentError> {
         let collection = self.database.collection(&write.collection.to_string())?;
         let shape = collection.shape();
         let options = write.options;
@@ -71,10 +71,10 @@ impl QueryWrites {
     /// The document before and after the write, as the query sees them.
     fn written(
         &self,
-        shape: &Shape,
+        shape: &CollectionSchema,
         kind: WriteKind,
-        outcome: &Outcome,
-    ) -> Result<Written, DocumentError> {
+        outcome: &DocumentOutcome,
+    ) -> Result<WriteOutcome, DocumentError> {
         let mut bytes = Vec::new();
         let mut show = |stored: Option<&[u8]>, version: Version| match stored {
             None => Ok::<Value, DocumentError>(Value::Null),
@@ -92,12 +92,12 @@ impl QueryWrites {
             _ if outcome.was_ignored => old.clone(),
             _ => show(self.transaction.stored(outcome.version), outcome.version)?,
         };
-        Ok(Written { old, new, is_ignored: outcome.was_ignored })
+        Ok(WriteOutcome { old, new, is_ignored: outcome.was_ignored })
     }
 }
 
 impl WriteBatch for QueryWrites {
-    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError> {
+    fn add(&mut self, write: &Write<'_>) -> Result<WriteOutcome, QueryError> {
         Ok(self.apply(write)?)
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, Written,
+    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, WriteOutcome,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -83,7 +83,7 @@ impl Storage {
         &self,
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         self.may_write()?;
         let mut timeline = Timeline::off();
         let written =

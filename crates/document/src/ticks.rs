@@ -18,16 +18,16 @@ const FIRST: u64 = 1_000;
 const RESERVED_AT_ONCE: u64 = 1 << 16;
 
 /// The source of the unique numbers of a store.
-pub(crate) struct Ticks {
+pub(crate) struct TickGenerator {
     next: AtomicU64,
     ceiling: AtomicU64,
     reserving: Mutex<()>,
 }
 
-impl Ticks {
+impl TickGenerator {
     /// Begins at the first number, for a store without a ceiling.
-    pub(crate) fn new() -> Ticks {
-        Ticks {
+    pub(crate) fn new() -> TickGenerator {
+        TickGenerator {
             next: AtomicU64::new(FIRST),
             ceiling: AtomicU64::new(FIRST),
             reserving: Mutex::new(()),
@@ -67,7 +67,7 @@ mod tests {
     fn no_number_is_given_out_twice_across_restarts() {
         let (mut noted, mut last) = (None, 0);
         for _ in 0..3 {
-            let ticks = Ticks::new();
+            let ticks = TickGenerator::new();
             if let Some(ceiling) = noted {
                 ticks.go_on(ceiling);
             }

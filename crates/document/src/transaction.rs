@@ -12,15 +12,15 @@ use pellucid_store::{Acknowledgement, Condition};
 use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
 use crate::changes::{Change, ChangeKind, Changes, DocumentState};
-use crate::collection::{Collection, Shape};
-use crate::commit::{Commit, Committed};
+use crate::collection::{Collection, CollectionSchema};
+use crate::commit::{Commit, CommitSequences};
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result, StoredRevision};
 use crate::index::{Entry, Index};
 use crate::names::is_document_key;
-use crate::provisional::{has_provisional, provisional_revision};
+use crate::provisional_revisions::{has_provisional, provisional_revision};
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
-use crate::stored::{Ends, assemble, merge, object_of, reveal, reveal_into};
+use crate::stored_document::{EdgeEndpoints, assemble, merge, object_of, reveal, reveal_into};
 
 /// Options of a write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,11 +47,11 @@ pub enum Version {
 impl Version {
     /// The revision, once the transaction is committed.
     #[must_use]
-    pub fn revision(self, committed: &Committed) -> String {
+    pub fn revision(self, committed: &CommitSequences) -> String {
         revision_text(self.sequence(committed))
     }
 
-    fn sequence(self, committed: &Committed) -> u64 {
+    fn sequence(self, committed: &CommitSequences) -> u64 {
         match self {
             Version::Written(sequence) => sequence,
             Version::Change(change) => committed.sequence(change),
@@ -62,7 +62,12 @@ impl Version {
     ///
     /// # Errors
     /// 4 if the stored bytes are damaged.
-    pub fn reveal(self, shape: &Shape, stored: &[u8], committed: &Committed) -> Result<Vec<u8>> {
+    pub fn reveal(
+        self,
+        shape: &CollectionSchema,
+        stored: &[u8],
+        committed: &CommitSequences,
+    ) -> Result<Vec<u8>> {
         reveal(shape, stored, self.sequence(committed))
     }
 
@@ -78,29 +83,29 @@ impl Version {
 
 /// The state of a document before a write.
 #[derive(Clone, Debug)]
-pub struct Previous {
+pub struct PreviousDocument {
     /// Its version.
     pub version: Version,
     /// Its stored form, if it was read and asked for.
     pub stored: Option<Vec<u8>>,
 }
 
-impl Previous {
+impl PreviousDocument {
     /// Drops the stored form unless the options ask for it.
-    fn wanted(self, options: &WriteOptions<'_>) -> Previous {
-        Previous { stored: self.stored.filter(|_| options.wants_old), ..self }
+    fn wanted(self, options: &WriteOptions<'_>) -> PreviousDocument {
+        PreviousDocument { stored: self.stored.filter(|_| options.wants_old), ..self }
     }
 }
 
 /// The result of writing one document.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct DocumentOutcome {
     /// Its key.
     pub key: String,
     /// Its version after the write; for a removal, the version that was removed.
     pub version: Version,
     /// The document before the write, unless it is new.
-    pub previous: Option<Previous>,
+    pub previous: Option<PreviousDocument>,
     /// True if a document of that key existed and was left unchanged.
     pub was_ignored: bool,
 }
@@ -155,7 +160,7 @@ impl Transaction {
         body: ObjectRef<'_>,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let part = self.changes.part(collection);
         let shape = self.changes.shape(part);
         let given = given_key(&shape, body)?;
@@ -179,7 +184,7 @@ impl Transaction {
         let stored = assemble(&shape, &key, body, ends, keep_null)?;
         let change = self.put(part, &key, store_key, Some(stored), None, timeline)?;
         let version = Version::Change(change);
-        Ok(Outcome { key, version, previous: None, was_ignored: false })
+        Ok(DocumentOutcome { key, version, previous: None, was_ignored: false })
     }
 
     fn overwrite(
@@ -187,10 +192,10 @@ impl Transaction {
         part: usize,
         key: &str,
         body: ObjectRef<'_>,
-        before: Previous,
+        before: PreviousDocument,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let rewrite = match options.overwrite {
             Overwrite::Replace => Rewrite::Replace,
             Overwrite::Update => Rewrite::Update,
@@ -204,7 +209,12 @@ impl Transaction {
             Overwrite::Ignore => {
                 let version = before.version;
                 let previous = Some(before.wanted(options));
-                return Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: true });
+                return Ok(DocumentOutcome {
+                    key: key.to_owned(),
+                    version,
+                    previous,
+                    was_ignored: true,
+                });
             }
         };
         check_expected(key, before.version, options.expected)?;
@@ -223,7 +233,7 @@ impl Transaction {
         body: ObjectRef<'_>,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         self.rewrite_there(collection, key, body, Rewrite::Replace, options, timeline)
     }
 
@@ -238,7 +248,7 @@ impl Transaction {
         body: ObjectRef<'_>,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         self.rewrite_there(collection, key, body, Rewrite::Update, options, timeline)
     }
 
@@ -250,7 +260,7 @@ impl Transaction {
         rewrite: Rewrite,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let part = self.changes.part(collection);
         let shape = self.changes.shape(part);
         let store_key = shape.document_key(key.as_bytes());
@@ -266,11 +276,11 @@ impl Transaction {
         part: usize,
         key: &str,
         body: ObjectRef<'_>,
-        before: Previous,
+        before: PreviousDocument,
         rewrite: Rewrite,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let shape = self.changes.shape(part);
         let stored = match rewrite {
             Rewrite::Replace => assemble(&shape, key, body, ends_of(&shape, body, None)?, true)?,
@@ -284,7 +294,7 @@ impl Transaction {
         let change = self.put(part, key, store_key, Some(stored), Some(&before), timeline)?;
         let previous = Some(before.wanted(options));
         let (key, version) = (key.to_owned(), Version::Change(change));
-        Ok(Outcome { key, version, previous, was_ignored: false })
+        Ok(DocumentOutcome { key, version, previous, was_ignored: false })
     }
 
     /// Removes the document of this key.
@@ -297,7 +307,7 @@ impl Transaction {
         key: &str,
         options: &WriteOptions<'_>,
         timeline: &mut Timeline,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let part = self.changes.part(collection);
         let shape = self.changes.shape(part);
         let store_key = shape.document_key(key.as_bytes());
@@ -306,7 +316,7 @@ impl Transaction {
         self.put(part, key, store_key, None, Some(&before), timeline)?;
         let version = before.version;
         let previous = Some(before.wanted(options));
-        Ok(Outcome { key: key.to_owned(), version, previous, was_ignored: false })
+        Ok(DocumentOutcome { key: key.to_owned(), version, previous, was_ignored: false })
     }
 
     /// Reads the document of this key, which must exist and have the expected revision. The
@@ -318,7 +328,7 @@ impl Transaction {
         needs_value: bool,
         expected: Option<&[u8]>,
         timeline: &mut Timeline,
-    ) -> Result<Previous> {
+    ) -> Result<PreviousDocument> {
         let mut look = |needs_value| {
             let before = self.before(store_key, needs_value, timeline)?;
             let before = before.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
@@ -336,16 +346,16 @@ impl Transaction {
         store_key: &[u8],
         needs_value: bool,
         timeline: &mut Timeline,
-    ) -> Result<Option<Previous>> {
+    ) -> Result<Option<PreviousDocument>> {
         Ok(match self.changes.find(store_key, needs_value, timeline)? {
             DocumentState::Absent => None,
             DocumentState::Stored { sequence, value } => {
                 let stored = value.map(|value| value.read(<[u8]>::to_vec)).transpose()?;
-                Some(Previous { version: Version::Written(sequence), stored })
+                Some(PreviousDocument { version: Version::Written(sequence), stored })
             }
             DocumentState::Changed { change } => {
                 let stored = self.changes.value(change).map(<[u8]>::to_vec);
-                Some(Previous { version: Version::Change(change), stored })
+                Some(PreviousDocument { version: Version::Change(change), stored })
             }
         })
     }
@@ -358,7 +368,7 @@ impl Transaction {
         key: &str,
         store_key: Vec<u8>,
         stored: Option<Vec<u8>>,
-        before: Option<&Previous>,
+        before: Option<&PreviousDocument>,
         timeline: &mut Timeline,
     ) -> Result<usize> {
         let length = stored.as_ref().map_or(0, Vec::len);
@@ -394,7 +404,7 @@ impl Transaction {
 
     fn entry_changes(
         &self,
-        shape: &Shape,
+        shape: &CollectionSchema,
         key: &str,
         new: Option<ObjectRef<'_>>,
         old: Option<ObjectRef<'_>>,
@@ -428,7 +438,7 @@ impl Transaction {
     /// 4 if the stored bytes are damaged.
     pub fn reveal(
         &self,
-        shape: &Shape,
+        shape: &CollectionSchema,
         stored: &[u8],
         version: Version,
         bytes: &mut Vec<u8>,
@@ -477,15 +487,15 @@ fn condition_of(version: Version) -> Condition {
 }
 
 fn ends_of<'a>(
-    shape: &Shape,
+    shape: &CollectionSchema,
     body: ObjectRef<'a>,
     old: Option<ObjectRef<'a>>,
-) -> Result<Option<Ends<'a>>> {
-    if shape.is_edges() { Ends::of(body, old).map(Some) } else { Ok(None) }
+) -> Result<Option<EdgeEndpoints<'a>>> {
+    if shape.is_edges() { EdgeEndpoints::of(body, old).map(Some) } else { Ok(None) }
 }
 
 /// The `_key` of a new document, if it has one.
-fn given_key<'a>(shape: &Shape, body: ObjectRef<'a>) -> Result<Option<&'a str>> {
+fn given_key<'a>(shape: &CollectionSchema, body: ObjectRef<'a>) -> Result<Option<&'a str>> {
     match body.get("_key") {
         None => Ok(None),
         Some(Ref::String(key)) if is_document_key(key.as_bytes()) => {

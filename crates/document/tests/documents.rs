@@ -310,7 +310,7 @@ fn no_parallel_change_of_one_document_is_lost() {
 }
 
 /// Reads the counter, adds one, and writes it on condition of the revision read; retries conflicts.
-fn add_one(world: &common::World, counters: &Arc<pellucid_document::Collection>) {
+fn add_one(world: &common::TestFixture, counters: &Arc<pellucid_document::Collection>) {
     loop {
         let mut timeline = Timeline::off();
         let mut query = common::begin_query(&world.documents);

@@ -26,7 +26,7 @@ const TOLD_MAX: usize = 25;
 
 /// The kernel's statistics about this thread.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct ThreadStatistics {
     processor_ns: u64,
     ready_ns: u64,
     sleeps: u64,
@@ -43,8 +43,8 @@ fn number(text: Option<&str>) -> u64 {
     text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-impl Known {
-    fn now() -> Known {
+impl ThreadStatistics {
+    fn now() -> ThreadStatistics {
         let (schedule, status) =
             (read("/proc/thread-self/schedstat"), read("/proc/thread-self/status"));
         let (stat, all) = (read("/proc/thread-self/stat"), read("/proc/stat"));
@@ -56,7 +56,7 @@ impl Known {
         // The fields follow the name of the thread, which may contain spaces; the first one is the
         // state.
         let fields = stat.rsplit(')').next().unwrap_or_default();
-        Known {
+        ThreadStatistics {
             processor_ns: number(times.next()),
             ready_ns: number(times.next()),
             sleeps: of_status("voluntary_ctxt_switches"),
@@ -66,8 +66,8 @@ impl Known {
         }
     }
 
-    fn since(self, before: Known) -> Known {
-        Known {
+    fn since(self, before: ThreadStatistics) -> ThreadStatistics {
+        ThreadStatistics {
             processor_ns: self.processor_ns.saturating_sub(before.processor_ns),
             ready_ns: self.ready_ns.saturating_sub(before.ready_ns),
             sleeps: self.sleeps - before.sleeps,
@@ -79,12 +79,12 @@ impl Known {
 }
 
 /// A slow put.
-struct Long {
+struct SlowPut {
     index: u64,
     took_ns: u64,
     /// The time since `/proc` was last read, at most [`ASKED_EVERY`] puts earlier.
     window_ns: u64,
-    known: Known,
+    known: ThreadStatistics,
 }
 
 fn key(number: u64) -> [u8; 10] {
@@ -109,7 +109,7 @@ fn main() -> Result<()> {
     let mut random = SeededRandom::new(1);
     let value = [b'v'; VALUE_LENGTH];
     let mut long = Vec::new();
-    let all = Known::now();
+    let all = ThreadStatistics::now();
     let (mut before, mut asked_at) = (all, Instant::now());
     let (begun, mut last) = (asked_at, asked_at);
     for index in 0..count {
@@ -119,10 +119,10 @@ fn main() -> Result<()> {
         let took_ns = now.duration_since(last).as_nanos() as u64;
         last = now;
         if took_ns >= LONG_NS || index.is_multiple_of(ASKED_EVERY) {
-            let known = Known::now();
+            let known = ThreadStatistics::now();
             if took_ns >= LONG_NS {
                 let window_ns = now.duration_since(asked_at).as_nanos() as u64;
-                long.push(Long { index, took_ns, window_ns, known: known.since(before) });
+                long.push(SlowPut { index, took_ns, window_ns, known: known.since(before) });
             }
             last = Instant::now();
             (before, asked_at) = (known, last);
@@ -136,7 +136,7 @@ fn main() -> Result<()> {
         count as f64 / seconds,
         count as f64 / settled
     );
-    tell("all", (settled * 1e9) as u64, Known::now().since(all));
+    tell("all", (settled * 1e9) as u64, ThreadStatistics::now().since(all));
     println!("{} puts took 2 ms or more", long.len());
     long.sort_by_key(|one| std::cmp::Reverse(one.took_ns));
     for one in long.iter().take(TOLD_MAX) {
@@ -165,7 +165,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn tell(name: &str, window_ns: u64, known: Known) {
+fn tell(name: &str, window_ns: u64, known: ThreadStatistics) {
     let ms = |ns: u64| ns as f64 / 1e6;
     let rest_ns = window_ns.saturating_sub(known.processor_ns + known.ready_ns);
     println!(

@@ -16,7 +16,7 @@ use crate::file_copier::{CopyOptions, CopySource, FileCopier};
 use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
 use crate::journal::{JOURNAL_FOLDER, Segment, Span, list_segments, segment_path, verify_segment};
 use crate::ledger::{Manifest, PinnedVersion, table_path};
-use crate::mapped::Mapped;
+use crate::mapped_file::MappedFile;
 use crate::open_store::OpenStore;
 
 /// The contents of a backup.
@@ -69,7 +69,7 @@ pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>)
 }
 
 /// The state of the store at the moment of a backup.
-struct Captured {
+struct CapturedState {
     sequence: u64,
     manifest: Manifest,
     version: PinnedVersion,
@@ -77,7 +77,7 @@ struct Captured {
     segments: Vec<Arc<Segment>>,
 }
 
-impl Captured {
+impl CapturedState {
     fn size_bytes(&self) -> u64 {
         let segments = self.segments.iter().map(|segment| segment.sealed_file().len());
         let tables = self.version.tables().map(|table| table.blocks().bytes().len());
@@ -108,7 +108,7 @@ pub fn restore_with(
     let mut sealed = HashSet::new();
     for facts in manifest.segments.iter().filter(|facts| facts.last_sequence != 0) {
         sealed.insert(facts.number);
-        each.push(Restored::of(files, segment_path(from, facts.number), JOURNAL_FOLDER, true)?);
+        each.push(RestoredFile::of(files, segment_path(from, facts.number), JOURNAL_FOLDER, true)?);
     }
     // If the backup was opened after it was made, it may have segments that are still written.
     // These are copied, because writes through one link would change both stores.
@@ -117,10 +117,10 @@ pub fn restore_with(
     for number in listed.iter().filter(|number| !sealed.contains(number)) {
         let summary = verify_segment(files, from, &manifest, *number)?;
         growing.extend(summary.map(|summary| summary.span()));
-        each.push(Restored::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
+        each.push(RestoredFile::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
     }
     for (_, facts) in &manifest.tables {
-        each.push(Restored::of(files, table_path(from, facts.number), LEDGER_FOLDER, true)?);
+        each.push(RestoredFile::of(files, table_path(from, facts.number), LEDGER_FOLDER, true)?);
     }
     let total_bytes = each.iter().map(|file| file.length).sum();
     let mut copier = FileCopier::new(files, options, Clock::monotonic(), total_bytes);
@@ -152,23 +152,23 @@ pub fn restore(
 }
 
 /// A file of a backup that is restored.
-struct Restored {
+struct RestoredFile {
     path: PathBuf,
     folder: &'static str,
     may_link: bool,
     length: u64,
 }
 
-impl Restored {
+impl RestoredFile {
     fn of(
         files: &dyn FileSystem,
         path: PathBuf,
         folder: &'static str,
         may_link: bool,
-    ) -> Result<Restored> {
+    ) -> Result<RestoredFile> {
         let length = files.open(&path, false).and_then(|file| file.length());
         let length = length.map_err(|error| Error::io("open", &path, error))?;
-        Ok(Restored { path, folder, may_link, length })
+        Ok(RestoredFile { path, folder, may_link, length })
     }
 
     /// Links the file into the store if that is allowed; otherwise copies it.
@@ -180,7 +180,7 @@ impl Restored {
     ) -> Result<()> {
         let path = &self.path;
         let map = files.open(path, false).and_then(|file| file.map(self.length, MapMode::Read));
-        let map = Mapped::from(map.map_err(|error| Error::io("map", path, error))?);
+        let map = MappedFile::from(map.map_err(|error| Error::io("map", path, error))?);
         let (folder, check) = (store.join(self.folder), || map.check(0..map.length(), path));
         let source = CopySource { path, bytes: map.bytes(), check: &check };
         match self.may_link {
@@ -215,7 +215,7 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
 
 /// Flushes, seals the active segment, and captures the set of files of the store. Writes wait
 /// meanwhile.
-fn capture(store: &OpenStore) -> Result<Captured> {
+fn capture(store: &OpenStore) -> Result<CapturedState> {
     // Flush and sync once before writes have to wait, so that little is left to do while they wait.
     store.writer.seal_memtable()?;
     store.ledger.wait_for_flushes()?;
@@ -228,6 +228,6 @@ fn capture(store: &OpenStore) -> Result<Captured> {
             (facts, list)
         });
         assert_eq!(manifest.flushed_sequence, sequence, "everything was flushed");
-        Captured { sequence, manifest, version, segments: list.segments.clone() }
+        CapturedState { sequence, manifest, version, segments: list.segments.clone() }
     })
 }

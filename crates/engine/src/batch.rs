@@ -1,6 +1,6 @@
 //! Batches of operations, and the conditions under which they are written.
 
-use crate::ledger::Kind;
+use crate::ledger::EntryKind;
 use crate::table_id::{IndexId, TableId};
 
 /// A condition on a key; if it does not hold, the batch is not written. All conditions are checked
@@ -50,7 +50,7 @@ impl<'a> IndexChange<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     pub(crate) table: TableId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     pub(crate) key: &'a [u8],
     pub(crate) head: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -65,7 +65,7 @@ impl<'a> Operation<'a> {
     /// Sets `key` to `value`, with an empty head.
     #[must_use]
     pub fn put(table: TableId, key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-        let (head, kind) = (&[][..], Kind::Put);
+        let (head, kind) = (&[][..], EntryKind::Put);
         let (condition, index_changes) = (Condition::None, &[][..]);
         let (expires_at_ms, gives_room) = (0, false);
         Operation {
@@ -84,7 +84,7 @@ impl<'a> Operation<'a> {
     /// Removes `key`. It is not an error if the key is not there.
     #[must_use]
     pub fn delete(table: TableId, key: &'a [u8]) -> Operation<'a> {
-        Operation { kind: Kind::Delete, gives_room: true, ..Operation::put(table, key, &[]) }
+        Operation { kind: EntryKind::Delete, gives_room: true, ..Operation::put(table, key, &[]) }
     }
 
     /// Lets a put use the reserve of a full disk, as deletes do: for records that mark data as
@@ -183,7 +183,7 @@ impl<'a> std::ops::Deref for Batch<'a> {
 
 /// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The sequence number of the last operation. The operations before it have consecutive numbers
     /// below it, and index entries have the numbers before all operations.
     pub sequence: u64,

@@ -37,7 +37,7 @@ pub(crate) struct ObjectTable {
 /// The tables and indexes of a store.
 pub(crate) struct Catalogue {
     definitions: RwLock<Definitions>,
-    shapes: TableShapes,
+    shapes: TableFlags,
     /// The options of tables in the form that reads and writes of entries use.
     rules: Arc<TableRules>,
     metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
@@ -51,7 +51,7 @@ impl Catalogue {
         metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
         prefix_rules: Vec<PrefixRule>,
     ) -> Catalogue {
-        let (definitions, shapes) = (RwLock::default(), TableShapes::default());
+        let (definitions, shapes) = (RwLock::default(), TableFlags::default());
         Catalogue { definitions, shapes, rules, metadata_extractors, prefix_rules }
     }
 
@@ -257,18 +257,18 @@ pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
 
 /// A flag for each table number, which every write looks up: set if the table exists and its writes
 /// need no additions. One byte per table number.
-struct TableShapes(Box<[AtomicU8]>);
+struct TableFlags(Box<[AtomicU8]>);
 
 /// The flag of a table that is plain.
 const SHAPE_PLAIN: u8 = 1;
 
-impl Default for TableShapes {
-    fn default() -> TableShapes {
-        TableShapes((0..=u16::MAX).map(|_| AtomicU8::new(0)).collect())
+impl Default for TableFlags {
+    fn default() -> TableFlags {
+        TableFlags((0..=u16::MAX).map(|_| AtomicU8::new(0)).collect())
     }
 }
 
-impl TableShapes {
+impl TableFlags {
     /// True if the table exists, holds objects, and has no option that adds work to its writes.
     #[inline]
     fn is_plain(&self, table: TableId) -> bool {
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn only_tables_of_objects_without_options_are_plain() {
-        let shapes = TableShapes::default();
+        let shapes = TableFlags::default();
         let options = TableOptions { head_only: true, ..TableOptions::default() };
         shapes.note(&Definition { table: TableId(1), kind: TableKind::Objects(options) });
         shapes.note(&index(2, TableId(1)));

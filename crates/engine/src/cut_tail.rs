@@ -11,7 +11,7 @@ use pellucid_io::FileSystem;
 
 use crate::error::Result;
 use crate::folder::take_lock;
-use crate::journal::{self, CutPart};
+use crate::journal::{self, TruncatedPart};
 use crate::ledger::Manifest;
 
 /// Cuts off the journal of the store in `directory` behind the last record up to which no record is
@@ -36,7 +36,7 @@ use crate::ledger::Manifest;
 /// [`crate::Error::Locked`] if the store is open; [`crate::Error::Corruption`] if the tables would
 /// then hold records that the journal does not; [`crate::salvage`] repairs that; and failures of
 /// the file system.
-pub fn cut_tail(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Vec<CutPart>> {
+pub fn cut_tail(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Vec<TruncatedPart>> {
     let directory = directory.as_ref();
     let _lock = take_lock(files, directory)?;
     journal::cut_tail(files, directory, &Manifest::read_existing(files, directory)?)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pellucid_account::{Activity, Timeline};
 
 use crate::backup::{self, Backup};
-use crate::batch::{Operation, Written};
+use crate::batch::{Operation, WriteOutcome};
 use crate::changes::Changes;
 use crate::definition::TableOptions;
 use crate::durability::{DurableCallback, SyncTimes};
@@ -18,7 +18,7 @@ use crate::ledger::NEWEST;
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::options::{Acknowledgement, EngineOptions};
-use crate::read_mode::{Read, ReadMode};
+use crate::read_mode::{ReadMode, ReadResult};
 use crate::scan::{Direction, Scan};
 use crate::selection::Selection;
 use crate::snapshot::Snapshot;
@@ -178,7 +178,7 @@ impl Engine {
     #[inline]
     pub fn get(&self, table: TableId, key: &[u8]) -> Result<Option<Object>> {
         let read = self.get_timed(table, key, ReadMode::MayBlock, &mut Timeline::off());
-        read.map(Read::value)
+        read.map(ReadResult::value)
     }
 
     /// Reads as [`Engine::get`] does, in `mode`, and records the parts of the read in `timeline`.
@@ -195,7 +195,7 @@ impl Engine {
         key: &[u8],
         mode: ReadMode,
         timeline: &mut Timeline,
-    ) -> Result<Read<Object>> {
+    ) -> Result<ReadResult<Object>> {
         let reader = &self.store.reader;
         let get = |mode, of: &mut Timeline| reader.get(table, key, NEWEST, mode, of);
         reader.in_mode(mode, timeline, get)
@@ -208,7 +208,7 @@ impl Engine {
     #[inline]
     pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
         let read = self.head_timed(table, key, ReadMode::MayBlock, &mut Timeline::off());
-        read.map(Read::value)
+        read.map(ReadResult::value)
     }
 
     /// Reads as [`Engine::head`] does, with the mode and the timeline of [`Engine::get_timed`].
@@ -222,7 +222,7 @@ impl Engine {
         key: &[u8],
         mode: ReadMode,
         timeline: &mut Timeline,
-    ) -> Result<Read<Head>> {
+    ) -> Result<ReadResult<Head>> {
         let reader = &self.store.reader;
         let head = |mode, of: &mut Timeline| reader.head(table, key, NEWEST, mode, of);
         reader.in_mode(mode, timeline, head)
@@ -245,8 +245,8 @@ impl Engine {
 
     /// Writes all of `operations` or none; a [`crate::Batch`] can be passed. The writes are visible
     /// to readers on return, and as safe as `acknowledgement` asks for. This call never waits for
-    /// the medium: with [`Acknowledgement::Disk`] it may return with [`Written::pending`] set, and
-    /// the writes are then not durable yet.
+    /// the medium: with [`Acknowledgement::Disk`] it may return with [`WriteOutcome::pending`] set,
+    /// and the writes are then not durable yet.
     ///
     /// # Errors
     /// [`crate::Error::ConditionFailed`], [`crate::Error::DiskFull`], [`crate::Error::Exhausted`]
@@ -256,7 +256,7 @@ impl Engine {
         &self,
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         self.write_timed(operations, acknowledgement, &mut Timeline::off())
     }
 
@@ -269,7 +269,7 @@ impl Engine {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Result<Written> {
+    ) -> Result<WriteOutcome> {
         let writer = &self.store.writer;
         let sequence = match writer.prepare(operations)? {
             None => writer.write(operations, 0, timeline)?,
@@ -280,14 +280,14 @@ impl Engine {
         };
         let pending = acknowledgement == Acknowledgement::Disk
             && self.store.journal.sync().durable_sequence() < sequence;
-        Ok(Written { sequence, pending })
+        Ok(WriteOutcome { sequence, pending })
     }
 
     /// Sets one key, with an empty head and without conditions; [`Engine::write`] offers both.
     ///
     /// # Errors
     /// As [`Engine::write`].
-    pub fn put(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<Written> {
+    pub fn put(&self, table: TableId, key: &[u8], value: &[u8]) -> Result<WriteOutcome> {
         self.write(&[Operation::put(table, key, value)], Acknowledgement::Os)
     }
 
@@ -295,7 +295,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::write`].
-    pub fn delete(&self, table: TableId, key: &[u8]) -> Result<Written> {
+    pub fn delete(&self, table: TableId, key: &[u8]) -> Result<WriteOutcome> {
         self.write(&[Operation::delete(table, key)], Acknowledgement::Os)
     }
 

@@ -21,7 +21,7 @@ pub enum Error {
         /// The file that could not grow, or the directory of the store.
         path: PathBuf,
         /// The room that was found, if the write was refused to leave the reserve alone.
-        room: Option<RoomFound>,
+        room: Option<SpaceShortage>,
     },
     /// The system had no file descriptor or no memory left. Nothing was written; the call can be
     /// tried again later.
@@ -213,7 +213,7 @@ pub enum Error {
 
 /// The room on the disk that a write found, and that was not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoomFound {
+pub struct SpaceShortage {
     /// Bytes that the write needs: the size of a new journal segment.
     pub needed_bytes: u64,
     /// Bytes that are free.
@@ -299,7 +299,7 @@ impl std::fmt::Display for Error {
                 write!(f, "no room for {}: make room and try again", path.display())
             }
             Error::DiskFull { path, room: Some(room) } => {
-                let RoomFound { needed_bytes, free_bytes, reserve_bytes } = room;
+                let SpaceShortage { needed_bytes, free_bytes, reserve_bytes } = room;
                 write!(
                     f,
                     "no room for {needed_bytes} bytes more in {}: the disk has {free_bytes} free, \

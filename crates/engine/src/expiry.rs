@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::ledger::{FoundEntry, Kind};
+use crate::ledger::{EntryKind, FoundEntry};
 
 const NS_PER_MS: u64 = 1_000_000;
 
 /// A wall clock that never goes back.
 #[derive(Debug)]
-pub(crate) struct MarkedTime {
+pub(crate) struct ExpiryClock {
     clock: Clock,
     opened: Ticks,
     /// The highest difference seen between the wall time and the time since opening.
     offset_ms: AtomicU64,
 }
 
-impl MarkedTime {
+impl ExpiryClock {
     /// Continues from `mark_ms`, the highest time of earlier runs.
-    pub(crate) fn new(clock: Clock, mark_ms: u64) -> MarkedTime {
-        MarkedTime { clock, opened: clock.now(), offset_ms: AtomicU64::new(mark_ms) }
+    pub(crate) fn new(clock: Clock, mark_ms: u64) -> ExpiryClock {
+        ExpiryClock { clock, opened: clock.now(), offset_ms: AtomicU64::new(mark_ms) }
     }
 
     /// The time in milliseconds since the Unix epoch.
@@ -50,7 +50,7 @@ impl MarkedTime {
     /// not read.
     #[inline]
     pub(crate) fn is_live(&self, entry: &FoundEntry) -> bool {
-        entry.kind == Kind::Put && !self.has_expired(entry.expires_at_ms)
+        entry.kind == EntryKind::Put && !self.has_expired(entry.expires_at_ms)
     }
 
     /// True if `expires_at_ms` has passed; 0 means never.
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_time_goes_on_and_never_back() {
         let simulated = SimulatedClock::leaked(5_000);
-        let time = MarkedTime::new(Clock::simulated(simulated), 0);
+        let time = ExpiryClock::new(Clock::simulated(simulated), 0);
         assert_eq!(time.now_ms(), 5_000);
         simulated.set_wall_ms(9_000);
         assert_eq!(time.now_ms(), 9_000);
@@ -78,7 +78,7 @@ mod tests {
         let before = time.now_ms();
         simulated.advance_ns(250 * NS_PER_MS);
         assert_eq!(time.now_ms(), before + 250, "it does not stand still meanwhile");
-        let later = MarkedTime::new(Clock::simulated(simulated), time.now_ms());
+        let later = ExpiryClock::new(Clock::simulated(simulated), time.now_ms());
         assert_eq!(later.now_ms(), before + 250, "nor does it go back with a restart");
     }
 }

@@ -30,7 +30,7 @@ pub struct Metric {
 
 /// A number with its path among all figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
+pub struct FigureValue<'a> {
     /// The path: names and numbers of levels, separated by `/`.
     pub path: &'a str,
     /// The number.
@@ -42,14 +42,14 @@ pub struct Shown<'a> {
 /// A figure or a group of figures.
 pub(crate) trait Figure {
     /// Calls `each` with each of its numbers; `at` is its own path.
-    fn show(&self, at: &str, metric: Option<Metric>, each: &mut dyn FnMut(Shown<'_>));
+    fn show(&self, at: &str, metric: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>));
     /// Adds another figure of the same kind.
     fn add(&mut self, other: &Self);
 }
 
 impl Figure for u64 {
-    fn show(&self, path: &str, metric: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
-        each(Shown { path, value: *self, metric });
+    fn show(&self, path: &str, metric: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>)) {
+        each(FigureValue { path, value: *self, metric });
     }
 
     fn add(&mut self, other: &u64) {
@@ -58,7 +58,7 @@ impl Figure for u64 {
 }
 
 impl Figure for SampledTime {
-    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>)) {
         self.samples.show(&place(at, "samples"), None, each);
         self.sum_ns.show(&place(at, "sum_ns"), None, each);
     }
@@ -71,7 +71,7 @@ impl Figure for SampledTime {
 
 /// A figure per level: the number of the level is part of the path.
 impl<F: Figure> Figure for Vec<F> {
-    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>)) {
         for (level, figure) in self.iter().enumerate() {
             figure.show(&format!("{at}{level}"), None, each);
         }
@@ -173,7 +173,7 @@ macro_rules! figures {
         }
 
         impl Figure for $figures {
-            fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(Shown<'_>)) {
+            fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>)) {
                 $({
                     let (name, help) = (concat!("", $($metric)?), concat!($($help),+).trim_ascii());
                     let metric = (!name.is_empty()).then_some(Metric { name, help });

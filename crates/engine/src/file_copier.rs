@@ -10,7 +10,7 @@ use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
 
 use crate::error::{Error, Result};
-use crate::mapped::PAGE_BYTES;
+use crate::mapped_file::PAGE_BYTES;
 
 /// Bytes that are copied at a time.
 const PIECE_LENGTH: usize = 1 << 20;

@@ -54,9 +54,9 @@ pub fn filter(bytes: &[u8]) {
     let _ = decoders::check_filter(bytes);
 }
 
-/// Decodes the closing of a table.
-pub fn closing(bytes: &[u8]) {
-    let _ = decoders::check_closing(bytes);
+/// Decodes the footer of a table.
+pub fn table_footer(bytes: &[u8]) {
+    let _ = decoders::check_footer(bytes);
 }
 
 /// Decodes the definition of a table. An accepted one must round-trip.
@@ -95,7 +95,7 @@ mod tests {
             super::block,
             super::index,
             super::filter,
-            super::closing,
+            super::table_footer,
             super::manifest,
         ];
         let mut random = SeededRandom::new(5);

@@ -33,12 +33,12 @@ use pellucid_thread::{
 };
 
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::jobs;
 use crate::journal::{
     GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun, SpaceExcess,
 };
-use crate::ledger::{Ledger, Pinned};
+use crate::ledger::{Ledger, PinnedTree};
 use crate::locks::lock;
 use crate::shortage::Shortage;
 use crate::stats::Collected;
@@ -77,8 +77,8 @@ enum Verdict {
 }
 
 /// Judges the records of a slice.
-struct Judge {
-    pinned: Pinned,
+struct LivenessCheck {
+    pinned: PinnedTree,
     /// The state that is judged by: entries up to this sequence number are durable, published and
     /// in tables.
     at_sequence: u64,
@@ -91,7 +91,7 @@ struct Judge {
     last: Option<(Vec<u8>, Option<u64>)>,
 }
 
-impl Judge {
+impl LivenessCheck {
     /// The sequence number of the newest entry of `key`.
     fn newest(&mut self, key: &[u8]) -> Result<Option<u64>> {
         if let Some((last, newest)) = &self.last
@@ -149,7 +149,7 @@ pub(crate) struct GarbageCollector {
     journal: Arc<Journal>,
     ledger: Arc<Ledger>,
     /// The time by which entries expire.
-    time: Arc<MarkedTime>,
+    time: Arc<ExpiryClock>,
     clock: Clock,
     activity: Activity,
     rules: CollectionRules,
@@ -170,7 +170,7 @@ impl GarbageCollector {
     pub(crate) fn new(
         journal: Arc<Journal>,
         ledger: Arc<Ledger>,
-        time: Arc<MarkedTime>,
+        time: Arc<ExpiryClock>,
         (clock, activity): (Clock, Activity),
         rules: CollectionRules,
     ) -> GarbageCollector {
@@ -282,7 +282,7 @@ impl GarbageCollector {
 
     /// A judge for the present state, about segments from `first_sequence` on. Markers above
     /// `marker_sequence` stay in any case.
-    fn judge(&self, first_sequence: u64, marker_sequence: u64) -> Judge {
+    fn judge(&self, first_sequence: u64, marker_sequence: u64) -> LivenessCheck {
         let durable = self.journal.sync().durable_sequence();
         // Entries in memtables do not hide anything yet. The dead bytes do not count them either,
         // and a key that is written all the time would have hundreds of thousands of versions
@@ -295,7 +295,13 @@ impl GarbageCollector {
         let at_sequence = durable.min(flushed).min(pinned.view.published);
         let oldest = pinned.view.snapshots.first().copied().unwrap_or(u64::MAX);
         let marker_sequence = marker_sequence.min(at_sequence).min(oldest).min(clean_below);
-        Judge { pinned, at_sequence, marker_sequence, now_ms: self.time.now_ms(), last: None }
+        LivenessCheck {
+            pinned,
+            at_sequence,
+            marker_sequence,
+            now_ms: self.time.now_ms(),
+            last: None,
+        }
     }
 
     /// Copies the needed records of `run` into a new segment, which replaces the run. Markers above

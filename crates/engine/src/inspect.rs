@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use pellucid_io::{ByCalls, FileSystem};
+use pellucid_io::{CopyingFileSystem, FileSystem};
 
-use crate::definitions::{DefinitionReport, read_definitions};
+use crate::definition_report::{DefinitionReport, read_definitions};
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{SegmentReport, SegmentSummary, check_journal, segment_path, verify_segments};
@@ -148,7 +148,7 @@ impl Report {
 pub fn verify(directory: impl AsRef<Path>, files: &dyn FileSystem) -> Result<Report> {
     let directory = directory.as_ref();
     // Unreadable bytes are problems to report, and the bytes behind them are still checked.
-    let (mapped, files) = (files, &ByCalls(files));
+    let (mapped, files) = (files, &CopyingFileSystem(files));
     let _lock = take_lock(files, directory)?;
     let manifest = Manifest::read_existing(files, directory)?;
     let mut report = describe(&manifest);

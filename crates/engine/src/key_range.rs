@@ -5,12 +5,12 @@ use std::ops::Bound;
 use crate::ledger::KeyRange;
 
 /// A range of internal keys, with owned bounds.
-pub(crate) struct InternalRange {
+pub(crate) struct OwnedKeyRange {
     start: Bound<Vec<u8>>,
     end: Bound<Vec<u8>>,
 }
 
-impl InternalRange {
+impl OwnedKeyRange {
     pub(crate) fn as_key_range(&self) -> KeyRange<'_> {
         KeyRange {
             start: self.start.as_ref().map(Vec::as_slice),
@@ -23,7 +23,7 @@ impl InternalRange {
 pub(crate) fn internal_range(
     table: u16,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
-) -> InternalRange {
+) -> OwnedKeyRange {
     let internal = |key: &[u8]| [&table.to_be_bytes()[..], key].concat();
     let start = match start {
         Bound::Unbounded => Bound::Included(internal(&[])),
@@ -33,5 +33,5 @@ pub(crate) fn internal_range(
         (Bound::Unbounded, Some(next)) => Bound::Excluded(next.to_be_bytes().to_vec()),
         (bound, _) => bound.map(internal),
     };
-    InternalRange { start, end }
+    OwnedKeyRange { start, end }
 }

@@ -13,7 +13,7 @@ use crate::codec::{
     FILE_HEADER_LENGTH, FileHeader, FileKind, INTERNAL_KEY_LENGTH_MAX, checksum, checksum_seed,
 };
 use crate::error::{Error, Result};
-use crate::ledger::{LEVELS, TableFacts};
+use crate::ledger::{LEVELS, TableMetadata};
 
 const MANIFEST_NAME: &str = "manifest";
 const MANIFEST_NEW_NAME: &str = "manifest.new";
@@ -22,7 +22,7 @@ const MANIFEST_SIZE_MAX_BYTES: u64 = 1 << 30;
 
 /// The entry of a journal segment in the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SegmentFacts {
+pub(crate) struct SegmentMetadata {
     /// The segment's number.
     pub(crate) number: u64,
     /// The segment's first sequence number.
@@ -38,7 +38,7 @@ pub(crate) struct SegmentFacts {
     pub(crate) marker_bytes: u64,
 }
 
-impl SegmentFacts {
+impl SegmentMetadata {
     /// Returns the segment's first and last sequence numbers.
     pub(crate) fn sequences(&self) -> (u64, u64) {
         (self.first_sequence, self.last_sequence)
@@ -60,9 +60,9 @@ pub(crate) struct Manifest {
     /// The time up to which entries have expired: it never goes back, even if the clock does.
     pub(crate) time_mark_ms: u64,
     /// The tables and their levels.
-    pub(crate) tables: Vec<(u8, TableFacts)>,
+    pub(crate) tables: Vec<(u8, TableMetadata)>,
     /// The segments of the journal.
-    pub(crate) segments: Vec<SegmentFacts>,
+    pub(crate) segments: Vec<SegmentMetadata>,
 }
 
 /// The failure to write a manifest.
@@ -293,13 +293,17 @@ impl Reader<'_> {
     }
 
     /// Reads an entry of a table, whose number and sequence numbers have to be within these bounds.
-    fn table(&mut self, next_file_number: u64, flushed_sequence: u64) -> Option<(u8, TableFacts)> {
+    fn table(
+        &mut self,
+        next_file_number: u64,
+        flushed_sequence: u64,
+    ) -> Option<(u8, TableMetadata)> {
         self.entry_rest = self.rest.len();
         let [level, zeros @ ..] = self.chunk::<8>()?;
         if usize::from(level) >= LEVELS || zeros != [0; 7] {
             return None;
         }
-        let facts = TableFacts {
+        let facts = TableMetadata {
             number: self.number()?,
             size_bytes: self.number()?,
             entries: self.number()?,
@@ -316,9 +320,9 @@ impl Reader<'_> {
         is_sound.then_some((level, facts))
     }
 
-    fn segment(&mut self) -> Option<SegmentFacts> {
+    fn segment(&mut self) -> Option<SegmentMetadata> {
         self.entry_rest = self.rest.len();
-        Some(SegmentFacts {
+        Some(SegmentMetadata {
             number: self.number()?,
             first_sequence: self.number()?,
             last_sequence: self.number()?,
@@ -371,7 +375,7 @@ mod tests {
         let key = || prop::collection::vec(any::<u8>(), 1..40);
         let table = (0..LEVELS as u8, any::<[u32; 3]>(), any::<[u16; 2]>(), key(), key()).prop_map(
             |(level, [number, size, entries], [one, other], key, other_key)| {
-                let facts = TableFacts {
+                let facts = TableMetadata {
                     number: u64::from(number),
                     size_bytes: u64::from(size),
                     entries: u64::from(entries) + 1,
@@ -383,7 +387,7 @@ mod tests {
                 (level, facts)
             },
         );
-        let segment = any::<[u64; 6]>().prop_map(|numbers| SegmentFacts {
+        let segment = any::<[u64; 6]>().prop_map(|numbers| SegmentMetadata {
             number: numbers[0],
             first_sequence: numbers[1],
             last_sequence: numbers[2],
@@ -438,7 +442,7 @@ mod tests {
     /// Regression: the error of an invalid entry had the offset of the end of the file.
     #[test]
     fn an_invalid_entry_is_named_by_its_offset() {
-        let facts = |number| TableFacts {
+        let facts = |number| TableMetadata {
             number,
             size_bytes: 1,
             entries: 1,
@@ -449,7 +453,7 @@ mod tests {
         };
         let mut manifest = Manifest::empty(7);
         (manifest.flushed_sequence, manifest.next_file_number) = (1, 4);
-        manifest.segments = vec![SegmentFacts::default(); 2];
+        manifest.segments = vec![SegmentMetadata::default(); 2];
         manifest.tables = vec![(0, facts(1)), (0, facts(2)), (0, facts(3))];
         let offset_of_second = {
             let one =
@@ -477,7 +481,7 @@ mod tests {
                 next_file_number: 3,
                 time_mark_ms: 4,
                 tables: Vec::new(),
-                segments: vec![SegmentFacts { number: edition, ..SegmentFacts::default() }],
+                segments: vec![SegmentMetadata { number: edition, ..SegmentMetadata::default() }],
             };
             assert!(manifest.write(&fs, folder.path()).is_ok());
             assert_eq!(Manifest::read(&fs, folder.path()).unwrap(), Some(manifest));

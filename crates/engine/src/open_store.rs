@@ -9,12 +9,12 @@ use pellucid_thread::{JoinHandle, Mutex};
 
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::folder::{make_folders, refuse_orphans, take_lock};
 use crate::garbage::{CollectionRules, GarbageCollector};
 use crate::jobs;
 use crate::journal::{Journal, JournalSetting, RecordKind};
-use crate::ledger::{Entry, JournalLink, Kind, Ledger, Manifest};
+use crate::ledger::{Entry, EntryKind, JournalLink, Ledger, Manifest};
 use crate::locks::lock;
 use crate::options::EngineOptions;
 use crate::reader::Reader;
@@ -26,7 +26,7 @@ pub(crate) struct OpenStore {
     pub(crate) options: EngineOptions,
     pub(crate) directory: PathBuf,
     /// The time by which entries expire.
-    pub(crate) time: Arc<MarkedTime>,
+    pub(crate) time: Arc<ExpiryClock>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -54,7 +54,7 @@ impl OpenStore {
         let is_new = manifest.is_none();
         let manifest = manifest.unwrap_or_else(|| Manifest::empty(new_identity(&options)));
         let (clock, activity) = (options.clock, jobs::activity());
-        let time = Arc::new(MarkedTime::new(clock, manifest.time_mark_ms));
+        let time = Arc::new(ExpiryClock::new(clock, manifest.time_mark_ms));
         let setting = JournalSetting {
             file_system: Arc::clone(&file_system),
             directory: directory.clone(),
@@ -156,12 +156,12 @@ impl OpenStore {
         self.ledger.publish(flushed);
         self.journal.segments().replay(flushed + 1, last, |record| {
             let kind = match record.kind {
-                RecordKind::Put => Kind::Put,
-                RecordKind::Delete | RecordKind::SyncMark => Kind::Delete,
+                RecordKind::Put => EntryKind::Put,
+                RecordKind::Delete | RecordKind::SyncMark => EntryKind::Delete,
             };
             self.time.raise(record.written_at_ms);
             self.catalogue.note_entry(record.key, record.head);
-            let is_held = kind == Kind::Put
+            let is_held = kind == EntryKind::Put
                 && self.catalogue.rules().of_key(record.key).holds(record.value_length());
             // A damaged record is not an error here: reads of it will report the damage.
             let held = if is_held { record.unpacked().ok() } else { None };

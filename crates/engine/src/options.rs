@@ -10,7 +10,7 @@ use pellucid_io::{FileSystem, SystemFileSystem};
 use crate::budget::{MEMORY_MIN_BYTES, Shares};
 use crate::codec::VALUE_LENGTH_HARD_MAX;
 use crate::error::{Error, Result};
-use crate::journal::DeadBound;
+use crate::journal::DeadSpaceLimit;
 use crate::ledger::LedgerOptions;
 use crate::metadata_extractor::{MetadataExtractor, check_extractors};
 use crate::prefix::{PrefixRule, STEM_RULES_MAX};
@@ -163,9 +163,9 @@ impl EngineOptions {
     }
 
     /// The dead bytes that the journal may have before writers are slowed down for the collector.
-    pub(crate) fn dead_bound(&self) -> DeadBound {
+    pub(crate) fn dead_bound(&self) -> DeadSpaceLimit {
         let known_late_bytes = self.shares().dead_allowance_bytes();
-        DeadBound {
+        DeadSpaceLimit {
             share: self.dead_share * DEAD_OF_COLLECTED,
             allowance_bytes: known_late_bytes.saturating_add(self.kept_changes_bytes),
         }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 ///
 /// A prefix must not be the beginning of a key that has another prefix or none. So the keys of a
 /// prefix are exactly those that begin with it.
-pub type PrefixOf = fn(&[u8]) -> Option<usize>;
+pub type PrefixFunction = fn(&[u8]) -> Option<usize>;
 
 /// The prefix rule of a table.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct PrefixRule {
     /// The name of the table.
     pub table: &'static str,
     /// The function that returns the length of a key's prefix.
-    pub prefix_of: PrefixOf,
+    pub prefix_of: PrefixFunction,
 }
 
 /// The most prefix rules of an engine. Each written entry is compared with the rules in use.
@@ -31,11 +31,11 @@ pub(crate) const STEM_RULES_MAX: usize = 4;
 
 /// The rules of the tables that have one, by number.
 #[derive(Debug, Default)]
-pub(crate) struct PrefixRules([OnceLock<(u16, PrefixOf)>; STEM_RULES_MAX]);
+pub(crate) struct PrefixRules([OnceLock<(u16, PrefixFunction)>; STEM_RULES_MAX]);
 
 impl PrefixRules {
     /// Sets the rule of table `table`, if it has none.
-    pub(crate) fn set(&self, table: u16, prefix_of: PrefixOf) {
+    pub(crate) fn set(&self, table: u16, prefix_of: PrefixFunction) {
         let is_known = |rule: &OnceLock<_>| rule.get().is_some_and(|(known, _)| *known == table);
         if !self.0.iter().any(is_known) {
             // There is a slot for each rule of the options.

@@ -13,7 +13,7 @@ use crate::catalogue::{Catalogue, Definitions};
 use crate::codec::HEAD_LENGTH_MAX;
 use crate::error::{Error, Result};
 use crate::index_key::put_index_key;
-use crate::ledger::Kind;
+use crate::ledger::EntryKind;
 use crate::metadata_extractor::MetadataExtractor;
 use crate::options::WriteLimits;
 use crate::table_id::TableId;
@@ -23,7 +23,7 @@ type Rules = Vec<(usize, Arc<dyn MetadataExtractor>)>;
 
 /// The heads and index entries to add to a batch.
 #[derive(Default)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedBatch {
     bytes: Vec<u8>,
     /// The derived heads: the position of the operation, and the range of its head in `bytes`.
     heads: Vec<(usize, Range<usize>)>,
@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
 /// An index entry that is added or removed.
 struct EntryChange {
     index: TableId,
-    kind: Kind,
+    kind: EntryKind,
     expires_at_ms: u64,
     /// The range of its key in the prepared bytes.
     key: Range<usize>,
@@ -72,7 +72,7 @@ fn check_table(
     if !operation.head.is_empty() {
         return Err(Error::HeadGiven { number, rule: name.clone() });
     }
-    Ok((operation.kind == Kind::Put).then(|| Arc::clone(rule)))
+    Ok((operation.kind == EntryKind::Put).then(|| Arc::clone(rule)))
 }
 
 /// Refuses changes of indexes that do not belong to the operation's table, and entries that are
@@ -83,27 +83,27 @@ fn check_index_changes(definitions: &Definitions, operation: &Operation<'_>) -> 
         if index.table != table || !definitions.has_index(index) {
             return Err(Error::IndexUnknown { number: index.number, table: table.number() });
         }
-        if change.is_added && operation.kind == Kind::Delete {
+        if change.is_added && operation.kind == EntryKind::Delete {
             return Err(Error::IndexedDelete { number: index.number });
         }
     }
     Ok(())
 }
 
-impl Prepared {
+impl PreparedBatch {
     /// Prepares the additions to `operations`. At least one of them changes an index, or its table
     /// is not plain.
     pub(crate) fn of(
         catalogue: &Catalogue,
         limits: &WriteLimits,
         operations: &[Operation<'_>],
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedBatch> {
         let rules = check_tables(catalogue, operations)?;
         let changes = operations.iter().map(|operation| operation.index_changes.len());
         let entries = changes.fold(0, usize::saturating_add);
         // Checked before memory is allocated for them.
         limits.check_batch(operations.len().saturating_add(entries), 0)?;
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedBatch::default();
         prepared.derive_heads(operations, &rules)?;
         prepared.make_entries(operations)?;
         Ok(prepared)
@@ -137,8 +137,8 @@ impl Prepared {
                 let begin = self.bytes.len();
                 put_index_key(&mut self.bytes, change.term, operation.key)?;
                 let (kind, expires_at_ms) = match change.is_added {
-                    true => (Kind::Put, operation.expires_at_ms),
-                    false => (Kind::Delete, 0),
+                    true => (EntryKind::Put, operation.expires_at_ms),
+                    false => (EntryKind::Delete, 0),
                 };
                 self.entries.push(EntryChange {
                     index: TableId(change.index.number),
@@ -156,8 +156,8 @@ impl Prepared {
         let entry = |entry: &EntryChange| {
             let key = &self.bytes[entry.key.clone()];
             let operation = match entry.kind {
-                Kind::Put => Operation::put(entry.index, key, &[]),
-                Kind::Delete => Operation::delete(entry.index, key),
+                EntryKind::Put => Operation::put(entry.index, key, &[]),
+                EntryKind::Delete => Operation::delete(entry.index, key),
             };
             operation.with_expiry(entry.expires_at_ms)
         };

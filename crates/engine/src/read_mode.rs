@@ -11,8 +11,8 @@ pub enum ReadMode {
     /// The read waits until the pages that it needs are in memory.
     #[default]
     MayBlock,
-    /// The read ends where it would have to wait: with [`Read::NotInMemory`] for one key, with
-    /// [`crate::Error::NotInMemory`] for snapshots and scans. Scans are also limited as with
+    /// The read ends where it would have to wait: with [`ReadResult::NotInMemory`] for one key,
+    /// with [`crate::Error::NotInMemory`] for snapshots and scans. Scans are also limited as with
     /// [`ReadMode::Brief`].
     InMemory,
     /// The read waits, but a scan ends with [`crate::Error::NotInMemory`] if it would have to skip
@@ -23,7 +23,7 @@ pub enum ReadMode {
 
 /// The result of reading one key.
 #[derive(Clone, Debug)]
-pub enum Read<T> {
+pub enum ReadResult<T> {
     /// The key is there.
     Value(T),
     /// The key is not there.
@@ -33,18 +33,18 @@ pub enum Read<T> {
     NotInMemory,
 }
 
-impl<T> Read<T> {
+impl<T> ReadResult<T> {
     /// The value; `None` if the key is missing or not in memory.
     pub fn value(self) -> Option<T> {
         match self {
-            Read::Value(value) => Some(value),
-            Read::Missing | Read::NotInMemory => None,
+            ReadResult::Value(value) => Some(value),
+            ReadResult::Missing | ReadResult::NotInMemory => None,
         }
     }
 }
 
-impl<T> From<Option<T>> for Read<T> {
-    fn from(found: Option<T>) -> Read<T> {
-        found.map_or(Read::Missing, Read::Value)
+impl<T> From<Option<T>> for ReadResult<T> {
+    fn from(found: Option<T>) -> ReadResult<T> {
+        found.map_or(ReadResult::Missing, ReadResult::Value)
     }
 }

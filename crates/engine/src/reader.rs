@@ -6,16 +6,16 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 
 use crate::codec::{InternalKey, key_hash};
+use crate::counter_set::ReadMeasurement;
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::header_form::HeaderForm;
 use crate::journal::SegmentSet;
-use crate::ledger::{Answer, Asking, FoundEntry, Ledger, Records, Sought};
+use crate::ledger::{FoundEntry, Ledger, LookupMetrics, LookupRequest, LookupResult, RecordReader};
 use crate::object::{Head, Object, Value};
 use crate::parts;
-use crate::read_mode::{Read, ReadMode};
+use crate::read_mode::{ReadMode, ReadResult};
 use crate::table_id::TableId;
-use crate::tally::Turn;
 
 /// A group of reads that takes this long counts as slow: hundreds from memory take less.
 const SLOW_TOGETHER_NS: u64 = 1_000_000;
@@ -32,7 +32,7 @@ pub(crate) struct Reader {
     ledger: Arc<Ledger>,
     segments: Arc<SegmentSet>,
     /// The time by which entries expire.
-    time: Arc<MarkedTime>,
+    time: Arc<ExpiryClock>,
     clock: Clock,
 }
 
@@ -40,7 +40,7 @@ impl Reader {
     pub(crate) fn new(
         ledger: Arc<Ledger>,
         segments: Arc<SegmentSet>,
-        time: Arc<MarkedTime>,
+        time: Arc<ExpiryClock>,
         clock: Clock,
     ) -> Reader {
         Reader { ledger, segments, time, clock }
@@ -75,9 +75,9 @@ impl Reader {
         mode: ReadMode,
         timeline: &mut Timeline,
         read: impl Fn(ReadMode, &mut Timeline) -> Result<Option<T>>,
-    ) -> Result<Read<T>> {
+    ) -> Result<ReadResult<T>> {
         if mode != ReadMode::InMemory {
-            return read(mode, timeline).map(Read::from);
+            return read(mode, timeline).map(ReadResult::from);
         }
         let medium = self.segments.medium();
         if !medium.are_slow() {
@@ -88,7 +88,7 @@ impl Reader {
             let found = read(ReadMode::MayBlock, timeline);
             let ticks = read_ticks(timeline).saturating_sub(before);
             medium.note_if_slow(self.clock.nanoseconds(ticks));
-            return found.map(Read::from);
+            return found.map(ReadResult::from);
         }
         // An abandoned read must leave nothing in the timeline.
         let before = timeline.clone();
@@ -96,9 +96,9 @@ impl Reader {
             Err(Error::NotInMemory) => {
                 *timeline = before;
                 medium.note_away();
-                Ok(Read::NotInMemory)
+                Ok(ReadResult::NotInMemory)
             }
-            found => found.map(Read::from),
+            found => found.map(ReadResult::from),
         }
     }
 
@@ -118,10 +118,10 @@ impl Reader {
         let mut missed = 0;
         loop {
             let mut counts = timeline.counts;
-            let mut named = NamedRead { reader: self, key, timeline, turn: None };
+            let mut named = DirectRecordReader { reader: self, key, timeline, turn: None };
             let (version, at_sequence) = self.ledger.version_at(at_sequence);
-            let sought = Sought { key, hash, at_sequence, mode };
-            let asking = Asking::begin(self.ledger.tally().mine());
+            let sought = LookupRequest { key, hash, at_sequence, mode };
+            let asking = LookupMetrics::begin(self.ledger.tally().mine());
             let answer = version.find(&sought, &mut counts, &asking, &mut named);
             asking.end(&mut counts);
             // The version is released before a record is read.
@@ -129,12 +129,12 @@ impl Reader {
             let turn = named.turn;
             timeline.counts = counts;
             let found = match answer {
-                Ok(Some(Answer::Record((head, value)))) => {
+                Ok(Some(LookupResult::Record((head, value)))) => {
                     timeline.counts.records = timeline.counts.records.saturating_add(1);
                     let is_live = !self.time.has_expired(head.expires_at_ms);
                     return Ok(is_live.then_some(Object { head, value }));
                 }
-                Ok(Some(Answer::Entry(found))) => Ok(Some(found)),
+                Ok(Some(LookupResult::Entry(found))) => Ok(Some(found)),
                 Ok(None) => Ok(None),
                 Err(error) => Err(error),
             };
@@ -171,16 +171,16 @@ impl Reader {
         key: &[u8],
         found: &FoundEntry,
         mode: ReadMode,
-        turn: Option<Turn>,
+        turn: Option<ReadMeasurement>,
     ) -> Result<Option<Value>> {
         let counting = self.ledger.tally().mine();
         let turn = match turn {
             None => counting.turn(&counting.turns.records),
             // The time since then includes other steps, so start again.
-            Some(Turn::Timed(_)) => Turn::Timed(counting.now()),
+            Some(ReadMeasurement::Timed(_)) => ReadMeasurement::Timed(counting.now()),
             Some(turn) => turn,
         };
-        let steps = (turn == Turn::Stepped).then_some(counting);
+        let steps = (turn == ReadMeasurement::Stepped).then_some(counting);
         let length = record_length(key, found);
         let value = self.segments.read((found.sequence, key), length, mode, steps)?;
         self.count_record(found.value_length, turn);
@@ -189,11 +189,11 @@ impl Reader {
 
     /// Counts a record that was read.
     #[inline]
-    fn count_record(&self, value_length: u32, turn: Turn) {
+    fn count_record(&self, value_length: u32, turn: ReadMeasurement) {
         let counting = self.ledger.tally().mine();
         counting.add(&counting.records.records, 1);
         counting.add(&counting.records.record_bytes, u64::from(value_length));
-        if let Turn::Timed(begun) = turn {
+        if let ReadMeasurement::Timed(begun) = turn {
             let ended = counting.add_sample(&counting.records.record_time, begun);
             self.segments.medium().note(self.clock.nanoseconds(ended.since(begun)));
         }
@@ -219,15 +219,15 @@ impl Reader {
 
 /// The short path of a GET: reads the record whose sequence number a directory of the ledger gives,
 /// and counts the read.
-struct NamedRead<'a> {
+struct DirectRecordReader<'a> {
     reader: &'a Reader,
     key: &'a [u8],
     timeline: &'a mut Timeline,
     /// The measuring turn of this read, once it was taken.
-    turn: Option<Turn>,
+    turn: Option<ReadMeasurement>,
 }
 
-impl Records for NamedRead<'_> {
+impl RecordReader for DirectRecordReader<'_> {
     type Answer = (Head, Value);
     const ARE_READ: bool = true;
 
@@ -240,7 +240,7 @@ impl Records for NamedRead<'_> {
         if segments.medium().are_slow() {
             return None;
         }
-        let steps = (turn == Turn::Stepped).then(|| (counting, counting.now()));
+        let steps = (turn == ReadMeasurement::Stepped).then(|| (counting, counting.now()));
         let segments = segments.load();
         let read = segments.find(sequence)?.read_named(sequence, self.key, steps);
         if let Some((head, _)) = &read {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pellucid_io::ByCalls;
+use pellucid_io::CopyingFileSystem;
 
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
 use crate::engine::Engine;
@@ -90,7 +90,7 @@ fn check(
     former: Option<&Manifest>,
     manifest: &Manifest,
 ) -> Result<()> {
-    let (mapped, files) = (&*options.file_system, &ByCalls(&*options.file_system));
+    let (mapped, files) = (&*options.file_system, &CopyingFileSystem(&*options.file_system));
     let known = former.unwrap_or(manifest);
     for summary in verify_segments(files, directory, known, Err)? {
         let segment = summary.report;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::compression::Compression;
-use crate::prefix::{PrefixOf, PrefixRules};
+use crate::prefix::{PrefixFunction, PrefixRules};
 
 /// The longest value that the ledger can hold in addition to the journal, in bytes. A block holds
 /// several values of this length.
@@ -109,7 +109,7 @@ impl TableRules {
 
     /// Sets the prefix rule of table `table`. It must be set before the first key of the table is
     /// noted in this process.
-    pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixOf) {
+    pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixFunction) {
         self.prefixes.set(table, prefix_of);
     }
 }

@@ -6,7 +6,7 @@
 //! built from them. The damaged store is not changed.
 //!
 //! If the newest record of a key is lost, an older record of it may show again, even if the key was
-//! deleted: [`Lost`] gives the sequence numbers that are affected.
+//! deleted: [`LostRange`] gives the sequence numbers that are affected.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pellucid_io::{ByCalls, File, FileSystem, MapMode};
+use pellucid_io::{CopyingFileSystem, File, FileSystem, MapMode};
 
 use crate::backup::claim;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
@@ -22,16 +22,16 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentSummary, Span, Stretch, current_segments, is_intact, is_unused,
+    JOURNAL_FOLDER, SegmentRange, SegmentSummary, Span, current_segments, is_intact, is_unused,
     list_segments, segment_path, verify_segment, walk_records, write_segment,
 };
-use crate::ledger::{Manifest, SegmentFacts};
+use crate::ledger::{Manifest, SegmentMetadata};
 use crate::manifest::manifest_path;
-use crate::mapped::{map_file, unreadable_parts};
+use crate::mapped_file::{map_file, unreadable_parts};
 use crate::options::EngineOptions;
 use crate::rebuild::journal_identity;
 
-/// The most losses that a report lists. [`Salvaged::lost_left_off`] counts the rest.
+/// The most losses that a report lists. [`SalvageReport::lost_left_off`] counts the rest.
 const LOST_MAX: usize = 10_000;
 
 /// The descriptions of lost parts.
@@ -42,7 +42,7 @@ const NOWHERE: &str = "no segment holds these sequence numbers";
 
 /// A part of the journal that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRange {
     /// The file; or the folder of the journal, if the file is not known.
     pub path: PathBuf,
     /// The offset of the part in the file, in bytes.
@@ -59,7 +59,7 @@ pub struct Lost {
 
 /// The outcome of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageReport {
     /// The number of intact records, including overwritten ones.
     pub records: u64,
     /// The size of these records, in bytes.
@@ -68,12 +68,12 @@ pub struct Salvaged {
     pub last_sequence: u64,
     /// The lost parts: first those of files, in the order of the files, then sequence numbers that
     /// no file shows.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<LostRange>,
     /// The number of losses beyond those listed in `lost`.
     pub lost_left_off: u64,
 }
 
-impl Salvaged {
+impl SalvageReport {
     /// Notes a lost part of a file, given by offset and length, and by the first and last sequence
     /// number that may have been in it.
     fn lose(
@@ -85,7 +85,7 @@ impl Salvaged {
     ) {
         if self.lost.len() < LOST_MAX {
             let (path, what) = (path.to_path_buf(), what.into());
-            self.lost.push(Lost { path, offset, length, first_sequence, last_sequence, what });
+            self.lost.push(LostRange { path, offset, length, first_sequence, last_sequence, what });
         } else {
             self.lost_left_off += 1;
         }
@@ -94,7 +94,7 @@ impl Salvaged {
 
 /// An intact record.
 #[derive(Clone, Copy)]
-struct Place {
+struct SalvagedRecord {
     sequence: u64,
     /// The index of its segment, in the order in which segments were read.
     segment: usize,
@@ -130,12 +130,12 @@ pub fn salvage(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
     options: EngineOptions,
-) -> Result<Salvaged> {
+) -> Result<SalvageReport> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let files = &*options.file_system;
-    let damaged_files = &ByCalls(files);
+    let damaged_files = &CopyingFileSystem(files);
     let _lock = take_lock(files, from)?;
-    let mut salvaged = Salvaged::default();
+    let mut salvaged = SalvageReport::default();
     let former = Manifest::read(files, from).unwrap_or_else(|error| {
         // Without the manifest, the list of segments and the time mark are unknown.
         let what = format!(
@@ -179,7 +179,7 @@ fn write_journal(
     to: &Path,
     options: &EngineOptions,
     identity: u64,
-    (paths, places): (&[PathBuf], &[Place]),
+    (paths, places): (&[PathBuf], &[SalvagedRecord]),
     last_sequence: u64,
 ) -> Result<()> {
     let (mut rest, mut first, mut number) = (places, 1, 1);
@@ -195,7 +195,7 @@ fn write_journal(
             continue;
         }
         let mut size_bytes = 0;
-        let fits = |place: &&Place| {
+        let fits = |place: &&SalvagedRecord| {
             size_bytes += place.length;
             size_bytes <= options.segment_size_bytes
                 && u32::try_from(place.sequence - first).is_ok()
@@ -224,7 +224,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn read(&mut self, place: &Place) -> io::Result<Cow<'static, [u8]>> {
+    fn read(&mut self, place: &SalvagedRecord) -> io::Result<Cow<'static, [u8]>> {
         let file = match &self.open {
             Some((segment, file)) if *segment == place.segment => file,
             _ => {
@@ -236,7 +236,7 @@ impl Source<'_> {
         if let Err(error) = file.read_exact_at(&mut bytes, place.offset) {
             // The checksum may have been right with zeros in place of bytes that the medium cannot
             // deliver.
-            let file = ByCalls(self.files).open(&self.paths[place.segment], false)?;
+            let file = CopyingFileSystem(self.files).open(&self.paths[place.segment], false)?;
             let map = file.map(place.offset + place.length, MapMode::Read)?;
             bytes.copy_from_slice(&map.bytes()[place.offset as usize..]);
             if !is_intact(&bytes, self.seed) {
@@ -253,13 +253,13 @@ struct SegmentReader<'a> {
     manifest: &'a Manifest,
     /// The paths of the segments that were read.
     paths: Vec<PathBuf>,
-    places: Vec<Place>,
+    places: Vec<SalvagedRecord>,
     /// The sequence numbers that sealed segments cover, each as (first, last).
     spans: Vec<(u64, u64)>,
 }
 
 impl SegmentReader<'_> {
-    fn read_all(&mut self, salvaged: &mut Salvaged) -> Result<()> {
+    fn read_all(&mut self, salvaged: &mut SalvageReport) -> Result<()> {
         let numbers = list_segments(self.files, self.from)?;
         for facts in &self.manifest.segments {
             if !numbers.contains(&facts.number) {
@@ -296,7 +296,7 @@ impl SegmentReader<'_> {
             std::iter::zip(&spans, is_current).partition(|(_, is_current)| *is_current);
         // The manifest knows the sequence numbers of segments that are damaged.
         let named = self.manifest.segments.iter().filter(|facts| numbers.contains(&facts.number));
-        let named = named.map(SegmentFacts::sequences);
+        let named = named.map(SegmentMetadata::sequences);
         let current = current.iter().map(|(span, _)| (span.first_sequence, span.last_sequence));
         let covered = joined(current.chain(named).collect());
         let is_replaced = |span: &Span| {
@@ -311,7 +311,12 @@ impl SegmentReader<'_> {
         numbers.iter().copied().filter(|number| !replaced.contains(number)).collect()
     }
 
-    fn read_segment(&mut self, number: u64, path: &Path, salvaged: &mut Salvaged) -> Result<()> {
+    fn read_segment(
+        &mut self,
+        number: u64,
+        path: &Path,
+        salvaged: &mut SalvageReport,
+    ) -> Result<()> {
         let map = map_file(self.files, path)?;
         let identity = self.manifest.store_identity;
         let header =
@@ -346,18 +351,19 @@ impl SegmentReader<'_> {
         let mut batch_begin = places.len();
         let mut visit = |found| match found {
             // Beyond the sealed end: an older state of the file, from before a loss of power.
-            Stretch::Record { sequence, .. } if last_sequence != 0 && sequence > last_sequence => {}
-            Stretch::Record { sequence, offset, length, batch_goes_on } => {
+            SegmentRange::Record { sequence, .. }
+                if last_sequence != 0 && sequence > last_sequence => {}
+            SegmentRange::Record { sequence, offset, length, batch_goes_on } => {
                 if let Some(previous) = previous.filter(|previous| sequence > previous + 1) {
                     spans.push((previous + 1, sequence - 1));
                 }
                 previous = Some(sequence).filter(|_| is_collected);
-                places.push(Place { sequence, segment: index, offset, length });
+                places.push(SalvagedRecord { sequence, segment: index, offset, length });
                 if !batch_goes_on {
                     batch_begin = places.len();
                 }
             }
-            Stretch::Damage { offset, length, after, before } => {
+            SegmentRange::Damage { offset, length, after, before } => {
                 // A batch may have ended between the damage and the next record.
                 if before.is_some() {
                     batch_begin = places.len();
@@ -395,7 +401,7 @@ impl SegmentReader<'_> {
 
     /// Sorts the records, and notes as lost all sequence numbers of which no trace was found: a
     /// file may look as if it had never held them.
-    fn lose_the_rest(&mut self, salvaged: &mut Salvaged) {
+    fn lose_the_rest(&mut self, salvaged: &mut SalvageReport) {
         // After a loss of power, sequence numbers of lost records were used again.
         self.places.sort_unstable_by_key(|place| (place.sequence, Reverse(place.segment)));
         self.places.dedup_by_key(|place| place.sequence);
@@ -407,7 +413,7 @@ impl SegmentReader<'_> {
         let lost = salvaged.lost.iter().map(|lost| (lost.first_sequence, lost.last_sequence));
         self.spans.extend(lost.filter(|(first, _)| *first != 0));
         for (first_sequence, last_sequence) in self.gaps(begin, end) {
-            let holds = |facts: &&SegmentFacts| {
+            let holds = |facts: &&SegmentMetadata| {
                 (facts.first_sequence..=facts.last_sequence).contains(&first_sequence)
             };
             let path = match facts.iter().find(holds) {
@@ -519,8 +525,12 @@ mod tests {
         let (identity, none) = (manifest.store_identity, std::iter::empty());
         write_segment(files, &path, identity, number, (first_sequence, FAR), none).unwrap();
         files.sync_directory(&directory.join(JOURNAL_FOLDER)).unwrap();
-        let facts =
-            SegmentFacts { number, first_sequence, last_sequence: FAR, ..SegmentFacts::default() };
+        let facts = SegmentMetadata {
+            number,
+            first_sequence,
+            last_sequence: FAR,
+            ..SegmentMetadata::default()
+        };
         manifest.segments.push(facts);
         manifest.flushed_sequence = FAR;
         assert!(manifest.write(files, directory).is_ok());

@@ -3,15 +3,15 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::ahead::Ahead;
 use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
 use crate::error::Result;
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::key_range::internal_range;
 pub use crate::ledger::Direction;
 use crate::ledger::{FoundEntry, LedgerScan, SnapshotGuard};
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
+use crate::read_ahead::ReadAhead;
 use crate::read_mode::ReadMode;
 use crate::table_id::TableId;
 
@@ -19,7 +19,7 @@ use crate::table_id::TableId;
 pub struct Scan {
     store: Arc<OpenStore>,
     ledger_scan: LedgerScan,
-    ahead: Ahead,
+    ahead: ReadAhead,
     mode: ReadMode,
     /// Keeps the entries that the scan sees in the tables while the scan exists.
     _guard: Arc<SnapshotGuard>,
@@ -43,7 +43,7 @@ impl Scan {
         let range = internal_range(table.0, bounds);
         let (range, at) = (range.as_key_range(), guard.sequence());
         let ledger_scan = store.ledger.scan(range, direction, at, mode)?;
-        Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
+        Ok(Scan { store, ledger_scan, ahead: ReadAhead::default(), mode, _guard: guard })
     }
 
     pub(crate) fn of_prefix(
@@ -57,7 +57,7 @@ impl Scan {
         internal.set(table.0, prefix)?;
         let (prefix, at) = (internal.as_bytes(), guard.sequence());
         let ledger_scan = store.ledger.scan_prefix(prefix, direction, at, mode)?;
-        Ok(Scan { store, ledger_scan, ahead: Ahead::default(), mode, _guard: guard })
+        Ok(Scan { store, ledger_scan, ahead: ReadAhead::default(), mode, _guard: guard })
     }
 
     /// Sets the read mode from now on: whether the scan may wait for the medium.
@@ -107,7 +107,7 @@ impl Scan {
 /// Moves on as [`find_live`] does, and copies the key.
 #[inline]
 fn advance(
-    time: &MarkedTime,
+    time: &ExpiryClock,
     ledger_scan: &mut LedgerScan,
     key: &mut Vec<u8>,
     found: &mut FoundEntry,
@@ -123,7 +123,7 @@ fn advance(
 /// Moves on to the next live key; returns true if there was one.
 #[inline]
 fn find_live(
-    time: &MarkedTime,
+    time: &ExpiryClock,
     ledger_scan: &mut LedgerScan,
     found: &mut FoundEntry,
 ) -> Result<bool> {

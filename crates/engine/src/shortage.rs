@@ -19,7 +19,7 @@ const RETRY_AFTER_NS: u64 = 60_000_000_000;
 
 /// The last attempt to make room.
 #[derive(Default)]
-struct Last {
+struct LastAttempt {
     ended: Option<Ticks>,
     rest_ns: u64,
     /// The last write before it, if everything that the write has overwritten could be freed.
@@ -30,7 +30,7 @@ struct Last {
 pub(crate) struct Shortage {
     clock: Clock,
     is_noted: AtomicBool,
-    last: Mutex<Last>,
+    last: Mutex<LastAttempt>,
 }
 
 impl Shortage {

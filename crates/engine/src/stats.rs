@@ -6,7 +6,8 @@
 use pellucid_clock::Clock;
 
 use crate::figures::{
-    Elapsed, Figure, Metric, Number, Sampled, SampledTime, Shown, counters, figures, place, shown,
+    Elapsed, Figure, FigureValue, Metric, Number, Sampled, SampledTime, counters, figures, place,
+    shown,
 };
 use crate::job::Job;
 
@@ -328,7 +329,7 @@ counters! {
 
 impl EngineStats {
     /// Calls `each` with each number, its path among all figures, and its metric.
-    pub fn each(&self, mut each: impl FnMut(Shown<'_>)) {
+    pub fn each(&self, mut each: impl FnMut(FigureValue<'_>)) {
         self.show("", None, &mut each);
     }
 

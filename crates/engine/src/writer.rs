@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pellucid_account::{Activity, JobKind, Timeline};
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Indivisible, Mutex, MutexGuard};
+use pellucid_thread::{CriticalSection, Mutex, MutexGuard};
 
 use crate::batch::{Condition, Operation};
 use crate::catalogue::Catalogue;
@@ -14,16 +14,16 @@ use crate::codec::{
 };
 use crate::compression::{Compression, pack};
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::garbage::GarbageCollector;
 use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
-use crate::journal::{GroupSync, JournalWriter, Purpose, Record, Space, SpaceExcess};
-use crate::ledger::{Entry, Kind, Ledger, NEWEST};
+use crate::journal::{GroupSync, JournalWriter, Purpose, Record, SpaceExcess, SpaceLevel};
+use crate::ledger::{Entry, EntryKind, Ledger, NEWEST};
 use crate::locks::lock;
 use crate::options::WriteLimits;
 use crate::parts;
-use crate::prepare::Prepared;
+use crate::prepare::PreparedBatch;
 use crate::read_mode::ReadMode;
 
 /// A writer that waits this long for another one looks up which job held that one up.
@@ -50,7 +50,7 @@ pub(crate) struct Writer {
     ledger: Arc<Ledger>,
     sync: Arc<GroupSync>,
     /// The time by which entries expire.
-    time: Arc<MarkedTime>,
+    time: Arc<ExpiryClock>,
     clock: Clock,
     activity: Activity,
     /// The bytes of the journal beyond its bound, which slow writes down.
@@ -65,7 +65,7 @@ impl Writer {
         journal: JournalWriter,
         limits: WriteLimits,
         (catalogue, ledger, sync): (Arc<Catalogue>, Arc<Ledger>, Arc<GroupSync>),
-        time: Arc<MarkedTime>,
+        time: Arc<ExpiryClock>,
         (clock, activity): (Clock, Activity),
         collector: Arc<GarbageCollector>,
     ) -> Writer {
@@ -78,13 +78,13 @@ impl Writer {
     /// Derives the metadata and index entries that a batch needs in addition to its operations;
     /// `None` if it needs none.
     #[inline]
-    pub(crate) fn prepare(&self, operations: &[Operation<'_>]) -> Result<Option<Prepared>> {
+    pub(crate) fn prepare(&self, operations: &[Operation<'_>]) -> Result<Option<PreparedBatch>> {
         let is_plain = operations.iter().all(|operation| {
             self.catalogue.is_plain(operation.table) & operation.index_changes.is_empty()
         });
         match is_plain {
             true => Ok(None),
-            false => Prepared::of(&self.catalogue, &self.limits, operations).map(Some),
+            false => PreparedBatch::of(&self.catalogue, &self.limits, operations).map(Some),
         }
     }
 
@@ -177,12 +177,12 @@ impl Writer {
             self.check_conditions(&operations[index_entries..], timeline)?;
         }
         check()?;
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let space =
             self.with_room(&mut turn, |turn| turn.journal.reserve(size_bytes, count, purpose))?;
         turn.unsealed_bytes += size_bytes;
         let last = self.commit(&mut turn, operations, &packed, timeline)?;
-        if space != Space::Ample {
+        if space != SpaceLevel::Ample {
             self.make_room(&mut turn);
         }
         Ok(last)
@@ -391,7 +391,7 @@ impl Writer {
     #[inline]
     fn held_value<'a>(&self, operation: &Operation<'a>) -> Option<&'a [u8]> {
         let rule = self.catalogue.rules().of(operation.table.0);
-        (operation.kind == Kind::Put && rule.holds(operation.value.len()))
+        (operation.kind == EntryKind::Put && rule.holds(operation.value.len()))
             .then_some(operation.value)
     }
 

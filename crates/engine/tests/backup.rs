@@ -13,7 +13,7 @@ use pellucid_engine::{
     CopyOptions, CopyProgress, Engine, EngineOptions, Error, restore, restore_with, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
-use pellucid_io::{ByCalls, FileSystem, SystemFileSystem};
+use pellucid_io::{CopyingFileSystem, FileSystem, SystemFileSystem};
 
 const BACKUP: &str = "/backup";
 
@@ -158,7 +158,8 @@ fn a_backup_with_a_bad_sector_is_not_restored() {
         let path = Path::new(BACKUP).join(folder);
         let path = path.join(files.list(&path).unwrap().iter().min().unwrap());
         files.fail_reads(&path, 100..101).unwrap();
-        let error = restore(BACKUP, "/restored", &ByCalls(&files)).unwrap_err().to_string();
+        let error =
+            restore(BACKUP, "/restored", &CopyingFileSystem(&files)).unwrap_err().to_string();
         assert!(error.contains(&*path.to_string_lossy()), "{error}");
         assert!(!files.exists(Path::new("/restored/manifest")));
     }

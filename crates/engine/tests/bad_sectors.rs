@@ -75,7 +75,7 @@ fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
                 Some(object) => assert_eq!(object.value, value(key)[..]),
                 None => {
                     lost += 1;
-                    let covers = |lost: &pellucid_engine::Lost| {
+                    let covers = |lost: &pellucid_engine::LostRange| {
                         (lost.first_sequence..=lost.last_sequence).contains(sequence)
                     };
                     assert!(salvaged.lost.iter().any(covers), "{sequence} of {:?}", salvaged.lost);
@@ -189,7 +189,7 @@ fn salvage_leaves_out_an_incomplete_batch() {
     let zeros = vec![0; content.len() - third + 40];
     files.open(&path, true).unwrap().write_all_at(&zeros, third as u64 - 40).unwrap();
     let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
-    let is_named = |lost: &pellucid_engine::Lost| {
+    let is_named = |lost: &pellucid_engine::LostRange| {
         lost.first_sequence == 3 && lost.what.contains("the end of the batch is missing")
     };
     assert!(salvaged.lost.iter().any(is_named), "{:?}", salvaged.lost);

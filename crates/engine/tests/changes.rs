@@ -19,14 +19,14 @@ fn rest_of(changes: &mut Changes) -> Result<Vec<Change>, Error> {
 }
 
 /// A write as a test remembers it: sequence number, key, and the value of a put.
-type Written = (u64, Vec<u8>, Option<Vec<u8>>);
+type RecordedWrite = (u64, Vec<u8>, Option<Vec<u8>>);
 
-fn as_written(changes: &[Change]) -> Vec<Written> {
+fn as_written(changes: &[Change]) -> Vec<RecordedWrite> {
     let value = |change: &Change| change.object.as_ref().map(|object| object.value.to_vec());
     changes.iter().map(|change| (change.sequence, change.key.clone(), value(change))).collect()
 }
 
-fn changes_since(engine: &Engine, table: TableId, since: u64) -> Result<Vec<Written>, Error> {
+fn changes_since(engine: &Engine, table: TableId, since: u64) -> Result<Vec<RecordedWrite>, Error> {
     Ok(as_written(&rest_of(&mut engine.changes(table, since)?)?))
 }
 
@@ -36,7 +36,7 @@ fn write_some(
     table: TableId,
     random: &mut SeededRandom,
     count: u64,
-) -> Vec<Written> {
+) -> Vec<RecordedWrite> {
     let write = |_| {
         let key = format!("key {}", random.next_u64() % 20).into_bytes();
         let value = (!random.next_u64().is_multiple_of(4))

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use crate::common::watched::{Moment, WatchedFiles, is_segment};
+use crate::common::watched::{FileEvent, WatchedFiles, is_segment};
 use crate::common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
@@ -34,7 +34,7 @@ fn keys(engine: &Engine, table: TableId) -> Vec<Vec<u8>> {
 
 /// The length of the records of all live keys, in bytes.
 fn live_bytes(engine: &Engine, table: TableId) -> u64 {
-    let record = |key: usize, held: &Held| {
+    let record = |key: usize, held: &StoredObject| {
         let header = if held.head.is_empty() { 24 } else { 40 };
         (header + 2 + key + held.head.len() + held.value.len()) as u64
     };
@@ -297,7 +297,7 @@ fn a_merge_in_the_middle_of_a_collection_frees_no_marker_too_early() {
     let (engine, table) = open_table(options);
     hide_in_the_segment_above(&engine, table);
     let (begin, begun) = mpsc::channel();
-    watched.at_next(Moment::Created, is_segment, move || {
+    watched.at_next(FileEvent::Created, is_segment, move || {
         let _ = begin.send(());
         Ok(())
     });
@@ -324,7 +324,7 @@ fn records_dropped_during_a_collection_are_counted_in_the_new_segment() {
     put_often(&engine, table, 6);
     end_segment(&engine, "first");
     let merging = engine.clone();
-    watched.at_next(Moment::Synced, is_segment, move || {
+    watched.at_next(FileEvent::Synced, is_segment, move || {
         put_all(&merging, table, 0..4, 9);
         settle(&merging);
         Ok(())

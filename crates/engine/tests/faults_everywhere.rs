@@ -65,7 +65,7 @@ impl Run {
     fn options(&self, files: &SimulatedFileSystem) -> EngineOptions {
         EngineOptions {
             clock: Clock::simulated(self.clock),
-            metadata_extractors: vec![Arc::new(Brief)],
+            metadata_extractors: vec![Arc::new(BriefExtractor)],
             ..small(files)
         }
     }

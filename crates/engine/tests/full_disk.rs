@@ -27,38 +27,38 @@ fn bound(files: &SimulatedFileSystem, space_bytes: u64) {
 }
 
 /// A store, and the number of keys that were put until its disk was full.
-struct Full {
+struct FullStore {
     engine: Engine,
     table: TableId,
     keys: u32,
     has_threads: bool,
 }
 
-impl Full {
+impl FullStore {
     fn options(files: &SimulatedFileSystem, has_threads: bool) -> EngineOptions {
         EngineOptions { background: has_threads, ..small(files) }
     }
 
     /// Fills a disk of [`DISK_BYTES`].
-    fn fill(files: &SimulatedFileSystem, has_threads: bool) -> Full {
+    fn fill(files: &SimulatedFileSystem, has_threads: bool) -> FullStore {
         bound(files, DISK_BYTES);
-        let (engine, table) = open_table(Full::options(files, has_threads));
+        let (engine, table) = open_table(FullStore::options(files, has_threads));
         for keys in 0..KEYS_MAX {
             if let Err(error) = put(&engine, table, &key(keys), &value(keys)) {
                 assert!(is_full(&error), "{error}");
                 assert!(keys > 300, "after {keys} keys the disk is full");
-                return Full { engine, table, keys, has_threads };
+                return FullStore { engine, table, keys, has_threads };
             }
         }
         panic!("the disk takes more than it has room for");
     }
 
     /// Closes and reopens the same store.
-    fn reopen(self, files: &SimulatedFileSystem) -> Full {
-        let Full { table, keys, has_threads, engine } = self;
+    fn reopen(self, files: &SimulatedFileSystem) -> FullStore {
+        let FullStore { table, keys, has_threads, engine } = self;
         drop(engine);
-        let engine = Engine::open(STORE, Full::options(files, has_threads)).unwrap();
-        Full { engine, table, keys, has_threads }
+        let engine = Engine::open(STORE, FullStore::options(files, has_threads)).unwrap();
+        FullStore { engine, table, keys, has_threads }
     }
 
     /// Puts a key; if background threads have to free space first, it retries until they have.
@@ -103,7 +103,7 @@ impl Full {
 fn a_full_disk_serves_reads_accepts_deletes_and_then_puts() {
     for has_threads in [false, true] {
         let files = SimulatedFileSystem::new();
-        let store = Full::fill(&files, has_threads);
+        let store = FullStore::fill(&files, has_threads);
         store.check(|_| true);
         store.free_space_and_use_it();
         store.engine.close().unwrap();
@@ -116,7 +116,7 @@ fn a_full_disk_serves_reads_accepts_deletes_and_then_puts() {
 fn a_full_store_closes_and_opens_and_accepts_deletes() {
     for has_threads in [false, true] {
         let files = SimulatedFileSystem::new();
-        let store = Full::fill(&files, has_threads);
+        let store = FullStore::fill(&files, has_threads);
         store.engine.close().unwrap();
         let store = store.reopen(&files);
         store.check(|_| true);
@@ -127,14 +127,14 @@ fn a_full_store_closes_and_opens_and_accepts_deletes() {
 #[test]
 fn a_full_store_opens_after_a_power_loss_and_accepts_deletes() {
     let files = SimulatedFileSystem::new();
-    let store = Full::fill(&files, false);
+    let store = FullStore::fill(&files, false);
     store.engine.wait_durable(store.engine.stats().published_sequence).unwrap();
     let (table, keys) = (store.table, store.keys);
     for seed in 0..10 {
         let crashed = files.crash(seed);
         bound(&crashed, DISK_BYTES);
-        let engine = Engine::open(STORE, Full::options(&crashed, false)).unwrap();
-        let found = Full { engine, table, keys, has_threads: false };
+        let engine = Engine::open(STORE, FullStore::options(&crashed, false)).unwrap();
+        let found = FullStore { engine, table, keys, has_threads: false };
         found.check(|_| true);
         found.free_space_and_use_it();
     }
@@ -147,8 +147,8 @@ fn a_key_that_is_overwritten_does_not_fill_the_disk() {
     for (has_threads, times) in [(false, 500), (true, 60)] {
         let files = SimulatedFileSystem::new();
         bound(&files, 192 << 10);
-        let (engine, table) = open_table(Full::options(&files, has_threads));
-        let store = Full { engine, table, keys: 0, has_threads };
+        let (engine, table) = open_table(FullStore::options(&files, has_threads));
+        let store = FullStore { engine, table, keys: 0, has_threads };
         for round in 0..times {
             store.put(b"key", &[round as u8; 5_000]);
         }
@@ -161,7 +161,7 @@ fn a_key_that_is_overwritten_does_not_fill_the_disk() {
 #[test]
 fn a_refused_put_changes_nothing_and_its_error_suggests_a_remedy() {
     let files = SimulatedFileSystem::new();
-    let Full { engine, table, .. } = Full::fill(&files, false);
+    let FullStore { engine, table, .. } = FullStore::fill(&files, false);
     let (before, last) = (rows(&engine, table), engine.stats().published_sequence);
     let refuse = |operations: &[Operation<'_>]| -> Error {
         let outcome: Result<_> = engine.write(operations, Acknowledgement::Os);
@@ -189,7 +189,7 @@ fn a_refused_put_changes_nothing_and_its_error_suggests_a_remedy() {
 #[test]
 fn puts_after_deletes_do_not_use_the_reserve() {
     let files = SimulatedFileSystem::new();
-    let store = Full::fill(&files, false);
+    let store = FullStore::fill(&files, false);
     let mut taken = 0;
     for number in 0..300 {
         // The key does not exist: deleting it frees no space.

@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::tables::{Brief, brief, head_only, ruled};
+use crate::common::tables::{BriefExtractor, brief, head_only, ruled};
 use crate::common::*;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
@@ -120,7 +120,8 @@ fn terms(number: u8) -> [Vec<u8>; 2] {
 /// in the journal, removed, and expiring.
 fn write_tables(directory: &Path) {
     let clock = SimulatedClock::leaked(WRITTEN_AT_MS);
-    let options = EngineOptions { metadata_extractors: vec![Arc::new(Brief)], ..options(clock) };
+    let options =
+        EngineOptions { metadata_extractors: vec![Arc::new(BriefExtractor)], ..options(clock) };
     let engine = Engine::open(directory, options).unwrap();
     let books = engine.table("books").unwrap();
     let (ruled, seen) = (ruled(), head_only());

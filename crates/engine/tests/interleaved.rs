@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use crate::common::watched::{Moment, WatchedFiles, is_segment};
+use crate::common::watched::{FileEvent, WatchedFiles, is_segment};
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId};
 use pellucid_io::FileSystem;
@@ -61,7 +61,7 @@ fn a_sync_does_not_cover_writes_appended_while_it_runs() {
     let (watched, engine, table) = open_watched(&files, false);
     let before = put(&engine, table, b"before", b"1").unwrap();
     let writer = engine.clone();
-    watched.at_next(Moment::Synced, is_segment, move || {
+    watched.at_next(FileEvent::Synced, is_segment, move || {
         put(&writer, table, b"meanwhile", b"2").unwrap();
         Ok(())
     });
@@ -85,7 +85,7 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
     let first = put(&engine, table, b"a", b"1").unwrap();
     let (sender, outcomes) = mpsc::channel();
     let writer = engine.clone();
-    watched.at_next(Moment::Synced, of_this_thread(), move || {
+    watched.at_next(FileEvent::Synced, of_this_thread(), move || {
         // After this call, the thread waits for the sync in progress; the other callbacks arrive
         // together.
         writer.when_durable(first, Box::new(|_| ()));
@@ -105,7 +105,7 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
 
 /// A store with all its background threads, and with records in several segments, none of which is
 /// synced.
-struct Unsealed {
+struct UnsealedStore {
     /// Seals wait until a message arrives here, or this sender is dropped. The field precedes the
     /// engine, which waits for the seals when it is dropped.
     release: Sender<()>,
@@ -116,13 +116,13 @@ struct Unsealed {
     last: u64,
 }
 
-impl Unsealed {
-    fn with(records: u64) -> Unsealed {
+impl UnsealedStore {
+    fn with(records: u64) -> UnsealedStore {
         let files = SimulatedFileSystem::new();
         let (watched, engine, table) = open_watched(&files, true);
         let (release, released) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
-        watched.at_next(Moment::Sealing, is_segment, move || {
+        watched.at_next(FileEvent::Sealing, is_segment, move || {
             let _ = begin.send(());
             let _ = released.recv();
             Ok(())
@@ -132,7 +132,7 @@ impl Unsealed {
         begun.recv_timeout(PATIENCE).expect("a segment is full");
         let last = first + records - 1;
         assert_eq!(engine.stats().durable_sequence, 0, "nothing is synced");
-        Unsealed { release, files, watched, engine, first, last }
+        UnsealedStore { release, files, watched, engine, first, last }
     }
 }
 
@@ -141,9 +141,9 @@ impl Unsealed {
 #[test]
 fn the_oldest_of_several_segments_is_synced_first() {
     const RECORDS: u64 = 40;
-    let store = Unsealed::with(RECORDS);
+    let store = UnsealedStore::with(RECORDS);
     let (files, (sender, images)) = (store.files.clone(), mpsc::channel());
-    store.watched.at_next(Moment::Synced, of_this_thread(), move || {
+    store.watched.at_next(FileEvent::Synced, of_this_thread(), move || {
         (0..12).for_each(|seed| sender.send(files.crash(seed)).unwrap());
         Ok(())
     });
@@ -161,9 +161,9 @@ fn the_oldest_of_several_segments_is_synced_first() {
 /// were treated as durable.
 #[test]
 fn nothing_is_sealed_after_a_failed_sync() {
-    let store = Unsealed::with(40);
+    let store = UnsealedStore::with(40);
     let fail = || Err(io::Error::other("injected failure of a sync"));
-    store.watched.at_next(Moment::Syncing, of_this_thread(), fail);
+    store.watched.at_next(FileEvent::Syncing, of_this_thread(), fail);
     assert!(matches!(store.engine.wait_durable(store.last), Err(Error::Poisoned { .. })));
     store.release.send(()).unwrap();
     // The waiting seals finish before the store is closed.
@@ -178,7 +178,7 @@ fn nothing_is_sealed_after_a_failed_sync() {
 /// contained no sync mark, so nothing else showed that the missing records had been durable.
 #[test]
 fn a_sealed_segment_behind_a_hole_is_damage() {
-    let store = Unsealed::with(60);
+    let store = UnsealedStore::with(60);
     store.release.send(()).unwrap();
     let begun = Instant::now();
     while store.engine.stats().durable_sequence < store.first + 4 * RECORDS_A_SEGMENT_MIN {
@@ -208,7 +208,7 @@ fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
         is_segment(path) && content.is_ok_and(|bytes| (bytes.len() as u64) < SEGMENT_BYTES)
     };
     let losing = files.clone();
-    watched.at_next(Moment::Syncing, has_footer, move || {
+    watched.at_next(FileEvent::Syncing, has_footer, move || {
         (0..60).for_each(|seed| sender.send(losing.crash(seed)).unwrap());
         Ok(())
     });
@@ -233,7 +233,7 @@ fn a_manifest_that_reads_back_differently_is_reported_as_an_error() {
     put(&engine, table, b"k", b"v").unwrap();
     let damaged = files.clone();
     watched.at_next(
-        Moment::FolderSynced,
+        FileEvent::FolderSynced,
         |path| path == Path::new(STORE),
         move || damaged.flip_bits(&Path::new(STORE).join("manifest"), 70, 1),
     );
@@ -252,7 +252,7 @@ fn a_manifest_is_read_back_without_another_descriptor() {
     put(&engine, table, b"k", b"v").unwrap();
     let exhausted = files.clone();
     watched.at_next(
-        Moment::FolderSynced,
+        FileEvent::FolderSynced,
         |path| path == Path::new(STORE),
         move || {
             exhausted.set_faults(Faults { exhausted_opens: 1, ..Faults::default() });

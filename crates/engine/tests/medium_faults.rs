@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::tables::*;
-use crate::common::{Chooser, Held, Map, STORE, list, seeds, small};
+use crate::common::{Chooser, Map, STORE, StoredObject, list, seeds, small};
 use pellucid_engine::{
-    Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, Lost, Salvaged, Selection,
-    Snapshot, TableId, rebuild_ledger, salvage, stat, verify,
+    Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, LostRange, SalvageReport,
+    Selection, Snapshot, TableId, rebuild_ledger, salvage, stat, verify,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -32,7 +32,7 @@ const PAGE_BYTES: usize = 4_096;
 const SALVAGED: &str = "/salvaged";
 
 /// All values that were ever written to each key of a table, except those that a power loss undid.
-type Written = BTreeMap<(usize, Vec<u8>), Vec<Held>>;
+type WrittenValues = BTreeMap<(usize, Vec<u8>), Vec<StoredObject>>;
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ struct Counts {
 }
 
 /// A stopped store, and the states that it may hold.
-struct Stopped {
+struct StoppedStore {
     choose: Chooser,
     files: SimulatedFileSystem,
     options: EngineOptions,
@@ -126,7 +126,7 @@ struct Stopped {
     /// The states by sequence number; `sequence` is that of the store.
     states: BTreeMap<u64, State>,
     sequence: u64,
-    written: Written,
+    written: WrittenValues,
     /// The medium at earlier times.
     former: Vec<SimulatedFileSystem>,
     /// The segments that the manifest does not list as sealed.
@@ -136,25 +136,25 @@ struct Stopped {
 }
 
 /// A store that is being built.
-struct Making {
+struct StoreBuilder {
     choose: Chooser,
     files: SimulatedFileSystem,
     options: EngineOptions,
     engine: Option<Engine>,
     names: Names,
     states: BTreeMap<u64, State>,
-    written: Written,
+    written: WrittenValues,
     former: Vec<SimulatedFileSystem>,
 }
 
-impl Making {
-    fn begin(seed: u64) -> Making {
+impl StoreBuilder {
+    fn begin(seed: u64) -> StoreBuilder {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
         files.keep_writing_back(seed);
         let segment_size_bytes = [8 << 10, 64 << 10][choose.below(2) as usize];
         let metadata_extractors: Vec<Arc<dyn pellucid_engine::MetadataExtractor>> =
-            vec![Arc::new(Brief)];
+            vec![Arc::new(BriefExtractor)];
         let memory_bytes = [64 << 10, 1 << 20][choose.below(2) as usize];
         let sizes = EngineOptions { segment_size_bytes, memory_bytes, ..small(&files) };
         let options = EngineOptions { metadata_extractors, ..sizes };
@@ -163,7 +163,7 @@ impl Making {
         let first = engine.stats().published_sequence;
         engine.wait_durable(first).unwrap();
         let states = BTreeMap::from([(first, State::default())]);
-        Making {
+        StoreBuilder {
             choose,
             files,
             options,
@@ -207,7 +207,7 @@ impl Making {
         let first = last + 1 - changes.len() as u64;
         for (sequence, change) in (first..).zip(changes) {
             let Some((head, value)) = change.put else { continue };
-            let held = Held { sequence, expires_at_ms: 0, head, value };
+            let held = StoredObject { sequence, expires_at_ms: 0, head, value };
             self.written.entry((change.table, change.key)).or_default().push(held);
         }
     }
@@ -244,7 +244,7 @@ impl Making {
         is_closed
     }
 
-    fn end(mut self) -> Stopped {
+    fn end(mut self) -> StoppedStore {
         for _ in 0..20 + self.choose.below(BATCHES_MAX) {
             self.step();
         }
@@ -267,8 +267,8 @@ impl Making {
         assert!(tail.is_empty() || !is_closed, "a clean stop leaves {tail:?}");
         let engine = Engine::open(STORE, options_of(&self.options, &copy)).unwrap();
         let sequence = engine.stats().published_sequence;
-        let Making { choose, files, options, names, states, written, former, .. } = self;
-        Stopped {
+        let StoreBuilder { choose, files, options, names, states, written, former, .. } = self;
+        StoppedStore {
             choose,
             files,
             options,
@@ -321,7 +321,7 @@ fn paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
     all.filter(|path| !path.ends_with("LOCK")).collect()
 }
 
-impl Stopped {
+impl StoppedStore {
     /// Chooses a place and its content; returns `None` if that is the correct content.
     fn draw(&mut self, kind: Kind) -> Option<Fault> {
         // The tail is one of many files, as is the file that opening rewrites.
@@ -534,7 +534,7 @@ impl Stopped {
             }
         };
         let is_lost = |sequence: u64| {
-            let covers = |lost: &Lost| match lost.last_sequence {
+            let covers = |lost: &LostRange| match lost.last_sequence {
                 0 => lost.first_sequence <= sequence,
                 last => (lost.first_sequence..=last).contains(&sequence),
             };
@@ -558,13 +558,13 @@ impl Stopped {
     }
 
     /// Removed entries reappear only if a record behind them is among the lost ones.
-    fn check_deleted(&self, engine: &Engine, salvaged: &Salvaged) {
+    fn check_deleted(&self, engine: &Engine, salvaged: &SalvageReport) {
         let tables = &self.states[&self.sequence].tables;
         let is_gone = |(number, key): &(usize, Vec<u8>)| !tables[*number].contains_key(key);
         for ((number, key), written) in self.written.iter().filter(|(place, _)| is_gone(place)) {
             let Some(object) = engine.get(self.names.0[*number], key).unwrap() else { continue };
             let found = held(&object);
-            let is_behind = |lost: &Lost| match lost.last_sequence {
+            let is_behind = |lost: &LostRange| match lost.last_sequence {
                 0 => true,
                 last => last > found.sequence,
             };
@@ -578,7 +578,7 @@ impl Stopped {
 }
 
 fn run_seed(seed: u64, counts: &mut BTreeMap<Kind, Counts>) {
-    let mut store = Making::begin(seed).end();
+    let mut store = StoreBuilder::begin(seed).end();
     for number in 0..FAULTS {
         let kind = KINDS[(number % 4) as usize];
         let Some(fault) = (0..DRAWS).find_map(|_| store.draw(kind)) else { continue };

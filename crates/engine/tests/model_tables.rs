@@ -48,7 +48,7 @@ impl Model {
         let clock = SimulatedClock::leaked(WALL_FIRST_MS);
         options.clock = Clock::simulated(clock);
         options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
-        options.metadata_extractors = vec![Arc::new(Brief)];
+        options.metadata_extractors = vec![Arc::new(BriefExtractor)];
         let engine = Engine::open(STORE, options.clone()).unwrap();
         let names = names(&engine);
         let last_sequence = engine.stats().published_sequence;

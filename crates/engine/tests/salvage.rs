@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::*;
-use pellucid_engine::{Engine, Error, Salvaged, TableId, salvage, verify};
+use pellucid_engine::{Engine, Error, SalvageReport, TableId, salvage, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
 
@@ -32,7 +32,7 @@ fn segments(files: &SimulatedFileSystem) -> Vec<PathBuf> {
 
 /// Salvages the store, and checks that every key has its value unless its record was reported as
 /// lost. Returns the number of lost records.
-fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (Salvaged, usize) {
+fn check(files: &SimulatedFileSystem, table: TableId, sequences: &[u64]) -> (SalvageReport, usize) {
     let salvaged = salvage(STORE, SALVAGED, small(files)).unwrap();
     let engine = Engine::open(SALVAGED, small(files)).unwrap();
     let mut lost = 0;

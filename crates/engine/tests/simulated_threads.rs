@@ -165,14 +165,14 @@ impl History {
 }
 
 /// The contents that a snapshot shows, and the times before and after reading them.
-struct Shown {
+struct SnapshotContents {
     tables: [Map; TABLES],
     indexes: [Vec<(Vec<u8>, Vec<u8>)>; INDEX_TABLES.len()],
     times_ms: Range<u64>,
 }
 
-impl Shown {
-    fn read(engine: &Engine, snapshot: &Snapshot, (tables, indexes): &Names) -> Shown {
+impl SnapshotContents {
+    fn read(engine: &Engine, snapshot: &Snapshot, (tables, indexes): &Names) -> SnapshotContents {
         let before_ms = engine.now_ms();
         let all = Selection::default();
         let tables = tables.map(|table| {
@@ -194,7 +194,7 @@ impl Shown {
             rows
         });
         let indexes = indexes.map(|index| entries(snapshot, index));
-        Shown { tables, indexes, times_ms: before_ms..engine.now_ms() }
+        SnapshotContents { tables, indexes, times_ms: before_ms..engine.now_ms() }
     }
 
     /// Returns true if `state` matches these contents; entries that expired during the read may be
@@ -222,13 +222,13 @@ impl Shown {
 
 /// The way in which a run is interrupted.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum CrashKind {
     Kill,
     PowerLoss,
 }
 
 /// One seed: a store, its history, and the state that the threads share.
-struct World {
+struct Simulation {
     seed: u64,
     files: SimulatedFileSystem,
     options: EngineOptions,
@@ -245,12 +245,12 @@ struct World {
     failure: Mutex<Option<String>>,
 }
 
-impl World {
+impl Simulation {
     /// Interrupts a copy of the files, opens it, and compares its contents with the history.
-    fn crash(&self, end: End, draw: u64) {
+    fn crash(&self, end: CrashKind, draw: u64) {
         let (promised, files) = match end {
-            End::Kill => (self.history.lock().unwrap().newest, self.files.kill()),
-            End::PowerLoss => (self.history.lock().unwrap().durable, self.files.crash(draw)),
+            CrashKind::Kill => (self.history.lock().unwrap().newest, self.files.kill()),
+            CrashKind::PowerLoss => (self.history.lock().unwrap().durable, self.files.crash(draw)),
         };
         let sequence = self.check_store(Path::new(STORE), &files, promised, draw);
         if draw.is_multiple_of(4) {
@@ -279,11 +279,11 @@ impl World {
         let snapshot = engine.snapshot();
         let sequence = snapshot.sequence();
         assert!(sequence >= promised, "{sequence} is there, {promised} was promised");
-        self.compare(&Shown::read(&engine, &snapshot, &self.names), sequence);
+        self.compare(&SnapshotContents::read(&engine, &snapshot, &self.names), sequence);
         sequence
     }
 
-    fn compare(&self, shown: &Shown, sequence: u64) {
+    fn compare(&self, shown: &SnapshotContents, sequence: u64) {
         let history = self.history.lock().unwrap();
         let states = history.states_at(sequence);
         let (open, base) = (history.open.len(), history.base.0);
@@ -303,7 +303,7 @@ impl World {
         }
         let draw = simulation::aside(|| self.choose.lock().unwrap().below(1 << 40));
         if draw.is_multiple_of(self.calls_a_crash) {
-            let end = if draw & 64 == 0 { End::PowerLoss } else { End::Kill };
+            let end = if draw & 64 == 0 { CrashKind::PowerLoss } else { CrashKind::Kill };
             self.crashes.fetch_add(1, Ordering::Relaxed);
             let crash = || simulation::aside(|| self.crash(end, draw >> 8));
             if let Err(panic) = catch_unwind(AssertUnwindSafe(crash)) {
@@ -402,7 +402,7 @@ impl World {
     }
 
     fn check_snapshot(&self, engine: &Engine, (snapshot, held): (Snapshot, u64)) {
-        let shown = Shown::read(engine, &snapshot, &self.names);
+        let shown = SnapshotContents::read(engine, &snapshot, &self.names);
         self.compare(&shown, snapshot.sequence());
         self.history.lock().unwrap().release(held);
     }
@@ -489,7 +489,7 @@ impl Counts {
 }
 
 /// Opens the store of a seed.
-fn open(seed: u64, clock: &'static SimulatedClock) -> (Arc<World>, Engine) {
+fn open(seed: u64, clock: &'static SimulatedClock) -> (Arc<Simulation>, Engine) {
     let mut choose = Chooser::new(seed);
     let files = SimulatedFileSystem::new();
     if choose.below(4) != 0 {
@@ -498,7 +498,7 @@ fn open(seed: u64, clock: &'static SimulatedClock) -> (Arc<World>, Engine) {
     let mut options = small(&files);
     options.clock = Clock::simulated(clock);
     options.segment_size_bytes = [4 << 10, 8 << 10, 64 << 10][choose.below(3) as usize];
-    options.metadata_extractors = vec![Arc::new(Brief)];
+    options.metadata_extractors = vec![Arc::new(BriefExtractor)];
     options.background = true;
     let engine = Engine::open(STORE, options.clone()).unwrap();
     let names = names(&engine);
@@ -512,7 +512,7 @@ fn open(seed: u64, clock: &'static SimulatedClock) -> (Arc<World>, Engine) {
         ..History::default()
     };
     let (batches, calls_a_crash) = LENGTHS[choose.below(3) as usize];
-    let world = Arc::new(World {
+    let world = Arc::new(Simulation {
         seed,
         batches,
         calls_a_crash,
@@ -539,12 +539,12 @@ fn run(seed: u64, clock: &'static SimulatedClock) -> Counts {
             world.observe();
         }
     });
-    let start = |name: &str, work: fn(&World, &Engine, u64), number: u64| {
+    let start = |name: &str, work: fn(&Simulation, &Engine, u64), number: u64| {
         let (world, engine) = (Arc::clone(&world), engine.clone());
         spawn(name, move || work(&world, &engine, number)).unwrap()
     };
     let mut threads: Vec<_> =
-        (0..WRITERS).map(|writer| start("writer", World::write, writer)).collect();
+        (0..WRITERS).map(|writer| start("writer", Simulation::write, writer)).collect();
     threads.push(start("reader", |world, engine, _| world.read(engine), 0));
     threads.push(start("operator", |world, engine, _| world.operate(engine), 0));
     for thread in threads {
@@ -562,8 +562,8 @@ fn run(seed: u64, clock: &'static SimulatedClock) -> Counts {
     drop(engine);
     if !world.is_over.swap(true, Ordering::Relaxed) {
         simulation::aside(|| {
-            world.crash(End::PowerLoss, seed);
-            world.crash(End::Kill, seed);
+            world.crash(CrashKind::PowerLoss, seed);
+            world.crash(CrashKind::Kill, seed);
         });
     }
     let failure = world.failure.lock().unwrap().take();

@@ -11,14 +11,14 @@ use pellucid_account::Timeline;
 use pellucid_engine::{
     Acknowledgement, Engine, EngineOptions, Error, HEAD_LENGTH_MAX, INDEX_NAME_LENGTH_MAX,
     IndexChange, IndexEntry, KEY_LENGTH_MAX, MetadataExtractor, Operation, ReadMode, Selection,
-    TERM_LENGTH_MAX, TableId, TableOptions, Written, salvage, verify,
+    TERM_LENGTH_MAX, TableId, TableOptions, WriteOutcome, salvage, verify,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
 /// An extractor whose head is the first byte of the value, repeated as often as the value is long.
-struct Repeated(&'static str);
+struct RepeatingExtractor(&'static str);
 
-impl MetadataExtractor for Repeated {
+impl MetadataExtractor for RepeatingExtractor {
     fn name(&self) -> &str {
         self.0
     }
@@ -36,11 +36,12 @@ fn ruled(name: &str) -> TableOptions {
 }
 
 fn with_rules(files: &SimulatedFileSystem, names: &[&'static str]) -> EngineOptions {
-    let rule = |name: &&'static str| Arc::new(Repeated(name)) as Arc<dyn MetadataExtractor>;
+    let rule =
+        |name: &&'static str| Arc::new(RepeatingExtractor(name)) as Arc<dyn MetadataExtractor>;
     EngineOptions { metadata_extractors: names.iter().map(rule).collect(), ..small(files) }
 }
 
-fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<Written> {
+fn write(engine: &Engine, operation: Operation<'_>) -> pellucid_engine::Result<WriteOutcome> {
     engine.write(&[operation], Acknowledgement::Os)
 }
 

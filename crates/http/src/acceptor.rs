@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use mio::net::TcpStream;
 use rustix::io::Errno;
 
-use crate::clients::{Clients, Seat};
-use crate::cuts::Cut;
+use crate::clients::{Clients, ConnectionPermit};
+use crate::disconnects::DisconnectReason;
 use crate::listener::Listener;
-use crate::shared::Shared;
+use crate::shared_state::SharedState;
 
 /// The congestion control of a connection within one machine. Nothing between its ends can be
 /// congested, and the system's default for real networks (BBR, for example) keeps a timer for each
@@ -22,9 +22,9 @@ const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
 const ACCEPTS_MAX: usize = 1_024;
 
 /// A connection that was accepted.
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedConnection {
     pub(crate) socket: std::net::TcpStream,
-    pub(crate) seat: Seat,
+    pub(crate) seat: ConnectionPermit,
     /// The index of the loop that will own it; it is already counted among that loop's connections.
     pub(crate) owner: usize,
 }
@@ -60,7 +60,7 @@ impl Acceptor {
     }
 
     /// Accepts the connections that wait, as far as there is room for them.
-    pub(crate) fn accept(&mut self, shared: &Shared) -> Vec<Accepted> {
+    pub(crate) fn accept(&mut self, shared: &SharedState) -> Vec<AcceptedConnection> {
         let mut accepted = Vec::new();
         self.is_pending = false;
         for place in 0..self.listeners.len() {
@@ -71,7 +71,12 @@ impl Acceptor {
     }
 
     /// Accepts the connections that wait at one listener. True if there may be more.
-    fn accept_at(&mut self, place: usize, shared: &Shared, accepted: &mut Vec<Accepted>) -> bool {
+    fn accept_at(
+        &mut self,
+        place: usize,
+        shared: &SharedState,
+        accepted: &mut Vec<AcceptedConnection>,
+    ) -> bool {
         for _ in 0..ACCEPTS_MAX {
             match self.listeners[place].accept() {
                 Ok((socket, address)) => accepted.extend(self.seat(socket, address, shared)),
@@ -91,24 +96,24 @@ impl Acceptor {
         &mut self,
         socket: std::net::TcpStream,
         address: Option<IpAddr>,
-        shared: &Shared,
-    ) -> Option<Accepted> {
+        shared: &SharedState,
+    ) -> Option<AcceptedConnection> {
         if shared.connections_open() >= shared.limits.connections {
-            shared.cuts.refused(Cut::Full);
+            shared.cuts.refused(DisconnectReason::Full);
             return None;
         }
         let Some(seat) = self.clients.seat(address, &shared.limits) else {
-            shared.cuts.refused(Cut::Address);
+            shared.cuts.refused(DisconnectReason::Address);
             return None;
         };
         let owner = shared.least_busy_loop();
         shared.loads[owner].fetch_add(1, Ordering::Relaxed);
-        Some(Accepted { socket, seat, owner })
+        Some(AcceptedConnection { socket, seat, owner })
     }
 
     /// Accepts a connection with the spare descriptor, and closes it: else its client would wait in
     /// vain. False if that fails.
-    fn turn_away(&mut self, place: usize, shared: &Shared) -> bool {
+    fn turn_away(&mut self, place: usize, shared: &SharedState) -> bool {
         if self.spare.take().is_none() {
             self.spare = spare_descriptor();
             return false;
@@ -116,7 +121,7 @@ impl Acceptor {
         let is_accepted = self.listeners[place].accept().is_ok();
         self.spare = spare_descriptor();
         if is_accepted {
-            shared.cuts.refused(Cut::System);
+            shared.cuts.refused(DisconnectReason::System);
         }
         is_accepted
     }

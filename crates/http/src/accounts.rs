@@ -8,12 +8,12 @@ use pellucid_budget::Budget;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::output::{Output, SpareQueues};
-use crate::shared::Shared;
+use crate::shared_state::SharedState;
 use crate::tls::TlsMeter;
 
 /// The clock readings that the requests of one turn share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TurnTimestamps {
     /// The moment of the wake-up.
     pub(crate) woke: Ticks,
     /// The moment at which the loop turned to this connection.
@@ -28,35 +28,39 @@ pub(crate) struct Turn {
     pub(crate) decrypted: u64,
 }
 
-impl Turn {
+impl TurnTimestamps {
     /// The readings of a turn in which nothing was read yet.
     #[inline]
-    pub(crate) fn at(woke: Ticks, attended: Ticks) -> Turn {
+    pub(crate) fn at(woke: Ticks, attended: Ticks) -> TurnTimestamps {
         let (received, waited_until) = (attended, None);
-        Turn { woke, attended, received, waited_until, decrypted_before: 0, decrypted: 0 }
+        TurnTimestamps { woke, attended, received, waited_until, decrypted_before: 0, decrypted: 0 }
     }
 }
 
 /// The clock readings at the first byte of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct RequestStart {
     pub(crate) arrived: Ticks,
     attended: Ticks,
     /// Ticks that the connection had spent decrypting until then.
     decrypted: u64,
 }
 
-impl Begun {
+impl RequestStart {
     /// The readings of a request whose first byte came with the wake-up of `turn`.
     #[inline]
-    pub(crate) fn of(turn: &Turn) -> Begun {
-        Begun { arrived: turn.woke, attended: turn.attended, decrypted: turn.decrypted_before }
+    pub(crate) fn of(turn: &TurnTimestamps) -> RequestStart {
+        RequestStart {
+            arrived: turn.woke,
+            attended: turn.attended,
+            decrypted: turn.decrypted_before,
+        }
     }
 }
 
 /// The clock readings at the last byte of a request, and its length.
 pub(crate) struct Arrival {
-    begun: Begun,
+    begun: RequestStart,
     received: Ticks,
     /// The end of the wait for its predecessors on the connection.
     waited_until: Option<Ticks>,
@@ -67,8 +71,8 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// The readings of a request of `bytes` bytes that is complete with `turn`.
     #[inline]
-    pub(crate) fn of(begun: Begun, turn: &Turn, bytes: usize) -> Arrival {
-        let Turn { received, waited_until, decrypted, .. } = *turn;
+    pub(crate) fn of(begun: RequestStart, turn: &TurnTimestamps, bytes: usize) -> Arrival {
+        let TurnTimestamps { received, waited_until, decrypted, .. } = *turn;
         Arrival { begun, received, waited_until, decrypted, bytes }
     }
 }
@@ -89,7 +93,7 @@ pub(crate) fn request_number(index: usize, request: u64) -> u64 {
 /// The accounts of one event loop.
 pub(crate) struct Accounts {
     index: usize,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     clock: Clock,
     recorder: Recorder,
     requests: u64,
@@ -99,7 +103,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    pub(crate) fn new(index: usize, shared: Arc<Shared>, recorder: Recorder) -> Accounts {
+    pub(crate) fn new(index: usize, shared: Arc<SharedState>, recorder: Recorder) -> Accounts {
         let (clock, queues) = (shared.clock, SpareQueues::default());
         Accounts { index, shared, clock, recorder, requests: 0, last: Ticks(0), queues }
     }
@@ -109,7 +113,7 @@ impl Accounts {
     }
 
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<SharedState> {
         &self.shared
     }
 

@@ -3,7 +3,7 @@
 /// A response body that is produced piece by piece, as the client takes it.
 pub trait BodySource {
     /// Appends the next piece, of about 64 KiB, to `out`.
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled;
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult;
 
     /// True if a piece takes so long to make that other connections have their turn after each.
     fn is_costly(&self) -> bool {
@@ -24,11 +24,11 @@ pub trait BodySource {
 
 /// The result of [`BodySource::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
+pub enum FillResult {
     /// There is more to come.
     More,
     /// More will come, but is not ready: the body is asked again after
-    /// [`crate::LinkTurn::go_on`] or [`crate::Reminder::go_on`].
+    /// [`crate::LinkContext::go_on`] or [`crate::BodyWaker::go_on`].
     Waiting,
     /// This was the last piece.
     Last,
@@ -38,7 +38,7 @@ pub enum Filled {
 }
 
 /// The result of a service's call for a request.
-pub enum Handled {
+pub enum ServiceResult {
     /// The response is finished.
     Done,
     /// The headers are finished, and the source brings the body.

@@ -6,9 +6,9 @@ use pellucid_budget::Budget;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::bodies::BodyHold;
-use crate::clients::Seat;
+use crate::clients::ConnectionPermit;
 use crate::mailbox::ConnectionId;
-use crate::shared::Shared;
+use crate::shared_state::SharedState;
 
 /// The client of a connection.
 pub(crate) struct Caller {
@@ -16,14 +16,19 @@ pub(crate) struct Caller {
     /// The number of the connection on this server, for the account.
     pub(crate) number: u32,
     /// The place among the connections of the client's address.
-    seat: Seat,
+    seat: ConnectionPermit,
     /// The budget of all bodies of this connection; none before the first of them.
     bodies: Option<Budget>,
     pub(crate) is_encrypted: bool,
 }
 
 impl Caller {
-    pub(crate) fn new(id: ConnectionId, number: u32, seat: Seat, is_encrypted: bool) -> Caller {
+    pub(crate) fn new(
+        id: ConnectionId,
+        number: u32,
+        seat: ConnectionPermit,
+        is_encrypted: bool,
+    ) -> Caller {
         Caller { id, number, seat, bodies: None, is_encrypted }
     }
 
@@ -37,7 +42,7 @@ impl Caller {
     pub(crate) fn hold_body(
         &mut self,
         account: Option<&Budget>,
-        shared: &Shared,
+        shared: &SharedState,
         clock: &Clock,
         now: Ticks,
     ) -> Box<BodyHold> {

@@ -1,7 +1,7 @@
 //! Clients by their addresses, and the share that each has of the connections and of memory.
 //!
 //! The loop that accepts owns the table, so that it needs no lock. Each connection holds its
-//! [`Seat`], on any loop; the seat is free once the connection is dropped.
+//! [`ConnectionPermit`], on any loop; the seat is free once the connection is dropped.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -41,12 +41,12 @@ struct Client {
 
 /// A connection's place among those of its address.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionPermit {
     address: Option<IpAddr>,
     client: Arc<Client>,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// The address that the connection comes from; none for a Unix socket.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.address
@@ -58,7 +58,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.client.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -73,7 +73,11 @@ pub(crate) struct Clients {
 impl Clients {
     /// Gives a place to a connection from `address`; none if the limit of that address is reached.
     /// All Unix sockets together have the limit of one loopback address.
-    pub(crate) fn seat(&mut self, address: Option<IpAddr>, limits: &Limits) -> Option<Seat> {
+    pub(crate) fn seat(
+        &mut self,
+        address: Option<IpAddr>,
+        limits: &Limits,
+    ) -> Option<ConnectionPermit> {
         let is_local = address.is_none_or(|address| address.to_canonical().is_loopback());
         let connections_max = match is_local {
             true => limits.connections_of_loopback,
@@ -89,7 +93,7 @@ impl Clients {
             return None;
         }
         client.connections.fetch_add(1, Ordering::Relaxed);
-        Some(Seat { address, client: Arc::clone(client) })
+        Some(ConnectionPermit { address, client: Arc::clone(client) })
     }
 
     /// Forgets the addresses that have no connection any more.

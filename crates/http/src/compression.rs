@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::body_source::{BodySource, Filled};
+use crate::body_source::{BodySource, FillResult};
 use crate::limits::{COMPRESSED_STREAMS_MAX, READ_BYTES_MAX};
 use crate::tls::add;
 
@@ -43,14 +43,14 @@ impl Coding {
 
 /// The codings that a client accepts, with their weights.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedCodings {
     gzip: Option<u16>,
     deflate: Option<u16>,
     plain: Option<u16>,
     others: Option<u16>,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Adds the value of a header `Accept-Encoding`. Several of them are one list (RFC 9110,
     /// section 5.3).
     pub(crate) fn add(&mut self, value: &[u8]) {
@@ -297,15 +297,15 @@ impl BodySource for CompressedBody {
         self.source.held_bytes()
     }
 
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         self.piece.clear();
         let filled = self.source.fill(&mut self.piece);
-        if filled == Filled::Broken {
+        if filled == FillResult::Broken {
             return filled;
         }
         let StreamPermit { meter, index } = &self.permit;
         let (begun, before) = (meter.clock.now(), out.len());
-        self.deflater.push(&self.piece, filled == Filled::Last, out);
+        self.deflater.push(&self.piece, filled == FillResult::Last, out);
         self.ticks += meter.count(*index, begun, self.piece.len(), out.len() - before);
         filled
     }
@@ -336,11 +336,11 @@ impl BodySource for WholeBody {
         self.body.len()
     }
 
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         let end = (self.sent_bytes + READ_BYTES_MAX).min(self.body.len());
         out.extend_from_slice(&self.body[self.sent_bytes..end]);
         self.sent_bytes = end;
-        if end == self.body.len() { Filled::Last } else { Filled::More }
+        if end == self.body.len() { FillResult::Last } else { FillResult::More }
     }
 }
 
@@ -369,7 +369,7 @@ mod tests {
             ("gzip;q=nonsense", None),
             ("gzip;level=9", Some(Gzip)),
         ] {
-            let mut accepted = Accepted::default();
+            let mut accepted = AcceptedCodings::default();
             accepted.add(value.as_bytes());
             assert_eq!(accepted.preferred(), coding, "{value}");
         }
@@ -378,7 +378,7 @@ mod tests {
     /// Regression: of several headers `Accept-Encoding`, only the first usable one counted.
     #[test]
     fn several_headers_are_one_list() {
-        let mut accepted = Accepted::default();
+        let mut accepted = AcceptedCodings::default();
         for value in [&b"deflate;q=0.5"[..], b"br", b"gzip", b"identity;q=0.1"] {
             accepted.add(value);
         }

@@ -8,26 +8,26 @@ use pellucid_account::Phase;
 use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, resume_request, suspend_request};
 
-use crate::accounts::{Accounts, Turn};
-use crate::body_source::Filled;
+use crate::abort_reason::AbortReason;
+use crate::accounts::{Accounts, TurnTimestamps};
+use crate::body_source::FillResult;
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
-use crate::cuts::Cut;
+use crate::disconnects::DisconnectReason;
 use crate::dispatch::Dispatcher;
-use crate::ending::Ending;
-use crate::h1::conn::{Closing, Conn as Http1, Stage};
-use crate::h1::serve::Serving as Http1Serving;
+use crate::h1::conn::{CloseMode, Conn as Http1, Stage};
+use crate::h1::serve::Http1Handler;
 use crate::h2::conn::Conn as Http2;
-use crate::h2::serve::{Serving as Http2Serving, end_streams};
+use crate::h2::serve::{Http2Handler, end_streams};
 use crate::limits::{BATCH_BYTES_MAX, HALF_CLOSE_GRACE, LINGER_BYTES_MAX, TURNS_MAX};
 use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
-use crate::ready::Peer;
+use crate::ready_list::PeerState;
 use crate::refusal::Refusal;
-use crate::response::Streamed;
+use crate::response::StreamFraming;
 use crate::service::Service;
-use crate::socket::Received;
-use crate::transport::{Closed, Step, Transport, is_longer};
+use crate::socket::ReadOutcome;
+use crate::transport::{ConnectionError, Step, Transport, is_longer};
 use crate::workspace::{Workspace, empty};
 
 /// The longest time for which input is read and thrown away after a refusal.
@@ -40,7 +40,7 @@ enum Protocol {
     Http1(Http1),
     Http2(Box<Http2>),
     /// The protocol is done: only the output and the closing of the connection are left.
-    Ended(Closing),
+    Ended(CloseMode),
     /// The last response is out; all that the client still sends is thrown away for a while,
     /// because closing at once would make the kernel discard the response.
     Lingering {
@@ -74,7 +74,7 @@ impl Connection {
     }
 
     #[inline]
-    pub(crate) fn note_event(&mut self, peer: Peer, woke: Ticks) {
+    pub(crate) fn note_event(&mut self, peer: PeerState, woke: Ticks) {
         self.transport.note_event(peer, woke);
     }
 
@@ -122,11 +122,11 @@ impl Connection {
     }
 
     /// The way to close the connection, if only its output is under way.
-    fn closing(&self) -> Closing {
+    fn closing(&self) -> CloseMode {
         match &self.protocol {
             Protocol::Http1(conn) if matches!(conn.stage, Stage::Serving) => conn.closing,
             Protocol::Ended(closing) => *closing,
-            _ => Closing::No,
+            _ => CloseMode::No,
         }
     }
 
@@ -136,14 +136,14 @@ impl Connection {
         &mut self,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         self.transport.begin_turn(woke);
         if self.transport.has_unsent() {
             self.transport.send_rest(&mut work.dispatcher.accounts)?;
         }
         for _ in 0..TURNS_MAX {
             if self.is_lost() {
-                return Err(Closed(Ending::ClientGone));
+                return Err(ConnectionError(AbortReason::ClientGone));
             }
             if !self.transport.output.is_empty() {
                 return Ok(Step::Blocked);
@@ -152,17 +152,17 @@ impl Connection {
                 break;
             }
             match self.closing() {
-                Closing::Cleanly => return Err(Closed(Ending::Cut)),
-                Closing::AfterLinger => self.begin_linger(&work.dispatcher.accounts),
-                Closing::No => {}
+                CloseMode::Cleanly => return Err(ConnectionError(AbortReason::Cut)),
+                CloseMode::AfterLinger => self.begin_linger(&work.dispatcher.accounts),
+                CloseMode::No => {}
             }
             let step = match &self.protocol {
                 Protocol::Http2(_) => self.serve_http2(work, woke)?,
                 Protocol::Lingering { .. } => self.linger(work)?,
-                Protocol::Ended(_) => return Err(Closed(Ending::Cut)),
+                Protocol::Ended(_) => return Err(ConnectionError(AbortReason::Cut)),
                 Protocol::Http1(conn) => match conn.stage {
                     Stage::Waiting(_) | Stage::Judging => return Ok(Step::Blocked),
-                    Stage::Leaving => return Err(Closed(Ending::Cut)),
+                    Stage::Leaving => return Err(ConnectionError(AbortReason::Cut)),
                     Stage::Streaming(_) => self.pump(work)?,
                     Stage::Serving | Stage::Http2(_) => self.serve(work, woke)?,
                 },
@@ -184,14 +184,14 @@ impl Connection {
     pub(crate) fn read_ahead<S: Service>(
         &mut self,
         room: &mut [u8],
-        turn: &mut Turn,
+        turn: &mut TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(usize, bool), Result<Step, Closed>> {
+    ) -> Result<(usize, bool), Result<Step, ConnectionError>> {
         resume_request(Phase::Receive.label(), self.early);
         let read = self.transport.read_plain(room, turn, &mut work.dispatcher.accounts);
         self.early = suspend_request();
         match read {
-            Ok(Received::Bytes { count, filled }) => Ok((count, filled)),
+            Ok(ReadOutcome::Bytes { count, filled }) => Ok((count, filled)),
             read => {
                 let step = self.after_read(read, turn.woke);
                 Err(step.and_then(|step| self.go_on_after(step, work, turn.woke)))
@@ -205,10 +205,10 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         filled: bool,
-        mut turn: Turn,
+        mut turn: TurnTimestamps,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         turn.waited_until = Some(work.dispatcher.accounts.last());
         resume_request(Phase::Parse.label(), std::mem::take(&mut self.early));
         // Only an idle connection is read ahead, so that no input precedes these bytes.
@@ -216,7 +216,7 @@ impl Connection {
         let taken_in = used.and_then(|used| self.take_in_rest(&bytes[used..], &turn, work));
         self.early = suspend_request();
         taken_in?;
-        let read = Ok(Received::Bytes { count: bytes.len(), filled });
+        let read = Ok(ReadOutcome::Bytes { count: bytes.len(), filled });
         let step = self.after_read(read, woke)?;
         self.go_on_after(step, work, woke)
     }
@@ -228,7 +228,7 @@ impl Connection {
         step: Step,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         match step {
             Step::Again if !self.is_costly() => self.advance(work, woke),
             step => Ok(step),
@@ -236,7 +236,11 @@ impl Connection {
     }
 
     /// Reads the available input, and answers every complete request in it.
-    fn serve<S: Service>(&mut self, work: &mut Workspace<S>, woke: Ticks) -> Result<Step, Closed> {
+    fn serve<S: Service>(
+        &mut self,
+        work: &mut Workspace<S>,
+        woke: Ticks,
+    ) -> Result<Step, ConnectionError> {
         let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
         if self.answer_input(&turn, work)? > 0 {
             return Ok(Step::Again);
@@ -249,8 +253,8 @@ impl Connection {
             let accounts = &mut work.dispatcher.accounts;
             let read = self.transport.read(scratch, &mut work.wire, &mut turn, accounts);
             let digested = match read {
-                Ok(Received::Bytes { count, .. }) => self.digest(&scratch[..count], &turn, work),
-                Ok(Received::NotTls) => self.refuse_plain(&turn, work),
+                Ok(ReadOutcome::Bytes { count, .. }) => self.digest(&scratch[..count], &turn, work),
+                Ok(ReadOutcome::NotTls) => self.refuse_plain(&turn, work),
                 _ => Ok(()),
             };
             (read, digested)
@@ -265,9 +269,9 @@ impl Connection {
     fn digest<S: Service>(
         &mut self,
         bytes: &[u8],
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         let Protocol::Http1(conn) = &self.protocol else { return Ok(()) };
         if conn.has_no_input() {
             let used = self.answer(bytes, turn, work)?;
@@ -282,9 +286,9 @@ impl Connection {
     fn take_in_rest<S: Service>(
         &mut self,
         rest: &[u8],
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         if !rest.is_empty() {
             self.take_in(rest, turn, work)?;
         }
@@ -295,9 +299,9 @@ impl Connection {
     /// Answers the complete requests in the input. Returns how many bytes were used.
     fn answer_input<S: Service>(
         &mut self,
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<usize, Closed> {
+    ) -> Result<usize, ConnectionError> {
         let Protocol::Http1(conn) = &mut self.protocol else { return Ok(0) };
         if !conn.has_requests() {
             return Ok(0);
@@ -315,9 +319,9 @@ impl Connection {
     fn take_in<S: Service>(
         &mut self,
         bytes: &[u8],
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         let Protocol::Http1(conn) = &mut self.protocol else { return Ok(()) };
         match conn.take_in(bytes, turn.woke, work.dispatcher.accounts.clock()) {
             Ok(()) => Ok(()),
@@ -331,9 +335,9 @@ impl Connection {
     fn answer<S: Service>(
         &mut self,
         bytes: &[u8],
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<usize, Closed> {
+    ) -> Result<usize, ConnectionError> {
         let Connection { caller, transport, protocol, .. } = self;
         let Protocol::Http1(conn) = protocol else { return Ok(0) };
         if !conn.is_settled() && !conn.settle(bytes, transport.agreed_on_http2(), turn) {
@@ -345,7 +349,7 @@ impl Connection {
         let begin = target.len();
         let output = &mut transport.output;
         let used =
-            Http1Serving::new(conn, caller, output, dispatcher, target).answer_whole(bytes, turn);
+            Http1Handler::new(conn, caller, output, dispatcher, target).answer_whole(bytes, turn);
         if is_batched {
             self.put_in_batch(begin, work)?;
         } else {
@@ -362,7 +366,7 @@ impl Connection {
         &mut self,
         begin: usize,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         let Workspace { dispatcher, batch, .. } = work;
         let accounts = &mut dispatcher.accounts;
         if begin == batch.out.len() {
@@ -389,7 +393,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         self.is_batched = false;
         let accounts = &mut work.dispatcher.accounts;
         // An earlier part of the batch for this connection may be unsent.
@@ -403,7 +407,7 @@ impl Connection {
     /// Writes the responses in `out`; if others of this connection wait in the batch, appends them
     /// there.
     #[inline]
-    fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), Closed> {
+    fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), ConnectionError> {
         if self.is_batched {
             let begin = work.batch.out.len();
             work.batch.out.extend_from_slice(&work.out);
@@ -428,17 +432,21 @@ impl Connection {
     /// Evaluates the result of a read, and returns the next step. A read that did not fill its
     /// buffer has drained the socket: the next byte raises a new event.
     #[inline]
-    fn after_read(&mut self, read: io::Result<Received>, woke: Ticks) -> Result<Step, Closed> {
+    fn after_read(
+        &mut self,
+        read: io::Result<ReadOutcome>,
+        woke: Ticks,
+    ) -> Result<Step, ConnectionError> {
         let transport = &mut self.transport;
         match read {
-            Ok(Received::End) => {
+            Ok(ReadOutcome::End) => {
                 match &mut self.protocol {
                     Protocol::Http1(conn) => {
-                        if conn.closing == Closing::No {
-                            conn.closing = Closing::Cleanly;
+                        if conn.closing == CloseMode::No {
+                            conn.closing = CloseMode::Cleanly;
                         }
                         if transport.output.is_empty() && matches!(conn.stage, Stage::Serving) {
-                            return Err(Closed(Ending::ClientGone));
+                            return Err(ConnectionError(AbortReason::ClientGone));
                         }
                     }
                     Protocol::Http2(conn) => {
@@ -449,14 +457,14 @@ impl Connection {
                 }
                 Ok(Step::Again)
             }
-            Ok(Received::NotTls) => Ok(Step::Again),
-            Ok(Received::Bytes { filled, .. }) => {
+            Ok(ReadOutcome::NotTls) => Ok(Step::Again),
+            Ok(ReadOutcome::Bytes { filled, .. }) => {
                 transport.progress_at = woke;
                 let (is_closing, is_open) = match &self.protocol {
                     Protocol::Http1(conn) => {
                         let is_streaming =
                             matches!(conn.stage, Stage::Streaming(_) | Stage::Leaving);
-                        (conn.closing != Closing::No, is_streaming || conn.has_requests())
+                        (conn.closing != CloseMode::No, is_streaming || conn.has_requests())
                     }
                     _ => (false, true),
                 };
@@ -470,16 +478,16 @@ impl Connection {
                 Ok(if transport.is_drained { Step::Blocked } else { Step::Again })
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
-            Err(_) => Err(Closed(Ending::ClientGone)),
+            Err(_) => Err(ConnectionError(AbortReason::ClientGone)),
         }
     }
 
     /// Answers, without TLS, a client that sent plain text to a TLS listener.
     fn refuse_plain<S: Service>(
         &mut self,
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         self.transport.drop_tls();
         self.caller.is_encrypted = false;
         self.refuse(&Refusal::PlainText, turn, work)
@@ -491,7 +499,7 @@ impl Connection {
         refusal: &Refusal,
         now: Ticks,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         if let Protocol::Http1(conn) = &mut self.protocol {
             conn.forget_input();
         }
@@ -503,9 +511,9 @@ impl Connection {
     fn refuse<S: Service>(
         &mut self,
         refusal: &Refusal,
-        turn: &Turn,
+        turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         if let Some(mut serving) = self.http1(work) {
             serving.refuse(refusal, false, turn);
         }
@@ -516,31 +524,33 @@ impl Connection {
     fn http1<'a, S: Service>(
         &'a mut self,
         work: &'a mut Workspace<S>,
-    ) -> Option<Http1Serving<'a, S>> {
+    ) -> Option<Http1Handler<'a, S>> {
         let Protocol::Http1(conn) = &mut self.protocol else { return None };
         let Workspace { dispatcher, out, .. } = work;
         let output = &mut self.transport.output;
-        Some(Http1Serving::new(conn, &mut self.caller, output, dispatcher, out))
+        Some(Http1Handler::new(conn, &mut self.caller, output, dispatcher, out))
     }
 
     /// The HTTP/2 side of the connection, with its service; none if it speaks HTTP/1.1.
     fn http2<'a, S: Service>(
         &'a mut self,
         work: &'a mut Workspace<S>,
-    ) -> Option<Http2Serving<'a, S>> {
+    ) -> Option<Http2Handler<'a, S>> {
         let Protocol::Http2(conn) = &mut self.protocol else { return None };
         let Workspace { dispatcher, body, .. } = work;
-        Some(Http2Serving { conn, caller: &mut self.caller, dispatcher, body })
+        Some(Http2Handler { conn, caller: &mut self.caller, dispatcher, body })
     }
 
     /// Sends the next piece of a streamed response.
-    fn pump<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, Closed> {
+    fn pump<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, ConnectionError> {
         let Some(mut serving) = self.http1(work) else { return Ok(Step::Blocked) };
         let filled = serving.pump();
         self.flush(work)?;
         match filled {
-            Filled::Broken => Err(Closed(Ending::Failed)),
-            Filled::More | Filled::Last if self.transport.output.is_empty() => Ok(Step::Again),
+            FillResult::Broken => Err(ConnectionError(AbortReason::Failed)),
+            FillResult::More | FillResult::Last if self.transport.output.is_empty() => {
+                Ok(Step::Again)
+            }
             _ => Ok(Step::Blocked),
         }
     }
@@ -552,7 +562,7 @@ impl Connection {
     }
 
     /// Reads and throws away further input of the client.
-    fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, Closed> {
+    fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, ConnectionError> {
         let Protocol::Lingering { left_bytes } = &mut self.protocol else {
             return Ok(Step::Blocked);
         };
@@ -563,7 +573,7 @@ impl Connection {
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Step::Again),
-            Ok(_) | Err(_) => Err(Closed(Ending::ClientGone)),
+            Ok(_) | Err(_) => Err(ConnectionError(AbortReason::ClientGone)),
         }
     }
 
@@ -573,7 +583,7 @@ impl Connection {
         &mut self,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
         let Protocol::Http2(conn) = &mut self.protocol else { return Ok(Step::Blocked) };
         if !conn.has_input() && !self.transport.is_drained {
@@ -581,7 +591,7 @@ impl Connection {
             let read = work.with_scratch(|work, scratch| {
                 let accounts = &mut work.dispatcher.accounts;
                 let read = self.transport.read(scratch, &mut work.wire, &mut turn, accounts);
-                if let Ok(Received::Bytes { count, .. }) = read {
+                if let Ok(ReadOutcome::Bytes { count, .. }) = read {
                     conn.feed(&scratch[..count]);
                 }
                 read
@@ -592,7 +602,7 @@ impl Connection {
         let Workspace { dispatcher, batch, out, body, .. } = work;
         let caller = &mut self.caller;
         conn.swap_output(out);
-        let (is_over, moved) = Http2Serving { conn, caller, dispatcher, body }.run(&turn);
+        let (is_over, moved) = Http2Handler { conn, caller, dispatcher, body }.run(&turn);
         conn.swap_output(out);
         empty(body);
         let (was_full, is_ended) = conn.end_turn();
@@ -602,9 +612,9 @@ impl Connection {
         let has_input = conn.has_input();
         let has_memory = conn.hold_pieces();
         if is_over {
-            let ending = if is_ended { Ending::ClientGone } else { Ending::Cut };
+            let ending = if is_ended { AbortReason::ClientGone } else { AbortReason::Cut };
             end_streams(conn, dispatcher, ending);
-            let closing = if is_ended { Closing::Cleanly } else { Closing::AfterLinger };
+            let closing = if is_ended { CloseMode::Cleanly } else { CloseMode::AfterLinger };
             self.protocol = Protocol::Ended(closing);
         }
         let may_wait = batch.is_open() && !self.caller.is_encrypted && !is_over;
@@ -617,8 +627,8 @@ impl Connection {
             self.flush(work)?;
         }
         if !has_memory {
-            work.dispatcher.accounts.shared().cuts.connection(Cut::Memory);
-            return Err(Closed(Cut::Memory.into()));
+            work.dispatcher.accounts.shared().cuts.connection(DisconnectReason::Memory);
+            return Err(ConnectionError(DisconnectReason::Memory.into()));
         }
         let more = moved || was_full || has_input || is_ended || !self.transport.is_drained;
         Ok(if is_over || more && !self.transport.has_unsent() {
@@ -642,9 +652,9 @@ impl Connection {
     pub(crate) fn resume<S: Service>(
         &mut self,
         stream: u32,
-        later: Option<S::Later>,
+        later: Option<S::LoopMessage>,
         work: &mut Workspace<S>,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         if let Some(mut serving) = self.http2(work) {
             serving.resume(stream, later);
             return Ok(());
@@ -661,7 +671,7 @@ impl Connection {
         &mut self,
         work: &mut Workspace<S>,
         now: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         if self.transport.pace.is_begun() && self.has_caught_up() {
             self.transport.pace = Pace::default();
         }
@@ -674,13 +684,13 @@ impl Connection {
         let cuts = &work.dispatcher.accounts.shared().cuts;
         match self.judge(&work.dispatcher, cut_of_reader, now) {
             Verdict::Keep => Ok(Step::Blocked),
-            Verdict::Leave => Err(Closed(Ending::Cut)),
+            Verdict::Leave => Err(ConnectionError(AbortReason::Cut)),
             Verdict::Cut(cut) => {
                 cuts.connection(cut);
-                Err(Closed(cut.into()))
+                Err(ConnectionError(cut.into()))
             }
             Verdict::RefuseSlow => {
-                cuts.connection(Cut::RequestSlow);
+                cuts.connection(DisconnectReason::RequestSlow);
                 self.refuse_incomplete(&Refusal::TooSlow, now, work)?;
                 self.advance(work, now)
             }
@@ -712,7 +722,7 @@ impl Connection {
     fn judge<S: Service>(
         &self,
         dispatcher: &Dispatcher<S>,
-        cut_of_reader: Option<Cut>,
+        cut_of_reader: Option<DisconnectReason>,
         now: Ticks,
     ) -> Verdict {
         let (limits, clock) = (dispatcher.limits(), dispatcher.accounts.clock());
@@ -720,8 +730,10 @@ impl Connection {
         let progress_at = self.transport.progress_at;
         if self.is_handshaking() {
             return match dispatcher.is_stopping() {
-                true => Verdict::Cut(Cut::Stopping),
-                false if longer(progress_at, limits.handshake) => Verdict::Cut(Cut::HandshakeSlow),
+                true => Verdict::Cut(DisconnectReason::Stopping),
+                false if longer(progress_at, limits.handshake) => {
+                    Verdict::Cut(DisconnectReason::HandshakeSlow)
+                }
                 false => Verdict::Keep,
             };
         }
@@ -740,8 +752,8 @@ impl Connection {
             return Verdict::Cut(cut);
         }
         let (idle_for, cut) = match dispatcher.is_stopping() {
-            true => (Duration::ZERO, Cut::Stopping),
-            false => (limits.idle, Cut::Idle),
+            true => (Duration::ZERO, DisconnectReason::Stopping),
+            false => (limits.idle, DisconnectReason::Idle),
         };
         if !conn.may_serve() {
             Verdict::Keep
@@ -758,7 +770,7 @@ impl Connection {
         &mut self,
         work: &mut Workspace<S>,
         now: Ticks,
-    ) -> Result<Step, Closed> {
+    ) -> Result<Step, ConnectionError> {
         let progress_at = self.transport.progress_at;
         let Some(mut serving) = self.http2(work) else { return Ok(Step::Blocked) };
         let is_told = tell_to_leave(&mut serving, progress_at, now)?;
@@ -769,16 +781,16 @@ impl Connection {
     }
 
     /// Ends the connection, and the accounts of its requests.
-    pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>, ending: Ending) {
+    pub(crate) fn end<S: Service>(self, dispatcher: &Dispatcher<S>, ending: AbortReason) {
         let (accounts, outcome) = (&dispatcher.accounts, dispatcher.outcome_of(ending));
-        let (mut closing, mut is_cut_off) = (Closing::No, false);
+        let (mut closing, mut is_cut_off) = (CloseMode::No, false);
         match self.protocol {
             Protocol::Http1(conn) => {
                 closing = conn.closing;
                 match conn.stage {
                     Stage::Waiting(mut place) => dispatcher.end_parked(&mut place, ending),
                     Stage::Streaming(mut streaming) => {
-                        is_cut_off = matches!(streaming.framing, Streamed::ToTheEnd);
+                        is_cut_off = matches!(streaming.framing, StreamFraming::ToTheEnd);
                         accounts.end(&mut streaming.trace, outcome);
                         accounts.uncount_in_flight();
                     }
@@ -792,7 +804,7 @@ impl Connection {
         if is_cut_off || self.transport.has_unsent() {
             self.transport.end_with_reset();
         }
-        self.transport.end(closing == Closing::Cleanly, accounts, outcome);
+        self.transport.end(closing == CloseMode::Cleanly, accounts, outcome);
     }
 
     /// Splits off what the service takes over: the socket, and the input that was read beyond the
@@ -810,7 +822,7 @@ impl Connection {
 enum Verdict {
     Keep,
     RefuseSlow,
-    Cut(Cut),
+    Cut(DisconnectReason),
     /// The linger after a refusal is over: close without a further count.
     Leave,
 }
@@ -819,22 +831,22 @@ enum Verdict {
 /// Returns true if that was done just now. The error is that of a connection to be closed: its time
 /// to leave is over, or it cannot be told.
 fn tell_to_leave<S: Service>(
-    serving: &mut Http2Serving<'_, S>,
+    serving: &mut Http2Handler<'_, S>,
     progress_at: Ticks,
     now: Ticks,
-) -> Result<bool, Closed> {
-    let Http2Serving { conn, dispatcher, .. } = serving;
+) -> Result<bool, ConnectionError> {
+    let Http2Handler { conn, dispatcher, .. } = serving;
     let clock = dispatcher.accounts.clock();
     if let Some(since) = conn.leaving_since {
         let is_gone = conn.is_idle() && is_longer(clock, since, LEAVE, now);
-        return if is_gone { Err(Closed(Ending::Cut)) } else { Ok(false) };
+        return if is_gone { Err(ConnectionError(AbortReason::Cut)) } else { Ok(false) };
     }
     let is_stopping = dispatcher.is_stopping();
     let is_idle = conn.is_idle() && is_longer(clock, progress_at, dispatcher.limits().idle, now);
     if !is_stopping && !is_idle {
         return Ok(false);
     }
-    let cut = if is_stopping { Cut::Stopping } else { Cut::Idle };
+    let cut = if is_stopping { DisconnectReason::Stopping } else { DisconnectReason::Idle };
     dispatcher.accounts.shared().cuts.connection(cut);
-    if conn.leave(now) { Ok(true) } else { Err(Closed(cut.into())) }
+    if conn.leave(now) { Ok(true) } else { Err(ConnectionError(cut.into())) }
 }

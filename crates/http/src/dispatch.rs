@@ -5,52 +5,52 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mio::Registry;
-use pellucid_account::{Flight, Phase, RequestFacts, Stamp};
-use pellucid_budget::{Budget, OverBudget, Share};
+use pellucid_account::{InFlightGuard, Phase, RequestFacts, Stamp};
+use pellucid_budget::{Budget, BudgetError, Share};
 use pellucid_clock::Ticks;
-use pellucid_thread::{Panicked, contain, set_operation, set_phase};
+use pellucid_thread::{ContainedPanic, contain, set_operation, set_phase};
 
+use crate::abort_reason::AbortReason;
 use crate::accounts::{Accounts, Trace};
-use crate::body_source::{BodySource, Filled, Handled};
+use crate::body_source::{BodySource, FillResult, ServiceResult};
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
 use crate::compression::Compressor;
-use crate::ending::Ending;
 use crate::h1::parse::Head;
 use crate::limits::{Limits, RESPONSE_BYTES_FREE};
-use crate::links::{Due, LinkTurn};
+use crate::links::{DeferredAction, LinkContext};
 use crate::mailbox::{Admission, ConnectionId, Mailbox};
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::response::{DateLine, Manner, Outcome, Response, Target};
-use crate::service::{Applicant, Exchange, Service};
+use crate::response::{DateLine, Outcome, Response, ResponseBuffers, ResponseOptions};
+use crate::service::{AdmissionContext, Exchange, Service};
 
 /// Parking places that a loop keeps for reuse.
 const SPARE_PLACES_MAX: usize = 64;
 
 /// A request that was handed over to another thread, and waits to be completed.
-pub(crate) struct Parked {
+pub(crate) struct ParkedRequest {
     pub(crate) trace: Trace,
-    pub(crate) manner: Manner,
+    pub(crate) manner: ResponseOptions,
     /// Shows the request among those under way, until it is dropped.
-    flight: Flight,
+    flight: InFlightGuard,
     /// The watch that is told when the client is gone; none if nobody asked for one.
     pub(crate) watch: Option<ClientWatch>,
 }
 
 /// The place of a parked request: memory that its loop reuses for the next one.
-pub(crate) type ParkingPlace = Box<Option<Parked>>;
+pub(crate) type ParkingSlot = Box<Option<ParkedRequest>>;
 
 /// The result of a call of the service.
-pub(crate) enum Served {
+pub(crate) enum DispatchResult {
     /// The response is finished, except for a body that is streamed.
-    Answered(Handled, Outcome),
+    Answered(ServiceResult, Outcome),
     /// The request was handed over.
     Later(Option<ClientWatch>),
 }
 
 /// The input of a call of the service.
-pub(crate) enum Matter<'a, L> {
+pub(crate) enum ServiceInput<'a, L> {
     /// A complete request.
     Request(&'a Request<'a>),
     /// The value that a hand-over brought back.
@@ -62,7 +62,7 @@ pub(crate) struct Call<'a> {
     pub(crate) id: ConnectionId,
     pub(crate) caller: &'a Caller,
     pub(crate) may_upgrade: bool,
-    pub(crate) manner: Manner,
+    pub(crate) manner: ResponseOptions,
     pub(crate) watch: Option<ClientWatch>,
 }
 
@@ -70,13 +70,13 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Dispatcher<S: Service> {
     pub(crate) accounts: Accounts,
     service: S,
-    mailbox: Arc<Mailbox<S::Later>>,
+    mailbox: Arc<Mailbox<S::LoopMessage>>,
     /// A buffer for the actions that a turn of the service's links led to.
-    due: Vec<Due<S::Later>>,
+    due: Vec<DeferredAction<S::LoopMessage>>,
     compressor: Compressor,
     date_line: DateLine,
     date_until: Ticks,
-    spare_places: Vec<ParkingPlace>,
+    spare_places: Vec<ParkingSlot>,
     /// True if the server stops: a connection is closed once its requests are answered.
     is_stopping: bool,
 }
@@ -85,7 +85,7 @@ impl<S: Service> Dispatcher<S> {
     pub(crate) fn new(
         accounts: Accounts,
         service: S,
-        mailbox: Arc<Mailbox<S::Later>>,
+        mailbox: Arc<Mailbox<S::LoopMessage>>,
     ) -> Dispatcher<S> {
         let clock = *accounts.clock();
         let meter = Arc::clone(&accounts.shared().compression);
@@ -107,7 +107,7 @@ impl<S: Service> Dispatcher<S> {
         &self.accounts.shared().limits
     }
 
-    pub(crate) fn mailbox(&self) -> &Mailbox<S::Later> {
+    pub(crate) fn mailbox(&self) -> &Mailbox<S::LoopMessage> {
         &self.mailbox
     }
 
@@ -144,7 +144,7 @@ impl<S: Service> Dispatcher<S> {
         head: &Head<'_, '_>,
     ) -> Admission {
         let (mailbox, address) = (&self.mailbox, caller.address());
-        self.service.admit(head, &Applicant { mailbox, connection: id, address })
+        self.service.admit(head, &AdmissionContext { mailbox, connection: id, address })
     }
 
     /// True if the limit of requests in flight is reached.
@@ -161,11 +161,11 @@ impl<S: Service> Dispatcher<S> {
     #[inline]
     pub(crate) fn serve(
         &mut self,
-        matter: Option<Matter<'_, S::Later>>,
+        matter: Option<ServiceInput<'_, S::LoopMessage>>,
         call: Call<'_>,
         trace: &mut Trace,
-        mut target: Target<'_>,
-    ) -> Served {
+        mut target: ResponseBuffers<'_>,
+    ) -> DispatchResult {
         let Some(matter) = matter else { return self.fail(None, call.manner, trace, target) };
         let begin = target.out.len();
         let is_taken = Cell::new(false);
@@ -185,25 +185,27 @@ impl<S: Service> Dispatcher<S> {
             let service = &mut self.service;
             contain(move || {
                 let handled = match matter {
-                    Matter::Request(request) => {
+                    ServiceInput::Request(request) => {
                         service.handle(request, &mut response, &mut exchange)
                     }
-                    Matter::Later(later) => service.resume(later, &mut response, &mut exchange),
+                    ServiceInput::Later(later) => {
+                        service.resume(later, &mut response, &mut exchange)
+                    }
                 };
                 (response.conclude(handled), exchange.watch)
             })
         };
         match called {
-            Ok(((Handled::Later, outcome), watch)) => {
+            Ok(((ServiceResult::Later, outcome), watch)) => {
                 assert!(outcome.is_none(), "a request is either answered or handed over");
-                Served::Later(watch)
+                DispatchResult::Later(watch)
             }
             Ok(((handled, outcome), watch)) => {
                 if watch.is_some_and(|watch| watch.is_gone()) {
-                    trace.facts.outcome = self.outcome_of(Ending::ClientGone);
+                    trace.facts.outcome = self.outcome_of(AbortReason::ClientGone);
                 }
                 let outcome = outcome.expect("a service that is done has finished its response");
-                Served::Answered(handled, outcome)
+                DispatchResult::Answered(handled, outcome)
             }
             Err(panicked) => {
                 if is_taken.get() {
@@ -220,11 +222,11 @@ impl<S: Service> Dispatcher<S> {
     #[cold]
     fn fail(
         &mut self,
-        panicked: Option<&Panicked>,
-        manner: Manner,
+        panicked: Option<&ContainedPanic>,
+        manner: ResponseOptions,
         trace: &mut Trace,
-        target: Target<'_>,
-    ) -> Served {
+        target: ResponseBuffers<'_>,
+    ) -> DispatchResult {
         let kind = self.service.facts_of_refusal(&Refusal::Failed);
         let Trace { timeline, facts } = trace;
         facts.outcome = kind.outcome;
@@ -237,18 +239,18 @@ impl<S: Service> Dispatcher<S> {
             }
         }
         self.service.panicked(panicked, timeline, facts);
-        let manner = Manner { keep_alive: false, coding: None, ..manner };
+        let manner = ResponseOptions { keep_alive: false, coding: None, ..manner };
         let outcome = self.write_refusal(&Refusal::Failed, manner, target);
-        Served::Answered(Handled::Done, outcome)
+        DispatchResult::Answered(ServiceResult::Done, outcome)
     }
 
     /// Answers a request that the transport refuses.
     pub(crate) fn refuse(
         &mut self,
         refusal: &Refusal,
-        manner: Manner,
+        manner: ResponseOptions,
         trace: &mut Trace,
-        target: Target<'_>,
+        target: ResponseBuffers<'_>,
     ) -> Outcome {
         let RequestFacts { operation, outcome, .. } = self.service.facts_of_refusal(refusal);
         (trace.facts.operation, trace.facts.outcome) = (operation, outcome);
@@ -258,7 +260,12 @@ impl<S: Service> Dispatcher<S> {
         self.write_refusal(refusal, manner, target)
     }
 
-    fn write_refusal(&self, refusal: &Refusal, manner: Manner, target: Target<'_>) -> Outcome {
+    fn write_refusal(
+        &self,
+        refusal: &Refusal,
+        manner: ResponseOptions,
+        target: ResponseBuffers<'_>,
+    ) -> Outcome {
         let mut response = Response::new(target, &self.date_line, manner);
         response.refuse(refusal);
         response.outcome().expect("a refusal is a finished response")
@@ -268,18 +275,18 @@ impl<S: Service> Dispatcher<S> {
     pub(crate) fn park(
         &mut self,
         trace: Trace,
-        manner: Manner,
+        manner: ResponseOptions,
         watch: Option<ClientWatch>,
-    ) -> ParkingPlace {
+    ) -> ParkingSlot {
         self.accounts.count_in_flight();
         let flight = self.send_away(&trace);
         let mut place = self.spare_places.pop().unwrap_or_default();
-        *place = Some(Parked { trace, manner, flight, watch });
+        *place = Some(ParkedRequest { trace, manner, flight, watch });
         place
     }
 
     /// Shows a request among those under way, until the flight is dropped.
-    pub(crate) fn send_away(&self, trace: &Trace) -> Flight {
+    pub(crate) fn send_away(&self, trace: &Trace) -> InFlightGuard {
         self.accounts.recorder().send_away(&trace.timeline)
     }
 
@@ -287,13 +294,13 @@ impl<S: Service> Dispatcher<S> {
     /// request was ended meanwhile.
     pub(crate) fn take_back(
         &mut self,
-        mut place: ParkingPlace,
-    ) -> Option<(Trace, Manner, Option<ClientWatch>)> {
+        mut place: ParkingSlot,
+    ) -> Option<(Trace, ResponseOptions, Option<ClientWatch>)> {
         let parked = place.take();
         if self.spare_places.len() < SPARE_PLACES_MAX {
             self.spare_places.push(place);
         }
-        let Parked { trace, manner, flight, watch } = parked?;
+        let ParkedRequest { trace, manner, flight, watch } = parked?;
         self.accounts.recorder().take_back(&trace.timeline, flight);
         set_operation(trace.facts.operation + 1);
         set_phase(Phase::Execute.label());
@@ -301,13 +308,13 @@ impl<S: Service> Dispatcher<S> {
     }
 
     /// The outcome of a request that ends before its response is out.
-    pub(crate) fn outcome_of(&self, ending: Ending) -> u8 {
+    pub(crate) fn outcome_of(&self, ending: AbortReason) -> u8 {
         self.service.outcome_of(ending)
     }
 
     /// Ends a request that is handed over, and leaves its place empty.
-    pub(crate) fn end_parked(&self, place: &mut ParkingPlace, ending: Ending) {
-        if let Some(Parked { mut trace, watch, .. }) = place.take() {
+    pub(crate) fn end_parked(&self, place: &mut ParkingSlot, ending: AbortReason) {
+        if let Some(ParkedRequest { mut trace, watch, .. }) = place.take() {
             watch.iter().for_each(ClientWatch::tell);
             self.accounts.end(&mut trace, self.outcome_of(ending));
         }
@@ -324,35 +331,39 @@ impl<S: Service> Dispatcher<S> {
         &mut self,
         registry: &Registry,
         woke: Ticks,
-        turn: impl FnOnce(&mut S, &mut LinkTurn<'_, S::Later>) -> T,
-    ) -> (T, Vec<Due<S::Later>>) {
+        turn: impl FnOnce(&mut S, &mut LinkContext<'_, S::LoopMessage>) -> T,
+    ) -> (T, Vec<DeferredAction<S::LoopMessage>>) {
         let mut due = std::mem::take(&mut self.due);
-        let mut links = LinkTurn::new(registry, &mut self.accounts, &self.mailbox, &mut due, woke);
+        let mut links =
+            LinkContext::new(registry, &mut self.accounts, &self.mailbox, &mut due, woke);
         let done = turn(&mut self.service, &mut links);
         (done, due)
     }
 
     /// Gives the emptied list of actions back.
-    pub(crate) fn put_back_due(&mut self, due: Vec<Due<S::Later>>) {
+    pub(crate) fn put_back_due(&mut self, due: Vec<DeferredAction<S::LoopMessage>>) {
         self.due = due;
     }
 }
 
 /// Calls `source` for its next piece. A panic of it is caught and ends the body as broken, without
 /// the piece.
-pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> Filled {
+pub(crate) fn fill_contained(source: &mut dyn BodySource, out: &mut Vec<u8>) -> FillResult {
     let begin = out.len();
     contain(|| source.fill(out)).unwrap_or_else(|panicked| {
         panicked.tell();
         out.truncate(begin);
-        Filled::Broken
+        FillResult::Broken
     })
 }
 
 /// Takes memory from the budget for the bytes that the source of a streamed response holds.
-pub(crate) fn hold_source(memory: &Budget, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+pub(crate) fn hold_source(
+    memory: &Budget,
+    handled: &ServiceResult,
+) -> Result<Option<Share>, BudgetError> {
     match handled {
-        Handled::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
+        ServiceResult::Stream(source) if source.held_bytes() > RESPONSE_BYTES_FREE => {
             let mut share = memory.share(usize::MAX);
             share.take(source.held_bytes())?;
             Ok(Some(share))

@@ -15,29 +15,29 @@ use pellucid_account::Recorder;
 use pellucid_clock::{Clock, Ticks, Timer};
 use pellucid_thread::LOOP_PHASE;
 
-use crate::acceptor::{Accepted, Acceptor, tune};
-use crate::accounts::{Accounts, Turn};
-use crate::ahead::{Read, ReadAhead};
+use crate::abort_reason::AbortReason;
+use crate::acceptor::{AcceptedConnection, Acceptor, tune};
+use crate::accounts::{Accounts, TurnTimestamps};
 use crate::caller::Caller;
-use crate::clients::Seat;
+use crate::clients::ConnectionPermit;
 use crate::connection::Connection;
-use crate::cuts::Cut;
+use crate::disconnects::DisconnectReason;
 use crate::dispatch::Dispatcher;
-use crate::ending::Ending;
-use crate::gather::{Gather, sleep_to_the_point};
 use crate::limits::{
     GATHER_PAUSE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, LINK_LOOK_READY_MIN,
     LINK_LOOKS_MAX,
 };
-use crate::links::{Due, LINKS, LinkEvent, LinkTurn, TOKENS_OWN, link_of};
+use crate::links::{DeferredAction, LINKS, LinkContext, LinkEvent, TOKENS_OWN, link_of};
 use crate::listener::Listener;
+use crate::loop_load::{LoopLoad, sleep_to_the_point};
 use crate::mailbox::{ConnectionId, Mailbox, Message, Ticket};
-use crate::ready::{Peer, Ready, ReadyList};
+use crate::read_ahead::{PendingRead, ReadAhead};
+use crate::ready_list::{PeerState, ReadyDescriptor, ReadyList};
 use crate::service::Service;
-use crate::shared::Shared;
+use crate::shared_state::SharedState;
 use crate::slots::Slots;
 use crate::tls::Session;
-use crate::transport::{Closed, Step, Transport};
+use crate::transport::{ConnectionError, Step, Transport};
 use crate::workspace::{Workspace, empty};
 
 /// The most events collected in one wake-up.
@@ -58,8 +58,8 @@ const LINK_ROUNDS_MAX: usize = 16;
 pub(crate) struct EventLoop<S: Service> {
     poll: Poll,
     acceptor: Acceptor,
-    mailboxes: Vec<Arc<Mailbox<S::Later>>>,
-    shared: Arc<Shared>,
+    mailboxes: Vec<Arc<Mailbox<S::LoopMessage>>>,
+    shared: Arc<SharedState>,
     clock: Clock,
     connections: Slots,
     /// The resources for the connection that has its turn.
@@ -88,8 +88,8 @@ impl<S: Service> EventLoop<S> {
         index: usize,
         poll: Poll,
         listeners: Vec<Listener>,
-        mailboxes: Vec<Arc<Mailbox<S::Later>>>,
-        shared: Arc<Shared>,
+        mailboxes: Vec<Arc<Mailbox<S::LoopMessage>>>,
+        shared: Arc<SharedState>,
         service: S,
         recorder: Recorder,
     ) -> io::Result<EventLoop<S>> {
@@ -130,7 +130,7 @@ impl<S: Service> EventLoop<S> {
     /// over.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let (mut ready, mut gather) = (ReadyList::default(), Gather::new(&self.clock));
+        let (mut ready, mut gather) = (ReadyList::default(), LoopLoad::new(&self.clock));
         let mut sweep_at = self.clock.now();
         let sweep_ticks = self.clock.ticks(SWEEP_PAUSE.as_nanos() as u64);
         loop {
@@ -170,7 +170,7 @@ impl<S: Service> EventLoop<S> {
             self.go_on_with_handshakes(woke);
             let again = std::mem::take(&mut self.again);
             if !again.is_empty() {
-                again.into_iter().for_each(|slot| self.take_turn(slot, woke, Peer::Open));
+                again.into_iter().for_each(|slot| self.take_turn(slot, woke, PeerState::Open));
                 self.settle_links(woke);
             }
             // By this clock, a tick of the timer may come slightly early.
@@ -189,14 +189,14 @@ impl<S: Service> EventLoop<S> {
     fn serve_ready(&mut self, ready: &mut ReadyList, woke: Ticks) {
         // With a single ready descriptor, responses are written at once.
         self.work.batch.open(ready.len() > 1);
-        for Ready { token, peer, woke } in ready.drain() {
+        for ReadyDescriptor { token, peer, woke } in ready.drain() {
             if token.0 >= LINKS || !self.work.batch.is_open() {
                 self.attend(token, peer, woke);
             } else if let Some(mut connection) =
                 self.connections.take_if(token.0, Connection::may_be_read_ahead)
             {
                 connection.note_event(peer, woke);
-                let mut turn = Turn::at(woke, self.work.dispatcher.accounts.last());
+                let mut turn = TurnTimestamps::at(woke, self.work.dispatcher.accounts.last());
                 match connection.read_ahead(self.ahead.room(), &mut turn, &mut self.work) {
                     Ok((count, filled)) => {
                         self.ahead.add((token.0, connection), count, filled, turn);
@@ -218,7 +218,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Handles a descriptor at once: one of the loop's own, a link, or a connection.
-    fn attend(&mut self, token: Token, peer: Peer, woke: Ticks) {
+    fn attend(&mut self, token: Token, peer: PeerState, woke: Ticks) {
         // Messages and time limits may concern connections that are read ahead, which must be back
         // in their slots before.
         self.serve_ahead(woke);
@@ -228,7 +228,7 @@ impl<S: Service> EventLoop<S> {
             TICKER => self.ticker.take(),
             token => match link_of(token) {
                 Some(link) => {
-                    let event = LinkEvent { link, is_read_closed: peer != Peer::Open };
+                    let event = LinkEvent { link, is_read_closed: peer != PeerState::Open };
                     self.link_turn(woke, |service, turn| service.ready(event, turn));
                 }
                 None => self.take_turn(token.0, woke, peer),
@@ -267,7 +267,7 @@ impl<S: Service> EventLoop<S> {
     fn end_connections(&mut self) {
         for slot in 0..self.connections.bound() {
             if let Some(connection) = self.connections.take(slot) {
-                connection.end(&self.work.dispatcher, Cut::Stopping.into());
+                connection.end(&self.work.dispatcher, DisconnectReason::Stopping.into());
             }
         }
     }
@@ -301,7 +301,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Continues a request that was handed over; `later` is none if its code panicked.
-    fn resume(&mut self, id: ConnectionId, later: Option<S::Later>, woke: Ticks) {
+    fn resume(&mut self, id: ConnectionId, later: Option<S::LoopMessage>, woke: Ticks) {
         self.accounts().uncount_in_flight();
         self.with_connection_of(id, |work, connection| {
             connection.resume(id.stream, later, work)?;
@@ -315,7 +315,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Accepts the waiting connections, and gives each to the loop with the fewest.
     fn accept(&mut self, woke: Ticks) {
-        for Accepted { socket, seat, owner } in self.acceptor.accept(&self.shared) {
+        for AcceptedConnection { socket, seat, owner } in self.acceptor.accept(&self.shared) {
             if owner == self.accounts().index() {
                 self.adopt(socket, seat, woke);
             } else {
@@ -325,21 +325,26 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Takes over a new connection, which is already counted among this loop's connections.
-    fn adopt(&mut self, socket: std::net::TcpStream, seat: Seat, woke: Ticks) {
+    fn adopt(&mut self, socket: std::net::TcpStream, seat: ConnectionPermit, woke: Ticks) {
         if let Err(cut) = self.try_adopt(TcpStream::from_std(socket), seat, woke) {
             self.shared.cuts.refused(cut);
             self.release_load();
         }
     }
 
-    fn try_adopt(&mut self, mut socket: TcpStream, seat: Seat, woke: Ticks) -> Result<(), Cut> {
+    fn try_adopt(
+        &mut self,
+        mut socket: TcpStream,
+        seat: ConnectionPermit,
+        woke: Ticks,
+    ) -> Result<(), DisconnectReason> {
         let id = self.connections.next();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered =
             self.poll.registry().register(&mut socket, Token(id.slot as usize), interest);
-        registered.map_err(|_| Cut::System)?;
+        registered.map_err(|_| DisconnectReason::System)?;
         if self.stop_by.is_some() {
-            return Err(Cut::Stopping);
+            return Err(DisconnectReason::Stopping);
         }
         tune(&socket, seat.address());
         let number = self.shared.connections_ever.fetch_add(1, Ordering::Relaxed) + 1;
@@ -347,7 +352,7 @@ impl<S: Service> EventLoop<S> {
         let certificates = self.shared.certificates.as_ref().filter(|_| seat.address().is_some());
         let tls =
             certificates.map(|certificates| Session::new(certificates.config()).map(Box::new));
-        let tls = tls.transpose().map_err(|_| Cut::System)?;
+        let tls = tls.transpose().map_err(|_| DisconnectReason::System)?;
         let caller = Caller::new(id, number as u32, seat, tls.is_some());
         let transport = Transport::new(socket, tls, woke);
         self.connections.insert(Box::new(Connection::new(caller, transport)));
@@ -360,7 +365,7 @@ impl<S: Service> EventLoop<S> {
     }
 
     /// Gives a connection its turn; during its TLS handshake, puts it into the queue instead.
-    fn take_turn(&mut self, slot: usize, woke: Ticks, peer: Peer) {
+    fn take_turn(&mut self, slot: usize, woke: Ticks, peer: PeerState) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         connection.note_event(peer, woke);
         let turned = match connection.is_handshaking() {
@@ -370,13 +375,13 @@ impl<S: Service> EventLoop<S> {
         self.settle(slot, connection, turned);
     }
 
-    fn queue_handshake(&mut self, connection: &mut Connection) -> Result<Step, Closed> {
+    fn queue_handshake(&mut self, connection: &mut Connection) -> Result<Step, ConnectionError> {
         if connection.is_queued {
             return Ok(Step::Blocked);
         }
         if self.handshakes.len() >= HANDSHAKES_WAITING_MAX {
-            self.shared.cuts.refused(Cut::Handshakes);
-            return Err(Closed(Cut::Handshakes.into()));
+            self.shared.cuts.refused(DisconnectReason::Handshakes);
+            return Err(ConnectionError(DisconnectReason::Handshakes.into()));
         }
         connection.is_queued = true;
         self.handshakes.push_back(connection.id());
@@ -409,7 +414,7 @@ impl<S: Service> EventLoop<S> {
             return;
         }
         let ReadAhead { mut reads, buffer, .. } = std::mem::take(&mut self.ahead);
-        for Read { slot, mut connection, range, filled, turn } in reads.drain(..) {
+        for PendingRead { slot, mut connection, range, filled, turn } in reads.drain(..) {
             let turned = connection.serve_ahead(&buffer[range], filled, turn, &mut self.work, woke);
             self.settle(slot, connection, turned);
             if self.work.batch.is_full() {
@@ -440,7 +445,7 @@ impl<S: Service> EventLoop<S> {
     fn with_connection(
         &mut self,
         slot: usize,
-        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, Closed>,
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, ConnectionError>,
     ) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         let turned = step(&mut self.work, &mut connection);
@@ -452,7 +457,7 @@ impl<S: Service> EventLoop<S> {
     fn with_connection_of(
         &mut self,
         id: ConnectionId,
-        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, Closed>,
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, ConnectionError>,
     ) {
         if self.connections.is_current(id) {
             self.with_connection(id.slot as usize, step);
@@ -461,7 +466,12 @@ impl<S: Service> EventLoop<S> {
 
     /// Puts a connection back into its slot after its turn, or ends it.
     #[inline]
-    fn settle(&mut self, slot: usize, connection: Box<Connection>, turned: Result<Step, Closed>) {
+    fn settle(
+        &mut self,
+        slot: usize,
+        connection: Box<Connection>,
+        turned: Result<Step, ConnectionError>,
+    ) {
         match turned {
             Ok(step) => {
                 self.connections.put(slot, connection);
@@ -469,13 +479,13 @@ impl<S: Service> EventLoop<S> {
                     self.again.push(slot);
                 }
             }
-            Err(Closed(ending)) => self.end_connection(slot, *connection, ending),
+            Err(ConnectionError(ending)) => self.end_connection(slot, *connection, ending),
         }
     }
 
     /// Ends a connection, or gives it to the service if that takes it over.
     #[cold]
-    fn end_connection(&mut self, slot: usize, connection: Connection, ending: Ending) {
+    fn end_connection(&mut self, slot: usize, connection: Connection, ending: AbortReason) {
         self.release_load();
         self.connections.free(slot);
         if !connection.is_leaving() {
@@ -493,14 +503,14 @@ impl<S: Service> EventLoop<S> {
     fn link_turn<T>(
         &mut self,
         woke: Ticks,
-        turn: impl FnOnce(&mut S, &mut LinkTurn<'_, S::Later>) -> T,
+        turn: impl FnOnce(&mut S, &mut LinkContext<'_, S::LoopMessage>) -> T,
     ) -> T {
         let registry = self.poll.registry();
         let (done, mut due) = self.work.dispatcher.turn_links(registry, woke, turn);
         for due in due.drain(..) {
             match due {
-                Due::Complete(id, later) => self.resume(id, Some(later), woke),
-                Due::GoOn(id) => self.go_on(id, woke),
+                DeferredAction::Complete(id, later) => self.resume(id, Some(later), woke),
+                DeferredAction::GoOn(id) => self.go_on(id, woke),
             }
         }
         self.work.dispatcher.put_back_due(due);

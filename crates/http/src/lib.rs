@@ -10,9 +10,9 @@
 
 #![forbid(unsafe_code)]
 
+mod abort_reason;
 mod acceptor;
 mod accounts;
-mod ahead;
 mod batch;
 mod bodies;
 mod body_source;
@@ -21,29 +21,29 @@ mod client_watch;
 mod clients;
 mod compression;
 mod connection;
-mod cuts;
+mod disconnects;
 mod dispatch;
-mod ending;
 mod event_loop;
-mod gather;
 mod h1;
 mod h2;
 mod limits;
 mod links;
 mod listen_address;
 mod listener;
+mod loop_load;
 mod mailbox;
 mod output;
 mod pace;
 #[cfg(test)]
 mod protocol_tests;
-mod ready;
+mod read_ahead;
+mod ready_list;
 mod refusal;
 mod request;
 mod response;
 mod server;
 mod service;
-mod shared;
+mod shared_state;
 mod slots;
 mod socket;
 mod socket_file;
@@ -51,12 +51,12 @@ mod tls;
 mod transport;
 mod workspace;
 
+pub use abort_reason::AbortReason;
 pub use acceptor::descriptors_max;
-pub use body_source::{BodySource, Filled, Handled};
+pub use body_source::{BodySource, FillResult, ServiceResult};
 pub use client_watch::ClientWatch;
 pub use compression::{Coding, CompressionFigures, plain_tag};
-pub use cuts::{Cut, CutFigures};
-pub use ending::Ending;
+pub use disconnects::{DisconnectFigures, DisconnectReason};
 pub use h1::chunked::ChunkedDecoder;
 pub use h1::encode::write_decimal;
 pub use h1::parse::{Framing, Head, HeaderSpace, parse};
@@ -68,14 +68,14 @@ pub use limits::{
     LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX,
     READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
 };
-pub use links::{LinkEvent, LinkTurn};
+pub use links::{LinkContext, LinkEvent};
 pub use listen_address::ListenAddress;
 pub use listener::{Listener, listen};
-pub use mailbox::{Admission, Completer, Judge, Messenger, Reminder, Ticket};
+pub use mailbox::{Admission, AdmissionSender, BodyWaker, Completer, Messenger, Ticket};
 pub use refusal::{Denial, Refusal};
 pub use request::{Header, Request};
 pub use response::Response;
 pub use server::{Endpoint, Server, ServerGauge};
-pub use service::{Applicant, Exchange, Service};
-pub use shared::ServerStats;
+pub use service::{AdmissionContext, Exchange, Service};
+pub use shared_state::ServerStats;
 pub use tls::{CertificateError, Certificates, TlsFigures};

@@ -32,7 +32,7 @@ pub struct LinkEvent {
 }
 
 /// An action for a connection, to be done after the service's turn.
-pub(crate) enum Due<L> {
+pub(crate) enum DeferredAction<L> {
     /// Completes a request that was handed over.
     Complete(ConnectionId, L),
     /// Asks a waiting body again.
@@ -40,31 +40,31 @@ pub(crate) enum Due<L> {
 }
 
 /// The interface of the event loop for a turn of the service's links.
-pub struct LinkTurn<'a, L> {
+pub struct LinkContext<'a, L> {
     registry: &'a Registry,
     recorder: &'a Recorder,
     mailbox: &'a Arc<Mailbox<L>>,
-    due: &'a mut Vec<Due<L>>,
+    due: &'a mut Vec<DeferredAction<L>>,
     /// The number of requests of the loop so far.
     requests: &'a mut u64,
     index: usize,
     woke: Ticks,
 }
 
-impl<'a, L> LinkTurn<'a, L> {
+impl<'a, L> LinkContext<'a, L> {
     pub(crate) fn new(
         registry: &'a Registry,
         accounts: &'a mut Accounts,
         mailbox: &'a Arc<Mailbox<L>>,
-        due: &'a mut Vec<Due<L>>,
+        due: &'a mut Vec<DeferredAction<L>>,
         woke: Ticks,
-    ) -> LinkTurn<'a, L> {
+    ) -> LinkContext<'a, L> {
         let index = accounts.index();
         let (recorder, requests) = accounts.recorder_and_requests();
-        LinkTurn { registry, recorder, mailbox, due, requests, index, woke }
+        LinkContext { registry, recorder, mailbox, due, requests, index, woke }
     }
 
-    /// The registry in which links are registered, with [`LinkTurn::token`].
+    /// The registry in which links are registered, with [`LinkContext::token`].
     #[must_use]
     pub fn registry(&self) -> &'a Registry {
         self.registry
@@ -101,14 +101,14 @@ impl<'a, L> LinkTurn<'a, L> {
     }
 
     /// Makes the loop call [`crate::Service::resume`] with `later` for a request that returned
-    /// [`crate::Handled::Later`], if its connection is still there.
+    /// [`crate::ServiceResult::Later`], if its connection is still there.
     pub fn complete(&mut self, ticket: Ticket, later: L) {
-        self.due.push(Due::Complete(ticket.0, later));
+        self.due.push(DeferredAction::Complete(ticket.0, later));
     }
 
-    /// Makes the loop ask a body again that returned [`crate::Filled::Waiting`].
+    /// Makes the loop ask a body again that returned [`crate::FillResult::Waiting`].
     pub fn go_on(&mut self, ticket: Ticket) {
-        self.due.push(Due::GoOn(ticket.0));
+        self.due.push(DeferredAction::GoOn(ticket.0));
     }
 
     /// Begins the account of a request that came through a link. Its last byte was read at

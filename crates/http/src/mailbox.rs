@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use pellucid_budget::Budget;
 use pellucid_thread::Mutex;
 
-use crate::clients::Seat;
+use crate::clients::ConnectionPermit;
 use crate::refusal::Refusal;
 
 /// The identity of a connection within its event loop. It is not reused for a later connection.
@@ -25,15 +25,15 @@ pub enum Admission {
     Granted(Option<Budget>),
     /// The request is refused, and none of its body is taken in.
     Refused(Refusal),
-    /// Another thread decides later, through the [`Judge`] taken from the applicant. Until then
-    /// nothing more of the request is read.
+    /// Another thread decides later, through the [`AdmissionSender`] taken from the applicant.
+    /// Until then nothing more of the request is read.
     Pending,
 }
 
 /// A message to an event loop.
 pub(crate) enum Message<L> {
     /// A new connection for this loop, and its place among those of its address.
-    Accepted(std::net::TcpStream, Seat),
+    Accepted(std::net::TcpStream, ConnectionPermit),
     /// The decision whether the body of a request may come.
     Judged(ConnectionId, Admission),
     /// The end of a hand-over: its value, or none if the code panicked.
@@ -47,8 +47,8 @@ pub(crate) enum Message<L> {
 }
 
 /// The messages that an event loop has not taken yet. Those about connections and handed-over
-/// requests are bounded by the limits of these. Those of [`Messenger`] and [`Reminder`] are bounded
-/// only by their senders.
+/// requests are bounded by the limits of these. Those of [`Messenger`] and [`BodyWaker`] are
+/// bounded only by their senders.
 pub(crate) struct Mailbox<L> {
     messages: Mutex<Vec<Message<L>>>,
     waker: mio::Waker,
@@ -91,31 +91,32 @@ impl<L> Messenger<L> {
 }
 
 /// Delivers the decision about a request that was [`Admission::Pending`] to its event loop.
-pub struct Judge<L> {
+pub struct AdmissionSender<L> {
     pub(crate) mailbox: Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
 }
 
-impl<L> Judge<L> {
+impl<L> AdmissionSender<L> {
     /// Lets the body come, or refuses the request, if its connection is still there.
     pub fn decide(self, admission: Admission) {
         self.mailbox.post(Message::Judged(self.connection, admission));
     }
 }
 
-/// Makes the event loop ask a body again that returned [`crate::Filled::Waiting`], from any thread.
-pub struct Reminder<L> {
+/// Makes the event loop ask a body again that returned [`crate::FillResult::Waiting`], from any
+/// thread.
+pub struct BodyWaker<L> {
     pub(crate) mailbox: Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
 }
 
-impl<L> Clone for Reminder<L> {
-    fn clone(&self) -> Reminder<L> {
-        Reminder { mailbox: Arc::clone(&self.mailbox), connection: self.connection }
+impl<L> Clone for BodyWaker<L> {
+    fn clone(&self) -> BodyWaker<L> {
+        BodyWaker { mailbox: Arc::clone(&self.mailbox), connection: self.connection }
     }
 }
 
-impl<L> Reminder<L> {
+impl<L> BodyWaker<L> {
     /// Has the body asked again, if its connection is still there.
     pub fn go_on(&self) {
         self.mailbox.post(Message::GoOn(self.connection));

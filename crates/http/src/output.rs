@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use pellucid_account::Record;
-use pellucid_budget::{Budget, OverBudget, Share};
+use pellucid_budget::{Budget, BudgetError, Share};
 
 use crate::limits::{BATCH_CONNECTIONS_MAX, OUTPUT_BYTES_FREE, RESPONSE_BYTES_FREE};
 
@@ -14,7 +14,7 @@ const SPARE_QUEUES_MAX: usize = BATCH_CONNECTIONS_MAX + 1;
 const QUEUE_KEPT_RESPONSES: usize = 16;
 
 /// A response that is encoded; it is sent once all bytes before `end` are.
-struct Finished {
+struct EncodedResponse {
     /// The record of the request; none if accounting is off.
     record: Option<Record>,
     end: usize,
@@ -23,7 +23,7 @@ struct Finished {
 }
 
 /// Spare queues, which connections take when they need one, so that idle ones hold no memory.
-pub(crate) struct SpareQueues(Vec<VecDeque<Finished>>);
+pub(crate) struct SpareQueues(Vec<VecDeque<EncodedResponse>>);
 
 impl Default for SpareQueues {
     fn default() -> SpareQueues {
@@ -37,7 +37,7 @@ pub(crate) struct Output {
     /// Bytes that the kernel has not taken yet.
     unsent: Vec<u8>,
     /// Responses that end within `unsent`, or within the buffer that is being written behind it.
-    finished: VecDeque<Finished>,
+    finished: VecDeque<EncodedResponse>,
     /// The part of the server's memory that `unsent` holds.
     memory: Option<Share>,
     /// Ticks that were spent encrypting until now.
@@ -82,7 +82,7 @@ impl Output {
             self.finished = queue;
         }
         let (end, encrypted_ticks) = (self.unsent.len() + end, self.encrypted_ticks);
-        self.finished.push_back(Finished { record, end, encrypted_ticks });
+        self.finished.push_back(EncodedResponse { record, end, encrypted_ticks });
     }
 
     /// Removes the responses that end within the first `sent` bytes, and calls `end` with the
@@ -96,7 +96,7 @@ impl Output {
     ) {
         let out = self.finished.iter().take_while(|finished| finished.end <= sent).count();
         // Records are not moved out: they are large, and nearly always all of them are sent.
-        for Finished { record, encrypted_ticks, .. } in self.finished.range_mut(..out) {
+        for EncodedResponse { record, encrypted_ticks, .. } in self.finished.range_mut(..out) {
             if let Some(record) = record {
                 end(record, self.encrypted_ticks - *encrypted_ticks);
             }
@@ -119,7 +119,7 @@ impl Output {
     }
 
     /// Takes memory from the budget for a response that may have to wait for its client.
-    pub(crate) fn hold(&mut self, bytes: usize, memory: &Budget) -> Result<(), OverBudget> {
+    pub(crate) fn hold(&mut self, bytes: usize, memory: &Budget) -> Result<(), BudgetError> {
         if bytes <= RESPONSE_BYTES_FREE {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Output {
 
     /// Adjusts the held memory to the unsent bytes: takes more from the budget, or gives some back.
     #[inline]
-    pub(crate) fn hold_unsent(&mut self, memory: &Budget) -> Result<(), OverBudget> {
+    pub(crate) fn hold_unsent(&mut self, memory: &Budget) -> Result<(), BudgetError> {
         if self.unsent.len() <= OUTPUT_BYTES_FREE {
             self.unsent.shrink_to(OUTPUT_BYTES_FREE);
             self.memory = None;

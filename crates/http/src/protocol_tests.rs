@@ -6,17 +6,17 @@ use mio::{Poll, Token, Waker};
 use pellucid_account::{Account, Accounting, Names, RequestFacts};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::accounts::{Accounts, Turn};
-use crate::body_source::{BodySource, Filled, Handled};
+use crate::abort_reason::AbortReason;
+use crate::accounts::{Accounts, TurnTimestamps};
+use crate::body_source::{BodySource, FillResult, ServiceResult};
 use crate::caller::Caller;
 use crate::clients::Clients;
 use crate::dispatch::Dispatcher;
-use crate::ending::Ending;
-use crate::h1::conn::{Closing, Conn as Http1, Stage};
+use crate::h1::conn::{CloseMode, Conn as Http1, Stage};
 use crate::h1::parse::{Head, parse};
-use crate::h1::serve::Serving as Http1Serving;
+use crate::h1::serve::Http1Handler;
 use crate::h2::conn::Conn as Http2;
-use crate::h2::serve::Serving as Http2Serving;
+use crate::h2::serve::Http2Handler;
 use crate::h2::upgrade::{PREFACE, SWITCHING, synthetic_headers};
 use crate::limits::{HEADERS_MAX, Limits};
 use crate::mailbox::{Admission, ConnectionId, Mailbox};
@@ -24,8 +24,8 @@ use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::Response;
-use crate::service::{Applicant, Exchange, Service};
-use crate::shared::Shared;
+use crate::service::{AdmissionContext, Exchange, Service};
+use crate::shared_state::SharedState;
 
 const NAMES: Names =
     Names { operations: &["echo"], outcomes: &["ok"], parts: &["nothing"], other_parts: &[] };
@@ -37,21 +37,21 @@ struct Echo;
 struct Pieces(u8);
 
 impl BodySource for Pieces {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         self.0 += 1;
         out.extend_from_slice(b"piece");
-        if self.0 == 2 { Filled::Last } else { Filled::More }
+        if self.0 == 2 { FillResult::Last } else { FillResult::More }
     }
 }
 
 impl Service for Echo {
-    type Later = &'static str;
+    type LoopMessage = &'static str;
 
     fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
         100
     }
 
-    fn admit(&mut self, head: &Head<'_, '_>, _: &Applicant<'_, &'static str>) -> Admission {
+    fn admit(&mut self, head: &Head<'_, '_>, _: &AdmissionContext<'_, &'static str>) -> Admission {
         match head.path {
             "/judged" => Admission::Pending,
             "/forbidden" => Admission::Refused(Refusal::BodyTooLarge(0)),
@@ -64,20 +64,20 @@ impl Service for Echo {
         request: &Request<'_>,
         response: &mut Response<'_>,
         _exchange: &mut Exchange<'_, &'static str>,
-    ) -> Handled {
+    ) -> ServiceResult {
         match request.path {
-            "/later" => return Handled::Later,
+            "/later" => return ServiceResult::Later,
             "/panic" => panic!("as the test has it"),
             "/pieces" => {
                 response.status(200).finish_streamed(None);
-                return Handled::Stream(Box::new(Pieces(0)));
+                return ServiceResult::Stream(Box::new(Pieces(0)));
             }
             _ => {}
         }
         let Request { method, path, body, .. } = request;
         let text = format!("{method} {path} {}", String::from_utf8_lossy(body));
         response.status(200).finish(text.as_bytes());
-        Handled::Done
+        ServiceResult::Done
     }
 
     fn resume(
@@ -85,12 +85,12 @@ impl Service for Echo {
         later: &'static str,
         response: &mut Response<'_>,
         _exchange: &mut Exchange<'_, &'static str>,
-    ) -> Handled {
+    ) -> ServiceResult {
         response.status(200).finish(later.as_bytes());
-        Handled::Done
+        ServiceResult::Done
     }
 
-    fn outcome_of(&self, ending: Ending) -> u8 {
+    fn outcome_of(&self, ending: AbortReason) -> u8 {
         1 + ending as u8
     }
 
@@ -100,37 +100,37 @@ impl Service for Echo {
 }
 
 /// The service and one of its callers.
-struct Room {
+struct TestFixture {
     dispatcher: Dispatcher<Echo>,
     caller: Caller,
-    turn: Turn,
+    turn: TurnTimestamps,
     _poll: Poll,
 }
 
-impl Room {
-    fn new() -> Room {
+impl TestFixture {
+    fn new() -> TestFixture {
         let account = Account::new(Accounting::Full, Clock::system(), NAMES);
         let poll = Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), Token(0)).unwrap();
-        let shared = Arc::new(Shared::new(account.clock(), Limits::default(), None, 1));
+        let shared = Arc::new(SharedState::new(account.clock(), Limits::default(), None, 1));
         let accounts = Accounts::new(0, shared, account.recorder());
         let dispatcher = Dispatcher::new(accounts, Echo, Arc::new(Mailbox::new(waker)));
         let seat =
             Clients::default().seat(Some([127, 0, 0, 1].into()), &Limits::default()).unwrap();
         let id = ConnectionId { slot: 0, generation: 0, stream: 0 };
         let (caller, now) = (Caller::new(id, 1, seat, false), account.clock().now());
-        Room { dispatcher, caller, turn: Turn::at(now, now), _poll: poll }
+        TestFixture { dispatcher, caller, turn: TurnTimestamps::at(now, now), _poll: poll }
     }
 
     /// Calls `run` for an HTTP/1.1 connection, and returns its output.
     fn http1(
         &mut self,
         conn: &mut Http1,
-        run: impl FnOnce(&mut Http1Serving<'_, Echo>, &Turn),
+        run: impl FnOnce(&mut Http1Handler<'_, Echo>, &TurnTimestamps),
     ) -> String {
         let (mut output, mut out) = (Output::default(), Vec::new());
-        let Room { dispatcher, caller, turn, .. } = self;
-        run(&mut Http1Serving::new(conn, caller, &mut output, dispatcher, &mut out), turn);
+        let TestFixture { dispatcher, caller, turn, .. } = self;
+        run(&mut Http1Handler::new(conn, caller, &mut output, dispatcher, &mut out), turn);
         String::from_utf8(out).unwrap()
     }
 
@@ -161,7 +161,7 @@ fn bodies(text: &str) -> Vec<&str> {
 
 #[test]
 fn requests_of_one_read_are_answered_in_their_order() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let whole = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n\
                   PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz\
                   PUT /c HTTP/1.1\r\nHost: h\r\n\
@@ -177,7 +177,7 @@ fn requests_of_one_read_are_answered_in_their_order() {
 
 #[test]
 fn a_body_in_pieces_gets_100_continue_and_is_waited_for() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let head = b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     let (text, used) = room.feed(&mut conn, head);
     assert_eq!((text.as_str(), used), ("HTTP/1.1 100 Continue\r\n\r\n", 0));
@@ -193,7 +193,7 @@ fn a_body_in_pieces_gets_100_continue_and_is_waited_for() {
 
 #[test]
 fn bodies_are_admitted_by_their_heads() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let head = b"PUT /judged HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
     assert_eq!(room.feed(&mut conn, head), (String::new(), 0));
     assert!(matches!(conn.stage, Stage::Judging) && !conn.may_serve());
@@ -204,12 +204,12 @@ fn bodies_are_admitted_by_their_heads() {
     assert_eq!(bodies(&room.feed(&mut conn, &whole).0), ["PUT /judged x"]);
     let head = b"PUT /forbidden HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
     assert!(room.feed(&mut conn, head).0.starts_with("HTTP/1.1 413 "));
-    assert_eq!(conn.closing, Closing::AfterLinger, "nothing that follows can be trusted");
+    assert_eq!(conn.closing, CloseMode::AfterLinger, "nothing that follows can be trusted");
 }
 
 #[test]
 fn a_request_behind_a_hand_over_waits_for_its_end() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let later = b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n";
     let (text, used) = room.feed(&mut conn, &[&later[..], later].concat());
     assert_eq!((text.as_str(), used), ("", later.len()));
@@ -223,15 +223,15 @@ fn a_request_behind_a_hand_over_waits_for_its_end() {
 
 #[test]
 fn a_panic_is_answered_and_ends_the_connection() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let (text, _) = room.feed(&mut conn, b"GET /panic HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 500 ") && text.contains("Connection: close\r\n"), "{text}");
-    assert_eq!(conn.closing, Closing::Cleanly);
+    assert_eq!(conn.closing, CloseMode::Cleanly);
 }
 
 #[test]
 fn a_streamed_body_goes_out_in_chunks() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let (text, _) = room.feed(&mut conn, b"GET /pieces HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(text.contains("Transfer-Encoding: chunked\r\n"), "{text}");
     let mut pump = || {
@@ -266,10 +266,10 @@ fn frame_of(text: &[u8]) -> Vec<u8> {
 }
 
 /// Runs the streams of a connection, and returns the DATA that it wrote, with its stream.
-fn run(room: &mut Room, conn: &mut Http2) -> Vec<(u32, String)> {
+fn run(room: &mut TestFixture, conn: &mut Http2) -> Vec<(u32, String)> {
     let (mut body, mut out) = (Vec::new(), Vec::new());
-    let Room { dispatcher, caller, turn, .. } = room;
-    let (is_over, _) = Http2Serving { conn, caller, dispatcher, body: &mut body }.run(turn);
+    let TestFixture { dispatcher, caller, turn, .. } = room;
+    let (is_over, _) = Http2Handler { conn, caller, dispatcher, body: &mut body }.run(turn);
     assert!(!is_over);
     conn.swap_output(&mut out);
     let data = frames(&out).into_iter().filter(|(kind, _, text)| *kind == DATA && !text.is_empty());
@@ -278,7 +278,7 @@ fn run(room: &mut Room, conn: &mut Http2) -> Vec<(u32, String)> {
 
 #[test]
 fn a_stream_is_answered_in_frames() {
-    let (mut room, mut conn) = (Room::new(), Http2::new(&Limits::default(), None));
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
     let request = frame_of(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
     for piece in [&PREFACE[..5], &PREFACE[5..], &SETTINGS, &request] {
         assert!(run(&mut room, &mut conn).is_empty());
@@ -290,20 +290,20 @@ fn a_stream_is_answered_in_frames() {
 
 #[test]
 fn a_stream_that_was_handed_over_is_answered_later() {
-    let (mut room, mut conn) = (Room::new(), Http2::new(&Limits::default(), None));
+    let (mut room, mut conn) = (TestFixture::new(), Http2::new(&Limits::default(), None));
     let request = frame_of(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n");
     conn.feed(&[&PREFACE[..], &SETTINGS, &request].concat());
     assert!(run(&mut room, &mut conn).is_empty() && !conn.is_idle());
-    let Room { dispatcher, caller, .. } = &mut room;
+    let TestFixture { dispatcher, caller, .. } = &mut room;
     let mut body = Vec::new();
-    let mut serving = Http2Serving { conn: &mut conn, caller, dispatcher, body: &mut body };
+    let mut serving = Http2Handler { conn: &mut conn, caller, dispatcher, body: &mut body };
     serving.resume(1, Some("back"));
     assert_eq!(run(&mut room, &mut conn), [(1, "back".to_owned())]);
 }
 
 #[test]
 fn a_request_that_asks_for_an_upgrade_is_answered_in_http2() {
-    let (mut room, mut conn) = (Room::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let request = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n\
                     Upgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";
     let (text, used) = room.feed(&mut conn, request);

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pellucid_clock::WallTime;
 
-use crate::body_source::{BodySource, Handled};
+use crate::body_source::{BodySource, ServiceResult};
 use crate::compression::{Coding, Compressor, StreamPermit, WholeBody};
 use crate::h1::encode::{end_headers, status_line, write_decimal, write_header};
 use crate::limits::READ_BYTES_MAX;
@@ -19,12 +19,12 @@ pub struct Response<'a> {
     out: &'a mut Vec<u8>,
     /// The length of `out` before this response.
     begin: usize,
-    form: Form<'a>,
+    form: HeadFormat<'a>,
     date_line: &'a DateLine,
-    manner: Manner,
+    manner: ResponseOptions,
     status: u16,
     state: State,
-    streamed: Streamed,
+    streamed: StreamFraming,
     /// The compressor for the body; none if the body must not be compressed.
     compressor: Option<&'a mut Compressor>,
     /// The position in `out` of the value of the header `ETag`.
@@ -46,7 +46,7 @@ struct CodedStream {
 }
 
 /// The form of status and headers.
-enum Form<'a> {
+enum HeadFormat<'a> {
     /// Text before the body: HTTP/1.1 (RFC 9112).
     Text,
     /// Header fields beside the body: HTTP/2 (RFC 9113).
@@ -55,14 +55,14 @@ enum Form<'a> {
 
 /// The buffers that a response is written to. In HTTP/1.1 `out` takes head and body; in HTTP/2 it
 /// takes only the body, and `fields` the headers.
-pub(crate) struct Target<'a> {
+pub(crate) struct ResponseBuffers<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) fields: Option<&'a mut HeaderMap>,
 }
 
-impl Target<'_> {
-    pub(crate) fn reborrow(&mut self) -> Target<'_> {
-        Target { out: self.out, fields: self.fields.as_deref_mut() }
+impl ResponseBuffers<'_> {
+    pub(crate) fn reborrow(&mut self) -> ResponseBuffers<'_> {
+        ResponseBuffers { out: self.out, fields: self.fields.as_deref_mut() }
     }
 
     /// Takes back all that was written from `begin` on.
@@ -76,7 +76,7 @@ impl Target<'_> {
 
 /// The form of a response, as its request asks for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct ResponseOptions {
     pub(crate) keep_alive: bool,
     /// The request is a HEAD: no body is sent.
     pub(crate) is_head: bool,
@@ -89,9 +89,9 @@ pub(crate) struct Manner {
     pub(crate) compressed_from_bytes: usize,
 }
 
-impl Manner {
+impl ResponseOptions {
     /// The form for a request without special wishes.
-    pub(crate) const PLAIN: Manner = Manner {
+    pub(crate) const PLAIN: ResponseOptions = ResponseOptions {
         keep_alive: true,
         is_head: false,
         is_old: false,
@@ -109,7 +109,7 @@ enum State {
 
 /// The framing of a streamed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Streamed {
+pub(crate) enum StreamFraming {
     /// No body is streamed.
     No,
     /// The length was announced, or HTTP/2 frames the body.
@@ -137,12 +137,16 @@ impl DateLine {
 }
 
 impl<'a> Response<'a> {
-    pub(crate) fn new(target: Target<'a>, date_line: &'a DateLine, manner: Manner) -> Response<'a> {
-        let (status, state, streamed) = (0, State::Unbegun, Streamed::No);
+    pub(crate) fn new(
+        target: ResponseBuffers<'a>,
+        date_line: &'a DateLine,
+        manner: ResponseOptions,
+    ) -> Response<'a> {
+        let (status, state, streamed) = (0, State::Unbegun, StreamFraming::No);
         Response {
             begin: target.out.len(),
             out: target.out,
-            form: target.fields.map_or(Form::Text, Form::Fields),
+            form: target.fields.map_or(HeadFormat::Text, HeadFormat::Fields),
             date_line,
             manner,
             status,
@@ -179,11 +183,11 @@ impl<'a> Response<'a> {
         // Looked up also where it is not written, so that any test notices a status without a line.
         let line = status_line(status);
         match &mut self.form {
-            Form::Text => {
+            HeadFormat::Text => {
                 self.out.extend_from_slice(line);
                 self.out.extend_from_slice(&self.date_line.line);
             }
-            Form::Fields(fields) => {
+            HeadFormat::Fields(fields) => {
                 fields.insert(http::header::DATE, self.date_line.value.clone());
             }
         }
@@ -198,10 +202,10 @@ impl<'a> Response<'a> {
     /// before the body is streamed or another request is served.
     pub fn take_back(&mut self) {
         self.out.truncate(self.begin);
-        if let Form::Fields(fields) = &mut self.form {
+        if let HeadFormat::Fields(fields) = &mut self.form {
             fields.clear();
         }
-        (self.status, self.state, self.streamed) = (0, State::Unbegun, Streamed::No);
+        (self.status, self.state, self.streamed) = (0, State::Unbegun, StreamFraming::No);
         (self.etag_at, self.compressed, self.compress_ticks) = (None, None, 0);
     }
 
@@ -221,8 +225,8 @@ impl<'a> Response<'a> {
         self.check_place();
         self.note_place(name);
         match &mut self.form {
-            Form::Text => write_header(self.out, name, |out| out.extend_from_slice(value)),
-            Form::Fields(fields) => add_field(fields, name, value),
+            HeadFormat::Text => write_header(self.out, name, |out| out.extend_from_slice(value)),
+            HeadFormat::Fields(fields) => add_field(fields, name, value),
         }
         self
     }
@@ -232,8 +236,8 @@ impl<'a> Response<'a> {
         self.check_place();
         self.note_place(name);
         match &mut self.form {
-            Form::Text => write_header(self.out, name, write),
-            Form::Fields(fields) => {
+            HeadFormat::Text => write_header(self.out, name, write),
+            HeadFormat::Fields(fields) => {
                 let begin = self.out.len();
                 write(self.out);
                 add_field(fields, name, &self.out[begin..]);
@@ -296,7 +300,7 @@ impl<'a> Response<'a> {
         let coding = self.manner.coding?;
         self.header("Content-Encoding", coding.name().as_bytes());
         match &mut self.form {
-            Form::Text => {
+            HeadFormat::Text => {
                 let line = self.etag_at.map(|at| &self.out[at..]);
                 let end = line.and_then(|line| line.windows(3).position(|end| end == b"\"\r\n"));
                 if let (Some(at), Some(end)) = (self.etag_at, end) {
@@ -304,7 +308,7 @@ impl<'a> Response<'a> {
                     self.out.splice(at + end..at + end, [b'+'].into_iter().chain(coding));
                 }
             }
-            Form::Fields(fields) => {
+            HeadFormat::Fields(fields) => {
                 let plain = fields.get(http::header::ETAG).map(HeaderValue::as_bytes);
                 let tag = plain.and_then(|tag| tag.strip_suffix(b"\""));
                 let coded = tag.map(|tag| [tag, b"+", coding.name().as_bytes(), b"\""].concat());
@@ -352,18 +356,19 @@ impl<'a> Response<'a> {
     }
 
     /// Ends the response after the service's call, and puts the compression around its source.
-    pub(crate) fn conclude(self, handled: Handled) -> (Handled, Option<Outcome>) {
+    pub(crate) fn conclude(self, handled: ServiceResult) -> (ServiceResult, Option<Outcome>) {
         let outcome = self.outcome();
         let Some(CodedStream { coding, permit, body }) = self.compressed else {
             return (handled, outcome);
         };
         let source = match handled {
-            Handled::Stream(source) => Some(source),
-            Handled::Done => body,
-            Handled::Later | Handled::Upgrade => None,
+            ServiceResult::Stream(source) => Some(source),
+            ServiceResult::Done => body,
+            ServiceResult::Later | ServiceResult::Upgrade => None,
         };
-        let handled =
-            source.map_or(Handled::Done, |source| Handled::Stream(permit.compress(coding, source)));
+        let handled = source.map_or(ServiceResult::Done, |source| {
+            ServiceResult::Stream(permit.compress(coding, source))
+        });
         (handled, outcome)
     }
 
@@ -421,28 +426,28 @@ impl<'a> Response<'a> {
         self.streamed = match length_bytes {
             Some(length_bytes) => {
                 self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
-                Streamed::Sized
+                StreamFraming::Sized
             }
-            None if matches!(self.form, Form::Fields(_)) => Streamed::Sized,
+            None if matches!(self.form, HeadFormat::Fields(_)) => StreamFraming::Sized,
             None if self.manner.is_old => {
                 self.manner.keep_alive = false;
-                Streamed::ToTheEnd
+                StreamFraming::ToTheEnd
             }
             None => {
                 self.header("Transfer-Encoding", b"chunked");
-                Streamed::Chunked
+                StreamFraming::Chunked
             }
         };
         self.end_headers();
         if self.manner.is_head {
-            self.streamed = Streamed::No;
+            self.streamed = StreamFraming::No;
         }
     }
 
     fn end_headers(&mut self) {
         assert_eq!(self.state, State::Headers, "a response is finished once");
         self.state = State::Finished;
-        if let Form::Fields(_) = self.form {
+        if let HeadFormat::Fields(_) = self.form {
             return;
         }
         end_headers(self.out, self.manner.keep_alive, self.manner.is_old);
@@ -473,7 +478,7 @@ fn add_field(fields: &mut HeaderMap, name: &str, value: &[u8]) {
 pub(crate) struct Outcome {
     pub(crate) status: u16,
     pub(crate) keep_alive: bool,
-    pub(crate) streamed: Streamed,
+    pub(crate) streamed: StreamFraming,
     /// Ticks that compressing the body took; zero if it is not compressed, or is streamed.
     pub(crate) compress_ticks: u64,
 }
@@ -482,16 +487,16 @@ pub(crate) struct Outcome {
 mod tests {
     use super::*;
 
-    fn written(manner: Manner, write: impl FnOnce(&mut Response<'_>)) -> String {
+    fn written(manner: ResponseOptions, write: impl FnOnce(&mut Response<'_>)) -> String {
         let (mut out, date) = (Vec::new(), DateLine::at(WallTime::from_unix_ms(0)));
-        let target = Target { out: &mut out, fields: None };
+        let target = ResponseBuffers { out: &mut out, fields: None };
         let mut response = Response::new(target, &date, manner);
         write(&mut response);
         assert!(response.outcome().is_some());
         String::from_utf8(out).unwrap()
     }
 
-    const PLAIN: Manner = Manner::PLAIN;
+    const PLAIN: ResponseOptions = ResponseOptions::PLAIN;
 
     #[test]
     fn a_head_response_equals_get_without_the_body() {
@@ -499,7 +504,7 @@ mod tests {
         let head = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nETag: \"7\"\r\n\
                     Content-Length: 3\r\n\r\n";
         assert_eq!(get, format!("{head}abc"));
-        let manner = Manner { is_head: true, ..PLAIN };
+        let manner = ResponseOptions { is_head: true, ..PLAIN };
         assert_eq!(
             written(manner, |r| r.status(200).header("ETag", b"\"7\"").finish(b"abc")),
             head
@@ -508,9 +513,9 @@ mod tests {
 
     #[test]
     fn the_connection_header_tells_whether_the_connection_stays_open() {
-        let closing = Manner { keep_alive: false, ..PLAIN };
+        let closing = ResponseOptions { keep_alive: false, ..PLAIN };
         assert!(written(closing, |r| r.status(200).finish(b"")).contains("Connection: close\r\n"));
-        let old = Manner { is_old: true, ..PLAIN };
+        let old = ResponseOptions { is_old: true, ..PLAIN };
         let kept = written(old, |r| r.status(200).finish(b""));
         assert!(kept.contains("Connection: keep-alive\r\n"));
         let streamed = written(old, |r| r.status(200).finish_streamed(None));

@@ -14,7 +14,7 @@ use crate::listen_address::ListenAddress;
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::service::Service;
-use crate::shared::{ServerStats, Shared};
+use crate::shared_state::{ServerStats, SharedState};
 use crate::tls::Certificates;
 
 /// The configuration of a server: listeners, limits and certificates.
@@ -33,13 +33,13 @@ pub struct Server<L: Send + 'static> {
     addresses: Vec<ListenAddress>,
     mailboxes: Vec<Arc<Mailbox<L>>>,
     threads: Vec<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 /// A handle to read the figures of a transport from any thread.
 #[derive(Clone)]
 pub struct ServerGauge {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl ServerGauge {
@@ -59,7 +59,7 @@ impl<L: Send + 'static> Server<L> {
     ///
     /// # Panics
     /// If `loops` is zero.
-    pub fn start<S: Service<Later = L> + Send>(
+    pub fn start<S: Service<LoopMessage = L> + Send>(
         endpoint: Endpoint,
         account: &Account,
         loops: usize,
@@ -68,7 +68,7 @@ impl<L: Send + 'static> Server<L> {
         assert!(loops > 0, "a server has at least one event loop");
         let Endpoint { mut listeners, limits, certificates } = endpoint;
         let addresses = listeners.iter().map(|listener| listener.address().clone()).collect();
-        let shared = Arc::new(Shared::new(account.clock(), limits, certificates, loops));
+        let shared = Arc::new(SharedState::new(account.clock(), limits, certificates, loops));
         let polls: Vec<Poll> = (0..loops).map(|_| Poll::new()).collect::<io::Result<_>>()?;
         let mailboxes = polls
             .iter()
@@ -99,7 +99,7 @@ impl<L: Send + 'static> Server<L> {
 
     /// Starts the thread of one more event loop. The thread reports through `begun` whether the
     /// loop runs.
-    fn spawn_loop<S: Service<Later = L> + Send>(
+    fn spawn_loop<S: Service<LoopMessage = L> + Send>(
         &mut self,
         poll: Poll,
         mut listeners: Vec<Listener>,

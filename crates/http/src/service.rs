@@ -8,23 +8,26 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 
 use pellucid_account::{RequestFacts, Timeline};
-use pellucid_thread::Panicked;
+use pellucid_thread::ContainedPanic;
 
-use crate::body_source::Handled;
+use crate::abort_reason::AbortReason;
+use crate::body_source::ServiceResult;
 use crate::client_watch::ClientWatch;
-use crate::ending::Ending;
 use crate::h1::parse::Head;
-use crate::links::{LinkEvent, LinkTurn};
-use crate::mailbox::{Admission, Completer, ConnectionId, Judge, Mailbox, Reminder, Ticket};
+use crate::links::{LinkContext, LinkEvent};
+use crate::mailbox::{
+    Admission, AdmissionSender, BodyWaker, Completer, ConnectionId, Mailbox, Ticket,
+};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::Response;
 
 /// A service: one value per event loop, called on the loop's own thread. It must not block. Work
-/// that would block is handed over to another thread, and the call returns [`Handled::Later`].
+/// that would block is handed over to another thread, and the call returns
+/// [`ServiceResult::Later`].
 pub trait Service: 'static {
     /// The value that a hand-over brings back.
-    type Later: Send + 'static;
+    type LoopMessage: Send + 'static;
 
     /// The most bytes that the body of this request may have.
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize;
@@ -32,7 +35,11 @@ pub trait Service: 'static {
     /// Decides, by the head of a request, whether its sender may send the body that is to come.
     /// This is not called for a request that arrives completely; that is only for
     /// [`Service::handle`].
-    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Self::Later>) -> Admission {
+    fn admit(
+        &mut self,
+        head: &Head<'_, '_>,
+        applicant: &AdmissionContext<'_, Self::LoopMessage>,
+    ) -> Admission {
         let _ = (head, applicant);
         Admission::Granted(None)
     }
@@ -42,27 +49,32 @@ pub trait Service: 'static {
         &mut self,
         request: &Request<'_>,
         response: &mut Response<'_>,
-        exchange: &mut Exchange<'_, Self::Later>,
-    ) -> Handled;
+        exchange: &mut Exchange<'_, Self::LoopMessage>,
+    ) -> ServiceResult;
 
     /// Continues a request that was handed over; `later` is the value of the hand-over.
     fn resume(
         &mut self,
-        later: Self::Later,
+        later: Self::LoopMessage,
         response: &mut Response<'_>,
-        exchange: &mut Exchange<'_, Self::Later>,
-    ) -> Handled;
+        exchange: &mut Exchange<'_, Self::LoopMessage>,
+    ) -> ServiceResult;
 
     /// The operation and outcome for the account of a request that the transport refuses.
     fn facts_of_refusal(&self, refusal: &Refusal) -> RequestFacts;
 
     /// The outcome for the account of a request that ends before its response is sent.
-    fn outcome_of(&self, ending: Ending) -> u8;
+    fn outcome_of(&self, ending: AbortReason) -> u8;
 
     /// Is called after the code of a request panicked, on this thread or on the one to which it was
     /// handed over; then the request is answered with 500. `panicked` is the panic, if it was on
     /// this thread.
-    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
+    fn panicked(
+        &mut self,
+        panicked: Option<&ContainedPanic>,
+        timeline: &Timeline,
+        facts: &RequestFacts,
+    ) {
         let _ = (panicked, timeline, facts);
     }
 
@@ -70,13 +82,13 @@ pub trait Service: 'static {
     ///
     /// # Errors
     /// If the system has no more descriptors. Then the loop does not run.
-    fn begin(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> io::Result<()> {
+    fn begin(&mut self, turn: &mut LinkContext<'_, Self::LoopMessage>) -> io::Result<()> {
         let _ = turn;
         Ok(())
     }
 
     /// Processes an event of a link.
-    fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Self::Later>) {
+    fn ready(&mut self, event: LinkEvent, turn: &mut LinkContext<'_, Self::LoopMessage>) {
         let _ = (event, turn);
     }
 
@@ -87,37 +99,38 @@ pub trait Service: 'static {
 
     /// Sends the output of links that the wake-up has led to. True if requests were completed, so
     /// that there may be more to send.
-    fn settle(&mut self, turn: &mut LinkTurn<'_, Self::Later>) -> bool {
+    fn settle(&mut self, turn: &mut LinkContext<'_, Self::LoopMessage>) -> bool {
         let _ = turn;
         false
     }
 
     /// Processes a message that another thread has sent by a [`crate::Messenger`].
-    fn told(&mut self, message: Self::Later, turn: &mut LinkTurn<'_, Self::Later>) {
+    fn told(&mut self, message: Self::LoopMessage, turn: &mut LinkContext<'_, Self::LoopMessage>) {
         let _ = (message, turn);
     }
 
-    /// Takes over a connection whose request, that of `ticket`, returned [`Handled::Upgrade`].
+    /// Takes over a connection whose request, that of `ticket`, returned
+    /// [`ServiceResult::Upgrade`].
     /// `unread` has the bytes that were read beyond the request.
     fn upgraded(
         &mut self,
         ticket: Ticket,
         socket: TcpStream,
         unread: Vec<u8>,
-        turn: &mut LinkTurn<'_, Self::Later>,
+        turn: &mut LinkContext<'_, Self::LoopMessage>,
     ) {
         let _ = (ticket, socket, unread, turn);
     }
 }
 
 /// The context of [`Service::admit`]: a request whose body has not arrived yet.
-pub struct Applicant<'a, L> {
+pub struct AdmissionContext<'a, L> {
     pub(crate) mailbox: &'a Arc<Mailbox<L>>,
     pub(crate) connection: ConnectionId,
     pub(crate) address: Option<IpAddr>,
 }
 
-impl<L> Applicant<'_, L> {
+impl<L> AdmissionContext<'_, L> {
     /// The address that the request comes from; none through a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
@@ -126,8 +139,8 @@ impl<L> Applicant<'_, L> {
 
     /// The handle by which any thread can deliver the decision to the event loop.
     #[must_use]
-    pub fn judge(&self) -> Judge<L> {
-        Judge { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    pub fn judge(&self) -> AdmissionSender<L> {
+        AdmissionSender { mailbox: Arc::clone(self.mailbox), connection: self.connection }
     }
 }
 
@@ -174,8 +187,8 @@ impl<L> Exchange<'_, L> {
 
     /// The handle by which any thread can make the loop ask the response's body again.
     #[must_use]
-    pub fn reminder(&self) -> Reminder<L> {
-        Reminder { mailbox: Arc::clone(self.mailbox), connection: self.connection }
+    pub fn reminder(&self) -> BodyWaker<L> {
+        BodyWaker { mailbox: Arc::clone(self.mailbox), connection: self.connection }
     }
 
     /// The handle by which any thread can bring the request back to its event loop.

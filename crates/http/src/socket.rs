@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
+pub(crate) enum ReadOutcome {
     /// `count` bytes were read; `filled` is true if more may be available.
     Bytes { count: usize, filled: bool },
     /// The stream has ended.
@@ -25,11 +25,11 @@ pub(crate) fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize
     Ok(count)
 }
 
-/// Reads like [`receive`], and returns the result as [`Received`].
-pub(crate) fn receive_some(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
+/// Reads like [`receive`], and returns the result as [`ReadOutcome`].
+pub(crate) fn receive_some(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<ReadOutcome> {
     Ok(match receive(socket, buffer)? {
-        0 => Received::End,
-        count => Received::Bytes { count, filled: count == buffer.len() },
+        0 => ReadOutcome::End,
+        count => ReadOutcome::Bytes { count, filled: count == buffer.len() },
     })
 }
 

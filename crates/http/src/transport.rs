@@ -9,22 +9,22 @@ use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{LOOP_PHASE, set_phase};
 
-use crate::accounts::{Accounts, Turn};
-use crate::cuts::Cut;
-use crate::ending::Ending;
+use crate::abort_reason::AbortReason;
+use crate::accounts::{Accounts, TurnTimestamps};
+use crate::disconnects::DisconnectReason;
 use crate::limits::Limits;
 use crate::output::Output;
 use crate::pace::Pace;
-use crate::ready::Peer;
-use crate::socket::{Received, receive, receive_some, send};
-use crate::tls::{Sent, Session, add};
+use crate::ready_list::PeerState;
+use crate::socket::{ReadOutcome, receive, receive_some, send};
+use crate::tls::{Session, WriteResult, add};
 
 /// The most capacity that a buffer of the event loop keeps between two uses.
 pub(crate) const OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
 /// The error of a connection that must be closed, with the ending of its requests under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closed(pub(crate) Ending);
+pub(crate) struct ConnectionError(pub(crate) AbortReason);
 
 /// The result of a step of a connection's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +80,10 @@ impl Transport {
 
     /// Notes an event: the state of the peer, and that there may be something to read.
     #[inline]
-    pub(crate) fn note_event(&mut self, peer: Peer, woke: Ticks) {
-        if peer != Peer::Open {
+    pub(crate) fn note_event(&mut self, peer: PeerState, woke: Ticks) {
+        if peer != PeerState::Open {
             self.ended_at.get_or_insert(woke);
-            self.is_gone |= peer == Peer::Gone;
+            self.is_gone |= peer == PeerState::Gone;
         }
         self.is_drained = false;
     }
@@ -117,8 +117,8 @@ impl Transport {
 
     /// The readings of a turn in which nothing was read yet.
     #[inline]
-    pub(crate) fn turn(&self, woke: Ticks, attended: Ticks) -> Turn {
-        let mut turn = Turn::at(woke, attended);
+    pub(crate) fn turn(&self, woke: Ticks, attended: Ticks) -> TurnTimestamps {
+        let mut turn = TurnTimestamps::at(woke, attended);
         if let Some(tls) = &self.tls {
             turn.decrypted_before = tls.decrypted_before_ticks();
             turn.decrypted = tls.decrypted_ticks();
@@ -137,9 +137,9 @@ impl Transport {
         &mut self,
         plain: &mut [u8],
         wire: &mut [u8],
-        turn: &mut Turn,
+        turn: &mut TurnTimestamps,
         accounts: &mut Accounts,
-    ) -> io::Result<Received> {
+    ) -> io::Result<ReadOutcome> {
         let Some(tls) = &mut self.tls else { return self.read_plain(plain, turn, accounts) };
         let meter = accounts.tls_meter();
         let read = tls.receive(&self.socket, wire, plain, meter, accounts.clock());
@@ -153,9 +153,9 @@ impl Transport {
     pub(crate) fn read_plain(
         &self,
         plain: &mut [u8],
-        turn: &mut Turn,
+        turn: &mut TurnTimestamps,
         accounts: &mut Accounts,
-    ) -> io::Result<Received> {
+    ) -> io::Result<ReadOutcome> {
         let read = receive_some(&self.socket, plain);
         turn.received = accounts.read_clock();
         read
@@ -163,14 +163,22 @@ impl Transport {
 
     /// Writes `bytes` behind the unsent bytes of the output, and records the responses that are
     /// out. The bytes that the kernel does not take stay in the output.
-    pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<(), Closed> {
+    pub(crate) fn send(
+        &mut self,
+        bytes: &[u8],
+        accounts: &mut Accounts,
+    ) -> Result<(), ConnectionError> {
         let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
         self.keep_unsent(&bytes[sent..], accounts)
     }
 
     /// Keeps bytes that the kernel did not take, behind those that are unsent already.
     #[inline]
-    pub(crate) fn keep_unsent(&mut self, bytes: &[u8], accounts: &Accounts) -> Result<(), Closed> {
+    pub(crate) fn keep_unsent(
+        &mut self,
+        bytes: &[u8],
+        accounts: &Accounts,
+    ) -> Result<(), ConnectionError> {
         self.output.extend(bytes);
         self.hold_unsent(accounts)
     }
@@ -181,7 +189,7 @@ impl Transport {
         &mut self,
         buffer: &mut Vec<u8>,
         accounts: &mut Accounts,
-    ) -> Result<(), Closed> {
+    ) -> Result<(), ConnectionError> {
         if self.has_unsent() || buffer.len() <= OUTPUT_KEPT_BYTES {
             return self.send(buffer, accounts);
         }
@@ -192,7 +200,7 @@ impl Transport {
     }
 
     /// Writes the unsent bytes, as far as the kernel takes them.
-    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> Result<(), Closed> {
+    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> Result<(), ConnectionError> {
         let mut unsent = self.output.take();
         let sent = self.write(&unsent, accounts)?;
         if sent == unsent.len() {
@@ -206,18 +214,22 @@ impl Transport {
 
     /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.
     #[inline]
-    fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), Closed> {
+    fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), ConnectionError> {
         self.output.hold_unsent(accounts.memory()).map_err(|_| {
-            accounts.shared().cuts.connection(Cut::Memory);
-            Closed(Cut::Memory.into())
+            accounts.shared().cuts.connection(DisconnectReason::Memory);
+            ConnectionError(DisconnectReason::Memory.into())
         })
     }
 
     /// Writes as much as the kernel takes, and records the responses that are out. Returns how many
     /// bytes it took.
-    pub(crate) fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> Result<usize, Closed> {
+    pub(crate) fn write(
+        &mut self,
+        bytes: &[u8],
+        accounts: &mut Accounts,
+    ) -> Result<usize, ConnectionError> {
         set_phase(Phase::Write.label());
-        let Sent { bytes: sent, progressed, failed } = match &mut self.tls {
+        let WriteResult { bytes: sent, progressed, failed } = match &mut self.tls {
             None => write_plain(&self.socket, bytes),
             Some(tls) => {
                 let sent = tls.send(&self.socket, bytes, accounts.tls_meter(), accounts.clock());
@@ -237,18 +249,23 @@ impl Transport {
                 self.progress_at = now;
             }
         }
-        if failed { Err(Closed(Ending::ClientGone)) } else { Ok(sent) }
+        if failed { Err(ConnectionError(AbortReason::ClientGone)) } else { Ok(sent) }
     }
 
     /// The reason to cut the client, if it does not take its responses, or takes them too slowly.
-    pub(crate) fn cut_of_reader(&self, limits: &Limits, clock: &Clock, now: Ticks) -> Option<Cut> {
+    pub(crate) fn cut_of_reader(
+        &self,
+        limits: &Limits,
+        clock: &Clock,
+        now: Ticks,
+    ) -> Option<DisconnectReason> {
         if !self.has_unsent() {
             return None;
         }
         if is_longer(clock, self.progress_at, limits.exchange, now) {
-            return Some(Cut::ResponseStalled);
+            return Some(DisconnectReason::ResponseStalled);
         }
-        self.pace.exceeds(limits, clock, now).then_some(Cut::ResponseSlow)
+        self.pace.exceeds(limits, clock, now).then_some(DisconnectReason::ResponseSlow)
     }
 
     /// Tells the client that nothing follows.
@@ -287,7 +304,7 @@ impl Transport {
     }
 }
 
-fn write_plain(socket: &TcpStream, out: &[u8]) -> Sent {
+fn write_plain(socket: &TcpStream, out: &[u8]) -> WriteResult {
     let (mut bytes, mut failed) = (0, false);
     while bytes < out.len() {
         match send(socket, &out[bytes..]) {
@@ -300,5 +317,5 @@ fn write_plain(socket: &TcpStream, out: &[u8]) -> Sent {
             }
         }
     }
-    Sent { bytes, progressed: bytes > 0, failed }
+    WriteResult { bytes, progressed: bytes > 0, failed }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::tls_client::file;
 use common::{connect, listener, start, try_start_at};
-use pellucid_http::{Certificates, Cut, Limits};
+use pellucid_http::{Certificates, DisconnectReason, Limits};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
@@ -110,7 +110,7 @@ fn new_clients_are_turned_away_at_once() {
         // If it were dropped now, the next one could use its descriptor.
         turned_away.push(socket);
     }
-    assert_eq!(running.cuts().refused(Cut::System), 5);
+    assert_eq!(running.cuts().refused(DisconnectReason::System), 5);
     drop(held);
     setrlimit(Resource::Nofile, limit).unwrap();
     ask(&mut connect(&running));

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::file::Map;
-use crate::short::ShortBytes;
-use crate::unreadable::any_unreadable;
+use crate::short_bytes::ShortBytes;
+use crate::unreadable_pages::any_unreadable;
 
 /// Bytes of a file. Usually they lie in a map of it: then nothing is copied, and the file stays
 /// mapped as long as they live. Otherwise they are a copy; up to 64 bytes need no allocation.

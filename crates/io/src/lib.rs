@@ -26,26 +26,26 @@
 //! # }
 //! ```
 
-mod by_calls;
 mod bytes;
+mod copying_file_system;
 mod cure;
 mod file;
 mod memory;
 mod page;
 mod random;
 mod reserve;
-mod short;
+mod short_bytes;
 pub mod simulated;
 mod system;
-mod unreadable;
+mod unreadable_pages;
 
-pub use by_calls::ByCalls;
 pub use bytes::FileBytes;
+pub use copying_file_system::CopyingFileSystem;
 pub use cure::folder_cure;
 pub use file::{File, FileSystem, LockGuard, Map, MapMode};
 pub use memory::ZeroedMemory;
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use reserve::is_out_of_descriptors;
-pub use short::ShortBytes;
+pub use short_bytes::ShortBytes;
 pub use system::SystemFileSystem;
-pub use unreadable::any_unreadable;
+pub use unreadable_pages::any_unreadable;

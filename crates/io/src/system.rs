@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::page::page_size_bytes;
 use crate::reserve;
-use crate::unreadable::Watch;
+use crate::unreadable_pages::MapRegistration;
 use crate::{File, FileSystem, LockGuard, Map, MapMode};
 
 /// The pages of one `mincore` call; most records have fewer.
@@ -216,7 +216,7 @@ struct SystemMap {
     length: usize,
     writable: bool,
     /// The registration that keeps bad pages from ending the process. It ends before the map does.
-    watch: Option<Watch>,
+    watch: Option<MapRegistration>,
 }
 
 // SAFETY: the map is plain memory that this value owns; by the contract of the trait, its users
@@ -247,7 +247,7 @@ impl SystemMap {
         if pointer == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let watch = Watch::begin(pointer.cast(), length, writable);
+        let watch = MapRegistration::begin(pointer.cast(), length, writable);
         let map = SystemMap { pointer: pointer.cast(), length, writable, watch };
         if mode == MapMode::ReadRandom {
             map.expect_random();

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::de::IgnoredAny;
 
-use crate::moment::{Moment, day_text};
+use crate::timestamp::{Timestamp, day_text};
 
 /// 2^53. From here on, not every whole number is a double.
 const WHOLE_END: f64 = 9_007_199_254_740_992.0;
@@ -31,7 +31,7 @@ pub enum Cell<'a> {
     /// A date, in days since 1970-01-01.
     Day(i32),
     /// A timestamp.
-    Moment(Moment),
+    Moment(Timestamp),
 }
 
 impl Cell<'_> {
@@ -123,7 +123,7 @@ mod tests {
             (Cell::Double(0.1), "0.1"),
             (Cell::Double(-2.5e-300), "-2.5e-300"),
             (Cell::Day(0), r#""1970-01-01""#),
-            (Cell::Moment(Moment::of_unix_ms(1)), r#""1970-01-01T00:00:00.001Z""#),
+            (Cell::Moment(Timestamp::of_unix_ms(1)), r#""1970-01-01T00:00:00.001Z""#),
         ] {
             assert_eq!(json(cell).unwrap(), text);
         }

@@ -2,10 +2,10 @@
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-use crate::form::nested;
+use crate::column_type::nested;
 use crate::guard::guarded;
 use crate::source::Source;
-use crate::thrift::{Flaw, Thrift};
+use crate::thrift::{Thrift, ThriftError};
 
 /// The most bytes of a footer, which is enough for some hundred thousand column chunks.
 const BYTES_MAX: u32 = 32 << 20;
@@ -55,7 +55,7 @@ fn check_columns(footer: &[u8]) -> Result<(), String> {
         for _ in 0..count {
             elements.push(Element::read(thrift)?);
             if elements.len() > COLUMNS_MAX + 1 {
-                return Err(Flaw::Malformed);
+                return Err(ThriftError::Malformed);
             }
         }
         Ok(true)
@@ -82,7 +82,7 @@ struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    fn read(thrift: &mut Thrift<'a>) -> Result<Element<'a>, Flaw> {
+    fn read(thrift: &mut Thrift<'a>) -> Result<Element<'a>, ThriftError> {
         let mut element = Element::default();
         thrift.structure(&mut |thrift, field| {
             match field.id {

@@ -2,7 +2,7 @@
 
 use parquet::basic::Encoding;
 
-use crate::thrift::{Flaw, Thrift};
+use crate::thrift::{Thrift, ThriftError};
 
 /// The number of the run-length encoding of levels.
 const RUNS: i64 = 3;
@@ -59,7 +59,7 @@ struct Fields {
 
 impl Header {
     /// Parses the header at the beginning of the bytes.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Header, Flaw> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Header, ThriftError> {
         let mut thrift = Thrift::new(bytes);
         let mut fields = Fields::default();
         thrift.structure(&mut |thrift, field| {
@@ -75,8 +75,8 @@ impl Header {
         })?;
         Ok(Header {
             length: bytes.len() - thrift.left(),
-            packed_bytes: fields.packed_bytes.ok_or(Flaw::Malformed)?,
-            unpacked_bytes: fields.unpacked_bytes.ok_or(Flaw::Malformed)?,
+            packed_bytes: fields.packed_bytes.ok_or(ThriftError::Malformed)?,
+            unpacked_bytes: fields.unpacked_bytes.ok_or(ThriftError::Malformed)?,
             checksum: fields.checksum,
             content: fields.content()?,
         })
@@ -85,7 +85,7 @@ impl Header {
 
 impl Fields {
     /// Parses the structure for the page's type, which is the header's field `id`.
-    fn read_part(&mut self, id: i16, thrift: &mut Thrift<'_>) -> Result<(), Flaw> {
+    fn read_part(&mut self, id: i16, thrift: &mut Thrift<'_>) -> Result<(), ThriftError> {
         // The last field that is needed of each: a data page, a dictionary, a data page of version
         // 2.
         let last = match id {
@@ -103,7 +103,7 @@ impl Fields {
         })
     }
 
-    fn content(&self) -> Result<Content, Flaw> {
+    fn content(&self) -> Result<Content, ThriftError> {
         match self.kind {
             Some(0) => Ok(Content::Together {
                 values: self.size(1)?,
@@ -121,15 +121,15 @@ impl Fields {
                 is_packed: !self.is_unpacked,
             }),
             Some(1) => Ok(Content::Other),
-            _ => Err(Flaw::Malformed),
+            _ => Err(ThriftError::Malformed),
         }
     }
 
-    fn size(&self, part: usize) -> Result<u32, Flaw> {
-        self.parts[part].and_then(|size| u32::try_from(size).ok()).ok_or(Flaw::Malformed)
+    fn size(&self, part: usize) -> Result<u32, ThriftError> {
+        self.parts[part].and_then(|size| u32::try_from(size).ok()).ok_or(ThriftError::Malformed)
     }
 
-    fn encoding(&self, part: usize) -> Result<Encoding, Flaw> {
+    fn encoding(&self, part: usize) -> Result<Encoding, ThriftError> {
         Ok(match self.parts[part] {
             Some(0) => Encoding::PLAIN,
             Some(2) => Encoding::PLAIN_DICTIONARY,
@@ -139,7 +139,7 @@ impl Fields {
             Some(7) => Encoding::DELTA_BYTE_ARRAY,
             Some(8) => Encoding::RLE_DICTIONARY,
             Some(9) => Encoding::BYTE_STREAM_SPLIT,
-            _ => return Err(Flaw::Malformed),
+            _ => return Err(ThriftError::Malformed),
         })
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         };
         assert_eq!(header, expected);
         for end in 0..bytes.len() - 1 {
-            assert_eq!(Header::read(&bytes[..end]).unwrap_err(), Flaw::Short);
+            assert_eq!(Header::read(&bytes[..end]).unwrap_err(), ThriftError::Short);
         }
         let dictionary = [0x15, 4, 0x15, 2, 0x15, 2, 0x4c, 0x15, 8, 0x15, 0, 0x11, 0, 0];
         let content = Header::read(&dictionary).unwrap().content;
@@ -196,7 +196,7 @@ mod tests {
             &[0x15, 8, 0x15, 2, 0x15, 2, 0],
             &[0x15, 0, 0x15, 2, 0x15, 2, 0x2c, 0x15, 6, 0x15, 2, 0x15, 6, 0x15, 6, 0, 0],
         ] {
-            assert_eq!(Header::read(bytes).unwrap_err(), Flaw::Malformed, "{bytes:?}");
+            assert_eq!(Header::read(bytes).unwrap_err(), ThriftError::Malformed, "{bytes:?}");
         }
     }
 }

@@ -12,20 +12,20 @@
 mod cell;
 mod codec;
 mod column;
+mod column_type;
 mod footer;
-mod form;
 mod guard;
 mod header;
-mod moment;
 mod pages;
 mod reader;
 mod source;
 mod thrift;
+mod timestamp;
 mod values;
 mod writer;
 
 pub use cell::Cell;
 pub use column::{Column, Kind};
-pub use moment::Moment;
 pub use reader::Reader;
+pub use timestamp::Timestamp;
 pub use writer::Writer;

@@ -17,7 +17,7 @@ use crate::codec::Codec;
 use crate::guard::failed;
 use crate::header::{Content, Header};
 use crate::source::Source;
-use crate::thrift::Flaw;
+use crate::thrift::ThriftError;
 
 /// The most bytes of a page: a value of up to 384 MiB, and its overhead.
 pub(crate) const PAGE_BYTES_MAX: u32 = 512 << 20;
@@ -100,8 +100,8 @@ impl Pages {
             let bytes = self.source.bytes(self.at, length as usize)?;
             match Header::read(&bytes) {
                 Ok(header) => return Ok(header),
-                Err(Flaw::Short) => {}
-                Err(Flaw::Malformed) => break,
+                Err(ThriftError::Short) => {}
+                Err(ThriftError::Malformed) => break,
             }
         }
         Err("the header of a page is damaged".to_owned())

@@ -7,8 +7,8 @@ use parquet::file::metadata::ParquetMetaData;
 
 use crate::cell::Cell;
 use crate::column::check_names;
+use crate::column_type::ColumnType;
 use crate::footer;
-use crate::form::Form;
 use crate::pages::Pages;
 use crate::source::Source;
 use crate::values::Values;
@@ -19,7 +19,7 @@ pub struct Reader {
     source: Arc<Source>,
     description: ParquetMetaData,
     names: Vec<String>,
-    forms: Vec<Form>,
+    forms: Vec<ColumnType>,
     /// The index of the next row group.
     next_group: usize,
     /// The columns of the current row group.
@@ -41,7 +41,8 @@ impl Reader {
         let columns = description.file_metadata().schema_descr().columns();
         let names: Vec<_> = columns.iter().map(|column| column.name().to_owned()).collect();
         check_names(&names)?;
-        let forms = columns.iter().map(|column| Form::of(column)).collect::<Result<_, _>>()?;
+        let forms =
+            columns.iter().map(|column| ColumnType::of(column)).collect::<Result<_, _>>()?;
         Ok(Reader {
             source,
             description,

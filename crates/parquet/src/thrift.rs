@@ -17,7 +17,7 @@ const STRUCT: u8 = 12;
 
 /// The reason why bytes cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum ThriftError {
     /// The bytes end within a structure.
     Short,
     Malformed,
@@ -56,16 +56,16 @@ impl<'a> Thrift<'a> {
     /// field's value. Other fields are skipped.
     pub(crate) fn structure(
         &mut self,
-        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, Flaw>,
-    ) -> Result<(), Flaw> {
+        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, ThriftError>,
+    ) -> Result<(), ThriftError> {
         self.structure_within(DEPTH_MAX, take)
     }
 
     fn structure_within(
         &mut self,
         depth: u8,
-        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, Flaw>,
-    ) -> Result<(), Flaw> {
+        take: &mut dyn FnMut(&mut Thrift<'a>, Field) -> Result<bool, ThriftError>,
+    ) -> Result<(), ThriftError> {
         let mut last = 0_i16;
         loop {
             let begin = self.byte()?;
@@ -73,8 +73,8 @@ impl<'a> Thrift<'a> {
                 return Ok(());
             }
             let id = match i16::from(begin >> 4) {
-                0 => i16::try_from(self.integer()?).map_err(|_| Flaw::Malformed)?,
-                more => last.checked_add(more).ok_or(Flaw::Malformed)?,
+                0 => i16::try_from(self.integer()?).map_err(|_| ThriftError::Malformed)?,
+                more => last.checked_add(more).ok_or(ThriftError::Malformed)?,
             };
             last = id;
             let field = Field { id, kind: begin & 0xf };
@@ -85,38 +85,38 @@ impl<'a> Thrift<'a> {
     }
 
     /// Parses the header of a list of structures. Returns the number of elements.
-    pub(crate) fn list_of_structures(&mut self) -> Result<usize, Flaw> {
+    pub(crate) fn list_of_structures(&mut self) -> Result<usize, ThriftError> {
         match self.list()? {
             (STRUCT, count) => Ok(count),
-            _ => Err(Flaw::Malformed),
+            _ => Err(ThriftError::Malformed),
         }
     }
 
     /// Parses an integer.
-    pub(crate) fn integer(&mut self) -> Result<i64, Flaw> {
+    pub(crate) fn integer(&mut self) -> Result<i64, ThriftError> {
         let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
     /// Parses an integer that is a size.
-    pub(crate) fn size(&mut self) -> Result<u32, Flaw> {
-        u32::try_from(self.integer()?).map_err(|_| Flaw::Malformed)
+    pub(crate) fn size(&mut self) -> Result<u32, ThriftError> {
+        u32::try_from(self.integer()?).map_err(|_| ThriftError::Malformed)
     }
 
-    pub(crate) fn binary(&mut self) -> Result<&'a [u8], Flaw> {
-        let length = usize::try_from(self.varint()?).map_err(|_| Flaw::Malformed)?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Flaw::Short)?;
+    pub(crate) fn binary(&mut self) -> Result<&'a [u8], ThriftError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| ThriftError::Malformed)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(ThriftError::Short)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    fn byte(&mut self) -> Result<u8, Flaw> {
-        let (byte, rest) = self.rest.split_first().ok_or(Flaw::Short)?;
+    fn byte(&mut self) -> Result<u8, ThriftError> {
+        let (byte, rest) = self.rest.split_first().ok_or(ThriftError::Short)?;
         self.rest = rest;
         Ok(*byte)
     }
 
-    fn varint(&mut self) -> Result<u64, Flaw> {
+    fn varint(&mut self) -> Result<u64, ThriftError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -125,26 +125,26 @@ impl<'a> Thrift<'a> {
                 return Ok(value);
             }
         }
-        Err(Flaw::Malformed)
+        Err(ThriftError::Malformed)
     }
 
     /// Parses the header of a list: the kind and the number of its elements.
-    fn list(&mut self) -> Result<(u8, usize), Flaw> {
+    fn list(&mut self) -> Result<(u8, usize), ThriftError> {
         let begin = self.byte()?;
         let count = match begin >> 4 {
-            0xf => usize::try_from(self.varint()?).map_err(|_| Flaw::Malformed)?,
+            0xf => usize::try_from(self.varint()?).map_err(|_| ThriftError::Malformed)?,
             few => usize::from(few),
         };
         Ok((begin & 0xf, count))
     }
 
     /// Skips a value.
-    fn pass(&mut self, kind: u8, depth: u8) -> Result<(), Flaw> {
-        let depth = depth.checked_sub(1).ok_or(Flaw::Malformed)?;
+    fn pass(&mut self, kind: u8, depth: u8) -> Result<(), ThriftError> {
+        let depth = depth.checked_sub(1).ok_or(ThriftError::Malformed)?;
         match kind {
             TRUE | FALSE | BYTE => drop(self.byte()?),
             4..=6 => drop(self.varint()?),
-            DOUBLE => self.rest = self.rest.get(8..).ok_or(Flaw::Short)?,
+            DOUBLE => self.rest = self.rest.get(8..).ok_or(ThriftError::Short)?,
             BINARY => drop(self.binary()?),
             LIST | SET => {
                 let (kind, count) = self.list()?;
@@ -161,7 +161,7 @@ impl<'a> Thrift<'a> {
                 }
             }
             STRUCT => self.structure_within(depth, &mut |_, _| Ok(false))?,
-            _ => return Err(Flaw::Malformed),
+            _ => return Err(ThriftError::Malformed),
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     /// The numbers of the fields of a structure, all of which are skipped.
-    fn passed(bytes: &[u8]) -> Result<Vec<i16>, Flaw> {
+    fn passed(bytes: &[u8]) -> Result<Vec<i16>, ThriftError> {
         let mut ids = Vec::new();
         let mut thrift = Thrift::new(bytes);
         thrift.structure(&mut |_, field| {
@@ -201,7 +201,7 @@ mod tests {
         let bytes = bytes.concat();
         assert_eq!(passed(&bytes).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20]);
         for end in 0..bytes.len() {
-            assert_eq!(passed(&bytes[..end]), Err(Flaw::Short), "{end}");
+            assert_eq!(passed(&bytes[..end]), Err(ThriftError::Short), "{end}");
         }
     }
 
@@ -211,10 +211,10 @@ mod tests {
         let lists = [&[0x19][..], &[0x19; 100]].concat();
         let long = [&[0x15][..], &[0xff; 10], &[0]].concat();
         for bytes in [&deep[..], &lists, &long, &[0x1f, 0], &[0x10, 0]] {
-            assert_eq!(passed(bytes), Err(Flaw::Malformed), "{bytes:?}");
+            assert_eq!(passed(bytes), Err(ThriftError::Malformed), "{bytes:?}");
         }
         // A list that claims more elements than there are bytes.
-        assert_eq!(passed(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 2]), Err(Flaw::Short));
-        assert_eq!(Thrift::new(&[3]).size(), Err(Flaw::Malformed));
+        assert_eq!(passed(&[0x19, 0xf5, 0xff, 0xff, 0xff, 0x7f, 2]), Err(ThriftError::Short));
+        assert_eq!(Thrift::new(&[3]).size(), Err(ThriftError::Malformed));
     }
 }

@@ -10,19 +10,19 @@ use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
 use crate::cell::Cell;
-use crate::form::Form;
+use crate::column_type::ColumnType;
 use crate::guard::guarded;
-use crate::moment::Moment;
 use crate::pages::Pages;
+use crate::timestamp::Timestamp;
 
 /// The most rows that are decoded at once.
 const PIECE_ROWS: usize = 1_024;
 
 /// The values of a column within a row group.
 pub(crate) struct Values {
-    form: Form,
+    form: ColumnType,
     is_optional: bool,
-    typed: Typed,
+    typed: TypedValues,
     /// The definition level of each decoded row: zero if the row has no value.
     levels: Vec<i16>,
     /// The number of decoded rows.
@@ -34,27 +34,31 @@ pub(crate) struct Values {
 }
 
 /// Decoded values, by their physical type.
-enum Typed {
-    Boolean(Piece<BoolType>),
-    Int32(Piece<Int32Type>),
-    Int64(Piece<Int64Type>),
-    Float(Piece<FloatType>),
-    Double(Piece<DoubleType>),
-    Bytes(Piece<ByteArrayType>),
-    Fixed(Piece<FixedLenByteArrayType>),
+enum TypedValues {
+    Boolean(ValueBatch<BoolType>),
+    Int32(ValueBatch<Int32Type>),
+    Int64(ValueBatch<Int64Type>),
+    Float(ValueBatch<FloatType>),
+    Double(ValueBatch<DoubleType>),
+    Bytes(ValueBatch<ByteArrayType>),
+    Fixed(ValueBatch<FixedLenByteArrayType>),
 }
 
-struct Piece<T: DataType> {
+struct ValueBatch<T: DataType> {
     reader: ColumnReaderImpl<T>,
     values: Vec<T::T>,
 }
 
 impl Values {
-    pub(crate) fn new(column: &ColumnDescPtr, form: Form, pages: Pages) -> Result<Values, String> {
+    pub(crate) fn new(
+        column: &ColumnDescPtr,
+        form: ColumnType,
+        pages: Pages,
+    ) -> Result<Values, String> {
         Ok(Values {
             form,
             is_optional: column.max_def_level() > 0,
-            typed: guarded(|| Ok(Typed::new(column, pages)))?,
+            typed: guarded(|| Ok(TypedValues::new(column, pages)))?,
             levels: Vec::new(),
             rows: 0,
             rows_passed: 0,
@@ -97,59 +101,67 @@ impl Values {
         }
         let place = self.values_passed - 1;
         match &self.typed {
-            Typed::Boolean(piece) => Ok(Cell::Boolean(piece.values[place])),
-            Typed::Int32(piece) => Ok(of_int32(self.form, piece.values[place])),
-            Typed::Int64(piece) => Ok(of_int64(self.form, piece.values[place])),
-            Typed::Float(piece) => Ok(Cell::Double(f64::from(piece.values[place]))),
-            Typed::Double(piece) => Ok(Cell::Double(piece.values[place])),
-            Typed::Bytes(piece) => of_bytes(self.form, piece.values[place].data()),
-            Typed::Fixed(piece) => of_bytes(self.form, piece.values[place].data()),
+            TypedValues::Boolean(piece) => Ok(Cell::Boolean(piece.values[place])),
+            TypedValues::Int32(piece) => Ok(of_int32(self.form, piece.values[place])),
+            TypedValues::Int64(piece) => Ok(of_int64(self.form, piece.values[place])),
+            TypedValues::Float(piece) => Ok(Cell::Double(f64::from(piece.values[place]))),
+            TypedValues::Double(piece) => Ok(Cell::Double(piece.values[place])),
+            TypedValues::Bytes(piece) => of_bytes(self.form, piece.values[place].data()),
+            TypedValues::Fixed(piece) => of_bytes(self.form, piece.values[place].data()),
         }
     }
 }
 
-fn of_int32(form: Form, value: i32) -> Cell<'static> {
+fn of_int32(form: ColumnType, value: i32) -> Cell<'static> {
     match form {
-        Form::Unsigned => Cell::Unsigned(u64::from(value as u32)),
-        Form::Day => Cell::Day(value),
+        ColumnType::Unsigned => Cell::Unsigned(u64::from(value as u32)),
+        ColumnType::Day => Cell::Day(value),
         _ => Cell::Integer(i64::from(value)),
     }
 }
 
-fn of_int64(form: Form, value: i64) -> Cell<'static> {
+fn of_int64(form: ColumnType, value: i64) -> Cell<'static> {
     match form {
-        Form::Unsigned => Cell::Unsigned(value as u64),
-        Form::Moment { per_second, is_utc } => Cell::Moment(Moment::new(value, per_second, is_utc)),
+        ColumnType::Unsigned => Cell::Unsigned(value as u64),
+        ColumnType::Moment { per_second, is_utc } => {
+            Cell::Moment(Timestamp::new(value, per_second, is_utc))
+        }
         _ => Cell::Integer(value),
     }
 }
 
-fn of_bytes(form: Form, value: &[u8]) -> Result<Cell<'_>, String> {
+fn of_bytes(form: ColumnType, value: &[u8]) -> Result<Cell<'_>, String> {
     match form {
-        Form::Text => {
+        ColumnType::Text => {
             std::str::from_utf8(value).map(Cell::Text).map_err(|_| "it is no UTF-8".to_owned())
         }
-        Form::Json => Ok(Cell::Json(value)),
+        ColumnType::Json => Ok(Cell::Json(value)),
         _ => Ok(Cell::Bytes(value)),
     }
 }
 
-impl Typed {
+impl TypedValues {
     /// Makes the values of a column, whose type was checked before.
-    fn new(column: &ColumnDescPtr, pages: Pages) -> Typed {
+    fn new(column: &ColumnDescPtr, pages: Pages) -> TypedValues {
         let physical = column.physical_type();
         let reader = get_column_reader(column.clone(), Box::new(pages));
         match physical {
-            Physical::BOOLEAN => Typed::Boolean(Piece::new(get_typed_column_reader(reader))),
-            Physical::INT32 => Typed::Int32(Piece::new(get_typed_column_reader(reader))),
-            Physical::INT64 | Physical::INT96 => {
-                Typed::Int64(Piece::new(get_typed_column_reader(reader)))
+            Physical::BOOLEAN => {
+                TypedValues::Boolean(ValueBatch::new(get_typed_column_reader(reader)))
             }
-            Physical::FLOAT => Typed::Float(Piece::new(get_typed_column_reader(reader))),
-            Physical::DOUBLE => Typed::Double(Piece::new(get_typed_column_reader(reader))),
-            Physical::BYTE_ARRAY => Typed::Bytes(Piece::new(get_typed_column_reader(reader))),
+            Physical::INT32 => TypedValues::Int32(ValueBatch::new(get_typed_column_reader(reader))),
+            Physical::INT64 | Physical::INT96 => {
+                TypedValues::Int64(ValueBatch::new(get_typed_column_reader(reader)))
+            }
+            Physical::FLOAT => TypedValues::Float(ValueBatch::new(get_typed_column_reader(reader))),
+            Physical::DOUBLE => {
+                TypedValues::Double(ValueBatch::new(get_typed_column_reader(reader)))
+            }
+            Physical::BYTE_ARRAY => {
+                TypedValues::Bytes(ValueBatch::new(get_typed_column_reader(reader)))
+            }
             Physical::FIXED_LEN_BYTE_ARRAY => {
-                Typed::Fixed(Piece::new(get_typed_column_reader(reader)))
+                TypedValues::Fixed(ValueBatch::new(get_typed_column_reader(reader)))
             }
         }
     }
@@ -157,19 +169,19 @@ impl Typed {
     /// Decodes the next rows, at most to the end of the page. Returns their number.
     fn fill(&mut self, levels: &mut Vec<i16>) -> Result<usize, ParquetError> {
         match self {
-            Typed::Boolean(piece) => piece.fill(levels),
-            Typed::Int32(piece) => piece.fill(levels),
-            Typed::Int64(piece) => piece.fill(levels),
-            Typed::Float(piece) => piece.fill(levels),
-            Typed::Double(piece) => piece.fill(levels),
-            Typed::Bytes(piece) => {
+            TypedValues::Boolean(piece) => piece.fill(levels),
+            TypedValues::Int32(piece) => piece.fill(levels),
+            TypedValues::Int64(piece) => piece.fill(levels),
+            TypedValues::Float(piece) => piece.fill(levels),
+            TypedValues::Double(piece) => piece.fill(levels),
+            TypedValues::Bytes(piece) => {
                 let rows = piece.fill(levels)?;
                 // `data` panics for a value that is not in the dictionary; that must happen here,
                 // where panics are caught.
                 piece.values.iter().map(ByteArray::data).for_each(drop);
                 Ok(rows)
             }
-            Typed::Fixed(piece) => {
+            TypedValues::Fixed(piece) => {
                 let rows = piece.fill(levels)?;
                 let bytes = piece.values.iter().map(|value: &FixedLenByteArray| value.data());
                 bytes.for_each(drop);
@@ -179,9 +191,9 @@ impl Typed {
     }
 }
 
-impl<T: DataType> Piece<T> {
-    fn new(reader: ColumnReaderImpl<T>) -> Piece<T> {
-        Piece { reader, values: Vec::new() }
+impl<T: DataType> ValueBatch<T> {
+    fn new(reader: ColumnReaderImpl<T>) -> ValueBatch<T> {
+        ValueBatch { reader, values: Vec::new() }
     }
 
     fn fill(&mut self, levels: &mut Vec<i16>) -> Result<usize, ParquetError> {

@@ -135,13 +135,13 @@ fn bytes_of(cell: &Cell<'_>) -> usize {
 /// The values of a column in the current row group.
 struct Buffer {
     kind: Kind,
-    values: Stored,
+    values: BufferedValues,
     /// The definition level of each row: one if it has a value, otherwise zero.
     levels: Vec<i16>,
 }
 
 /// Values by their physical type.
-enum Stored {
+enum BufferedValues {
     Bytes(Vec<ByteArray>),
     Boolean(Vec<bool>),
     Integer(Vec<i64>),
@@ -151,10 +151,10 @@ enum Stored {
 impl Buffer {
     fn of(kind: Kind) -> Buffer {
         let values = match kind {
-            Kind::Bytes | Kind::Text | Kind::Json => Stored::Bytes(Vec::new()),
-            Kind::Boolean => Stored::Boolean(Vec::new()),
-            Kind::Integer | Kind::Moment => Stored::Integer(Vec::new()),
-            Kind::Double => Stored::Double(Vec::new()),
+            Kind::Bytes | Kind::Text | Kind::Json => BufferedValues::Bytes(Vec::new()),
+            Kind::Boolean => BufferedValues::Boolean(Vec::new()),
+            Kind::Integer | Kind::Moment => BufferedValues::Integer(Vec::new()),
+            Kind::Double => BufferedValues::Double(Vec::new()),
         };
         Buffer { kind, values, levels: Vec::new() }
     }
@@ -163,20 +163,22 @@ impl Buffer {
     fn add(&mut self, cell: &Cell<'_>) -> bool {
         match (&mut self.values, self.kind, cell) {
             (_, _, Cell::Missing) => {}
-            (Stored::Bytes(values), Kind::Bytes, Cell::Bytes(bytes))
-            | (Stored::Bytes(values), Kind::Json, Cell::Json(bytes)) => {
+            (BufferedValues::Bytes(values), Kind::Bytes, Cell::Bytes(bytes))
+            | (BufferedValues::Bytes(values), Kind::Json, Cell::Json(bytes)) => {
                 values.push(ByteArray::from(bytes.to_vec()));
             }
-            (Stored::Bytes(values), Kind::Text, Cell::Text(text)) => {
+            (BufferedValues::Bytes(values), Kind::Text, Cell::Text(text)) => {
                 values.push(ByteArray::from(text.as_bytes().to_vec()));
             }
-            (Stored::Boolean(values), _, Cell::Boolean(value)) => values.push(*value),
-            (Stored::Integer(values), Kind::Integer, Cell::Integer(value)) => values.push(*value),
-            (Stored::Integer(values), Kind::Moment, Cell::Moment(moment)) => {
+            (BufferedValues::Boolean(values), _, Cell::Boolean(value)) => values.push(*value),
+            (BufferedValues::Integer(values), Kind::Integer, Cell::Integer(value)) => {
+                values.push(*value)
+            }
+            (BufferedValues::Integer(values), Kind::Moment, Cell::Moment(moment)) => {
                 let Some(ms) = moment.unix_ms() else { return false };
                 values.push(ms);
             }
-            (Stored::Double(values), _, Cell::Double(value)) => values.push(*value),
+            (BufferedValues::Double(values), _, Cell::Double(value)) => values.push(*value),
             _ => return false,
         }
         self.levels.push(i16::from(*cell != Cell::Missing));
@@ -187,10 +189,10 @@ impl Buffer {
     fn write(&mut self, column: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = take(&mut self.levels);
         match &mut self.values {
-            Stored::Bytes(values) => write::<ByteArrayType>(&take(values), &levels, column),
-            Stored::Boolean(values) => write::<BoolType>(&take(values), &levels, column),
-            Stored::Integer(values) => write::<Int64Type>(&take(values), &levels, column),
-            Stored::Double(values) => write::<DoubleType>(&take(values), &levels, column),
+            BufferedValues::Bytes(values) => write::<ByteArrayType>(&take(values), &levels, column),
+            BufferedValues::Boolean(values) => write::<BoolType>(&take(values), &levels, column),
+            BufferedValues::Integer(values) => write::<Int64Type>(&take(values), &levels, column),
+            BufferedValues::Double(values) => write::<DoubleType>(&take(values), &levels, column),
         }
     }
 }

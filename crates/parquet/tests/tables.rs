@@ -12,7 +12,7 @@ use parquet::data_type::{
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use pellucid_parquet::{Cell, Column, Kind, Moment, Reader, Writer};
+use pellucid_parquet::{Cell, Column, Kind, Reader, Timestamp, Writer};
 
 fn column(name: &str, kind: Kind, is_required: bool) -> Column {
     Column { name: name.to_owned(), kind, is_required }
@@ -64,7 +64,7 @@ fn columns() -> Vec<Column> {
 
 fn table() -> Vec<Vec<Cell<'static>>> {
     const LARGE: &[u8] = &[7; 3 << 20];
-    let moment = |ms| Cell::Moment(Moment::of_unix_ms(ms));
+    let moment = |ms| Cell::Moment(Timestamp::of_unix_ms(ms));
     let bare = |bytes| {
         let missing = Cell::Missing;
         vec![Cell::Bytes(bytes), missing, missing, missing, missing, Cell::Double(-0.0), missing]

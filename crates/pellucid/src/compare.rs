@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pellucid_report::{Bars, Comparison, Interval, Measured, Stretch, compare, json::decoded};
+use pellucid_report::{
+    Bars, ComparedRun, Comparison, ConfidenceInterval, TimelineInterval, compare, json::decoded,
+};
 use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::load::time;
-use crate::printed::{print_document, print_text};
-use crate::remote::read_small;
+use crate::remote_server::read_small;
+use crate::standard_output::{print_document, print_text};
 
 /// The largest result file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -92,9 +94,9 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<(), Failure> {
 /// only section if each file has exactly one. `own` is the file of `name`.
 fn partner<'a>(
     name: &str,
-    own: &[(String, Measured)],
-    others: &'a [(String, Measured)],
-) -> Option<&'a Measured> {
+    own: &[(String, ComparedRun)],
+    others: &'a [(String, ComparedRun)],
+) -> Option<&'a ComparedRun> {
     let same = others.iter().find(|(other, _)| other == name);
     let only = || others.first().filter(|_| own.len() == 1 && others.len() == 1);
     same.or_else(only).map(|(_, measured)| measured)
@@ -104,7 +106,7 @@ fn partner<'a>(
 /// early.
 fn uncompared(
     only: &[(&str, &PathBuf)],
-    after: &[(String, Measured)],
+    after: &[(String, ComparedRun)],
     after_path: &Path,
 ) -> Vec<String> {
     let lacking = only.iter().map(|(name, file)| format!("{name} is only {}", in_file(file)));
@@ -119,7 +121,7 @@ fn in_file(path: &Path) -> String {
     format!("in {}", path.display())
 }
 
-fn read(path: &Path) -> Result<Vec<(String, Measured)>, Failure> {
+fn read(path: &Path) -> Result<Vec<(String, ComparedRun)>, Failure> {
     let shown = path.display();
     let failed = |text: String| Failure::usage(format!("{shown}: {text}"));
     let bytes = read_small(path, FILE_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
@@ -150,7 +152,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn measured(run: &Value) -> Result<Measured, String> {
+fn measured(run: &Value) -> Result<ComparedRun, String> {
     let whole = run["response_time"]["hdr_v2_base64"].as_str();
     let whole = whole.ok_or("it holds no histogram response_time.hdr_v2_base64")?;
     // All requests that were due, as in the verdict and in `--slo`.
@@ -162,7 +164,7 @@ fn measured(run: &Value) -> Result<Measured, String> {
     // all requests.
     let median = items(&run["ways"]["around"]).find(|way| way["percentile"] == 50.0);
     let steps = median.map_or(&Value::Null, |way| &way["steps"]);
-    Ok(Measured {
+    Ok(ComparedRun {
         response_time: decoded(whole)?,
         timeline,
         throughput_per_second: rate.unwrap_or(0.0),
@@ -195,16 +197,16 @@ fn errors(value: &Value) -> f64 {
     named.chain(items(value).filter_map(|error| error["count"].as_f64())).sum()
 }
 
-fn stretch(value: &Value) -> Result<Stretch, String> {
+fn stretch(value: &Value) -> Result<TimelineInterval, String> {
     let encoded = value["response_time_hdr_v2_base64"].as_str();
     let histogram = encoded.ok_or("a stretch of its timeline holds no histogram")?;
     let histogram = decoded(histogram)?;
     let steps = histogram.iter_recorded();
-    Ok(Stretch {
+    Ok(TimelineInterval {
         response_times: steps
             .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
             .collect(),
-        ..Stretch::default()
+        ..TimelineInterval::default()
     })
 }
 
@@ -220,7 +222,7 @@ fn text_of(name: &str, comparison: &Comparison) -> String {
     row("", "before", "after", "change", "95 % band");
     let percent = |share: f64| format!("{:+.2} %", share * 100.0);
     for delta in &comparison.quantiles {
-        let Interval { value, low, high } = delta.change;
+        let ConfidenceInterval { value, low, high } = delta.change;
         row(
             &format!("p{}", (delta.quantile * 1e7).round() / 1e5),
             &time(delta.before_ns.value as u64),
@@ -240,9 +242,11 @@ fn text_of(name: &str, comparison: &Comparison) -> String {
     text
 }
 
+fn interval(band: &ConfidenceInterval) -> Value {
+    json!({ "value": band.value, "low": band.low, "high": band.high })
+}
+
 fn document(name: &str, comparison: &Comparison) -> Value {
-    let interval =
-        |band: &Interval| json!({ "value": band.value, "low": band.low, "high": band.high });
     let quantiles = comparison.quantiles.iter().map(|delta| {
         json!({
             "quantile": delta.quantile,

@@ -12,7 +12,7 @@ use pellucid_server::{CqlOptions, CqlStore};
 use pellucid_server::{DOCUMENTS_TABLE, ENTITIES_TABLE, NodeList, is_entity_table};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::{
-    Copied, CopiedTable, Source, Store, StoreError, begin_copy, compare, copy, end_copy,
+    CopiedTable, Source, Store, StoreError, TableCopyProgress, begin_copy, compare, copy, end_copy,
 };
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ fn copy_table(
         // progress, so that the next copy starts at the first key.
         end_copy(to, &[table])?;
     }
-    let Copied { entries, bytes, expired, .. } = compared?;
+    let TableCopyProgress { entries, bytes, expired, .. } = compared?;
     if !json {
         let over = match expired {
             0 => String::new(),

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use pellucid_engine::{
-    Backup, CopyOptions, CopyProgress, CutPart, DefinitionReport, Direction, Engine, EngineOptions,
-    IndexId, Report, Salvaged, Selection, cut_tail, rebuild_ledger, restore_with, salvage, stat,
-    verify,
+    Backup, CopyOptions, CopyProgress, DefinitionReport, Direction, Engine, EngineOptions, IndexId,
+    Report, SalvageReport, Selection, TruncatedPart, cut_tail, rebuild_ledger, restore_with,
+    salvage, stat, verify,
 };
 use pellucid_io::SystemFileSystem;
 use pellucid_store::BACKUP_BYTES_PER_SECOND_MIN;
@@ -332,7 +332,7 @@ fn print_backup(what: &str, backup: &Backup, json: bool) {
     }
 }
 
-fn print_cut(parts: &[CutPart], json: bool) {
+fn print_cut(parts: &[TruncatedPart], json: bool) {
     if json {
         let parts = parts.iter().map(|part| {
             json!({
@@ -363,7 +363,7 @@ fn print_cut(parts: &[CutPart], json: bool) {
     print_line!("{} parts dropped", parts.len());
 }
 
-fn print_salvaged(salvaged: &Salvaged, json: bool) -> Result<(), Failure> {
+fn print_salvaged(salvaged: &SalvageReport, json: bool) -> Result<(), Failure> {
     let count = salvaged.lost.len() as u64 + salvaged.lost_left_off;
     let lost = salvaged.lost.iter();
     if json {

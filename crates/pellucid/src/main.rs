@@ -9,7 +9,7 @@
 
 // Comes first, because all other modules use its macros.
 #[macro_use]
-mod printed;
+mod standard_output;
 
 mod account;
 #[cfg(feature = "laboratory")]
@@ -25,10 +25,10 @@ mod inspect;
 #[cfg(feature = "laboratory")]
 mod load;
 mod man;
-mod out;
+mod output_stream;
 mod profile;
 mod progress;
-mod remote;
+mod remote_server;
 mod serve;
 #[cfg(feature = "laboratory")]
 mod server_process;
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Study(arguments) => study::run(arguments),
     };
-    match outcome.and_then(|()| printed::failure()) {
+    match outcome.and_then(|()| standard_output::failure()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("pellucid: {}", failure.text);

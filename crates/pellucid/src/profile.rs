@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 
 use crate::Failure;
-use crate::remote::{ServerAddress, encoded};
+use crate::remote_server::{ServerAddress, encoded};
 
 /// The default duration of a recording of processor time, in seconds.
 const SECONDS: f64 = 10.0;
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Failure> {
     let length = length.map_err(|_| Failure::usage("--seconds is a length of time"))?;
     let path = path_of(arguments, (!is_past).then_some(seconds), format);
     let patience = length + PATIENCE;
-    let answer = remote.ask(&Question { patience, ..Question::get(&path) })?;
+    let answer = remote.ask(&HttpRequest { patience, ..HttpRequest::get(&path) })?;
     if answer.status != 200 {
         return Err(answer.failure("admin=read"));
     }
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         arguments: ProfileArguments,
     }
 
     fn arguments(flags: &[&str]) -> ProfileArguments {
         let words = [&["profile", "http://h"], flags].concat();
-        <Line as clap::Parser>::try_parse_from(words).unwrap().arguments
+        <CommandLine as clap::Parser>::try_parse_from(words).unwrap().arguments
     }
 
     #[test]

@@ -14,7 +14,7 @@ const ERASED: &str = "\r\x1b[K";
 pub(crate) struct Progress {
     /// The words before the figures.
     what: String,
-    place: Place,
+    place: ProgressMode,
     begun: Instant,
     drawn: Option<Instant>,
     /// The number of entries at which the next line is printed.
@@ -22,7 +22,7 @@ pub(crate) struct Progress {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ProgressMode {
     Nowhere,
     Terminal,
     /// A file or a pipe, which gets a line every [`ENTRIES_PER_LINE`].
@@ -33,9 +33,9 @@ impl Progress {
     /// Shows progress on a terminal, or as lines elsewhere; shows nothing if `is_silent`.
     pub(crate) fn everywhere(what: String, is_silent: bool) -> Progress {
         let place = match stderr().is_terminal() {
-            _ if is_silent => Place::Nowhere,
-            true => Place::Terminal,
-            false => Place::Lines,
+            _ if is_silent => ProgressMode::Nowhere,
+            true => ProgressMode::Terminal,
+            false => ProgressMode::Lines,
         };
         Progress::at(place, what)
     }
@@ -44,10 +44,10 @@ impl Progress {
     /// output, and nothing is shown if that is a terminal too: the two would mix.
     pub(crate) fn on_terminal(what: String, has_output: bool) -> Progress {
         let is_shown = stderr().is_terminal() && !(has_output && stdout().is_terminal());
-        Progress::at(if is_shown { Place::Terminal } else { Place::Nowhere }, what)
+        Progress::at(if is_shown { ProgressMode::Terminal } else { ProgressMode::Nowhere }, what)
     }
 
-    fn at(place: Place, what: String) -> Progress {
+    fn at(place: ProgressMode, what: String) -> Progress {
         let next_line = ENTRIES_PER_LINE;
         Progress { what, place, begun: Instant::now(), drawn: None, next_line }
     }
@@ -55,9 +55,9 @@ impl Progress {
     /// Shows the number of entries and bytes that are done.
     pub(crate) fn show(&mut self, entries: u64, bytes: u64) {
         match self.place {
-            Place::Nowhere => {}
-            Place::Terminal => self.draw(|since| figures(entries, bytes, since)),
-            Place::Lines => {
+            ProgressMode::Nowhere => {}
+            ProgressMode::Terminal => self.draw(|since| figures(entries, bytes, since)),
+            ProgressMode::Lines => {
                 if entries >= self.next_line {
                     eprintln!("{} {entries} entries", self.what);
                     self.next_line = entries + ENTRIES_PER_LINE;
@@ -68,7 +68,7 @@ impl Progress {
 
     /// Shows on a terminal the bytes that are done, and the bytes of the whole.
     pub(crate) fn show_share(&mut self, done_bytes: u64, total_bytes: u64) {
-        if self.place == Place::Terminal {
+        if self.place == ProgressMode::Terminal {
             self.draw(|since| {
                 let (done, total) = (mebibytes(done_bytes), mebibytes(total_bytes));
                 let rate = done / seconds(since);

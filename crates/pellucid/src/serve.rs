@@ -10,9 +10,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
-use crate::printed::print_text;
 use crate::settings::{ServeArguments, Task};
-use crate::systemd::{Manager, Watchdog};
+use crate::standard_output::print_text;
+use crate::systemd::{ServiceManager, Watchdog};
 
 /// The interval at which signals are checked while the server starts.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
@@ -55,7 +55,10 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
 }
 
 /// Announces that the server is ready: on standard output, and to the service manager.
-fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Watchdog>), Failure> {
+fn announce(
+    server: &RunningServer,
+    has_tls: bool,
+) -> Result<(ServiceManager, Option<Watchdog>), Failure> {
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
     // One write for all lines: a reader of the first line may close the pipe after it.
     print_text(&lines.collect::<String>())?;
@@ -68,8 +71,8 @@ fn announce(server: &RunningServer, has_tls: bool) -> Result<(Manager, Option<Wa
 
 /// Connects to the service manager and starts the watchdog, before the server reports that it is
 /// ready.
-fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(Manager, Option<Watchdog>)> {
-    let manager = Manager::of_environment()?;
+fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(ServiceManager, Option<Watchdog>)> {
+    let manager = ServiceManager::of_environment()?;
     let address = server.addresses().first();
     let watchdog = address.map(|address| Watchdog::begin(address, has_tls)).transpose()?;
     Ok((manager, watchdog.flatten()))

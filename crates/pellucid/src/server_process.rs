@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 
 use crate::Failure;
 
@@ -27,12 +27,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running `pellucid serve`, killed if it is dropped without being stopped.
 pub(crate) struct ServerProcess {
-    child: Ended,
+    child: ChildGuard,
     address: SocketAddr,
 }
 
 /// A child process that has ended once this value is dropped.
-struct Ended(Child);
+struct ChildGuard(Child);
 
 impl ServerProcess {
     /// Starts this program as a server on the folder `data` and a free port, with further flags.
@@ -48,7 +48,7 @@ impl ServerProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let child = command.spawn();
         let child = child.map_err(|error| format!("cannot start the server: {error}"))?;
-        let mut child = Ended(child);
+        let mut child = ChildGuard(child);
         let stdout = child.0.stdout.take().ok_or("the server has no output")?;
         let (sender, received) = channel();
         std::thread::spawn(move || {
@@ -80,7 +80,7 @@ impl ServerProcess {
     /// Sends a GET and returns the body; any status but 200 is an error.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let target = Target::parse(&self.url("/"))?;
-        let question = Question { patience: PATIENCE, ..Question::get(path) };
+        let question = HttpRequest { patience: PATIENCE, ..HttpRequest::get(path) };
         match question.ask(&target, &TlsOptions::default()) {
             Ok((200, answer)) => Ok(answer.body),
             Ok((status, _)) => Err(Failure::work(format!("{} answers {status}", self.url(path)))),
@@ -128,7 +128,7 @@ impl ServerProcess {
     }
 }
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // After an earlier wait, neither does anything.
         let _ = self.0.kill();

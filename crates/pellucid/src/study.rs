@@ -35,7 +35,7 @@ use crate::settings::{EngineKind, Size};
 #[derive(Args)]
 pub(crate) struct StudyArguments {
     /// The study.
-    name: Name,
+    name: StudyName,
     /// A version that is done within a minute or two.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -83,7 +83,7 @@ pub(crate) struct StudyArguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Name {
+enum StudyName {
     Cluster,
     ConnectionPool,
     Entity,
@@ -102,11 +102,11 @@ fn failure_of(error: StudyError) -> Failure {
 pub(crate) fn run(arguments: StudyArguments) -> Result<(), Failure> {
     if arguments.child {
         let ran = match arguments.name {
-            Name::Cluster => run_cluster_child(stdin().lock(), stdout()),
-            Name::ConnectionPool => run_connection_pool_child(stdin().lock(), stdout()),
-            Name::Entity => run_entity_child(stdin().lock(), stdout()),
-            Name::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
-            Name::RequestLife => run_request_life_child(stdin().lock(), stdout()),
+            StudyName::Cluster => run_cluster_child(stdin().lock(), stdout()),
+            StudyName::ConnectionPool => run_connection_pool_child(stdin().lock(), stdout()),
+            StudyName::Entity => run_entity_child(stdin().lock(), stdout()),
+            StudyName::MergeTree => run_merge_tree_child(stdin().lock(), stdout()),
+            StudyName::RequestLife => run_request_life_child(stdin().lock(), stdout()),
         };
         return ran.map_err(failure_of);
     }
@@ -150,34 +150,34 @@ fn report_of(arguments: StudyArguments) -> Result<StudyReport, Failure> {
         (_, true) => Scale::Full,
         _ => Scale::Default,
     };
-    if !arguments.engine.is_empty() && !matches!(arguments.name, Name::Entity) {
+    if !arguments.engine.is_empty() && !matches!(arguments.name, StudyName::Entity) {
         return Err(Failure::usage("--engine is of the study entity alone"));
     }
     let study: Box<dyn Study> = match arguments.name {
-        Name::Cluster => {
+        StudyName::Cluster => {
             let (seconds, data) = (arguments.seconds, arguments.data);
             Box::new(ClusterStudyOptions { scale, seconds, data })
         }
-        Name::ConnectionPool => Box::new(ConnectionPoolOptions {
+        StudyName::ConnectionPool => Box::new(ConnectionPoolOptions {
             scale,
             documents: arguments.documents,
             queries: arguments.queries,
             data: arguments.data,
         }),
-        Name::Entity => Box::new(EntityStudyOptions {
+        StudyName::Entity => Box::new(EntityStudyOptions {
             scale,
             engines: engines(&arguments.engine)?,
             seconds: arguments.seconds,
             memory_bytes: arguments.memory.map(|size| size.0),
             data: arguments.data,
         }),
-        Name::MergeTree => Box::new(MergeTreeOptions {
+        StudyName::MergeTree => Box::new(MergeTreeOptions {
             scale,
             seconds: arguments.seconds,
             memory_bytes: arguments.memory.map(|size| size.0),
             data: arguments.data,
         }),
-        Name::RequestLife => Box::new(RequestLifeOptions {
+        StudyName::RequestLife => Box::new(RequestLifeOptions {
             scale,
             requests: arguments.requests,
             data: arguments.data,

@@ -12,22 +12,22 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 use pellucid_server::ListenAddress;
 
 /// The connection to the service manager, if it wants notifications.
-pub(crate) struct Manager {
+pub(crate) struct ServiceManager {
     socket: Option<(UnixDatagram, UnixAddress)>,
 }
 
-impl Manager {
+impl ServiceManager {
     /// Connects to the service manager that the environment names.
     ///
     /// # Errors
     /// If the socket's address is invalid or no socket can be made. The server must not continue
     /// then: the manager would end it for its silence.
-    pub(crate) fn of_environment() -> io::Result<Manager> {
-        Ok(Manager { socket: connect()? })
+    pub(crate) fn of_environment() -> io::Result<ServiceManager> {
+        Ok(ServiceManager { socket: connect()? })
     }
 
     /// Sends `state`, such as `READY=1`. Errors are ignored.
@@ -66,7 +66,7 @@ impl Watchdog {
         let Some(pause) = pause else { return Ok(None) };
         let asked = url_of(address, has_tls);
         let (stop, stopped) = channel::<()>();
-        let manager = Manager::of_environment()?;
+        let manager = ServiceManager::of_environment()?;
         let run = move || {
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 if answers(&asked) {
@@ -94,7 +94,7 @@ fn pause_of(microseconds: Option<&str>, process: Option<&str>) -> Option<Duratio
 fn answers(url: &str) -> bool {
     let Ok(target) = Target::parse(url) else { return false };
     let anyone = TlsOptions { insecure: true, ..TlsOptions::default() };
-    matches!(Question::get("/v0/status").ask(&target, &anyone), Ok((200, _)))
+    matches!(HttpRequest::get("/v0/status").ask(&target, &anyone), Ok((200, _)))
 }
 
 /// The URL by which this machine reaches a listener.

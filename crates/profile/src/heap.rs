@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pellucid_thread::{Counts, STACK_DEPTH_MAX, Site, Sites, capture, exponential, labels};
 
-use crate::timed;
+use crate::timed_samples;
 
 /// Bytes between two samples, on average, unless set otherwise.
 pub const SAMPLE_BYTES: u64 = 512 << 10;
@@ -29,7 +29,8 @@ static SITES: Sites = Sites::new();
 /// The number of tracked allocations whose address hashes to each entry. An entry that reaches its
 /// maximum stays there. A free takes the lock of [`LIVE`] only if its entry is not zero.
 static FILTER: [AtomicU8; FILTER_PLACES] = [const { AtomicU8::new(0) }; FILTER_PLACES];
-static LIVE: Mutex<Live> = Mutex::new(Live { slots: std::ptr::null_mut(), used: 0 });
+static LIVE: Mutex<LiveAllocations> =
+    Mutex::new(LiveAllocations { slots: std::ptr::null_mut(), used: 0 });
 
 struct Countdown {
     /// Bytes until the next sample.
@@ -66,7 +67,7 @@ pub(crate) fn site(number: usize) -> Option<Site> {
 
 /// Memory that is in use and was allocated at one site.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct InUse {
+pub(crate) struct SiteUsage {
     /// The number of the site.
     pub(crate) site: u32,
     /// The estimated number of allocations.
@@ -76,8 +77,8 @@ pub(crate) struct InUse {
 }
 
 /// The memory in use now, in the order of the sites.
-pub(crate) fn in_use() -> Vec<InUse> {
-    let of = |(site, counts): (usize, Counts)| InUse {
+pub(crate) fn in_use() -> Vec<SiteUsage> {
+    let of = |(site, counts): (usize, Counts)| SiteUsage {
         site: site as u32,
         events: (counts.events - counts.undone_events) as f32,
         bytes: (counts.amount - counts.undone_amount) as f32,
@@ -185,8 +186,8 @@ fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
         counts.events += events;
         counts.amount += amount;
     });
-    timed::note_allocation(labels, &frames[..depth], events, amount);
-    let sampled = Sampled { address: pointer.addr(), site, events, amount };
+    timed_samples::note_allocation(labels, &frames[..depth], events, amount);
+    let sampled = SampledAllocation { address: pointer.addr(), site, events, amount };
     if live().insert(sampled) {
         let place = &FILTER[place_of(pointer)];
         // No lock is needed; at the maximum the number stays.
@@ -198,7 +199,7 @@ fn take_sample(pointer: *mut u8, size: f64, mean: f64) {
     }
 }
 
-fn undo(counts: &mut Counts, sampled: &Sampled) {
+fn undo(counts: &mut Counts, sampled: &SampledAllocation) {
     counts.undone_events += sampled.events;
     counts.undone_amount += sampled.amount;
 }
@@ -227,7 +228,7 @@ fn place_of(pointer: *mut u8) -> usize {
 
 /// A sampled allocation that is tracked until it is freed.
 #[derive(Clone, Copy)]
-struct Sampled {
+struct SampledAllocation {
     /// Zero where the slot is free.
     address: usize,
     site: usize,
@@ -236,20 +237,20 @@ struct Sampled {
 }
 
 /// The tracked allocations: a hash table of fixed size with linear probing.
-struct Live {
-    slots: *mut Sampled,
+struct LiveAllocations {
+    slots: *mut SampledAllocation,
     used: usize,
 }
 
 // SAFETY: the pointer is to memory that the table alone owns, and is reached under its lock.
-unsafe impl Send for Live {}
+unsafe impl Send for LiveAllocations {}
 
-fn live() -> MutexGuard<'static, Live> {
+fn live() -> MutexGuard<'static, LiveAllocations> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Live {
-    fn slots(&mut self) -> &mut [Sampled] {
+impl LiveAllocations {
+    fn slots(&mut self) -> &mut [SampledAllocation] {
         if self.slots.is_null() {
             return &mut [];
         }
@@ -262,9 +263,10 @@ impl Live {
     }
 
     /// Adds an allocation; returns false if there is no room.
-    fn insert(&mut self, sampled: Sampled) -> bool {
+    fn insert(&mut self, sampled: SampledAllocation) -> bool {
         if self.slots.is_null() {
-            let layout = Layout::array::<Sampled>(LIVE_SLOTS).expect("it is a small size");
+            let layout =
+                Layout::array::<SampledAllocation>(LIVE_SLOTS).expect("it is a small size");
             // SAFETY: the layout is not empty. The memory is never freed: the table is a static.
             self.slots = unsafe { System.alloc_zeroed(layout) }.cast();
         }
@@ -272,7 +274,7 @@ impl Live {
             return false;
         }
         let slots = self.slots();
-        let mut at = Live::home(sampled.address);
+        let mut at = LiveAllocations::home(sampled.address);
         while slots[at].address != 0 {
             at = (at + 1) % LIVE_SLOTS;
         }
@@ -281,12 +283,12 @@ impl Live {
         true
     }
 
-    fn remove(&mut self, address: usize) -> Option<Sampled> {
+    fn remove(&mut self, address: usize) -> Option<SampledAllocation> {
         let slots = self.slots();
         if slots.is_empty() {
             return None;
         }
-        let mut at = Live::home(address);
+        let mut at = LiveAllocations::home(address);
         while slots[at].address != address {
             if slots[at].address == 0 {
                 return None;
@@ -301,7 +303,7 @@ impl Live {
             if slots[next].address == 0 {
                 break;
             }
-            let home = Live::home(slots[next].address);
+            let home = LiveAllocations::home(slots[next].address);
             let distance_to_gap = (at + LIVE_SLOTS - home) % LIVE_SLOTS;
             let distance_to_next = (next + LIVE_SLOTS - home) % LIVE_SLOTS;
             if distance_to_gap <= distance_to_next {
@@ -321,8 +323,9 @@ mod tests {
 
     #[test]
     fn the_table_of_live_allocations_finds_what_it_holds() {
-        let mut live = Live { slots: std::ptr::null_mut(), used: 0 };
-        let sampled = |address| Sampled { address, site: address, events: 1.0, amount: 2.0 };
+        let mut live = LiveAllocations { slots: std::ptr::null_mut(), used: 0 };
+        let sampled =
+            |address| SampledAllocation { address, site: address, events: 1.0, amount: 2.0 };
         assert!(live.remove(16).is_none());
         // Addresses of pages: their homes lie close together and far apart.
         let addresses: Vec<usize> = (1..=LIVE_MAX).map(|page| page << 12).collect();

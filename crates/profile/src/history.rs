@@ -41,7 +41,7 @@ pub(crate) struct KeptSample {
 
 /// A sample of a request whose operation was not known yet.
 #[derive(Clone, Copy)]
-struct Awaiting {
+struct PendingSample {
     /// The number of the request.
     early: u64,
     /// The number of the sample, counted from the first that was ever kept.
@@ -55,7 +55,7 @@ pub(crate) struct History {
     samples: VecDeque<KeptSample>,
     /// The number of the oldest sample, counted from the first that was ever kept.
     first: u64,
-    awaiting: Vec<Awaiting>,
+    awaiting: Vec<PendingSample>,
     nodes: Vec<Node>,
     children: HashMap<(u32, usize), u32>,
     /// Losses of samples: the time at which each was noticed, and the number of samples.
@@ -93,7 +93,8 @@ impl History {
         let node = stack.iter().rev().fold(NO_NODE, |parent, address| self.node(parent, *address));
         let RawSample { at_ns, events, amount, thread, labels, early, .. } = *sample;
         if early != 0 && self.awaiting.len() < AWAITING_MAX {
-            self.awaiting.push(Awaiting { early, sample: self.first + self.samples.len() as u64 });
+            self.awaiting
+                .push(PendingSample { early, sample: self.first + self.samples.len() as u64 });
         }
         self.samples.push_back(KeptSample { at_ns, events, amount, thread, labels, node });
     }
@@ -102,7 +103,7 @@ impl History {
     /// known by now.
     pub(crate) fn resolve_early(&mut self) {
         let History { samples, first, awaiting, .. } = self;
-        awaiting.retain(|Awaiting { early, sample }| {
+        awaiting.retain(|PendingSample { early, sample }| {
             let place = sample.checked_sub(*first).and_then(|place| usize::try_from(place).ok());
             let Some(kept) = place.and_then(|place| samples.get_mut(place)) else { return false };
             match early_operation(*early) {

@@ -12,30 +12,30 @@
 )]
 
 mod component;
-mod folded;
+mod folded_stacks;
 mod handler;
 mod heap;
+mod heap_snapshots;
 mod history;
-mod moments;
 mod pprof;
 mod profile;
-mod resolved;
+mod resolved_profile;
 mod ring;
 mod sampler;
 mod shares;
 mod symbols;
 mod system_calls;
-mod timed;
+mod timed_samples;
 mod timers;
 
 pub use component::OTHER;
-pub use folded::{folded, folded_beside, head_of};
+pub use folded_stacks::{folded, folded_beside, head_of};
 pub use heap::{SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling};
+pub use heap_snapshots::MOMENT_PAUSE;
 pub use history::HISTORY_SAMPLES_MAX;
-pub use moments::MOMENT_PAUSE;
 pub use pprof::pprof;
 pub use profile::{Kind, Profile, Sample};
-pub use resolved::{Filter, Frame, NamedSample, Resolved};
+pub use resolved_profile::{Filter, Frame, NamedSample, ResolvedProfile};
 pub use sampler::{Boost, HERTZ_MAX, Profiler, RECORDING_HERTZ, USUAL_HERTZ};
 pub use shares::{Share, Shares, shares};
-pub use symbols::{Function, Place};
+pub use symbols::{Function, SourceLocation};

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::resolved::{Frame, Listed, NamedSample, Resolved};
+use crate::resolved_profile::{Frame, IndexedSet, NamedSample, ResolvedProfile};
 
 /// The label by which `pprof` recognises samples of the base profile, as its option `-diff_base`
 /// sets it. Their values are negative, and shares are relative to the base profile.
@@ -21,18 +21,22 @@ const BASE_LABEL: &str = "pprof::base";
 ///
 /// # Errors
 /// None in practice: the file is written to memory.
-pub fn pprof(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> io::Result<Vec<u8>> {
+pub fn pprof(
+    profile: &ResolvedProfile,
+    base: Option<&ResolvedProfile>,
+    unix_ns: u64,
+) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(&message(profile, base, unix_ns))?;
     encoder.finish()
 }
 
 /// The string table of a file; its first entry is empty.
-type Texts = Listed<String>;
+type StringTable = IndexedSet<String>;
 
-fn message(profile: &Resolved, base: Option<&Resolved>, unix_ns: u64) -> Vec<u8> {
+fn message(profile: &ResolvedProfile, base: Option<&ResolvedProfile>, unix_ns: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut texts = Texts::default();
+    let mut texts = StringTable::default();
     texts.place("");
     for (kind, unit) in profile.kind.values() {
         let (kind, unit) = (texts.place(kind), texts.place(unit));
@@ -100,7 +104,7 @@ fn write_sample(
     out: &mut Vec<u8>,
     sample: &NamedSample,
     is_base: bool,
-    (locations, texts): &mut (&mut HashMap<Frame, u64>, &mut Texts),
+    (locations, texts): &mut (&mut HashMap<Frame, u64>, &mut StringTable),
 ) {
     let ids = sample.stack.iter().map(|frame| {
         let next = locations.len() as u64 + 1;
@@ -171,7 +175,7 @@ mod tests {
     fn lost_samples_become_a_comment_of_the_file() {
         let whole = Profile::counted(Kind::Cpu);
         let cut = Profile { lost: 7, ..whole.clone() };
-        let [whole, cut] = Resolved::of([whole, cut], &[]).map(|of| message(&of, None, 0));
+        let [whole, cut] = ResolvedProfile::of([whole, cut], &[]).map(|of| message(&of, None, 0));
         let has = |file: &[u8]| file.windows(14).any(|bytes| bytes == b"7 samples were");
         // The second last byte is the tag of the field: its number and its wire type, a varint.
         assert!(has(&cut) && cut[cut.len() - 2] == 13 << 3);

@@ -53,7 +53,7 @@ pub(crate) struct Ring {
 }
 
 /// The outcome of reading one sample.
-enum Read {
+enum ReadResult {
     Whole(Box<RawSample>),
     /// The sample is still being written.
     Unfinished,
@@ -121,21 +121,21 @@ impl Ring {
         let mut lost = 0;
         for number in from..head {
             match self.read(number) {
-                Read::Whole(sample) => visit(&sample),
-                Read::Overwritten => lost += 1,
-                Read::Unfinished => return (number, lost),
+                ReadResult::Whole(sample) => visit(&sample),
+                ReadResult::Overwritten => lost += 1,
+                ReadResult::Unfinished => return (number, lost),
             }
         }
         (head, lost)
     }
 
-    fn read(&self, number: u64) -> Read {
+    fn read(&self, number: u64) -> ReadResult {
         let slot = &self.slots[number as usize % RING_SAMPLES];
         let finished = number * 2 + 2;
         let state = slot.state.load(Ordering::Acquire);
         if state != finished {
             let is_lost = state > finished || slot.given_up.load(Ordering::Acquire) >= finished;
-            return if is_lost { Read::Overwritten } else { Read::Unfinished };
+            return if is_lost { ReadResult::Overwritten } else { ReadResult::Unfinished };
         }
         let labels = slot.labels.load(Ordering::Relaxed);
         let depth = slot.depth.load(Ordering::Relaxed).min(STACK_DEPTH_MAX);
@@ -159,7 +159,7 @@ impl Ring {
         }
         fence(Ordering::Acquire);
         let is_whole = slot.state.load(Ordering::Relaxed) == finished;
-        if is_whole { Read::Whole(sample) } else { Read::Overwritten }
+        if is_whole { ReadResult::Whole(sample) } else { ReadResult::Overwritten }
     }
 }
 

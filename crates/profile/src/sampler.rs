@@ -10,11 +10,11 @@ use pellucid_thread::{Job, start_job};
 
 use crate::handler;
 use crate::heap::in_use;
+use crate::heap_snapshots::{HeapSnapshots, MOMENT_PAUSE};
 use crate::history::{HISTORY_SAMPLES_MAX, History};
-use crate::moments::{MOMENT_PAUSE, Moments};
 use crate::profile::{Kind, Profile, Sample};
 use crate::ring::Ring;
-use crate::timed;
+use crate::timed_samples;
 use crate::timers::Timers;
 
 /// The usual rate, in samples per second of processor time. It divides no common frequency, so that
@@ -37,10 +37,10 @@ const DRAINS_PER_SCAN: u32 = 2;
 
 static PROFILING: Job = Job::new("profiling");
 /// The running profiler. A process has at most one, because there is one signal for it.
-static RUNNING: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+static RUNNING: Mutex<Weak<ProfilerThread>> = Mutex::new(Weak::new());
 
 /// A ring and the history of the samples that were fetched from it.
-struct Kept {
+struct RingHistory {
     ring: &'static Ring,
     next: u64,
     history: History,
@@ -54,8 +54,8 @@ const HELD: usize = 3;
 
 struct State {
     timers: Timers,
-    kept: [Kept; 4],
-    heap: Moments,
+    kept: [RingHistory; 4],
+    heap: HeapSnapshots,
     usual_hertz: u32,
     /// The number of each [`Boost`] and its rate in samples per second.
     boosts: Vec<(u64, u32)>,
@@ -63,27 +63,27 @@ struct State {
     is_stopping: bool,
 }
 
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     stop_signal: Condvar,
 }
 
-struct Inner {
-    shared: Arc<Shared>,
+struct ProfilerThread {
+    shared: Arc<SharedState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A handle of the profiler of this process. Dropping the last handle stops the profiler.
 #[derive(Clone)]
 pub struct Profiler {
-    inner: Arc<Inner>,
+    inner: Arc<ProfilerThread>,
 }
 
 /// A guard that holds a higher sampling rate until it is dropped.
 #[must_use = "the rate falls back when this is dropped"]
 pub struct Boost {
     number: u64,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -107,16 +107,16 @@ impl Profiler {
         handler::set_period(period_ns(usual_hertz));
         let mut timers = Timers::new(period_ns(usual_hertz));
         timers.scan()?;
-        let [allocations, waits, held] = timed::install();
-        let mut heap = Moments::default();
+        let [allocations, waits, held] = timed_samples::install();
+        let mut heap = HeapSnapshots::default();
         heap.push(handler::now_ns(), in_use());
         let state = State {
             timers,
             kept: [
-                Kept::new(ring, HISTORY_SAMPLES_MAX),
-                Kept::new(allocations, COUNTED_SAMPLES_MAX),
-                Kept::new(waits, COUNTED_SAMPLES_MAX),
-                Kept::new(held, COUNTED_SAMPLES_MAX),
+                RingHistory::new(ring, HISTORY_SAMPLES_MAX),
+                RingHistory::new(allocations, COUNTED_SAMPLES_MAX),
+                RingHistory::new(waits, COUNTED_SAMPLES_MAX),
+                RingHistory::new(held, COUNTED_SAMPLES_MAX),
             ],
             heap,
             usual_hertz,
@@ -125,11 +125,11 @@ impl Profiler {
             is_stopping: false,
         };
         let stop_signal = Condvar::new();
-        let shared = Arc::new(Shared { state: Mutex::new(state), stop_signal });
+        let shared = Arc::new(SharedState { state: Mutex::new(state), stop_signal });
         let serving = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("pellucid-cpu".to_owned());
         let thread = Mutex::new(Some(thread.spawn(move || serving.serve())?));
-        let inner = Arc::new(Inner { shared, thread });
+        let inner = Arc::new(ProfilerThread { shared, thread });
         *running = Arc::downgrade(&inner);
         Ok(Profiler { inner })
     }
@@ -248,19 +248,19 @@ impl State {
     }
 
     fn drain(&mut self) {
-        self.kept.iter_mut().for_each(Kept::drain);
+        self.kept.iter_mut().for_each(RingHistory::drain);
     }
 }
 
-impl Kept {
+impl RingHistory {
     /// Skips the samples that are in the ring already: they are those of an earlier profiler.
-    fn new(ring: &'static Ring, samples_max: usize) -> Kept {
+    fn new(ring: &'static Ring, samples_max: usize) -> RingHistory {
         let (next, _) = ring.read_from(0, |_| {});
-        Kept { ring, next, history: History::new(samples_max, handler::now_ns()) }
+        RingHistory { ring, next, history: History::new(samples_max, handler::now_ns()) }
     }
 
     fn drain(&mut self) {
-        let Kept { ring, next, history } = self;
+        let RingHistory { ring, next, history } = self;
         let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
         *next = to;
         history.note_lost(handler::now_ns(), lost);
@@ -268,7 +268,7 @@ impl Kept {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn serve(&self) {
         let _job = start_job(&PROFILING);
         let mut drains = 0_u32;
@@ -301,7 +301,7 @@ impl Drop for Boost {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ProfilerThread {
     fn drop(&mut self) {
         lock(&self.shared.state).is_stopping = true;
         self.shared.stop_signal.notify_all();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::component::OTHER;
-use crate::folded::head_of;
-use crate::resolved::Resolved;
+use crate::folded_stacks::head_of;
+use crate::resolved_profile::ResolvedProfile;
 
 /// The share of one phase or job and component.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Shares {
 
 /// Calculates the shares of a profile by phase or job, and component.
 #[must_use]
-pub fn shares(profile: &Resolved) -> Shares {
+pub fn shares(profile: &ResolvedProfile) -> Shares {
     let mut sums: BTreeMap<(String, &'static str), f64> = BTreeMap::new();
     let all = profile.amount();
     if all <= 0.0 {

@@ -23,7 +23,7 @@ pub struct Function {
 
 /// A place in a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The function.
     pub function: Function,
     /// The line; zero if it is not known.
@@ -43,7 +43,7 @@ struct Object {
 /// Finds functions by addresses.
 pub(crate) struct Symbols {
     objects: Vec<Object>,
-    known: HashMap<usize, Vec<Place>>,
+    known: HashMap<usize, Vec<SourceLocation>>,
 }
 
 impl Symbols {
@@ -70,7 +70,7 @@ impl Symbols {
 
     /// The places of `address`, the innermost inlined function first. If `is_return`, the place of
     /// the call is meant, which lies just before `address`.
-    pub(crate) fn places(&mut self, address: usize, is_return: bool) -> &[Place] {
+    pub(crate) fn places(&mut self, address: usize, is_return: bool) -> &[SourceLocation] {
         let probe = if is_return { address.wrapping_sub(1) } else { address };
         let objects = &mut self.objects;
         self.known.entry(probe).or_insert_with(|| {
@@ -85,12 +85,12 @@ impl Symbols {
     }
 }
 
-fn unnamed(name: String) -> Place {
-    Place { function: Function { name, file: String::new() }, line: 0 }
+fn unnamed(name: String) -> SourceLocation {
+    SourceLocation { function: Function { name, file: String::new() }, line: 0 }
 }
 
 impl Object {
-    fn places(&mut self, address: usize) -> Vec<Place> {
+    fn places(&mut self, address: usize) -> Vec<SourceLocation> {
         let path = if self.name.is_empty() { "/proc/self/exe" } else { &self.name };
         if self.loader.is_none() && !path.starts_with("linux-") {
             self.loader = Loader::new(path).ok();
@@ -110,7 +110,7 @@ impl Object {
                 };
                 let name = qualified(&demangled(&name), file);
                 let function = Function { name, file: in_crate(file).to_owned() };
-                places.push(Place { function, line });
+                places.push(SourceLocation { function, line });
             }
         }
         // The symbol names the outermost function at this address with its full path, which line
@@ -120,7 +120,10 @@ impl Object {
             (Some(outermost), Some(symbol)) => outermost.function.name = symbol,
             (None, symbol) => {
                 let name = symbol.unwrap_or_else(|| format!("[{file}+{relative:#x}]"));
-                places.push(Place { function: Function { name, file: file.to_owned() }, line: 0 });
+                places.push(SourceLocation {
+                    function: Function { name, file: file.to_owned() },
+                    line: 0,
+                });
             }
             (Some(_), None) => {}
         }

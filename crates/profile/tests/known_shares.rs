@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use pellucid_profile::{
-    Filter, Kind, Profile, Profiler, Resolved, SampledAllocator, folded, pprof,
+    Filter, Kind, Profile, Profiler, ResolvedProfile, SampledAllocator, folded, pprof,
     set_allocation_sampling, shares,
 };
 use pellucid_thread::{
@@ -83,7 +83,7 @@ fn uneven(round: u64) -> u64 {
 }
 
 /// Returns the share of the samples with a function of this name on their stack.
-fn share_of(profile: &Resolved, function: &str) -> f64 {
+fn share_of(profile: &ResolvedProfile, function: &str) -> f64 {
     let is_on = |stack: &[pellucid_profile::Frame]| {
         stack
             .iter()
@@ -96,7 +96,7 @@ fn share_of(profile: &Resolved, function: &str) -> f64 {
 /// Returns the tolerance for shares of this profile: three standard errors, but at least
 /// [`TOLERANCE`]. If other threads want the processor, the kernel's timer is late by up to a tenth
 /// of a second, and one sample stands for all of that time.
-fn tolerance_of(profile: &Resolved) -> f64 {
+fn tolerance_of(profile: &ResolvedProfile) -> f64 {
     let squares: f64 = profile.samples.iter().map(|sample| sample.amount.powi(2)).sum();
     (3.0 * 0.5 * squares.sqrt() / profile.amount()).max(TOLERANCE)
 }
@@ -107,7 +107,7 @@ fn assert_near(found: f64, known: f64, what: &str) {
 
 /// Returns the samples of this thread in these spans of time. They exclude the recording and
 /// resolving between two trials, which this thread does too.
-fn recorded(profiler: &Profiler, spans_ns: &[Range<u64>]) -> Resolved {
+fn recorded(profiler: &Profiler, spans_ns: &[Range<u64>]) -> ResolvedProfile {
     let name = std::thread::current().name().unwrap()[..15].to_owned();
     let mut recorded = profiler.cpu(spans_ns[0].start, u64::MAX);
     let is_within = |at_ns| spans_ns.iter().any(|span| span.contains(&at_ns));
@@ -115,8 +115,8 @@ fn recorded(profiler: &Profiler, spans_ns: &[Range<u64>]) -> Resolved {
     resolve(recorded)
 }
 
-fn resolve(profile: Profile) -> Resolved {
-    let [resolved] = Resolved::of([profile], &["get", "put"]);
+fn resolve(profile: Profile) -> ResolvedProfile {
+    let [resolved] = ResolvedProfile::of([profile], &["get", "put"]);
     resolved
 }
 
@@ -140,7 +140,7 @@ fn work_in_known_shares() -> [f64; 3] {
 }
 
 /// Returns a text for each share that differs from the known one by more than the tolerance.
-fn faults_of(profile: &Resolved, spent: [f64; 3]) -> Vec<String> {
+fn faults_of(profile: &ResolvedProfile, spent: [f64; 3]) -> Vec<String> {
     let all: f64 = spent.iter().sum();
     let of_phase = |phase: &str| {
         let filter = Filter { phase: Some(phase.to_owned()), ..Filter::default() };
@@ -341,7 +341,7 @@ fn allocations_are_found_where_they_were_made_and_freed_ones_are_gone() {
 /// The bounds of the waits for a lock. The lower one is the time in which the waiter was seen
 /// asleep while the lock was held; the upper one is the whole time of the call that takes the lock.
 #[derive(Default)]
-struct Known {
+struct WaitBounds {
     least_ns: f64,
     most_ns: f64,
 }
@@ -368,7 +368,7 @@ fn hold(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>, ms: u64) -
     stopwatch.elapsed().as_nanos() as f64
 }
 
-type Hold = fn(&Mutex<u64>, &Receiver<i32>, &Sender<()>) -> f64;
+type HoldFunction = fn(&Mutex<u64>, &Receiver<i32>, &Sender<()>) -> f64;
 
 #[inline(never)]
 fn hold_long(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>) -> f64 {
@@ -380,7 +380,7 @@ fn hold_short(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>) -> f
     black_box(hold(lock, waiter, held, 10))
 }
 
-type WaitFor = fn(&Mutex<u64>) -> u64;
+type WaitFunction = fn(&Mutex<u64>) -> u64;
 
 #[inline(never)]
 fn wait_for_long(lock: &Mutex<u64>) -> u64 {
@@ -393,7 +393,7 @@ fn wait_for_short(lock: &Mutex<u64>) -> u64 {
 }
 
 /// Starts a holder, waits until it holds, then waits for the lock.
-fn contend(lock: &Mutex<u64>, hold: Hold, wait_for: WaitFor, known: &mut Known) {
+fn contend(lock: &Mutex<u64>, hold: HoldFunction, wait_for: WaitFunction, known: &mut WaitBounds) {
     let (number, waiter) = channel();
     let (held, is_held) = channel();
     std::thread::scope(|scope| {
@@ -409,11 +409,11 @@ fn contend(lock: &Mutex<u64>, hold: Hold, wait_for: WaitFor, known: &mut Known) 
 }
 
 /// Returns the amount of the samples with a function of this name on their stack.
-fn amount_of(profile: &Resolved, function: &str) -> f64 {
+fn amount_of(profile: &ResolvedProfile, function: &str) -> f64 {
     share_of(profile, function) * profile.amount()
 }
 
-fn assert_between(found: f64, known: &Known, what: &str) {
+fn assert_between(found: f64, known: &WaitBounds, what: &str) {
     // Sums in another order differ in their last digits.
     let (least_ns, most_ns) = (known.least_ns * 0.999_999, known.most_ns * 1.000_001);
     assert!((least_ns..=most_ns).contains(&found), "{what}: {found}, not {least_ns} to {most_ns}");
@@ -427,7 +427,7 @@ fn waits_are_found_by_who_waited_and_by_who_held_the_lock() {
     let (blocked_before, held_before) =
         (Profile::counted(Kind::Block), Profile::counted(Kind::Mutex));
     let (long, short) = (Mutex::new(0), Mutex::new(0));
-    let (mut known_long, mut known_short) = (Known::default(), Known::default());
+    let (mut known_long, mut known_short) = (WaitBounds::default(), WaitBounds::default());
     // Every holder is sampled, so the result does not depend on chance.
     set_holder_sampling(1);
     for _ in 0..10 {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_http::{CertificateError, Certificates};
-use pellucid_thread::{Job, Recurring};
+use pellucid_thread::{Job, PeriodicThread};
 
-use crate::log::{Log, Trouble};
+use crate::log::{Log, RepeatedFailure};
 
 /// The interval at which the files are checked for changes.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ const THREAD: &str = "pellucid-tls";
 pub(crate) struct CertificateWatch {
     certificates: Arc<Certificates>,
     log: Log,
-    _watch: Recurring,
+    _watch: PeriodicThread,
 }
 
 impl CertificateWatch {
@@ -28,8 +28,8 @@ impl CertificateWatch {
     ) -> std::io::Result<CertificateWatch> {
         static CERTIFICATES: Job = Job::new("certificates");
         let (watched, lines) = (Arc::clone(&certificates), log.clone());
-        let mut trouble = Trouble::default();
-        let watch = Recurring::start(THREAD, &CERTIFICATES, LOOK_PAUSE, move || {
+        let mut trouble = RepeatedFailure::default();
+        let watch = PeriodicThread::start(THREAD, &CERTIFICATES, LOOK_PAUSE, move || {
             if let Some(outcome) = watched.reload_if_changed() {
                 report(&lines, outcome, &mut trouble);
             }
@@ -39,14 +39,14 @@ impl CertificateWatch {
 
     /// Reads the files now, even if they have not changed, and logs the outcome.
     pub(crate) fn reload(&self) {
-        report(&self.log, self.certificates.reload(), &mut Trouble::default());
+        report(&self.log, self.certificates.reload(), &mut RepeatedFailure::default());
     }
 }
 
-fn report(log: &Log, outcome: Result<(), CertificateError>, trouble: &mut Trouble) {
+fn report(log: &Log, outcome: Result<(), CertificateError>, trouble: &mut RepeatedFailure) {
     match outcome {
         Ok(()) => {
-            *trouble = Trouble::default();
+            *trouble = RepeatedFailure::default();
             log.info("new connections get the certificate that was read just now");
         }
         Err(error) => trouble.tell(log, format!("the certificate stays what it was: {error}")),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pellucid_embedded::{SAMPLED_EVERY, engine_stats};
 use pellucid_store::Store;
-use pellucid_thread::{Job, Recurring};
+use pellucid_thread::{Job, PeriodicThread};
 use serde_json::{Value, json};
 
 use crate::engine_page::{SCHEMA, document};
@@ -80,7 +80,7 @@ pub(crate) fn log_engine(
     store: Arc<dyn Store>,
     log: Log,
     interval: Duration,
-) -> std::io::Result<Option<Recurring>> {
+) -> std::io::Result<Option<PeriodicThread>> {
     static FIGURES: Job = Job::new("figures");
     let figures = move || engine_stats(&*store).as_ref().map(document);
     let Some(mut before) = figures() else { return Ok(None) };
@@ -91,7 +91,7 @@ pub(crate) fn log_engine(
         }
         before = now;
     };
-    Recurring::start(LOG_THREAD, &FIGURES, interval, step).map(Some)
+    PeriodicThread::start(LOG_THREAD, &FIGURES, interval, step).map(Some)
 }
 
 #[cfg(test)]

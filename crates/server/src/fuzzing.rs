@@ -40,7 +40,7 @@ pub fn routes() -> Vec<RouteView> {
     let view = |route: &crate::routes::Route| RouteView {
         methods: route.methods.iter().map(crate::routes::Method::name).collect(),
         path: format!("/{}", route.path.join("/")),
-        parameter: route.parameter.map(crate::routes::Distinction::name),
+        parameter: route.parameter.map(crate::routes::ParameterCondition::name),
         need: route.need.to_string(),
         is_of_documents: route.is_of_documents(),
     };

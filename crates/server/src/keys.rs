@@ -16,20 +16,20 @@ const KEYS_KEPT: usize = 1 << 16;
 const KEY_BYTES_KEPT: usize = 128;
 
 /// Keys by their hashes.
-type Known = HashMap<u64, Box<[u8]>>;
+type KnownKeys = HashMap<u64, Box<[u8]>>;
 
 /// The hash function for keys, and the remembered keys if they may be shown.
 pub(crate) struct Keys {
     seed: u64,
     /// The remembered keys by their hashes, the newer generation first; `None` if keys must not be
     /// shown.
-    known: Option<Mutex<[Known; 2]>>,
+    known: Option<Mutex<[KnownKeys; 2]>>,
 }
 
 impl Keys {
     pub(crate) fn new(are_shown: bool) -> Keys {
         let seed = RandomState::new().hash_one(0_u8);
-        Keys { seed, known: are_shown.then(|| Mutex::new([Known::new(), Known::new()])) }
+        Keys { seed, known: are_shown.then(|| Mutex::new([KnownKeys::new(), KnownKeys::new()])) }
     }
 
     /// Returns true if pages may show keys and other texts of users.

@@ -10,8 +10,6 @@
 
 pub mod access;
 mod admin;
-#[cfg(test)]
-mod alone;
 mod answer;
 mod certificates;
 mod changes;
@@ -23,22 +21,24 @@ mod engine_metrics;
 mod engine_page;
 mod entities;
 mod exposure;
-mod follow;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gate;
-mod helper;
+#[cfg(test)]
+mod isolated_process;
 mod keys;
 mod log;
 mod metrics;
 mod names;
 mod observer;
 mod openapi;
+mod page_worker;
 mod panics;
 mod process;
 mod profiles;
 mod query;
 mod reply;
+mod reporter;
 mod routes;
 mod run;
 mod server_error;
@@ -50,7 +50,6 @@ pub use engine_log::ENGINE_TARGET;
 pub use engine_page::document as engine_document;
 pub use entities::is_entity_table;
 pub use exposure::Exposure;
-pub use follow::Export;
 pub use log::Log;
 pub use pellucid_account::Accounting;
 pub use pellucid_cluster::{
@@ -64,9 +63,10 @@ pub use pellucid_embedded::EmbeddedOptions;
 pub use pellucid_http::{HEADERS_MAX, Limits, ListenAddress};
 #[cfg(feature = "rocksdb")]
 pub use pellucid_rocksdb::{RocksOptions, RocksStore};
-pub use pellucid_store::{Acknowledgement, HandOver};
+pub use pellucid_store::{Acknowledgement, HandOverPolicy};
 pub use pellucid_topology::{NodeList, NodeUrl, TopologyError};
 pub use process::ProcessFigures;
+pub use reporter::TraceCollector;
 pub use run::{
     DOCUMENTS_TABLE, ENTITIES_TABLE, RunningServer, ServerOptions, StoreKind, TlsFiles, start,
     start_on,

@@ -55,9 +55,9 @@ impl Log {
 
 /// A failure that may repeat. It is logged again only if its text has changed.
 #[derive(Default)]
-pub(crate) struct Trouble(String);
+pub(crate) struct RepeatedFailure(String);
 
-impl Trouble {
+impl RepeatedFailure {
     pub(crate) fn tell(&mut self, log: &Log, text: String) {
         if text != self.0 {
             log.write(&text);

@@ -2,7 +2,7 @@
 
 use pellucid_account::{Names, Part};
 use pellucid_cluster::FORWARD_PARTS;
-use pellucid_http::{Ending, Refusal};
+use pellucid_http::{AbortReason, Refusal};
 use pellucid_store::Store;
 
 /// The name of the table behind the entity API.
@@ -167,12 +167,12 @@ impl Outcome {
     }
 
     /// The outcome of a request whose response was not sent completely.
-    pub(crate) fn of_ending(ending: Ending) -> Outcome {
+    pub(crate) fn of_ending(ending: AbortReason) -> Outcome {
         match ending {
-            Ending::ClientGone => Outcome::ClientGone,
-            Ending::Cut => Outcome::Cut,
-            Ending::TimedOut => Outcome::TimedOut,
-            Ending::Failed => Outcome::Failed,
+            AbortReason::ClientGone => Outcome::ClientGone,
+            AbortReason::Cut => Outcome::Cut,
+            AbortReason::TimedOut => Outcome::TimedOut,
+            AbortReason::Failed => Outcome::Failed,
         }
     }
 }

@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use pellucid_account::Account;
 
 use crate::documents::SlowQueries;
-use crate::follow::Traced;
 use crate::keys::Keys;
 use crate::log::Log;
+use crate::reporter::TraceRegistry;
 
 /// The account, the slow and traced requests, and the log, shared by all threads of the server.
 pub(crate) struct Observer {
     pub(crate) account: Account,
     pub(crate) keys: Arc<Keys>,
-    pub(crate) traced: Traced,
-    pub(crate) followed: FollowFigures,
+    pub(crate) traced: TraceRegistry,
+    pub(crate) followed: ReportFigures,
     pub(crate) slow_queries: Arc<SlowQueries>,
     pub(crate) log: Log,
     pub(crate) version: &'static str,
@@ -33,7 +33,7 @@ impl Observer {
 
 /// Counters of followed requests.
 #[derive(Default)]
-pub(crate) struct FollowFigures {
+pub(crate) struct ReportFigures {
     /// Requests whose spans the collector has accepted.
     pub(crate) exported: AtomicU64,
     /// Requests whose spans were lost: the queue was full, or the collector did not accept them.

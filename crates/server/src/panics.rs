@@ -1,7 +1,7 @@
 //! Log lines of requests that ended with a panic.
 
 use pellucid_account::{PHASES, RequestFacts, Timeline};
-use pellucid_thread::Panicked;
+use pellucid_thread::ContainedPanic;
 
 use crate::log::Log;
 use crate::names::NAMES;
@@ -10,7 +10,7 @@ use crate::names::NAMES;
 /// panic happened on another thread, which has printed the stack itself.
 pub(crate) fn log_panic(
     log: &Log,
-    panicked: Option<&Panicked>,
+    panicked: Option<&ContainedPanic>,
     timeline: &Timeline,
     facts: &RequestFacts,
 ) {

@@ -7,8 +7,10 @@ use std::borrow::Cow;
 use pellucid_account::{Phase, Timeline};
 use pellucid_budget::Share;
 use pellucid_clock::WallTime;
-use pellucid_http::{BodySource, Coding, Filled, Handled, READ_BYTES_MAX, Response, write_decimal};
-use pellucid_store::{Head, Object, StoreError, Value, Written};
+use pellucid_http::{
+    BodySource, Coding, FillResult, READ_BYTES_MAX, Response, ServiceResult, write_decimal,
+};
+use pellucid_store::{Head, Object, StoreError, Value, WriteOutcome};
 use serde_json::json;
 
 use crate::log::Log;
@@ -33,7 +35,7 @@ pub(crate) struct Reply {
     /// The memory of the body, if it was taken from a budget.
     pub(crate) memory: Option<Share>,
     /// The settings of a reply to an ArangoDB driver.
-    pub(crate) driver: Option<Driver>,
+    pub(crate) driver: Option<DriverSettings>,
 }
 
 /// The version of an entry, for `ETag` and `Last-Modified`.
@@ -47,7 +49,7 @@ pub(crate) struct Version {
 
 /// Settings of the headers and the compression that ArangoDB's drivers expect.
 #[derive(Clone, Copy)]
-pub(crate) struct Driver {
+pub(crate) struct DriverSettings {
     /// The wait for a worker, used if accounting is off.
     pub(crate) queued_ns: u64,
     /// The size from which bodies are compressed, instead of the server's usual one.
@@ -178,7 +180,7 @@ impl Reply {
         &mut self,
         response: &mut Response<'_>,
         timeline: &Timeline,
-    ) -> Result<Handled, Failure> {
+    ) -> Result<ServiceResult, Failure> {
         response.status(self.status);
         if let Some(Version { sequence, written_at_ms, coding }) = self.version {
             response.header_with("ETag", |out| {
@@ -213,7 +215,11 @@ impl Reply {
                 response.finish_streamed(Some(value.len() as u64));
                 let value = std::mem::replace(value, Value::Owned(Vec::new()));
                 let memory = self.memory.take();
-                return Ok(Handled::Stream(Box::new(Sending { value, sent: 0, memory })));
+                return Ok(ServiceResult::Stream(Box::new(ValueBodySource {
+                    value,
+                    sent: 0,
+                    memory,
+                })));
             }
             Body::Value(value) => {
                 let written = value.read(|bytes| response.finish(bytes));
@@ -223,11 +229,11 @@ impl Reply {
                 let body = std::mem::replace(&mut self.body, Body::None);
                 if let Body::Stream(source, length_bytes) = body {
                     response.finish_streamed(length_bytes);
-                    return Ok(Handled::Stream(source));
+                    return Ok(ServiceResult::Stream(source));
                 }
             }
         }
-        Ok(if self.status == 101 { Handled::Upgrade } else { Handled::Done })
+        Ok(if self.status == 101 { ServiceResult::Upgrade } else { ServiceResult::Done })
     }
 }
 
@@ -238,7 +244,7 @@ impl Version {
     }
 }
 
-impl Driver {
+impl DriverSettings {
     fn write(self, response: &mut Response<'_>, timeline: &Timeline) {
         // Drivers accept codings although their users never asked for compression.
         response.compress_from(self.compressed_from_bytes);
@@ -267,7 +273,7 @@ pub(crate) enum WriteReply {
 
 impl WriteReply {
     /// The reply to a write that succeeded.
-    pub(crate) fn of(self, Written { sequence }: Written) -> Reply {
+    pub(crate) fn of(self, WriteOutcome { sequence }: WriteOutcome) -> Reply {
         match self {
             WriteReply::Put => {
                 let version = Some(Version { sequence, written_at_ms: None, coding: None });
@@ -282,29 +288,29 @@ impl WriteReply {
 }
 
 /// A large body that is being streamed.
-struct Sending {
+struct ValueBodySource {
     value: Value,
     sent: usize,
     memory: Option<Share>,
 }
 
-impl BodySource for Sending {
+impl BodySource for ValueBodySource {
     fn held_bytes(&self) -> usize {
         // Memory that was taken from a budget is counted there already.
         if self.memory.is_some() { 0 } else { self.value.held_bytes() }
     }
 
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         let (begin, end) = (self.sent, (self.sent + READ_BYTES_MAX).min(self.value.len()));
         let out_begin = out.len();
         self.sent = end;
         match self.value.read(|bytes| out.extend_from_slice(&bytes[begin..end])) {
-            Ok(()) if end == self.value.len() => Filled::Last,
-            Ok(()) => Filled::More,
+            Ok(()) if end == self.value.len() => FillResult::Last,
+            Ok(()) => FillResult::More,
             // With its last piece, the client would take the body for complete.
             Err(_) => {
                 out.truncate(out_begin);
-                Filled::Broken
+                FillResult::Broken
             }
         }
     }

@@ -23,13 +23,13 @@ use pellucid_profile::USUAL_HERTZ;
 #[cfg(feature = "rocksdb")]
 use pellucid_rocksdb::{RocksOptions, RocksStore};
 use pellucid_store::{Acknowledgement, CopiedTable, Range, Store, StoreError};
-use pellucid_thread::{Mutex, Recurring};
+use pellucid_thread::{Mutex, PeriodicThread};
 
 use crate::access::{
     Accounts, Authentication, Identity, Secret, Sites, Verifier, host_of, machine_names, warn_of,
 };
 use crate::admin::AdminApi;
-use crate::answer::Later;
+use crate::answer::LoopMessage;
 use crate::certificates::CertificateWatch;
 use crate::changes::ChangesApi;
 use crate::cluster::{Owner, PeerApi, join};
@@ -38,14 +38,14 @@ use crate::documents::{DocumentApi, DocumentSettings, QUEUED_CALLS_MAX, request_
 use crate::engine_log::log_engine;
 use crate::entities::{EntityApi, EntityTables};
 use crate::exposure::Exposure;
-use crate::follow::{Export, Follower, Traced};
 use crate::gate::{BodyBudgets, Gate};
-use crate::helper::{Helper, OneAtATime};
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{ENTITIES, names_for};
-use crate::observer::{FollowFigures, Observer};
+use crate::observer::{Observer, ReportFigures};
+use crate::page_worker::{PageWorker, TaskLock};
 use crate::profiles::Profiles;
+use crate::reporter::{RequestReporter, TraceCollector, TraceRegistry};
 use crate::routes::DOCUMENTS_BYTES_MAX;
 use crate::server_error::ServerError;
 use crate::service::Api;
@@ -136,7 +136,7 @@ pub struct ServerOptions {
     /// The duration from which a request is logged as slow; zero logs none.
     pub slow_request: Duration,
     /// The collector to which the spans of traced requests are exported.
-    pub export: Option<Export>,
+    pub export: Option<TraceCollector>,
     /// The share of requests, from 0 to 1, that the server traces although the caller does not. It
     /// has no effect without `export`.
     pub trace_share: f64,
@@ -214,15 +214,15 @@ impl ServerOptions {
 
 /// A running server. Call [`RunningServer::stop`] to end it.
 pub struct RunningServer {
-    server: Server<Later>,
+    server: Server<LoopMessage>,
     observer: Arc<Observer>,
     entities: Arc<EntityApi>,
     changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
     drain: Option<Drain>,
-    engine_log: Option<Recurring>,
-    upkeep: Recurring,
-    follower: Follower,
+    engine_log: Option<PeriodicThread>,
+    upkeep: PeriodicThread,
+    follower: RequestReporter,
     certificates: Option<CertificateWatch>,
     data: PathBuf,
     /// The time that a stop waits for requests in flight.
@@ -297,7 +297,11 @@ fn start_with(
     }
     let store = open(&options)?;
     if store.replicated().is_none() {
-        return serve(&Parts::new(store, accounts, &options, log)?, certificates, options);
+        return serve(
+            &SharedComponents::new(store, accounts, &options, log)?,
+            certificates,
+            options,
+        );
     }
     options.limits.stop = options.limits.stop.min(COPIES_STOP_WAIT);
     serve(&await_copies(&store, &accounts, &options, &log)?, certificates, options)
@@ -309,10 +313,10 @@ fn await_copies(
     accounts: &Arc<Accounts>,
     options: &ServerOptions,
     log: &Log,
-) -> Result<Parts, ServerError> {
+) -> Result<SharedComponents, ServerError> {
     let mut told = String::new();
     loop {
-        match Parts::new(Arc::clone(store), Arc::clone(accounts), options, log.clone()) {
+        match SharedComponents::new(Arc::clone(store), Arc::clone(accounts), options, log.clone()) {
             Err(ServerError::Store(_, StoreError::Unreachable(why))) => {
                 if why != told {
                     let pause = COPIES_PAUSE.as_secs();
@@ -359,27 +363,27 @@ fn check_cluster(
 }
 
 /// The parts that all event loops share.
-struct Parts {
+struct SharedComponents {
     gate: Arc<Gate>,
     entities: Arc<EntityApi>,
     changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
     observer: Arc<Observer>,
     cluster: Option<Arc<Cluster>>,
-    helper: Helper,
+    helper: PageWorker,
     profiles: Profiles,
-    full_merge: OneAtATime,
+    full_merge: TaskLock,
     openapi: Arc<serde_json::Value>,
     batch_bytes_max: usize,
 }
 
-impl Parts {
+impl SharedComponents {
     fn new(
         store: Arc<dyn Store>,
         accounts: Arc<Accounts>,
         options: &ServerOptions,
         log: Log,
-    ) -> Result<Parts, ServerError> {
+    ) -> Result<SharedComponents, ServerError> {
         let data = &options.data;
         let table = store.table(ENTITIES);
         let failed = |error| ServerError::Store(data.clone(), error);
@@ -404,7 +408,7 @@ impl Parts {
         let (of_store, of_accounts) = (Arc::clone(&store), Arc::clone(&accounts));
         let changes =
             ChangesApi::start(of_store, of_accounts, documents_table, Clock::system(), &log);
-        Ok(Parts {
+        Ok(SharedComponents {
             changes: Arc::new(changes.map_err(ServerError::Run)?),
             gate: Arc::new(Gate {
                 accounts,
@@ -422,17 +426,17 @@ impl Parts {
             observer: Arc::new(Observer {
                 account,
                 keys,
-                traced: Traced::new(options.export.is_some(), options.trace_share),
-                followed: FollowFigures::default(),
+                traced: TraceRegistry::new(options.export.is_some(), options.trace_share),
+                followed: ReportFigures::default(),
                 slow_queries: Arc::clone(documents.slow_queries()),
                 log,
                 version: env!("CARGO_PKG_VERSION"),
             }),
             documents,
             cluster,
-            helper: Helper::start().map_err(ServerError::Run)?,
+            helper: PageWorker::start().map_err(ServerError::Run)?,
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
-            full_merge: OneAtATime::default(),
+            full_merge: TaskLock::default(),
             openapi,
             batch_bytes_max: options.batch_bytes_max,
         })
@@ -491,7 +495,7 @@ fn open_listeners(options: &ServerOptions) -> Result<Vec<Listener>, ServerError>
 
 /// Opens the listeners, then starts the background threads and the event loops.
 fn serve(
-    parts: &Parts,
+    parts: &SharedComponents,
     certificates: Option<Arc<Certificates>>,
     options: ServerOptions,
 ) -> Result<RunningServer, ServerError> {
@@ -504,7 +508,7 @@ fn serve(
     limits.memory = documents.memory().clone();
     let endpoint = Endpoint { listeners, limits, certificates: certificates.clone() };
     // An error below drops what has started, the last first: so the drain ends before the follower.
-    let follower = Follower::start(&observer, options.slow_request, options.export);
+    let follower = RequestReporter::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
     let is_drained = options.accounting == Accounting::Full;
     let drain = is_drained.then(|| Drain::start(&observer.account)).transpose();
@@ -630,7 +634,7 @@ impl RunningServer {
     /// it can be, and the process should end. Another error if an event loop has failed, or the
     /// store could not be closed.
     pub fn stop(self) -> Result<(), ServerError> {
-        let closing = Closing {
+        let closing = StoreShutdown {
             documents: Arc::clone(&self.documents),
             store: Arc::clone(&self.entities.store),
             data: self.data.clone(),
@@ -714,13 +718,13 @@ fn run_within<T: Send + 'static>(
 }
 
 /// The parts that are needed to close the store after the threads have ended.
-struct Closing {
+struct StoreShutdown {
     documents: Arc<DocumentApi>,
     store: Arc<dyn Store>,
     data: PathBuf,
 }
 
-impl Closing {
+impl StoreShutdown {
     /// Closes the documents and then the store.
     fn close(self) -> Result<(), ServerError> {
         self.documents.close();
@@ -767,16 +771,19 @@ mod tests {
     /// Regression: the work that stops a server was dropped if no thread could be started for it.
     #[test]
     fn work_runs_here_if_no_thread_can_be_started() {
-        crate::alone::run("run::tests::work_runs_here_if_no_thread_can_be_started", || {
-            let wait = Duration::from_secs(60);
-            let name = || std::thread::current().name().map(str::to_owned);
-            let limit = getrlimit(Resource::As);
-            setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
-            let is_done = run_within("other", wait, || true);
-            let spawned = std::thread::Builder::new().spawn(|| ());
-            setrlimit(Resource::As, limit).unwrap();
-            assert_eq!((is_done, spawned.is_err()), (Some(true), true));
-            assert_eq!(run_within("other", wait, name), Some(Some("other".to_owned())));
-        });
+        crate::isolated_process::run(
+            "run::tests::work_runs_here_if_no_thread_can_be_started",
+            || {
+                let wait = Duration::from_secs(60);
+                let name = || std::thread::current().name().map(str::to_owned);
+                let limit = getrlimit(Resource::As);
+                setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
+                let is_done = run_within("other", wait, || true);
+                let spawned = std::thread::Builder::new().spawn(|| ());
+                setrlimit(Resource::As, limit).unwrap();
+                assert_eq!((is_done, spawned.is_err()), (Some(true), true));
+                assert_eq!(run_within("other", wait, name), Some(Some("other".to_owned())));
+            },
+        );
     }
 }

@@ -5,30 +5,30 @@ use std::sync::{Arc, LazyLock};
 
 use pellucid_account::{RequestFacts, Timeline};
 use pellucid_http::{
-    Admission, Applicant, Ending, Handled, Head, LinkEvent, LinkTurn, Refusal, Request, Response,
-    Service, Ticket,
+    AbortReason, Admission, AdmissionContext, Head, LinkContext, LinkEvent, Refusal, Request,
+    Response, Service, ServiceResult, Ticket,
 };
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::Value;
-use pellucid_thread::{Job, Panicked};
+use pellucid_thread::{ContainedPanic, Job};
 use serde_json::json;
 
 use crate::access::{Identity, Right, Scope};
 use crate::admin::AdminApi;
-use crate::answer::{Answer, Handling, Later, Loop};
-use crate::changes::{ChangesApi, ChangesOf, ChangesQuery};
+use crate::answer::{Answer, HandlerResult, LoopExchange, LoopMessage};
+use crate::changes::{ChangeSource, ChangesApi, ChangesQuery};
 use crate::cluster::PeerApi;
 use crate::documents::{self, DocumentApi};
 use crate::entities::multi_get::KeyList;
 use crate::entities::{EntityApi, WriteHeaders, batch, check_name, multi_get, ranges, table_name};
-use crate::gate::{Gate, Judged};
-use crate::helper::page_on_thread;
+use crate::gate::{Gate, GateDecision};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
+use crate::page_worker::page_on_thread;
 use crate::panics::log_panic;
 use crate::query::check_parameters;
 use crate::reply::{Body, Failure, Reply};
-use crate::routes::{self, BodyLimit, Handler, Method, Methods, Missing, Route, Target};
+use crate::routes::{self, BodyLimit, Handler, Method, Methods, MissingRoute, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
 
 static EMPTYING: Job = Job::new("empty_table");
@@ -69,7 +69,7 @@ pub(crate) struct Api {
 }
 
 impl Service for Api {
-    type Later = Later;
+    type LoopMessage = LoopMessage;
 
     fn body_bytes_max(&self, head: &Head<'_, '_>) -> usize {
         match Target::of(head.method, head.path, head.query).route.body {
@@ -80,7 +80,11 @@ impl Service for Api {
         }
     }
 
-    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
+    fn admit(
+        &mut self,
+        head: &Head<'_, '_>,
+        applicant: &AdmissionContext<'_, LoopMessage>,
+    ) -> Admission {
         let admission = self.gate.admit(head, applicant);
         // A client that sent `Expect: 100-continue` has not sent its body yet, so the head alone
         // can save it the transfer.
@@ -99,8 +103,8 @@ impl Service for Api {
         &mut self,
         request: &Request<'_>,
         response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
+        exchange: &mut LoopExchange<'_>,
+    ) -> ServiceResult {
         exchange.timeline.is_wanted = wants_timing(request);
         let number = exchange.facts.request;
         let random = &mut self.random;
@@ -115,17 +119,17 @@ impl Service for Api {
 
     fn resume(
         &mut self,
-        later: Later,
+        later: LoopMessage,
         response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
+        exchange: &mut LoopExchange<'_>,
+    ) -> ServiceResult {
         if let Some(context) = self.observer.traced.of(exchange.facts.request) {
             response.precede(TRACE_RESPONSE, context.to_string());
         }
         let result = match later {
-            Later::Made(made) => made.arrive(exchange.timeline),
-            Later::Forwarded(answer) => answer.reply(exchange.timeline, &self.observer.log),
-            Later::Verified(held, identity) => {
+            LoopMessage::Made(made) => made.arrive(exchange.timeline),
+            LoopMessage::Forwarded(answer) => answer.reply(exchange.timeline, &self.observer.log),
+            LoopMessage::Verified(held, identity) => {
                 let answer = held.with_request(|request| {
                     let mut target = Target::of(request.method, request.path, request.query);
                     let need = target.route.need;
@@ -134,7 +138,7 @@ impl Service for Api {
                 });
                 return self.finish(answer, response, exchange);
             }
-            Later::Served(_) => {
+            LoopMessage::Served(_) => {
                 let line = "the answer to a peer came to a request";
                 Err(Failure::Refused(500, line.into()))
             }
@@ -142,11 +146,11 @@ impl Service for Api {
         self.finish(result.map(Answer::Reply), response, exchange)
     }
 
-    fn begin(&mut self, turn: &mut LinkTurn<'_, Later>) -> io::Result<()> {
+    fn begin(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> io::Result<()> {
         self.peers.begin(turn)
     }
 
-    fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Later>) {
+    fn ready(&mut self, event: LinkEvent, turn: &mut LinkContext<'_, LoopMessage>) {
         self.peers.ready(event, turn);
     }
 
@@ -154,11 +158,11 @@ impl Service for Api {
         self.peers.has_to_settle()
     }
 
-    fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+    fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
         self.peers.settle(turn)
     }
 
-    fn told(&mut self, message: Later, turn: &mut LinkTurn<'_, Later>) {
+    fn told(&mut self, message: LoopMessage, turn: &mut LinkContext<'_, LoopMessage>) {
         self.peers.told(message, turn);
     }
 
@@ -167,16 +171,21 @@ impl Service for Api {
         ticket: Ticket,
         socket: mio::net::TcpStream,
         unread: Vec<u8>,
-        turn: &mut LinkTurn<'_, Later>,
+        turn: &mut LinkContext<'_, LoopMessage>,
     ) {
         self.peers.adopt(ticket, socket, unread, turn);
     }
 
-    fn panicked(&mut self, panicked: Option<&Panicked>, timeline: &Timeline, facts: &RequestFacts) {
+    fn panicked(
+        &mut self,
+        panicked: Option<&ContainedPanic>,
+        timeline: &Timeline,
+        facts: &RequestFacts,
+    ) {
         log_panic(&self.observer.log, panicked, timeline, facts);
     }
 
-    fn outcome_of(&self, ending: Ending) -> u8 {
+    fn outcome_of(&self, ending: AbortReason) -> u8 {
         Outcome::of_ending(ending) as u8
     }
 
@@ -198,7 +207,7 @@ impl Api {
         let target = Target::of(method, path, query);
         let known = target.route.parameters.unwrap_or_default();
         let judged = match target.route.handler {
-            Handler::Missing(Missing::Method { is_of_documents: false }) => {
+            Handler::Missing(MissingRoute::Method { is_of_documents: false }) => {
                 return Some(by_head(405, OTHER_METHODS, Some(target.allowed)));
             }
             Handler::Missing(_) if !path.starts_with("/_") => Err(KNOWN_PATHS.clone().into()),
@@ -223,14 +232,14 @@ impl Api {
     /// the node that owns the key.
     fn answer(
         &mut self,
-        judged: Judged,
+        judged: GateDecision,
         target: &mut Target<'_>,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         match judged {
-            Judged::Answered(answer) => return Ok(answer),
-            Judged::Admitted(caller) => self.caller = caller,
+            GateDecision::Answered(answer) => return Ok(answer),
+            GateDecision::Admitted(caller) => self.caller = caller,
         }
         let Route { operation, parameters, handler, .. } = *target.route;
         if !matches!(handler, Handler::Entity) {
@@ -251,8 +260,8 @@ impl Api {
         &mut self,
         target: &mut Target<'_>,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let operation = target.route.operation;
         match target.route.handler {
             Handler::Documents(_) if !self.lacks_documents(target.route) => {
@@ -287,7 +296,7 @@ impl Api {
                 let all = Methods::of(&Method::ALL).to_string();
                 Ok(Reply::empty(200).with_header("Allow", all).into())
             }
-            Handler::Missing(Missing::Method { is_of_documents: false }) => {
+            Handler::Missing(MissingRoute::Method { is_of_documents: false }) => {
                 Ok(method_not_allowed(target.allowed).into())
             }
             Handler::Missing(why) if request.path.starts_with("/_") => {
@@ -298,7 +307,7 @@ impl Api {
         }
     }
 
-    fn range(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+    fn range(&mut self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> HandlerResult {
         let query = ranges::parse(request.query)?;
         let store = self.entities.store_of(request)?;
         if query.is_of_cluster && self.peers.cluster().is_some() {
@@ -310,7 +319,11 @@ impl Api {
         self.entities.range(query, store, request, exchange)
     }
 
-    fn multi_get(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+    fn multi_get(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         WriteHeaders::of(request).check_body()?;
         let store = self.entities.store_of(request)?;
         let keys = multi_get::parse(request.body)?;
@@ -327,7 +340,7 @@ impl Api {
     }
 
     /// Lists the tables that the caller may read, creates a table, or empties it.
-    fn tables(&self, target: &Target<'_>, request: &Request<'_>) -> Handling {
+    fn tables(&self, target: &Target<'_>, request: &Request<'_>) -> HandlerResult {
         let tables = &self.entities.tables;
         let may = |name: &str, right| self.caller.may(Scope::Table(name), right);
         let Some(name) = target.segment(2) else {
@@ -358,11 +371,11 @@ impl Api {
         })
     }
 
-    fn changes(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+    fn changes(&mut self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> HandlerResult {
         let query = ChangesQuery::parse(request, self.entities.acknowledgement(request)?)?;
         let Some((name, database)) = &query.collection else {
             let table = self.entities.tables.named_in(request.query)?;
-            let of = ChangesOf::Table(table, table_name(request.query)?.into_owned());
+            let of = ChangeSource::Table(table, table_name(request.query)?.into_owned());
             return self.changes.answer(&query, of, &self.caller, exchange);
         };
         if self.peers.cluster().is_some() {
@@ -370,14 +383,14 @@ impl Api {
         }
         match self.documents.readable_collection(database, name, &self.caller) {
             Ok(collection) => {
-                let of = ChangesOf::Collection(collection, database.clone().into_owned());
+                let of = ChangeSource::Collection(collection, database.clone().into_owned());
                 self.changes.answer(&query, of, &self.caller, exchange)
             }
             Err(error) => Ok(Reply::from(error).into()),
         }
     }
 
-    fn batch(&mut self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Handling {
+    fn batch(&mut self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> HandlerResult {
         self.entities.check_batch(request)?;
         if self.peers.cluster().is_none() && self.entities.is_large_batch(request) {
             return self.entities.large_batch(request, exchange.timeline);
@@ -393,18 +406,18 @@ impl Api {
     /// later, it begins the work instead.
     fn finish(
         &mut self,
-        answer: Handling,
+        answer: HandlerResult,
         response: &mut Response<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handled {
+        exchange: &mut LoopExchange<'_>,
+    ) -> ServiceResult {
         let mut reply = match answer {
             Ok(Answer::Reply(reply)) => reply,
             Err(failure) => failure.into_reply(&self.observer.log),
             Ok(Answer::Pending(begin)) => {
                 begin(exchange);
-                return Handled::Later;
+                return ServiceResult::Later;
             }
-            Ok(Answer::Away) => return Handled::Later,
+            Ok(Answer::Away) => return ServiceResult::Later,
         };
         end_execution(exchange.timeline);
         let handled = loop {

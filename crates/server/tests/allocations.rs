@@ -9,7 +9,7 @@ mod counting;
 
 use common::nodes::Nodes;
 use common::{Client, entity, start_with};
-use counting::{Counting, allocations_of_loops};
+use counting::{CountingAllocator, allocations_of_loops};
 use pellucid_server::Accounting;
 
 /// Requests before counting begins, in which buffers grow to their size and histograms are created.
@@ -23,7 +23,7 @@ const ALLOCATIONS_AT_MOST: u64 = COUNTED / 20;
 const KEYS: usize = 16;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Writes and reads values of these lengths, and checks the allocations of event loops meanwhile.
 fn allocate_nothing(client: &mut Client, targets: &[String], lengths: &[usize], what: &str) {

@@ -8,7 +8,7 @@ mod common;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Answer, Running, start_with};
+use common::{Answer, TestServer, start_with};
 
 /// Bytes that a client would send: more than any body may have.
 const STREAM_BYTES: usize = (1 << 30) + (1 << 20);
@@ -25,7 +25,7 @@ fn resident_bytes() -> usize {
 
 /// Sends a body in chunks until the answer comes or all is sent. Returns the answer, and the number
 /// of bytes sent.
-fn stream(server: &Running, target: &str) -> (Answer, usize) {
+fn stream(server: &TestServer, target: &str) -> (Answer, usize) {
     let head = format!("POST {target} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     let mut client = server.sent(head.as_bytes());
     let mut socket = client.socket.try_clone().unwrap();

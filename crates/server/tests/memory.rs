@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Running, entity, request, serve};
+use common::{Client, TestServer, entity, request, serve};
 use pellucid_server::ProcessFigures;
 
 /// The limit of growth: far above the buffers of eight streams, and far below the data.
@@ -11,7 +11,7 @@ const GROWTH_BYTES_MAX: u64 = 12 << 20;
 
 /// Streams all entries to eight readers that take turns, chunk by chunk. Returns the growth of the
 /// process's memory meanwhile, which includes a chunk that each reader holds.
-fn growth_while_streaming(running: &Running, accept: &str, expected_bytes: usize) -> u64 {
+fn growth_while_streaming(running: &TestServer, accept: &str, expected_bytes: usize) -> u64 {
     let headers = [("Accept", accept)];
     let all = request("GET", "/v0/entities?start=%00", &headers, b"");
     let mut readers: Vec<Client> = (0..8).map(|_| running.sent(&all)).collect();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::{Client, Running, entity, serve, serve_with, start, start_with};
+use common::{Client, TestServer, entity, serve, serve_with, start, start_with};
 use pellucid_profile::{
     SAMPLE_BYTES, SampledAllocator, allocation_sampling, set_allocation_sampling,
 };
@@ -46,7 +46,7 @@ fn load(address: SocketAddr, seed: u64, done: &AtomicBool) -> u64 {
 }
 
 /// Runs `work` while two clients put and get.
-fn under_load<T>(running: &Running, work: impl FnOnce() -> T) -> T {
+fn under_load<T>(running: &TestServer, work: impl FnOnce() -> T) -> T {
     let (done, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for seed in 1..3 {
@@ -82,10 +82,10 @@ fn pprof(go: &str, file: &Path, folder: &Path) -> Option<Output> {
     run.ok()
 }
 
-type Held<'a> = (&'a Lock<()>, &'a Receiver<PathBuf>);
+type HeldLock<'a> = (&'a Lock<()>, &'a Receiver<PathBuf>);
 
 /// Holds the lock until the thread whose path it receives waits for it, and somewhat longer.
-fn hold((lock, waiter): Held<'_>, held: &Sender<()>) {
+fn hold((lock, waiter): HeldLock<'_>, held: &Sender<()>) {
     let guard = lock.lock().unwrap();
     held.send(()).unwrap();
     let thread = Path::new("/proc").join(waiter.recv().unwrap()).join("stat");
@@ -101,7 +101,7 @@ fn hold((lock, waiter): Held<'_>, held: &Sender<()>) {
 }
 
 #[inline(never)]
-fn hold_the_lock(held: Held<'_>, sender: &Sender<()>) {
+fn hold_the_lock(held: HeldLock<'_>, sender: &Sender<()>) {
     hold(held, sender);
     // A call at the very end would leave this function's frame before it is made.
     std::hint::black_box(sender);
@@ -114,7 +114,7 @@ fn wait_for_the_lock(lock: &Lock<()>) {
 }
 
 #[inline(never)]
-fn hold_it_again(held: Held<'_>, sender: &Sender<()>) {
+fn hold_it_again(held: HeldLock<'_>, sender: &Sender<()>) {
     hold(held, sender);
     // A call at the very end would leave this function's frame before it is made.
     std::hint::black_box(sender);
@@ -127,7 +127,7 @@ fn wait_for_it_again(lock: &Lock<()>) {
 }
 
 /// Makes another thread hold a lock by `hold`, and this one wait for it by `wait`.
-fn contend(hold: impl FnOnce(Held<'_>, &Sender<()>) + Send, wait: impl FnOnce(&Lock<()>)) {
+fn contend(hold: impl FnOnce(HeldLock<'_>, &Sender<()>) + Send, wait: impl FnOnce(&Lock<()>)) {
     // By default only a random share of holders is noted; here all of them.
     set_holder_sampling(1);
     let lock = Lock::new(());

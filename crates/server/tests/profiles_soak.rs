@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::tls::{self, TlsClient};
-use common::{Running, entity, start_with};
+use common::{TestServer, entity, start_with};
 use pellucid_io::SeededRandom;
 use pellucid_profile::{SAMPLE_BYTES, SampledAllocator, USUAL_HERTZ, set_allocation_sampling};
 use pellucid_thread::{HOLDERS_ONE_IN, WAIT_SAMPLE_NS, set_holder_sampling, set_wait_sampling};
@@ -68,7 +68,7 @@ fn load(
 }
 
 /// Takes each profile in each format, again and again; returns the number of profiles.
-fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &Running) -> u64 {
+fn take_profiles(config: &Arc<ClientConfig>, until: Instant, running: &TestServer) -> u64 {
     let address = running.address;
     let mut taken = 0;
     while taken == 0 || Instant::now() < until || !has_merged(address, config) {

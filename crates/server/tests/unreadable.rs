@@ -16,7 +16,7 @@ use pellucid_io::{FileBytes, FileSystem, MapMode, SystemFileSystem};
 use pellucid_server::{EmbeddedOptions, Log, start_on};
 use pellucid_store::{
     Acknowledgement, Answer, Head, Object, Operation, Properties, Range, Result, Scan, Snapshot,
-    Store, Table, Value, Written,
+    Store, Table, Value, WriteOutcome,
 };
 use tempfile::TempDir;
 
@@ -103,8 +103,8 @@ fn a_missing_page_fails_its_request_and_names_file_and_offset() {
 }
 
 /// A store whose large values lose their last page after they were checked.
-struct Losing(EmbeddedStore);
-struct LosingScan(Box<dyn Scan>);
+struct LossyStore(EmbeddedStore);
+struct LossyScan(Box<dyn Scan>);
 
 /// The length from which values are large.
 const LARGE: usize = 1_000;
@@ -128,7 +128,7 @@ fn lose(object: Object) -> Object {
     Object { value: Value::Mapped(bytes), ..object }
 }
 
-impl Scan for LosingScan {
+impl Scan for LossyScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
         Ok(self.0.next()?.map(|(key, object)| (key, lose(object))))
     }
@@ -138,7 +138,7 @@ impl Scan for LosingScan {
     }
 }
 
-impl Store for Losing {
+impl Store for LossyStore {
     fn table(&self, name: &str) -> Result<Table> {
         self.0.table(name)
     }
@@ -157,12 +157,12 @@ impl Store for Losing {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         self.0.write(table, operations, acknowledgement, timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        Ok(Box::new(LosingScan(self.0.scan(table, range)?)))
+        Ok(Box::new(LossyScan(self.0.scan(table, range)?)))
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
@@ -188,7 +188,7 @@ fn start_losing() -> Nodes {
     let (list, folders) = (list_of(&addresses), [(); 2].map(|()| TempDir::new().unwrap()));
     let store = EmbeddedStore::open(folders[1].path(), EmbeddedOptions::default()).unwrap();
     let of_second = options(&folders[1], addresses[1], &list);
-    let second = start_on(Arc::new(Losing(store)), of_second, Log::new(|_| {})).unwrap();
+    let second = start_on(Arc::new(LossyStore(store)), of_second, Log::new(|_| {})).unwrap();
     let (first, log) = try_start(options(&folders[0], addresses[0], &list)).unwrap();
     let servers = [(first, log), (second, Arc::default())];
     let nodes = servers.into_iter().zip(addresses).zip(folders);

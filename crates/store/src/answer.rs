@@ -10,7 +10,7 @@ pub enum Answer<T> {
     /// The answer is ready.
     Now(Result<T>),
     /// The answer will arrive, on another thread.
-    Later(Pending<T>),
+    Later(DeferredAnswer<T>),
 }
 
 impl<T: Send + 'static> Answer<T> {
@@ -19,10 +19,15 @@ impl<T: Send + 'static> Answer<T> {
     pub fn map<U: Send + 'static>(self, change: impl FnOnce(T) -> U + Send + 'static) -> Answer<U> {
         match self {
             Answer::Now(result) => Answer::Now(result.map(change)),
-            Answer::Later(pending) => Answer::Later(Pending::new(move |callback| {
+            Answer::Later(pending) => Answer::Later(DeferredAnswer::new(move |callback| {
                 pending.when_ready(move |arrival| {
-                    let Arrival { result, parts, started, counts } = arrival;
-                    callback(Arrival { result: result.map(change), parts, started, counts });
+                    let DeliveredAnswer { result, parts, started, counts } = arrival;
+                    callback(DeliveredAnswer {
+                        result: result.map(change),
+                        parts,
+                        started,
+                        counts,
+                    });
                 });
             })),
         }
@@ -56,27 +61,27 @@ impl<T: Send + 'static> Answer<T> {
     }
 }
 
-type Callback<T> = Box<dyn FnOnce(Arrival<T>) + Send>;
+type Callback<T> = Box<dyn FnOnce(DeliveredAnswer<T>) + Send>;
 
-/// An answer that arrives later. Its work may begin only with [`Pending::when_ready`]: if it is
-/// dropped before, it may never be done.
-pub struct Pending<T> {
+/// An answer that arrives later. Its work may begin only with [`DeferredAnswer::when_ready`]: if it
+/// is dropped before, it may never be done.
+pub struct DeferredAnswer<T> {
     start: Box<dyn FnOnce(Callback<T>) + Send>,
 }
 
-impl<T> Pending<T> {
+impl<T> DeferredAnswer<T> {
     /// Makes an answer from `start`, which has to call the callback that it gets exactly once.
     #[must_use]
-    pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> Pending<T> {
-        Pending { start: Box::new(start) }
+    pub fn new(start: impl FnOnce(Callback<T>) + Send + 'static) -> DeferredAnswer<T> {
+        DeferredAnswer { start: Box::new(start) }
     }
 
     /// Calls `callback` with the answer, on the thread on which it arrives.
-    pub fn when_ready(self, callback: impl FnOnce(Arrival<T>) + Send + 'static) {
+    pub fn when_ready(self, callback: impl FnOnce(DeliveredAnswer<T>) + Send + 'static) {
         (self.start)(Box::new(callback));
     }
 
-    fn arrive(self) -> Arrival<T>
+    fn arrive(self) -> DeliveredAnswer<T>
     where
         T: Send + 'static,
     {
@@ -90,22 +95,22 @@ impl<T> Pending<T> {
 }
 
 /// A late answer, with the time that it took on other threads.
-pub struct Arrival<T> {
+pub struct DeliveredAnswer<T> {
     /// The answer.
     pub result: Result<T>,
     /// The parts of the phase `execute` that other threads measured, in order.
-    pub parts: Vec<PartTime>,
+    pub parts: Vec<PartMeasurement>,
     /// The time at which another thread took the request from a queue, if it was queued.
     pub started: Option<Ticks>,
     /// The counts that other threads made.
     pub counts: EngineCounts,
 }
 
-impl<T> Arrival<T> {
+impl<T> DeliveredAnswer<T> {
     /// Makes an answer with no other measurements than `parts`.
     #[must_use]
-    pub fn new(result: Result<T>, parts: Vec<PartTime>) -> Arrival<T> {
-        Arrival { result, parts, started: None, counts: EngineCounts::default() }
+    pub fn new(result: Result<T>, parts: Vec<PartMeasurement>) -> DeliveredAnswer<T> {
+        DeliveredAnswer { result, parts, started: None, counts: EngineCounts::default() }
     }
 
     /// Adds the measurements to the request's timeline.
@@ -120,7 +125,7 @@ impl<T> Arrival<T> {
 
 /// A time that another thread measured for a part of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct PartTime {
+pub struct PartMeasurement {
     /// The part of the request.
     pub part: Part,
     /// The length of the time.
@@ -131,7 +136,7 @@ pub struct PartTime {
     pub waited_for: u64,
 }
 
-impl PartTime {
+impl PartMeasurement {
     /// Adds the time to the part on `timeline`.
     pub fn add_to(&self, timeline: &mut Timeline) {
         timeline.add_part(self.part, self.ticks, self.until);

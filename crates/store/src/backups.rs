@@ -92,7 +92,7 @@ pub enum BackupOutcome {
 
 /// Options for files of a backup that have to be copied.
 #[derive(Clone, Copy)]
-pub struct BackupCopying<'a> {
+pub struct BackupCopyOptions<'a> {
     /// The speed limit in bytes per second; `None` for no limit.
     pub bytes_per_second_max: Option<u64>,
     /// A check that is called now and then. It ends the backup by returning true.
@@ -108,7 +108,7 @@ pub trait Backups {
     /// [`StoreError::Busy`] while another backup is made; [`StoreError::Unacceptable`] if the speed
     /// limit is below [`BACKUP_BYTES_PER_SECOND_MIN`]; errors of the disk. An unfinished backup is
     /// removed.
-    fn create(&self, id: &BackupId, copying: BackupCopying<'_>) -> Result<BackupOutcome>;
+    fn create(&self, id: &BackupId, copying: BackupCopyOptions<'_>) -> Result<BackupOutcome>;
 
     /// The progress of the backup that is being made, if one is.
     fn progress(&self) -> Option<BackupProgress>;

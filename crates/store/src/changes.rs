@@ -31,7 +31,7 @@ pub enum ChangeStep {
 
 /// The selection of changes.
 #[derive(Clone, Copy, Debug)]
-pub struct ChangesAfter<'a> {
+pub struct ChangeSelector<'a> {
     /// The table.
     pub table: Table,
     /// The prefix of the keys.
@@ -43,7 +43,7 @@ pub struct ChangesAfter<'a> {
 }
 
 /// A reader of changes. It may block.
-pub trait Changes: Send {
+pub trait ChangeReader: Send {
     /// The next step.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ pub trait ChangeFeed {
     /// # Errors
     /// [`StoreError::ChangesLost`](crate::StoreError::ChangesLost) if some are not available any
     /// more.
-    fn changes(&self, after: ChangesAfter<'_>) -> Result<Box<dyn Changes>>;
+    fn changes(&self, after: ChangeSelector<'_>) -> Result<Box<dyn ChangeReader>>;
 
     /// The sequence number of the last write.
     fn newest_sequence(&self) -> u64;

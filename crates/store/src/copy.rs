@@ -6,9 +6,9 @@ use pellucid_account::Timeline;
 use pellucid_clock::WallTime;
 
 use crate::answer::Answer;
-use crate::copy_notes::{Notes, Reached};
+use crate::copy_notes::{CopyPosition, Notes};
 use crate::error::{Result, StoreError};
-use crate::model::{Acknowledgement, Condition, Operation, PartOf, Table};
+use crate::model::{Acknowledgement, Condition, Operation, PartitionFunction, Table};
 use crate::store::{Range, Scan, Store};
 
 /// The most entries of a group, which is written together or at the same time.
@@ -38,12 +38,12 @@ pub struct CopiedTable<'a> {
     /// Its name, in both stores.
     pub name: &'a str,
     /// The rule for [`Store::table_in_parts`], if the table is in parts.
-    pub part_of: Option<PartOf>,
+    pub part_of: Option<PartitionFunction>,
 }
 
 /// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copied {
+pub struct TableCopyProgress {
     /// The number of entries that were copied or compared.
     pub entries: u64,
     /// The bytes of their keys and values.
@@ -124,7 +124,7 @@ pub fn begin_copy(source: &Source<'_>, to: &dyn Store, tables: &[CopiedTable<'_>
             new.push(table.name);
         }
     }
-    let nothing = Reached::Key(Vec::new());
+    let nothing = CopyPosition::Key(Vec::new());
     new.into_iter().try_for_each(|name| notes.write(name, source.identity, &nothing))
 }
 
@@ -147,15 +147,18 @@ pub fn copy(
     source: &Source<'_>,
     to: &dyn Store,
     table: CopiedTable<'_>,
-    told: &mut dyn FnMut(Copied),
-) -> Result<Copied> {
+    told: &mut dyn FnMut(TableCopyProgress),
+) -> Result<TableCopyProgress> {
     let (notes, identity) = (Notes::of(to)?, source.identity);
     let start = match notes.read(table.name, identity)? {
-        Some(Reached::End) => return Ok(Copied { resumed: true, ..Copied::default() }),
-        Some(Reached::Key(key)) => key,
+        Some(CopyPosition::End) => {
+            return Ok(TableCopyProgress { resumed: true, ..TableCopyProgress::default() });
+        }
+        Some(CopyPosition::Key(key)) => key,
         None => Vec::new(),
     };
-    let mut copied = Copied { resumed: !start.is_empty(), ..Copied::default() };
+    let mut copied =
+        TableCopyProgress { resumed: !start.is_empty(), ..TableCopyProgress::default() };
     let (from, target) = (find(source.store, table)?, open(to, table)?);
     let mut scan = scan(source.store, from, &start)?;
     let mut group: Vec<Entry> = Vec::new();
@@ -176,7 +179,7 @@ pub fn copy(
             groups += 1;
             if groups.is_multiple_of(GROUPS_PER_NOTE) {
                 let last = group.last().map(|entry| entry.key.clone()).unwrap_or_default();
-                notes.write(table.name, identity, &Reached::Key(last))?;
+                notes.write(table.name, identity, &CopyPosition::Key(last))?;
             }
             told(copied);
             (group, group_bytes) = (Vec::new(), 0);
@@ -185,7 +188,7 @@ pub fn copy(
         group_bytes += entry.bytes();
         group.push(entry);
     }
-    notes.write(table.name, identity, &Reached::End)?;
+    notes.write(table.name, identity, &CopyPosition::End)?;
     Ok(copied)
 }
 
@@ -199,15 +202,15 @@ pub fn compare(
     from: &dyn Store,
     to: &dyn Store,
     table: CopiedTable<'_>,
-    told: &mut dyn FnMut(Copied),
-) -> Result<Copied> {
+    told: &mut dyn FnMut(TableCopyProgress),
+) -> Result<TableCopyProgress> {
     let mut one = scan(from, find(from, table)?, b"")?;
     let mut other = scan(to, find(to, table)?, b"")?;
     let differs = |key: &[u8], how: &str| {
         let (key, name) = (String::from_utf8_lossy(key), table.name);
         Err(StoreError::Corruption(format!("the two tables {name} differ: the key {key:?} {how}")))
     };
-    let mut compared = Copied::default();
+    let mut compared = TableCopyProgress::default();
     let (mut left, mut right) = (next(&mut one)?, next(&mut other)?);
     loop {
         let (lone, is_of_source) = match (&left, &right) {

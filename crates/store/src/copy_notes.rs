@@ -17,7 +17,7 @@ const TO_THE_END: u8 = b'e';
 
 /// The progress of the copy of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(crate) enum CopyPosition {
     /// All keys up to this one are copied; no keys if it is empty.
     Key(Vec<u8>),
     /// The whole table is copied.
@@ -39,7 +39,7 @@ impl<'a> Notes<'a> {
     ///
     /// # Errors
     /// [`StoreError::Unacceptable`] if a copy of another source has begun. Errors of the target.
-    pub(crate) fn read(&self, name: &str, identity: &str) -> Result<Option<Reached>> {
+    pub(crate) fn read(&self, name: &str, identity: &str) -> Result<Option<CopyPosition>> {
         let found = self.to.get(self.table, name.as_bytes(), &mut Timeline::off()).wait()?;
         let Some(note) = found else { return Ok(None) };
         let refused = |of: &str| {
@@ -55,7 +55,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    pub(crate) fn write(&self, name: &str, identity: &str, reached: &Reached) -> Result<()> {
+    pub(crate) fn write(&self, name: &str, identity: &str, reached: &CopyPosition) -> Result<()> {
         self.put(name, Some(&text_of(identity, reached)))
     }
 
@@ -72,22 +72,22 @@ impl<'a> Notes<'a> {
     }
 }
 
-fn text_of(identity: &str, reached: &Reached) -> Vec<u8> {
+fn text_of(identity: &str, reached: &CopyPosition) -> Vec<u8> {
     let (kind, key) = match reached {
-        Reached::Key(key) => (UP_TO_KEY, &key[..]),
-        Reached::End => (TO_THE_END, &[][..]),
+        CopyPosition::Key(key) => (UP_TO_KEY, &key[..]),
+        CopyPosition::End => (TO_THE_END, &[][..]),
     };
     [BEGINNING, identity.as_bytes(), b"\n", &[kind], key].concat()
 }
 
 /// Parses a note: the identity of the source, and the progress.
-fn parse(text: &[u8]) -> Option<(String, Reached)> {
+fn parse(text: &[u8]) -> Option<(String, CopyPosition)> {
     let rest = text.strip_prefix(BEGINNING)?;
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let identity = std::str::from_utf8(&rest[..end]).ok()?.to_owned();
     let reached = match rest[end + 1..].split_first()? {
-        (&UP_TO_KEY, key) => Reached::Key(key.to_vec()),
-        (&TO_THE_END, []) => Reached::End,
+        (&UP_TO_KEY, key) => CopyPosition::Key(key.to_vec()),
+        (&TO_THE_END, []) => CopyPosition::End,
         _ => return None,
     };
     Some((identity, reached))
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn notes_round_trip_for_any_key() {
         for key in [&b""[..], b"k", b"\n", b"e\ncopy of x\nk", &[0, 255]] {
-            for reached in [Reached::Key(key.to_vec()), Reached::End] {
+            for reached in [CopyPosition::Key(key.to_vec()), CopyPosition::End] {
                 let text = text_of("store 1", &reached);
                 assert_eq!(parse(&text), Some(("store 1".to_owned(), reached)));
             }

@@ -2,11 +2,11 @@
 
 use pellucid_account::{EngineCounts, Part, Phase, Timeline};
 use pellucid_clock::Ticks;
-use pellucid_thread::{HandedOver, WaitKind};
+use pellucid_thread::{ParkedWork, WaitKind};
 
-use crate::answer::{Answer, Arrival, PartTime, Pending};
+use crate::answer::{Answer, DeferredAnswer, DeliveredAnswer, PartMeasurement};
 use crate::error::{Result, StoreError};
-use crate::model::{Condition, Operation, Written};
+use crate::model::{Condition, Operation, WriteOutcome};
 use crate::workers::Workers;
 
 /// The part in which writers wait for background jobs, in all kinds of stores that hand over.
@@ -14,7 +14,7 @@ pub const STALL: Part = Part::new(0);
 
 /// The rule by which requests are handed over to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HandOver {
+pub enum HandOverPolicy {
     /// Hand over only requests that would block. Other requests are fast, and none holds up its
     /// event loop.
     #[default]
@@ -35,8 +35,8 @@ pub fn hand_over<T: Send + 'static>(
 ) -> Answer<T> {
     let Some(place) = workers.reserve() else { return Answer::Now(Err(busy())) };
     let (clock, is_on) = (timeline.clock(), timeline.is_on());
-    let put_down = HandedOver::put_down(WaitKind::Thread);
-    Answer::Later(Pending::new(move |callback| {
+    let put_down = ParkedWork::put_down(WaitKind::Thread);
+    Answer::Later(DeferredAnswer::new(move |callback| {
         place.run(move || {
             let _taken_up = put_down.take_up(Phase::Execute.label());
             let started = clock.now();
@@ -51,8 +51,8 @@ pub fn hand_over<T: Send + 'static>(
                     let mut first = arrival(Ok(()), &timeline, begun, clock.now());
                     pending.when_ready(move |second| {
                         first.parts.extend(second.parts);
-                        let Arrival { parts, started, counts, .. } = first;
-                        callback(Arrival { result: second.result, parts, started, counts });
+                        let DeliveredAnswer { parts, started, counts, .. } = first;
+                        callback(DeliveredAnswer { result: second.result, parts, started, counts });
                     });
                 }
             }
@@ -66,8 +66,8 @@ pub fn hand_over_write(
     workers: &Workers,
     timeline: &Timeline,
     operations: &[Operation<'_>],
-    write: impl FnOnce(&[Operation<'_>], &mut Timeline) -> Answer<Written> + Send + 'static,
-) -> Answer<Written> {
+    write: impl FnOnce(&[Operation<'_>], &mut Timeline) -> Answer<WriteOutcome> + Send + 'static,
+) -> Answer<WriteOutcome> {
     let owned: Vec<_> = operations.iter().map(OwnedOperation::of).collect();
     hand_over(workers, timeline, move |timeline| {
         let operations: Vec<_> = owned.iter().map(OwnedOperation::borrowed).collect();
@@ -109,14 +109,14 @@ fn arrival<T>(
     timeline: &Timeline,
     started: Option<Ticks>,
     until: Ticks,
-) -> Arrival<T> {
+) -> DeliveredAnswer<T> {
     let all = (0..pellucid_account::PARTS_MAX as u8).map(Part::new);
     let times = all.map(|part| {
         // Only in a stall do writers wait for background jobs.
         let waited_for = if part == STALL { timeline.waited_for() } else { 0 };
-        PartTime { part, ticks: timeline.part_ticks(part), until, waited_for }
+        PartMeasurement { part, ticks: timeline.part_ticks(part), until, waited_for }
     });
     let parts = times.filter(|time| time.ticks > 0).collect();
     let counts: EngineCounts = timeline.counts;
-    Arrival { result, parts, started, counts }
+    DeliveredAnswer { result, parts, started, counts }
 }

@@ -20,18 +20,18 @@ mod store;
 pub mod suite;
 mod workers;
 
-pub use answer::{Answer, Arrival, PartTime, Pending};
+pub use answer::{Answer, DeferredAnswer, DeliveredAnswer, PartMeasurement};
 pub use backups::{
-    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopyOptions, BackupFigures, BackupId, BackupOutcome,
     BackupProgress, Backups,
 };
-pub use changes::{Change, ChangeFeed, ChangeStep, Changes, ChangesAfter};
-pub use copy::{Copied, CopiedTable, Source, begin_copy, compare, copy, end_copy};
+pub use changes::{Change, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep};
+pub use copy::{CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, end_copy};
 pub use error::{Result, StoreError};
-pub use hand_over::{HandOver, STALL, hand_over, hand_over_write};
+pub use hand_over::{HandOverPolicy, STALL, hand_over, hand_over_write};
 pub use model::{
-    Acknowledgement, Condition, Copies, Head, KEY_LENGTH_MAX, NOTE_BYTES_MAX, Note, Object,
-    Operation, PartOf, ReadMode, Table, Value, Written, check_key,
+    Acknowledgement, Condition, Head, KEY_LENGTH_MAX, NOTE_BYTES_MAX, Note, Object, Operation,
+    PartitionFunction, ReadMode, ReplicaQuorum, Table, Value, WriteOutcome, check_key,
 };
 pub use store::{
     LocalStore, NotingStore, Properties, Range, ReplicatedStore, Scan, Snapshot, Store,

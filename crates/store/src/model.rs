@@ -83,11 +83,11 @@ impl Table {
 }
 
 /// A function that returns the length of the prefix of a key that names its part of the table.
-pub type PartOf = fn(&[u8]) -> usize;
+pub type PartitionFunction = fn(&[u8]) -> usize;
 
 /// The number of copies for which a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copies {
+pub struct ReplicaQuorum {
     /// The number of copies that have to answer.
     pub ack: u32,
     /// The number of copies that are asked.
@@ -230,7 +230,7 @@ impl Operation<'_> {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// The sequence number of the batch's last operation. Those of the others precede it.
     pub sequence: u64,
 }

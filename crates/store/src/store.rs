@@ -10,7 +10,8 @@ use crate::backups::Backups;
 use crate::changes::ChangeFeed;
 use crate::error::Result;
 use crate::model::{
-    Acknowledgement, Copies, Head, Note, Object, Operation, PartOf, ReadMode, Table, Written,
+    Acknowledgement, Head, Note, Object, Operation, PartitionFunction, ReadMode, ReplicaQuorum,
+    Table, WriteOutcome,
 };
 use crate::workers::Workers;
 
@@ -56,7 +57,7 @@ pub trait Store: Any + Send + Sync {
     ///
     /// # Errors
     /// Those of [`Store::table`].
-    fn table_in_parts(&self, name: &str, part_of: PartOf) -> Result<Table> {
+    fn table_in_parts(&self, name: &str, part_of: PartitionFunction) -> Result<Table> {
         let _ = part_of;
         self.table(name)
     }
@@ -74,7 +75,7 @@ pub trait Store: Any + Send + Sync {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written>;
+    ) -> Answer<WriteOutcome>;
 
     /// Begins a scan over the present state of a range.
     ///
@@ -152,7 +153,7 @@ pub trait NotingStore {
         notes: &[Note],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written>;
+    ) -> Answer<WriteOutcome>;
 }
 
 /// A store in this process, with its memory, files and background jobs.
@@ -197,7 +198,7 @@ pub trait LocalStore {
     ///
     /// # Errors
     /// Those of a write.
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<Written>;
+    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome>;
 
     /// The backups of the store, if it supports them.
     fn backups(&self) -> Option<&dyn Backups> {
@@ -218,7 +219,7 @@ pub trait ReplicatedStore {
     /// # Errors
     /// [`StoreError::Unacceptable`](crate::StoreError::Unacceptable) if the store cannot wait for
     /// exactly this number.
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+    fn waiting_for(&self, copies: ReplicaQuorum) -> Result<Option<Arc<dyn Store>>> {
         let _ = copies;
         Ok(None)
     }

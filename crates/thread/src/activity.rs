@@ -7,7 +7,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use crate::early;
+use crate::early_operations;
 
 /// The phase of an event loop between requests: waiting for events, accepting, sweeping.
 pub const LOOP_PHASE: u8 = u8::MAX;
@@ -156,7 +156,7 @@ pub fn set_operation(operation: u8) {
         thread.operation.store(operation, Ordering::Relaxed);
         if thread.early.load(Ordering::Relaxed) != 0 {
             let number = thread.early.swap(0, Ordering::Relaxed);
-            early::resolve(number, operation);
+            early_operations::resolve(number, operation);
         }
     });
 }
@@ -170,7 +170,7 @@ pub fn number_early_request() -> u64 {
         if number != 0 {
             return number;
         }
-        let number = early::next();
+        let number = early_operations::next();
         thread.early.store(number, Ordering::Relaxed);
         number
     })
@@ -212,7 +212,7 @@ impl Drop for JobGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::early::early_operation;
+    use crate::early_operations::early_operation;
 
     static FLUSH: Job = Job::new("flush");
     static MERGE: Job = Job::new("merge");

@@ -7,7 +7,7 @@ use pellucid_clock::Clock;
 
 use crate::lock::{Mutex, MutexGuard, mapped};
 use crate::simulation;
-use crate::waiting::{WaitKind, Waiting, monotonic_ns};
+use crate::wait_table::{WaitGuard, WaitKind, monotonic_ns};
 use crate::waits;
 
 /// The result of a wait with a timeout, like [`std::sync::WaitTimeoutResult`].
@@ -173,7 +173,7 @@ impl Condvar {
         if self.is_idle {
             return wait(&self.inner);
         }
-        let _waiting = Waiting::begin(WaitKind::Condition);
+        let _waiting = WaitGuard::begin(WaitKind::Condition);
         let stopwatch = Clock::monotonic().stopwatch();
         let outcome = wait(&self.inner);
         waits::note_wait(stopwatch.elapsed_ns());

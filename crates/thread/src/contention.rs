@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pellucid_clock::Clock;
 
-use crate::waiting::{WaitKind, Waiting};
+use crate::wait_table::{WaitGuard, WaitKind};
 use crate::waits;
 
 /// The value of one waiting thread in [`Contention::waiters`].
@@ -54,7 +54,7 @@ impl Contention {
         lock: impl FnOnce() -> T,
         look: impl FnOnce(&AtomicUsize) -> usize,
     ) -> T {
-        let _waiting = Waiting::begin(WaitKind::Lock);
+        let _waiting = WaitGuard::begin(WaitKind::Lock);
         let stopwatch = Clock::monotonic().stopwatch();
         self.waiters.fetch_add(waiter, Ordering::Relaxed);
         let locked = lock();

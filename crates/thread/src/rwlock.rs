@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::activity::{set_operation, set_request};
     use crate::sites::Site;
-    use crate::waiting::{Wait, WaitKind, waits};
+    use crate::wait_table::{Wait, WaitKind, waits};
     use crate::waits::{HOLDERS_ONE_IN, blocked, contended, sample_waits};
 
     /// The rounds after which it is practically impossible that no holder was sampled.

@@ -17,7 +17,7 @@ const SWITCH_ONE_IN: [usize; 4] = [2, 5, 16, 60];
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum ThreadState {
     /// The thread can run.
     Ready,
     /// The thread waits at an address, until `until_ns` if that is given.
@@ -31,7 +31,7 @@ enum Standing {
 
 struct SimulatedThread {
     name: String,
-    standing: Standing,
+    standing: ThreadState,
     /// True if its last wait ended by the deadline.
     is_timed_out: bool,
     /// The handle to unpark it, once it has started.
@@ -39,10 +39,10 @@ struct SimulatedThread {
 }
 
 /// A source of random numbers.
-pub(crate) type Random = Box<dyn FnMut() -> u64 + Send>;
+pub(crate) type RandomSource = Box<dyn FnMut() -> u64 + Send>;
 
 struct State {
-    random: Random,
+    random: RandomSource,
     switch_one_in: usize,
     threads: Vec<SimulatedThread>,
     /// The locks that threads of the simulation hold, with the number of holders.
@@ -85,21 +85,21 @@ impl State {
     }
 
     fn ready(&self) -> Vec<usize> {
-        let is_ready = |index: &usize| self.threads[*index].standing == Standing::Ready;
+        let is_ready = |index: &usize| self.threads[*index].standing == ThreadState::Ready;
         (0..self.threads.len()).filter(is_ready).collect()
     }
 
     /// Ends the wait with the first deadline.
     fn end_first_wait(&mut self, short_only: bool) {
         let deadline = |thread: &SimulatedThread| match thread.standing {
-            Standing::Waiting { until_ns, is_short, .. } if is_short || !short_only => until_ns,
+            ThreadState::Waiting { until_ns, is_short, .. } if is_short || !short_only => until_ns,
             _ => None,
         };
         let deadlines = self.threads.iter().enumerate();
         let first = deadlines.filter_map(|(index, thread)| Some((deadline(thread)?, index))).min();
         if let Some((until_ns, index)) = first {
             self.now_ns = self.now_ns.max(until_ns);
-            self.threads[index].standing = Standing::Ready;
+            self.threads[index].standing = ThreadState::Ready;
             self.threads[index].is_timed_out = true;
         }
     }
@@ -107,7 +107,7 @@ impl State {
     fn waiting_at(&self, address: usize) -> Vec<usize> {
         let waits = |index: &usize| {
             matches!(self.threads[*index].standing,
-                Standing::Waiting { address: at, .. } if at == address)
+                ThreadState::Waiting { address: at, .. } if at == address)
         };
         (0..self.threads.len()).filter(waits).collect()
     }
@@ -115,7 +115,7 @@ impl State {
     fn add(&mut self, name: &str, handle: Option<Thread>) -> usize {
         self.threads.push(SimulatedThread {
             name: name.to_owned(),
-            standing: Standing::Ready,
+            standing: ThreadState::Ready,
             is_timed_out: false,
             handle,
         });
@@ -125,7 +125,7 @@ impl State {
 
 impl Scheduler {
     /// A scheduler whose first thread is this one.
-    pub(crate) fn new(random: Random, on_time: Box<dyn Fn(u64) + Send + Sync>) -> Scheduler {
+    pub(crate) fn new(random: RandomSource, on_time: Box<dyn Fn(u64) + Send + Sync>) -> Scheduler {
         let mut state = State {
             random,
             switch_one_in: 0,
@@ -180,7 +180,7 @@ impl Scheduler {
             vec![waiting[state.below(waiting.len())]]
         };
         for index in chosen {
-            state.threads[index].standing = Standing::Ready;
+            state.threads[index].standing = ThreadState::Ready;
             state.threads[index].is_timed_out = false;
         }
     }
@@ -202,7 +202,7 @@ impl Scheduler {
         let is_short = timeout.is_some_and(|timeout| timeout <= EARLY_MAX);
         state.threads[thread].is_timed_out = false;
         state.threads[thread].standing =
-            Standing::Waiting { address, until_ns: timeout.map(until), is_short };
+            ThreadState::Waiting { address, until_ns: timeout.map(until), is_short };
         self.hand_on(thread, state);
         self.state().threads[thread].is_timed_out
     }
@@ -218,7 +218,7 @@ impl Scheduler {
     }
 
     pub(crate) fn cancel(&self, thread: usize) {
-        self.state().threads[thread].standing = Standing::Ended;
+        self.state().threads[thread].standing = ThreadState::Ended;
     }
 
     /// Waits, on the new thread, for its first turn.
@@ -230,16 +230,16 @@ impl Scheduler {
     /// Ends the part of a thread in the simulation.
     pub(crate) fn end(&self, thread: usize) {
         let mut state = self.state();
-        state.threads[thread].standing = Standing::Ended;
+        state.threads[thread].standing = ThreadState::Ended;
         for index in state.waiting_at(self.end_address(thread)) {
-            state.threads[index].standing = Standing::Ready;
+            state.threads[index].standing = ThreadState::Ready;
         }
         let chosen = self.draw(&mut state);
         self.give_turn(chosen, state);
     }
 
     pub(crate) fn wait_for_end(&self, own: usize, thread: usize) {
-        while self.state().threads[thread].standing != Standing::Ended {
+        while self.state().threads[thread].standing != ThreadState::Ended {
             self.wait(own, self.end_address(thread), None);
         }
     }

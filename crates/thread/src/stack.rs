@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::activity::with_thread;
-use crate::text;
+use crate::code_range;
 
 /// The most frames kept of a stack, the innermost first; outer ones are cut off.
 pub const STACK_DEPTH_MAX: usize = 64;
@@ -86,7 +86,7 @@ fn probe_finds_frames() -> bool {
     let mut frames = [0; PROBE_LEVELS + 1];
     let count = probe(PROBE_LEVELS, &mut frames);
     count == frames.len()
-        && frames.iter().all(|address| text::is_return_address(*address))
+        && frames.iter().all(|address| code_range::is_return_address(*address))
         && frames[..PROBE_LEVELS].windows(2).all(|pair| pair[0] == pair[1])
 }
 
@@ -108,7 +108,7 @@ fn probe(levels: usize, frames: &mut [usize]) -> usize {
 /// Finds the bounds of this thread's stack, so that signal handlers know them. It may allocate, so
 /// call it at the beginning of a thread, and never in a signal handler.
 pub fn prepare_thread() {
-    text::find();
+    code_range::find();
     note_bounds();
     find_frame_pointers();
 }
@@ -188,7 +188,7 @@ pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize
     if !frames.push(registers.pc) || !keeps_frame_pointers() {
         return frames.count;
     }
-    if text::contains(registers.pc) {
+    if code_range::contains(registers.pc) {
         if let Some(caller) = caller_without_frame(registers, bounds)
             && !frames.push(caller)
         {
@@ -208,14 +208,14 @@ pub fn capture_interrupted(registers: &Registers, frames: &mut [usize]) -> usize
 /// frame pointers does not have it.
 #[cfg(target_arch = "x86_64")]
 fn caller_without_frame(registers: &Registers, bounds: Bounds) -> Option<usize> {
-    let place = match text::bytes_at(registers.pc)? {
+    let place = match code_range::bytes_at(registers.pc)? {
         // At `push rbp`, or at `ret`.
         [_, 0x55 | 0xc3, ..] => registers.sp,
         // Behind `push rbp`, at `mov rbp, rsp`.
         [0x55, 0x48, 0x89, 0xe5] => registers.sp + WORD,
         _ => return None,
     };
-    bounds.read(place).filter(|caller| text::is_return_address(*caller))
+    bounds.read(place).filter(|caller| code_range::is_return_address(*caller))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -227,7 +227,7 @@ fn caller_without_frame(_: &Registers, _: Bounds) -> Option<usize> {
 fn find_caller(bounds: Bounds) -> Option<(usize, usize)> {
     (0..SEARCH_WORDS_MAX).map(|word| bounds.low + word * WORD).find_map(|place| {
         let address = bounds.read(place)?;
-        text::is_return_address(address).then_some((place, address))
+        code_range::is_return_address(address).then_some((place, address))
     })
 }
 
@@ -310,7 +310,7 @@ mod tests {
         let shallow = deep(2, &mut frames);
         let deeper = deep(7, &mut frames);
         assert_eq!(deeper, shallow + 5);
-        assert!(frames[..8].iter().all(|address| text::is_return_address(*address)));
+        assert!(frames[..8].iter().all(|address| code_range::is_return_address(*address)));
         assert_eq!(deep(200, &mut frames), STACK_DEPTH_MAX);
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
+pub enum Severity {
     /// The check fails.
     Failure,
     /// Information only; the check does not fail.
@@ -15,7 +15,7 @@ pub enum Weight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its weight.
-    pub weight: Weight,
+    pub weight: Severity,
     /// The path of the file from the top of the tree.
     pub path: String,
     /// The line, from 1.
@@ -35,20 +35,20 @@ impl Finding {
         cure: impl Into<String>,
     ) -> Finding {
         let (path, what, cure) = (path.to_owned(), what.into(), cure.into());
-        Finding { weight: Weight::Failure, path, line, what, cure }
+        Finding { weight: Severity::Failure, path, line, what, cure }
     }
 
     /// The same finding, which does not fail its check.
     #[must_use]
     pub fn as_note(mut self) -> Finding {
-        self.weight = Weight::Note;
+        self.weight = Severity::Note;
         self
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let note = if self.weight == Weight::Note { "note: " } else { "" };
+        let note = if self.weight == Severity::Note { "note: " } else { "" };
         let Finding { path, line, what, cure, .. } = self;
         write!(formatter, "{path}:{line}: {note}{what}: {cure}")
     }

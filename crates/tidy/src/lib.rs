@@ -22,5 +22,5 @@ mod tree;
 
 pub use advisories::refresh;
 pub use checks::{CHECKS, Check};
-pub use finding::{Finding, Weight};
+pub use finding::{Finding, Severity};
 pub use tree::{File, Tree};

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pellucid_tidy::{CHECKS, Tree, Weight, refresh};
+use pellucid_tidy::{CHECKS, Severity, Tree, refresh};
 
 const USAGE: &str = "usage: pellucid-tidy [advisories --database DIR]";
 
@@ -42,7 +42,7 @@ fn check(tree: &Tree) -> bool {
     for check in CHECKS {
         let findings = (check.run)(tree);
         findings.iter().for_each(|finding| println!("{finding}"));
-        if findings.iter().any(|finding| finding.weight == Weight::Failure) {
+        if findings.iter().any(|finding| finding.weight == Severity::Failure) {
             println!("failed: {}", check.rule);
             failed += 1;
         } else {

@@ -11,7 +11,7 @@ pub const VALUE_BYTES_MAX: usize = u32::MAX as usize;
 
 /// The error for a value that would exceed a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OverLimit {
+pub enum LimitError {
     /// Arrays and objects would be nested deeper than [`DEPTH_MAX`].
     Depth {
         /// The `_id` of the stored document, if that alone is too deep.
@@ -21,7 +21,7 @@ pub enum OverLimit {
     Size,
 }
 
-impl fmt::Display for OverLimit {
+impl fmt::Display for LimitError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Depth { document } => {
@@ -36,7 +36,7 @@ impl fmt::Display for OverLimit {
     }
 }
 
-impl std::error::Error for OverLimit {}
+impl std::error::Error for LimitError {}
 
 /// The depth and size of the contents of an array or object.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,15 +48,15 @@ pub(crate) struct Extent {
 
 impl Extent {
     /// Adds a part of this depth, which must be less than [`DEPTH_MAX`], and this size.
-    pub(crate) fn add(&mut self, depth: usize, bytes: usize) -> Result<(), OverLimit> {
+    pub(crate) fn add(&mut self, depth: usize, bytes: usize) -> Result<(), LimitError> {
         self.depth = self.depth.max(depth as u8);
         self.add_bytes(bytes)
     }
 
     /// Adds memory besides that of the parts.
-    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), OverLimit> {
+    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), LimitError> {
         let all = (self.bytes as usize).saturating_add(bytes);
-        self.bytes = u32::try_from(all).map_err(|_| OverLimit::Size)?;
+        self.bytes = u32::try_from(all).map_err(|_| LimitError::Size)?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! Equal values have equal encodings even if they are written differently: 1 and 1.0, `[1]` and
 //! `[1,null]`. No encoding is a prefix of another one, so that the concatenated encodings of
 //! several fields compare field by field. An encoding does not tell how the value was written.
-//! Where [`Decoded::is_exact`] is false, only the document tells that.
+//! Where [`DecodedValue::is_exact`] is false, only the document tells that.
 //!
 //! The bytes are in docs/format.md.
 
@@ -29,7 +29,7 @@ const WIDE: f64 = 9_007_199_254_740_992.0;
 
 /// A decoded value.
 #[derive(Clone, Debug)]
-pub struct Decoded {
+pub struct DecodedValue {
     /// The value, or one that is equal to it.
     pub value: Value,
     /// True if its JSON is certainly the same as that of the encoded value.
@@ -127,7 +127,7 @@ fn encode_text(text: &str, turn: u8, out: &mut Vec<u8>) {
 /// Decodes the value at the front of `bytes`. Returns it with the length of its encoding; `None` if
 /// the bytes are no encoding.
 #[must_use]
-pub fn decode(bytes: &[u8]) -> Option<(Decoded, usize)> {
+pub fn decode(bytes: &[u8]) -> Option<(DecodedValue, usize)> {
     let mut at = 0;
     let decoded = decode_at(bytes, &mut at, 0)?;
     Some((decoded, at))
@@ -139,11 +139,11 @@ fn take(bytes: &[u8], at: &mut usize) -> Option<u8> {
     Some(byte)
 }
 
-fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
+fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<DecodedValue> {
     if depth > packed::DEPTH_MAX {
         return None;
     }
-    let exact = |value| Some(Decoded { value, is_exact: true });
+    let exact = |value| Some(DecodedValue { value, is_exact: true });
     match take(bytes, at)? {
         NULL => exact(Value::Null),
         FALSE => exact(Value::Bool(false)),
@@ -156,7 +156,7 @@ fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
                 elements.push(decode_at(bytes, at, depth + 1)?.value);
             }
             *at += 1;
-            Some(Decoded { value: Value::array(elements).ok()?, is_exact: false })
+            Some(DecodedValue { value: Value::array(elements).ok()?, is_exact: false })
         }
         OBJECT => {
             let mut object = ObjectBuilder::new();
@@ -164,13 +164,13 @@ fn decode_at(bytes: &[u8], at: &mut usize, depth: usize) -> Option<Decoded> {
                 let name = decode_text(bytes, at, 0xff)?;
                 object.insert(name, decode_at(bytes, at, depth + 1)?.value);
             }
-            Some(Decoded { value: object.finish().ok()?, is_exact: false })
+            Some(DecodedValue { value: object.finish().ok()?, is_exact: false })
         }
         _ => None,
     }
 }
 
-fn decode_number(bytes: &[u8], at: &mut usize) -> Option<Decoded> {
+fn decode_number(bytes: &[u8], at: &mut usize) -> Option<DecodedValue> {
     let ordered = u64::from_be_bytes(*bytes.get(*at..)?.first_chunk()?);
     *at += 8;
     let bits = if ordered >> 63 == 1 { ordered ^ (1 << 63) } else { !ordered };
@@ -185,7 +185,7 @@ fn decode_number(bytes: &[u8], at: &mut usize) -> Option<Decoded> {
         None if double.is_nan() => return None,
         None => Value::from(double),
     };
-    Some(Decoded { value, is_exact: double.abs() < WIDE })
+    Some(DecodedValue { value, is_exact: double.abs() < WIDE })
 }
 
 fn decode_text(bytes: &[u8], at: &mut usize, turn: u8) -> Option<String> {

@@ -21,27 +21,27 @@ pub mod packed;
 mod reference;
 #[cfg(test)]
 mod samples;
-mod shared;
+mod shared_bytes;
 mod text;
 mod value;
 mod view;
 mod walk;
 
 pub use cast::{to_number, to_text};
-pub use extent::{OverLimit, VALUE_BYTES_MAX};
+pub use extent::{LimitError, VALUE_BYTES_MAX};
 pub use kind::Kind;
 pub use merge::{MergeOptions, merge_into};
 pub use number::Number;
 pub use object::ObjectBuilder;
 pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};
-pub use shared::Shared;
+pub use shared_bytes::SharedBytes;
 pub use text::Text;
 pub use value::{Array, Object, Value};
 
 /// The rule for an attribute name that occurs twice in an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Duplicates {
+pub enum DuplicateRule {
     /// The object is refused, as for documents from clients.
     #[default]
     Refuse,

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use crate::{Duplicates, Object, OverLimit, Text, Value};
+use crate::{DuplicateRule, LimitError, Object, Text, Value};
 
 /// A builder that collects the members of an object.
 #[derive(Debug)]
 pub struct ObjectBuilder {
     /// The members in the order of their insertion, with duplicate names.
     members: Vec<(Text, Value)>,
-    duplicates: Duplicates,
+    duplicates: DuplicateRule,
 }
 
 impl ObjectBuilder {
     /// Makes a builder that keeps the last member of a name, in the position of the first.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Duplicates::Last)
+        Self::with(DuplicateRule::Last)
     }
 
-    /// Makes a builder with this rule for duplicate names. [`Duplicates::Refuse`] keeps the first
-    /// here.
+    /// Makes a builder with this rule for duplicate names. [`DuplicateRule::Refuse`] keeps the
+    /// first here.
     #[must_use]
-    pub fn with(duplicates: Duplicates) -> Self {
+    pub fn with(duplicates: DuplicateRule) -> Self {
         Self { members: Vec::new(), duplicates }
     }
 
@@ -37,7 +37,7 @@ impl ObjectBuilder {
         let mut members = self.members.iter();
         let is_it = |(own, _): &&(Text, Value)| own.as_str() == name;
         let found = match self.duplicates {
-            Duplicates::Last => members.rfind(is_it),
+            DuplicateRule::Last => members.rfind(is_it),
             _ => members.find(is_it),
         };
         found.map(|(_, value)| value)
@@ -47,7 +47,7 @@ impl ObjectBuilder {
     ///
     /// # Errors
     /// If it would be deeper or larger than the limits.
-    pub fn finish(mut self) -> Result<Value, OverLimit> {
+    pub fn finish(mut self) -> Result<Value, LimitError> {
         let mut order = self.order()?;
         let name = |at: u32| self.members[at as usize].0.as_str();
         if order.windows(2).any(|pair| name(pair[0]) == name(pair[1])) {
@@ -58,8 +58,8 @@ impl ObjectBuilder {
     }
 
     /// The indexes of all members sorted by name, and those of one name in the order of insertion.
-    fn order(&self) -> Result<Vec<u32>, OverLimit> {
-        let count = u32::try_from(self.members.len()).map_err(|_| OverLimit::Size)?;
+    fn order(&self) -> Result<Vec<u32>, LimitError> {
+        let count = u32::try_from(self.members.len()).map_err(|_| LimitError::Size)?;
         let name = |at: u32| self.members[at as usize].0.as_str();
         let mut order: Vec<u32> = (0..count).collect();
         order.sort_unstable_by(|&left, &right| {
@@ -78,7 +78,7 @@ impl ObjectBuilder {
             let count = order[at..].iter().take_while(same).count();
             let (first, last) = (order[at] as usize, order[at + count - 1] as usize);
             stays[first] = true;
-            if self.duplicates == Duplicates::Last {
+            if self.duplicates == DuplicateRule::Last {
                 self.members.swap(first, last);
             }
             at += count;
@@ -102,7 +102,7 @@ mod tests {
     /// 200,000 names took minutes.
     #[test]
     fn the_time_for_many_names_and_duplicates_is_not_quadratic() {
-        for duplicates in [Duplicates::First, Duplicates::Last] {
+        for duplicates in [DuplicateRule::First, DuplicateRule::Last] {
             let mut builder = ObjectBuilder::with(duplicates);
             for number in 0..400_000_i64 {
                 let name = format!("{:06}", (number * 7919) % 200_000);
@@ -113,7 +113,7 @@ mod tests {
             assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
             let Value::Object(object) = &object else { panic!("an object is built") };
             assert_eq!(object.len(), 200_000);
-            let kept = if duplicates == Duplicates::First { 0 } else { 200_000 };
+            let kept = if duplicates == DuplicateRule::First { 0 } else { 200_000 };
             assert_eq!(object.get("000000").map(Value::to_json), Some(kept.to_string()));
             assert_eq!(object.members()[1].0.as_str(), "007919");
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::packed::{PackedArray, PackedObject, Table, fixed, string_at, tag, text_of};
-use crate::{Array, Kind, Number, Object, Shared, Text, Value};
+use crate::packed::{Container, PackedArray, PackedObject, fixed, string_at, tag, text_of};
+use crate::{Array, Kind, Number, Object, SharedBytes, Text, Value};
 
 /// A reference to a value of any form.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl<'a> Ref<'a> {
                 }
                 Ref::Number(Number::Double(value))
             }
-            _ => match Table::open(node)? {
+            _ => match Container::open(node)? {
                 table if table.is_object => Ref::Object(ObjectRef::Packed(PackedObject(table))),
                 table => Ref::Array(ArrayRef::Packed(PackedArray(table))),
             },
@@ -145,8 +145,10 @@ impl<'a> Ref<'a> {
             Self::String(text) => Value::String(Text::from(text)),
             Self::Array(ArrayRef::Built(elements)) => Value::Array(Arc::clone(elements)),
             Self::Object(ObjectRef::Built(object)) => Value::Object(Arc::clone(object)),
-            Self::Array(ArrayRef::Packed(array)) => Value::Packed(Shared::copy(array.node())),
-            Self::Object(ObjectRef::Packed(object)) => Value::Packed(Shared::copy(object.node())),
+            Self::Array(ArrayRef::Packed(array)) => Value::Packed(SharedBytes::copy(array.node())),
+            Self::Object(ObjectRef::Packed(object)) => {
+                Value::Packed(SharedBytes::copy(object.node()))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::Shared;
+use crate::SharedBytes;
 
 /// The bytes of the counters that an [`Arc`] keeps in front of its value.
 pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
@@ -17,12 +17,12 @@ pub struct Text(Form);
 enum Form {
     Static(&'static str),
     Owned(Arc<str>),
-    Part(Shared),
+    Part(SharedBytes),
 }
 
 impl Text {
     /// Makes a string of a part of packed bytes. Bytes that are no UTF-8 are read as empty.
-    pub(crate) fn part(bytes: Shared) -> Self {
+    pub(crate) fn part(bytes: SharedBytes) -> Self {
         Self(Form::Part(bytes))
     }
 

@@ -3,10 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::extent::{Extent, OverLimit};
+use crate::extent::{Extent, LimitError};
 use crate::packed::{DEPTH_MAX, depth, string_member};
 use crate::text::ARC_BYTES;
-use crate::{Number, Shared, Text};
+use crate::{Number, SharedBytes, Text};
 
 /// A value. A clone copies at most one reference.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub enum Value {
     /// An object that was built.
     Object(Arc<Object>),
     /// An array or object in packed bytes: exactly its node.
-    Packed(Shared),
+    Packed(SharedBytes),
 }
 
 impl Value {
@@ -43,7 +43,7 @@ impl Value {
     ///
     /// # Errors
     /// If it would be deeper or larger than the limits.
-    pub fn array(elements: Vec<Self>) -> Result<Self, OverLimit> {
+    pub fn array(elements: Vec<Self>) -> Result<Self, LimitError> {
         Array::new(elements).map(|array| Self::Array(Arc::new(array)))
     }
 
@@ -108,7 +108,7 @@ impl Value {
     pub fn let_go(&mut self) {
         match self {
             Self::String(text) => text.let_go(),
-            Self::Packed(node) if node.is_wasteful() => *node = Shared::copy(node),
+            Self::Packed(node) if node.is_wasteful() => *node = SharedBytes::copy(node),
             Self::Array(array) => {
                 if let Some(array) = Arc::get_mut(array) {
                     array.let_go();
@@ -177,7 +177,7 @@ pub struct Array {
 }
 
 impl Array {
-    fn new(elements: Vec<Value>) -> Result<Self, OverLimit> {
+    fn new(elements: Vec<Value>) -> Result<Self, LimitError> {
         let mut extent = Extent::default();
         for element in &elements {
             add_part(&mut extent, element)?;
@@ -212,7 +212,7 @@ pub struct Object {
 
 impl Object {
     /// Makes an object of members with distinct names, and their indexes sorted by name.
-    pub(crate) fn new(members: Vec<(Text, Value)>, order: Vec<u32>) -> Result<Self, OverLimit> {
+    pub(crate) fn new(members: Vec<(Text, Value)>, order: Vec<u32>) -> Result<Self, LimitError> {
         let mut extent = Extent::default();
         for (name, value) in &members {
             add_part(&mut extent, value)?;
@@ -265,7 +265,7 @@ impl Object {
 }
 
 /// Adds a part of an array or object to its extent.
-fn add_part(extent: &mut Extent, part: &Value) -> Result<(), OverLimit> {
+fn add_part(extent: &mut Extent, part: &Value) -> Result<(), LimitError> {
     let depth = part.depth();
     if depth < DEPTH_MAX {
         return extent.add(depth, part.size_bytes());
@@ -274,5 +274,5 @@ fn add_part(extent: &mut Extent, part: &Value) -> Result<(), OverLimit> {
         Value::Packed(node) if depth > DEPTH_MAX => string_member(node, "_id"),
         _ => None,
     };
-    Err(OverLimit::Depth { document: document.map(str::to_owned) })
+    Err(LimitError::Depth { document: document.map(str::to_owned) })
 }

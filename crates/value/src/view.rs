@@ -1,7 +1,7 @@
 //! Reading of owned values and of their parts.
 
 use crate::packed::{self, Damage};
-use crate::{ArrayRef, Kind, ObjectRef, OverLimit, Ref, Shared, Text, Value, json};
+use crate::{ArrayRef, Kind, LimitError, ObjectRef, Ref, SharedBytes, Text, Value, json};
 
 impl Value {
     /// Opens a copy of a stored packed document. Only its first bytes are checked.
@@ -10,12 +10,12 @@ impl Value {
     /// If the format is unknown or the bytes are cut off.
     pub fn open(document: &[u8]) -> Result<Self, Damage> {
         let node = packed::node_of(document)?;
-        Ok(Self::of_reference(&Shared::copy(node), Ref::of_node(node)))
+        Ok(Self::of_reference(&SharedBytes::copy(node), Ref::of_node(node)))
     }
 
     /// Makes a value of `part` that shares the memory of `shared` if `part` is in it.
     #[must_use]
-    pub fn of_reference(shared: &Shared, part: Ref<'_>) -> Self {
+    pub fn of_reference(shared: &SharedBytes, part: Ref<'_>) -> Self {
         match part {
             Ref::String(text) => Self::String(Text::part(shared.part(text.as_bytes()))),
             Ref::Array(ArrayRef::Packed(array)) => Self::Packed(shared.part(array.node())),
@@ -126,7 +126,7 @@ impl Value {
     ///
     /// # Errors
     /// If it is deeper or larger than the limits.
-    pub fn to_packed(&self) -> Result<Vec<u8>, OverLimit> {
+    pub fn to_packed(&self) -> Result<Vec<u8>, LimitError> {
         let mut builder = packed::Builder::new();
         builder.value(self.view());
         builder.finish()

@@ -18,11 +18,11 @@ pub(crate) enum Step<'a> {
 /// A traversal of a value and all its parts, depth first.
 pub(crate) struct Walk<'a> {
     next: Option<Ref<'a>>,
-    open: Vec<Open<'a>>,
+    open: Vec<OpenContainer<'a>>,
     sorted: bool,
 }
 
-enum Open<'a> {
+enum OpenContainer<'a> {
     Array(ArrayRef<'a>, usize),
     Object(Members<'a>),
 }
@@ -49,15 +49,15 @@ impl<'a> Iterator for Walk<'a> {
     fn next(&mut self) -> Option<Step<'a>> {
         if self.next.is_none() {
             match self.open.last_mut()? {
-                Open::Array(array, place) if *place < array.len() => {
+                OpenContainer::Array(array, place) if *place < array.len() => {
                     self.next = Some(array.get(*place).unwrap_or(Ref::Null));
                     *place += 1;
                 }
-                Open::Array(..) => {
+                OpenContainer::Array(..) => {
                     self.open.pop();
                     return Some(Step::EndArray);
                 }
-                Open::Object(members) => match members.next() {
+                OpenContainer::Object(members) => match members.next() {
                     Some((name, member)) => {
                         self.next = Some(member);
                         return Some(Step::Name(name));
@@ -71,8 +71,8 @@ impl<'a> Iterator for Walk<'a> {
         }
         let value = self.next.take()?;
         match value {
-            Ref::Array(array) => self.open.push(Open::Array(array, 0)),
-            Ref::Object(object) => self.open.push(Open::Object(self.members(object))),
+            Ref::Array(array) => self.open.push(OpenContainer::Array(array, 0)),
+            Ref::Object(object) => self.open.push(OpenContainer::Object(self.members(object))),
             _ => {}
         }
         Some(Step::Value(value))

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use pellucid_value::json::{Limits, parse_value};
 use pellucid_value::packed::{self, Builder, DEPTH_MAX, Damage};
 use pellucid_value::{
-    MergeOptions, ObjectBuilder, OverLimit, Value, compare, equal, index_key, json, merge_into,
+    LimitError, MergeOptions, ObjectBuilder, Value, compare, equal, index_key, json, merge_into,
     to_number, to_text,
 };
 
@@ -89,12 +89,12 @@ fn deep_documents_are_read() {
 fn deep_documents_become_no_part_of_anything() {
     on_a_small_stack(|| {
         let document = Value::open(&nested(LEVELS, true)).unwrap();
-        let too_deep = Err(OverLimit::Depth { document: None });
+        let too_deep = Err(LimitError::Depth { document: None });
         assert_eq!(Value::array(vec![document.clone()]), too_deep);
         let mut object = ObjectBuilder::new();
         object.insert("d", document.clone());
         assert_eq!(object.finish(), too_deep);
-        let refused = Err(OverLimit::Depth { document: None });
+        let refused = Err(LimitError::Depth { document: None });
         assert_eq!(document.to_packed(), refused);
         for keep_null in [false, true] {
             let mut builder = Builder::new();
@@ -143,7 +143,7 @@ fn nothing_is_built_deeper_than_the_limit() {
         object = around.finish().unwrap();
     }
     on_a_small_stack(move || {
-        let too_deep = Err(OverLimit::Depth { document: None });
+        let too_deep = Err(LimitError::Depth { document: None });
         for mut value in [array, object] {
             assert_eq!(value.depth(), DEPTH_MAX);
             assert_eq!(Value::array(vec![Value::Null, value.clone()]), too_deep);
@@ -179,7 +179,7 @@ fn a_shared_part_counts_each_time_it_occurs() {
         levels += 1;
         assert!(value.size_bytes() > 10 << levels);
     };
-    assert_eq!(over, OverLimit::Size);
+    assert_eq!(over, LimitError::Size);
     assert!((20..32).contains(&levels), "{levels}");
     // A value equals itself without a comparison of its parts.
     assert!(equal(value.view(), value.clone().view()));
@@ -192,7 +192,7 @@ fn the_time_for_duplicate_names_is_not_quadratic() {
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     let begun = std::time::Instant::now();
     for (duplicates, expected) in
-        [(pellucid_value::Duplicates::First, 7), (pellucid_value::Duplicates::Last, 100_007)]
+        [(pellucid_value::DuplicateRule::First, 7), (pellucid_value::DuplicateRule::Last, 100_007)]
     {
         let limits = Limits { duplicates, ..Limits::default() };
         let document = json::parse_packed(text.as_bytes(), limits).unwrap();

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{pellucid, text};
-use crate::quiet::{columns, rounds};
+use crate::quiet_rounds::{columns, rounds};
 
 /// Requests per second; few enough that the processors are mostly idle.
 const RATE: u64 = 200;
@@ -45,29 +45,29 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 type Delay = fn(u64, Duration) -> Duration;
 
 /// A server that records how long each answer took.
-pub struct Noting {
+pub struct RecordingServer {
     pub url: String,
     times_ns: Arc<Mutex<Vec<u64>>>,
 }
 
 /// The state that the connections of a server share.
-struct Shared {
+struct SharedState {
     delay: Box<dyn Fn(u64, Duration) -> Duration + Send + Sync>,
     number: AtomicU64,
     begun: Mutex<Option<Instant>>,
     times_ns: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Noting {
+impl RecordingServer {
     /// Serves on a free port. The thread of each connection ends with it; the accepting thread ends
     /// with the process.
     pub fn start(
         delay: impl Fn(u64, Duration) -> Duration + Send + Sync + 'static,
-    ) -> Result<Noting, String> {
+    ) -> Result<RecordingServer, String> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(text)?;
         let url = format!("http://{}/", listener.local_addr().map_err(text)?);
         let times_ns: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             delay: Box::new(delay),
             number: AtomicU64::new(0),
             begun: Mutex::new(None),
@@ -79,7 +79,7 @@ impl Noting {
                 std::thread::spawn(move || shared.serve(stream));
             }
         });
-        Ok(Noting { url, times_ns })
+        Ok(RecordingServer { url, times_ns })
     }
 
     /// The recorded times, sorted.
@@ -90,7 +90,7 @@ impl Noting {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn serve(&self, mut stream: TcpStream) -> Option<()> {
         stream.set_nodelay(true).ok()?;
         let mut head = Vec::new();
@@ -122,7 +122,11 @@ pub fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Runs a load on the server and returns its result.
-fn load(server: &Noting, connections: usize, seconds: u64) -> Result<serde_json::Value, String> {
+fn load(
+    server: &RecordingServer,
+    connections: usize,
+    seconds: u64,
+) -> Result<serde_json::Value, String> {
     let (rate, connections) = (RATE.to_string(), connections.to_string());
     let output = Command::new(pellucid())
         .args(["load", "-t", "1", "-c", &connections, "-R", &rate, "--json", "--no-timing", "-d"])
@@ -144,7 +148,7 @@ fn quantile(sorted: &[u64], quantile: f64) -> f64 {
 /// percentiles of response time and service time. The caller leaves out percentiles at the border
 /// between two delays, which are not determined.
 fn deviation(delay: Delay, percentiles: &[(&str, f64)], seconds: u64) -> Result<f64, String> {
-    let server = Noting::start(delay)?;
+    let server = RecordingServer::start(delay)?;
     // More connections than are ever busy, so that no request waits for one.
     let result = load(&server, 64, seconds)?;
     let noted = server.noted();
@@ -163,7 +167,7 @@ fn deviation(delay: Delay, percentiles: &[(&str, f64)], seconds: u64) -> Result<
 /// relative error of the p99 of the response time, and the p99 of the service time as a share of
 /// the freeze.
 fn freeze(seconds: u64) -> Result<[f64; 3], String> {
-    let server = Noting::start(|_, since| {
+    let server = RecordingServer::start(|_, since| {
         let thaws = FREEZE_BEGIN + FREEZE;
         if since >= FREEZE_BEGIN && since < thaws { thaws - since } else { Duration::ZERO }
     })?;
@@ -185,8 +189,8 @@ fn freeze(seconds: u64) -> Result<[f64; 3], String> {
 }
 
 /// Runs the comparison; returns true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
-    let Effort { seconds, runs } = effort;
+pub fn run(effort: RunSettings) -> Result<bool, String> {
+    let RunSettings { seconds, runs } = effort;
     let constant = rounds(runs, |_| {
         deviation(|_, _| USUAL, &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99)], seconds)
     })?;

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::median;
 use crate::client::Client;
 use crate::interval::of_median;
 use crate::peers::{Server, start_pellucid_over, start_pellucid_with, text};
-use crate::quiet::turns;
+use crate::quiet_rounds::turns;
 use crate::wrk::{full_throttle, full_throttle_put};
 
 /// The folder of Debian's libraries; they are in a folder for the architecture below it.
@@ -29,21 +29,21 @@ const COLLECTION: &str = "imported";
 
 /// The kind of work whose rate is measured.
 #[derive(Clone, Copy)]
-enum Work {
+enum LoadKind {
     Get,
     Put,
     Import,
 }
 
-impl Work {
-    const ALL: [(&str, Work); 3] =
-        [("GET", Work::Get), ("PUT", Work::Put), ("import", Work::Import)];
+impl LoadKind {
+    const ALL: [(&str, LoadKind); 3] =
+        [("GET", LoadKind::Get), ("PUT", LoadKind::Put), ("import", LoadKind::Import)];
 
     fn per_second(self, server: &Server, lines: &str, seconds: u64) -> Result<f64, String> {
         match self {
-            Work::Get => full_throttle(&server.url, CONNECTIONS, seconds),
-            Work::Put => full_throttle_put(&server.url, CONNECTIONS, seconds),
-            Work::Import => {
+            LoadKind::Get => full_throttle(&server.url, CONNECTIONS, seconds),
+            LoadKind::Put => full_throttle_put(&server.url, CONNECTIONS, seconds),
+            LoadKind::Import => {
                 let mut client = Client::connect(&server.url)?;
                 let begun = Instant::now();
                 let target = format!("/_api/import?collection={COLLECTION}&type=documents");
@@ -55,7 +55,7 @@ impl Work {
 }
 
 /// Runs the benchmark. It has no bar: it helps to choose an allocator.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let lines = lines()?;
     for (name, begin) in ALLOCATORS {
         let library = find(begin)?;
@@ -66,11 +66,11 @@ pub fn run(effort: Effort) -> Result<bool, String> {
         for server in [&other, &system] {
             let collection = format!("{{\"name\":\"{COLLECTION}\"}}");
             Client::connect(&server.url)?.call("POST", "/_api/collection", &collection)?;
-            for (_, work) in Work::ALL {
+            for (_, work) in LoadKind::ALL {
                 work.per_second(server, &lines, 1)?;
             }
         }
-        for (what, work) in Work::ALL {
+        for (what, work) in LoadKind::ALL {
             compare(name, what, effort, |is_other| {
                 let server = if is_other { &other } else { &system };
                 let cpu_seconds = server.cpu_seconds();
@@ -92,7 +92,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
 fn compare(
     name: &str,
     what: &str,
-    effort: Effort,
+    effort: RunSettings,
     measure: impl FnMut(bool) -> Result<[f64; 2], String>,
 ) -> Result<(), String> {
     let pairs = turns(effort.runs * TURNS_PER_RUN, measure)?;

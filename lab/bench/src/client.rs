@@ -4,14 +4,14 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use pellucid_client::http::Conversation;
+use pellucid_client::http::HttpConnection;
 
 use crate::peers::text;
 
 /// A client with one connection.
 pub struct Client {
     address: String,
-    conversation: Conversation<TcpStream>,
+    conversation: HttpConnection<TcpStream>,
     request: Vec<u8>,
     body: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Client {
         let socket = TcpStream::connect(&address).map_err(text)?;
         socket.set_nodelay(true).map_err(text)?;
         socket.set_read_timeout(limit).map_err(text)?;
-        let conversation = Conversation::over(socket);
+        let conversation = HttpConnection::over(socket);
         Ok(Client { address, conversation, request: Vec::new(), body: Vec::new() })
     }
 

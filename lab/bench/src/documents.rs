@@ -12,11 +12,11 @@ use std::time::Instant;
 use pellucid_io::SeededRandom;
 use serde_json::Value;
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::client::Client;
 use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
-use crate::quiet::rounds;
+use crate::quiet_rounds::rounds;
 
 /// The number of documents, as in the study `connection-pool`.
 const DOCUMENTS: u64 = 200_000;
@@ -39,7 +39,7 @@ struct Round {
 }
 
 /// Runs the benchmark; returns true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     leave_the_servers_core();
     let lines = lines();
     let folder = tempfile::tempdir().map_err(text)?;

@@ -4,10 +4,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge, median, tell};
 use crate::peers::{Server, start_bare, start_nginx, start_nginx_http2, start_pellucid, text};
-use crate::quiet::turns;
+use crate::quiet_rounds::turns;
 use crate::wrk::{full_throttle, full_throttle_put, h2load, median_latency_us};
 
 /// The result of one run.
@@ -22,14 +22,14 @@ const CPU: fn(&Run) -> f64 = |run| run.cpu_us_per_request;
 
 /// A function that loads the server at a URL for a number of seconds, and returns the number of
 /// requests that were answered.
-type Load = dyn Fn(&str, u64) -> Result<f64, String>;
+type LoadFunction = dyn Fn(&str, u64) -> Result<f64, String>;
 
 /// Returns a load of GETs at full throttle over this many connections.
 fn gets(connections: usize) -> impl Fn(&str, u64) -> Result<f64, String> {
     move |url, seconds| Ok(full_throttle(url, connections, seconds)? * seconds as f64)
 }
 
-fn measure(server: &Server, load: &Load, seconds: u64) -> Result<Run, String> {
+fn measure(server: &Server, load: &LoadFunction, seconds: u64) -> Result<Run, String> {
     let before = server.cpu_seconds();
     let requests = load(&server.url, seconds)?;
     let cpu_seconds = server.cpu_seconds() - before;
@@ -41,8 +41,8 @@ fn measure(server: &Server, load: &Load, seconds: u64) -> Result<Run, String> {
 fn alternate(
     ours: &Server,
     theirs: &Server,
-    load: &Load,
-    effort: Effort,
+    load: &LoadFunction,
+    effort: RunSettings,
 ) -> Result<Vec<(Run, Run)>, String> {
     for server in [ours, theirs] {
         measure(server, load, 1)?;
@@ -68,7 +68,7 @@ fn show(what: &str, runs: &[(Run, Run)]) {
 }
 
 /// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let beside_nginx = run_beside_nginx(effort)?;
     let beside_bare = run_beside_bare(effort)?;
     let http2 = run_http2(effort)?;
@@ -76,7 +76,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
     Ok(run_accounting(effort)? && beside_nginx && beside_bare && http2 && idle)
 }
 
-fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
+fn run_beside_nginx(effort: RunSettings) -> Result<bool, String> {
     let (ours, nginx) = (start_pellucid("full")?, start_nginx()?);
     let many = alternate(&ours, &nginx, &gets(64), effort)?;
     show("GET: Pellucid against nginx, 64 connections", &many);
@@ -100,7 +100,7 @@ fn run_beside_nginx(effort: Effort) -> Result<bool, String> {
 /// Measures PUTs in two runs of equal length, and returns the second ones, which the bar judges. A
 /// store that was idle has released its spare segments; in the first run it takes new memory, which
 /// the system has to find and to zero. The result of the first run is printed without a bar.
-fn run_puts(ours: &Server, nginx: &Server, effort: Effort) -> Result<Vec<(Run, Run)>, String> {
+fn run_puts(ours: &Server, nginx: &Server, effort: RunSettings) -> Result<Vec<(Run, Run)>, String> {
     let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
     let both = turns(effort.runs, |is_ours| {
         let server = if is_ours { ours } else { nginx };
@@ -117,7 +117,7 @@ fn run_puts(ours: &Server, nginx: &Server, effort: Effort) -> Result<Vec<(Run, R
     Ok(further)
 }
 
-fn run_beside_bare(effort: Effort) -> Result<bool, String> {
+fn run_beside_bare(effort: RunSettings) -> Result<bool, String> {
     let (ours, bare) = (start_pellucid("full")?, start_bare()?);
     let many = alternate(&ours, &bare, &gets(64), effort)?;
     show("GET: Pellucid against a bare epoll loop, 64 connections", &many);
@@ -126,7 +126,7 @@ fn run_beside_bare(effort: Effort) -> Result<bool, String> {
 
 /// Compares GETs over HTTP/2: one stream at a time on each of 64 connections, and ten on each of
 /// 16.
-pub fn run_http2(effort: Effort) -> Result<bool, String> {
+pub fn run_http2(effort: RunSettings) -> Result<bool, String> {
     let (ours, nginx) = (start_pellucid("full")?, start_nginx_http2()?);
     let mut held = true;
     for (connections, streams) in [(64, 1), (16, 10)] {
@@ -176,7 +176,7 @@ fn raise_descriptor_limit() {
 }
 
 /// Runs only the comparison of the server with itself without accounting.
-pub fn run_accounting(effort: Effort) -> Result<bool, String> {
+pub fn run_accounting(effort: RunSettings) -> Result<bool, String> {
     let (full, off) = (start_pellucid("full")?, start_pellucid("off")?);
     let many = alternate(&full, &off, &gets(64), effort)?;
     show("Accounting full against off, 64 connections", &many);

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::Effort;
-use crate::accuracy::{Noting, locked};
+use crate::RunSettings;
+use crate::accuracy::{RecordingServer, locked};
 use crate::bars::{Bar, judge};
 use crate::peers::{pellucid, text};
 
@@ -24,9 +24,9 @@ const DEVIATION_AT_MOST: f64 = 0.05;
 const QUICK_RUNS_MAX: usize = 3;
 
 /// Starts a server in which each answer waits for a slot of its own.
-fn slots() -> Result<Noting, String> {
+fn slots() -> Result<RecordingServer, String> {
     let next = Mutex::new(Duration::ZERO);
-    Noting::start(move |_, since| {
+    RecordingServer::start(move |_, since| {
         let mut next = locked(&next);
         let slot = since.max(*next);
         *next = slot + SLOT;
@@ -35,7 +35,7 @@ fn slots() -> Result<Noting, String> {
 }
 
 /// Runs the search; returns true if the rate that it found is near the capacity.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let server = slots()?;
     let flags = ["load", "-t", "1", "-c", "16", "--find-max", "--slo", OBJECTIVE, "--json"];
     let quick = (effort.runs <= QUICK_RUNS_MAX).then_some("--quick");

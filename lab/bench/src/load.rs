@@ -4,11 +4,11 @@
 
 use std::process::Command;
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
-use crate::floor::floor;
+use crate::lateness_floor::floor;
 use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
-use crate::quiet::{columns, rounds, turns};
+use crate::quiet_rounds::{columns, rounds, turns};
 use crate::wrk::requests_per_second;
 
 /// The number of connections in the loads with many of them.
@@ -84,8 +84,8 @@ fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
 }
 
 /// Measures the throughput ratios of both generators. Each of them is first in every second round.
-fn alternate(name: &str, load: &Load<'_>, effort: Effort) -> Result<Vec<f64>, String> {
-    let Effort { seconds, runs } = effort;
+fn alternate(name: &str, load: &Load<'_>, effort: RunSettings) -> Result<Vec<f64>, String> {
+    let RunSettings { seconds, runs } = effort;
     let pairs =
         turns(runs, |is_ours| if is_ours { load.ours(seconds) } else { load.wrks(seconds) })?;
     let side = |pick: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(pick).collect::<Vec<_>>());
@@ -99,7 +99,7 @@ fn alternate(name: &str, load: &Load<'_>, effort: Effort) -> Result<Vec<f64>, St
 }
 
 /// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let mut all_hold = true;
     for connections in [1, CONNECTIONS] {
@@ -122,7 +122,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
 }
 
 /// Measures the send lateness at a constant rate; returns true if the bar holds.
-pub fn run_lateness(effort: Effort) -> Result<bool, String> {
+pub fn run_lateness(effort: RunSettings) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let figures = rounds(effort.runs, |_| {
         let before = floor()?;

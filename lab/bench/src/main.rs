@@ -6,27 +6,27 @@
 
 mod accuracy;
 mod allocators;
-mod bare;
+mod bare_server;
 mod bars;
 mod client;
 mod cluster;
 mod death;
 mod documents;
-mod explained;
-mod floor;
 mod http;
 mod interval;
 mod knee;
+mod lateness_floor;
 mod load;
 mod neighbours;
 mod nodes;
 mod overload;
 mod peers;
+mod profile_coverage;
 mod profiles;
 mod protocols;
-mod quiet;
+mod quiet_rounds;
 mod space;
-mod wires;
+mod wire_protocols;
 mod wrk;
 
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, di
 
 /// The length and the number of the runs. `QUICK=1` reduces both, for a first impression.
 #[derive(Clone, Copy)]
-pub struct Effort {
+pub struct RunSettings {
     /// The measured seconds of each run.
     pub seconds: u64,
     /// The number of runs of each side.
@@ -46,8 +46,11 @@ pub struct Effort {
 
 fn main() -> ExitCode {
     let quick = std::env::var_os("QUICK").is_some_and(|value| value != "0");
-    let effort =
-        if quick { Effort { seconds: 2, runs: 3 } } else { Effort { seconds: 5, runs: 10 } };
+    let effort = if quick {
+        RunSettings { seconds: 2, runs: 3 }
+    } else {
+        RunSettings { seconds: 5, runs: 10 }
+    };
     let outcome = match std::env::args().nth(1).as_deref() {
         Some("http") => http::run(effort),
         Some("http2") => http::run_http2(effort),
@@ -61,11 +64,11 @@ fn main() -> ExitCode {
         Some("accuracy") => accuracy::run(effort),
         Some("bare") => {
             let port = std::env::args().nth(2).and_then(|port| port.parse().ok());
-            port.ok_or("say on which port".to_owned()).and_then(bare::serve).map(|()| true)
+            port.ok_or("say on which port".to_owned()).and_then(bare_server::serve).map(|()| true)
         }
         // Another benchmark starts this one in a process of its own, which is bound to one core.
-        Some("floor") => floor::look(),
-        Some("cluster") => protocols::run(Effort { runs: effort.runs.div_ceil(4), ..effort })
+        Some("floor") => lateness_floor::look(),
+        Some("cluster") => protocols::run(RunSettings { runs: effort.runs.div_ceil(4), ..effort })
             .and_then(|_| cluster::run(effort)),
         Some("direct") => cluster::run_direct(effort),
         Some("death") => death::run(effort).map(|held| held.into_iter().all(|holds| holds)),
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
         Some("overload") => overload::run(effort),
         Some("profiles") => profiles::run(effort),
         Some("heap") => profiles::run_heap(effort),
-        Some("explained") => explained::run(effort),
+        Some("explained") => profile_coverage::run(effort),
         Some("space") => space::run(quick),
         Some("allocators") => allocators::run(effort),
         _ => Err(format!("name the benchmark: {BENCHMARKS}")),

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use pellucid_io::{Random, SeededRandom};
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::overload::{load, load_within};
 use crate::peers::{LOAD_CORE, Server, start_pellucid_on, text};
-use crate::quiet::rounds;
+use crate::quiet_rounds::rounds;
 
 /// The number of connections of the measured GETs.
 const CONNECTIONS: usize = 64;
@@ -46,23 +46,23 @@ enum Neighbour {
 }
 
 /// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let cold = run_cold_reads(effort)?;
     let merging = run_beside(Neighbour::FullMerge, effort)?;
     Ok(judge("neighbours_p99_9_beside_a_merge", &merging, Bar::AtMost(1.5)) && cold)
 }
 
 /// Runs only the part with reads from the disk.
-pub fn run_cold_reads(effort: Effort) -> Result<bool, String> {
+pub fn run_cold_reads(effort: RunSettings) -> Result<bool, String> {
     let cold = run_beside(Neighbour::ColdReads, effort)?;
     Ok(judge("neighbours_p99_9_beside_cold_reads", &cold, Bar::AtMost(1.5)))
 }
 
 /// Measures the p99.9 beside a neighbour, on a store of its own; returns the ratios to the p99.9
 /// alone.
-fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> {
+fn run_beside(neighbour: Neighbour, effort: RunSettings) -> Result<Vec<f64>, String> {
     let folder = tempfile::tempdir().map_err(text)?;
-    let mut written = Written { random: SeededRandom::new(2) };
+    let mut written = EntryWriter { random: SeededRandom::new(2) };
     {
         let server = start_pellucid_on(folder.path())?;
         match neighbour {
@@ -117,7 +117,12 @@ fn run_beside(neighbour: Neighbour, effort: Effort) -> Result<Vec<f64>, String> 
 
 /// Measures the 99.9th percentile, in nanoseconds, of GETs at `rate` beside a neighbour. Latencies
 /// count from the time at which a request was due.
-fn beside(server: &Server, neighbour: Neighbour, rate: f64, effort: Effort) -> Result<f64, String> {
+fn beside(
+    server: &Server,
+    neighbour: Neighbour,
+    rate: f64,
+    effort: RunSettings,
+) -> Result<f64, String> {
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let read_before = server.disk_read_bytes();
     let measured = std::thread::scope(|scope| {
@@ -206,11 +211,11 @@ fn evict(folder: &Path) {
 }
 
 /// The writer of the entries that are merged, with keys in random order.
-struct Written {
+struct EntryWriter {
     random: SeededRandom,
 }
 
-impl Written {
+impl EntryWriter {
     /// Writes `keys` more entries.
     fn go_on(&mut self, server: &Server, keys: u64) -> Result<(), String> {
         let mut client = Client::connect(&server.url)?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid, text};
-use crate::quiet::{columns, rounds};
+use crate::quiet_rounds::{columns, rounds};
 
 /// The longest time in nanoseconds from the sending of a request to an answer that is in time.
 const IN_TIME_NS: f64 = 100e6;
@@ -135,7 +135,7 @@ fn errors(result: &Value) -> Result<f64, String> {
 }
 
 /// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let mut held = true;
     for connections in CONNECTIONS {
         let ratios = rounds(effort.runs.div_ceil(2), |_| overload(connections, effort))?;
@@ -151,7 +151,7 @@ pub fn run(effort: Effort) -> Result<bool, String> {
 /// Runs one round on a server of its own, from the best rate to the recovery. Returns the ratios of
 /// throughput, memory and p99. All loads have the same number of connections, because more
 /// connections make each request dearer, even without an overload.
-fn overload(connections: usize, effort: Effort) -> Result<[f64; 3], String> {
+fn overload(connections: usize, effort: RunSettings) -> Result<[f64; 3], String> {
     let server = start_pellucid("full")?;
     let peak = Peak::of(&server, connections, effort)?;
     let before = p99s_ns(&server, connections, peak.stable_rate / 2.0)?;
@@ -200,7 +200,7 @@ struct Peak {
 
 impl Peak {
     /// Tries full throttle, and rates downwards from there until one is stable.
-    fn of(server: &Server, connections: usize, effort: Effort) -> Result<Peak, String> {
+    fn of(server: &Server, connections: usize, effort: RunSettings) -> Result<Peak, String> {
         let full = load(server, connections, None, effort.seconds)?.in_time_per_second;
         let mut most = full;
         for share in (1..=RATES_TRIED).map(|step| 1.0 - f64::from(step) * RATE_STEP) {

@@ -185,7 +185,7 @@ fn put(address: &str) -> Result<(), String> {
     Client::connect(address)?.call("PUT", "/v0/entity?id=1", &body).map(|_| ())
 }
 
-/// Starts the bare loop of [`crate::bare`].
+/// Starts the bare loop of [`crate::bare_server`].
 pub fn start_bare() -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let port = free_port()?;

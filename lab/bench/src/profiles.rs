@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::{Bar, median};
 use crate::client::Client;
-use crate::explained;
 use crate::interval::{judge, of_median};
 use crate::peers::{LOAD_CORE, Server, start_pellucid_with, text};
-use crate::quiet::turns;
+use crate::profile_coverage;
+use crate::quiet_rounds::turns;
 
 const CONNECTIONS: &str = "64";
 /// The number of rounds for each run of the effort. There are many, because the difference is
@@ -39,7 +39,7 @@ struct Run {
 }
 
 /// The kind of requests of a load.
-enum Work {
+enum LoadKind {
     /// GETs of one entry. They are the shortest requests, so the cost of samples weighs most.
     Gets,
     /// Queries, which allocate much; GETs of entries hardly allocate.
@@ -53,17 +53,17 @@ const HEAP: &str = "hz=0&bytes=524288";
 const OFF: &str = "hz=0&bytes=0";
 
 /// Runs the benchmark; true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let held = [
-        beside_none("cpu_ring", &Work::Gets, CPU, OFF, Bar::AtLeast(0.995), effort)?,
+        beside_none("cpu_ring", &LoadKind::Gets, CPU, OFF, Bar::AtLeast(0.995), effort)?,
         run_heap(effort)?,
     ];
-    Ok(explained::run(effort)? && held.into_iter().all(|holds| holds))
+    Ok(profile_coverage::run(effort)? && held.into_iter().all(|holds| holds))
 }
 
 /// Runs only the part that measures the cost of sampling allocations.
-pub fn run_heap(effort: Effort) -> Result<bool, String> {
-    beside_none("heap_sampling", &Work::Queries, HEAP, OFF, Bar::AtLeast(0.99), effort)
+pub fn run_heap(effort: RunSettings) -> Result<bool, String> {
+    beside_none("heap_sampling", &LoadKind::Queries, HEAP, OFF, Bar::AtLeast(0.99), effort)
 }
 
 /// Loads one server without a pause, and sets its rates to `with` and to `without` in turns, each
@@ -72,11 +72,11 @@ pub fn run_heap(effort: Effort) -> Result<bool, String> {
 /// does each start of a load. Both effects are greater than the measured difference.
 fn beside_none(
     name: &str,
-    work: &Work,
+    work: &LoadKind,
     with: &str,
     without: &str,
     bar: Bar,
-    effort: Effort,
+    effort: RunSettings,
 ) -> Result<bool, String> {
     let server = start_pellucid_with(&[])?;
     let mut client = Client::connect(&server.url)?;
@@ -106,12 +106,12 @@ fn beside_none(
     Ok(judge(&format!("{name}_throughput_vs_off"), &throughput, bar))
 }
 
-impl Work {
+impl LoadKind {
     /// Creates the data that the load reads; returns wrk's script.
     fn prepare(&self, client: &mut Client) -> Result<String, String> {
         match self {
-            Work::Gets => Ok(String::new()),
-            Work::Queries => {
+            LoadKind::Gets => Ok(String::new()),
+            LoadKind::Queries => {
                 let collection = format!("{{\"name\":\"{COLLECTION}\"}}");
                 client.call("POST", "/_api/collection", &collection)?;
                 let mut lines = String::new();

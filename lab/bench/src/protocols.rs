@@ -10,11 +10,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::Effort;
+use crate::RunSettings;
 use crate::bars::median;
 use crate::client::Client;
 use crate::peers::{BODY_BYTES, Server, pin_to_load_core, start_node, text};
-use crate::wires::{Frames, Http2, Pipelined, Question, Wire};
+use crate::wire_protocols::{Frames, Http2, Pipelined, WireProtocol, WireRequest};
 
 /// The requests in flight on the connection: as many as the study has connections.
 const IN_FLIGHT: usize = 64;
@@ -24,7 +24,7 @@ const KEYS: usize = 1_000;
 const READ_BYTES: usize = 64 * 1024;
 
 /// The name of a protocol, and a function that makes the state of a new connection.
-type Protocol = (&'static str, fn() -> Box<dyn Wire>);
+type Protocol = (&'static str, fn() -> Box<dyn WireProtocol>);
 
 const PROTOCOLS: [Protocol; 3] = [
     ("HTTP/1.1, pipelined", || Box::new(Pipelined::default())),
@@ -41,7 +41,7 @@ struct Cost {
 }
 
 /// Measures and prints a table. There is no bar: it says which protocol nodes should speak.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     pin_to_load_core()?;
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
@@ -87,12 +87,12 @@ pub fn run(effort: Effort) -> Result<bool, String> {
 
 /// Measures one run over a connection of its own.
 fn measure(
-    wire: &mut dyn Wire,
+    wire: &mut dyn WireProtocol,
     server: &Server,
     address: &str,
     keys: &[String],
     value: Option<&[u8]>,
-    effort: Effort,
+    effort: RunSettings,
 ) -> Result<Cost, String> {
     let mut socket = TcpStream::connect(address).map_err(text)?;
     socket.set_nodelay(true).map_err(text)?;
@@ -107,7 +107,7 @@ fn measure(
         if is_over && under_way == 0 {
             break;
         }
-        let question = |next: usize| Question { key: &keys[next % keys.len()], value };
+        let question = |next: usize| WireRequest { key: &keys[next % keys.len()], value };
         while !is_over && under_way < IN_FLIGHT && wire.may_ask(question(next)) {
             wire.ask(question(next), &mut out);
             (under_way, next) = (under_way + 1, next + 1);

@@ -87,7 +87,7 @@ impl Point {
         let options =
             EngineOptions { dead_share, memory_bytes: MEMORY_BYTES, ..EngineOptions::default() };
         let engine = Engine::open(folder.path(), options).map_err(text)?;
-        let mut store = Overwritten {
+        let mut store = OverwrittenStore {
             table: engine.table("bench").map_err(text)?,
             engine,
             values,
@@ -122,7 +122,7 @@ impl Point {
 }
 
 /// A store whose keys are overwritten many times.
-struct Overwritten<'a> {
+struct OverwrittenStore<'a> {
     engine: Engine,
     table: TableId,
     values: &'a Values,
@@ -132,7 +132,7 @@ struct Overwritten<'a> {
     put_bytes: u64,
 }
 
-impl Overwritten<'_> {
+impl OverwrittenStore<'_> {
     fn put(&mut self, key: u64, draw: u64) -> Result<(), String> {
         let (least, most) = (*self.values.lengths.start(), *self.values.lengths.end());
         let random = SeededRandom::at(!draw);

@@ -16,12 +16,12 @@ use crate::http2::Http2;
 use crate::poller::Poller;
 use crate::simulation::Simulation;
 use crate::stream::Stream;
-use crate::watch::Watch;
+use crate::trace_sampler::PendingTrace;
 use pellucid_client::http::{Address, ResponseParser, TlsSetup};
 
 /// A request whose answer is awaited.
 #[derive(Debug, Default)]
-pub(crate) struct InFlight {
+pub(crate) struct PendingRequest {
     /// The intended start.
     pub(crate) intended: Ticks,
     /// The time of the actual send.
@@ -42,12 +42,12 @@ pub(crate) struct InFlight {
     /// Its bytes, to send it again after that; `None` if all requests are the same.
     pub(crate) kept: Option<Bytes>,
     /// Its trace, if it is watched.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) watch: Option<Box<PendingTrace>>,
 }
 
 /// The settings for opening connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct ConnectionSettings {
     pub(crate) address: Address,
     pub(crate) tls: Option<Arc<TlsSetup>>,
     /// The number of streams of an HTTP/2 connection; `None` for HTTP/1.1.
@@ -58,7 +58,7 @@ pub(crate) struct Opening {
     pub(crate) simulation: Option<Arc<Simulation>>,
 }
 
-impl Opening {
+impl ConnectionSettings {
     /// Begins to connect.
     fn connect(&self, address: &Address) -> io::Result<TcpStream> {
         if let Some(simulation) = &self.simulation {
@@ -94,7 +94,7 @@ fn connect_to_file(path: &Path) -> io::Result<TcpStream> {
 
 /// The state of a connection's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum SocketState {
     /// There is no socket; one is opened at the first tick after `retry_at`.
     Down { retry_at: Ticks },
     /// The socket is being opened, since `since`.
@@ -108,13 +108,13 @@ pub(crate) enum Link {
 
 /// A connection of the run, which outlives its sockets.
 pub(crate) struct Connection {
-    pub(crate) link: Link,
+    pub(crate) link: SocketState,
     /// The socket, unless it carries HTTP/2.
     pub(crate) stream: Option<Stream>,
     /// The state of HTTP/2, with its socket.
     pub(crate) http2: Option<Box<Http2>>,
     pub(crate) parser: ResponseParser,
-    pub(crate) in_flight: VecDeque<InFlight>,
+    pub(crate) in_flight: VecDeque<PendingRequest>,
     /// The bytes to write; those before `written` are written.
     pub(crate) out: Vec<u8>,
     pub(crate) written: usize,
@@ -137,7 +137,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(capture: bool, in_flight_limit: usize) -> Connection {
         Connection {
-            link: Link::Down { retry_at: Ticks::default() },
+            link: SocketState::Down { retry_at: Ticks::default() },
             stream: None,
             http2: None,
             parser: ResponseParser::new(capture),
@@ -156,7 +156,7 @@ impl Connection {
     /// Begins to open a socket; an event reports when it is open.
     pub(crate) fn open(
         &mut self,
-        opening: &Opening,
+        opening: &ConnectionSettings,
         address: &Address,
         poller: &Poller,
         token: usize,
@@ -169,7 +169,7 @@ impl Connection {
             Some(tls) => Stream::tls(socket, tls.session()?),
             None => Stream::Plain(socket),
         });
-        self.link = Link::Connecting { since: now };
+        self.link = SocketState::Connecting { since: now };
         self.proven = false;
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Connection {
     pub(crate) fn close(&mut self, retry_at: Ticks) {
         self.stream = None;
         self.http2 = None;
-        self.link = Link::Down { retry_at };
+        self.link = SocketState::Down { retry_at };
         self.in_flight.clear();
         self.out.clear();
         self.written = 0;
@@ -224,7 +224,9 @@ impl Connection {
     #[inline]
     pub(crate) fn can_take(&self, keep_alive: bool, now: Ticks) -> bool {
         match self.link {
-            Link::Down { retry_at } if !keep_alive => self.pending.is_none() && retry_at <= now,
+            SocketState::Down { retry_at } if !keep_alive => {
+                self.pending.is_none() && retry_at <= now
+            }
             _ => keep_alive && self.has_room(),
         }
     }
@@ -234,7 +236,9 @@ impl Connection {
     pub(crate) fn has_room(&self) -> bool {
         match &self.http2 {
             None => self.is_idle(),
-            Some(http2) => self.link == Link::Up && http2.room() > 0 && !self.has_unwritten(),
+            Some(http2) => {
+                self.link == SocketState::Up && http2.room() > 0 && !self.has_unwritten()
+            }
         }
     }
 
@@ -248,6 +252,6 @@ impl Connection {
     /// True if the socket is open and no request is in flight on it.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.link == Link::Up && self.in_flight.is_empty() && !self.has_unwritten()
+        self.link == SocketState::Up && self.in_flight.is_empty() && !self.has_unwritten()
     }
 }

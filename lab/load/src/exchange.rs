@@ -3,19 +3,19 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use pellucid_client::http::{Malformed, Parsed, Response, ServerTiming};
+use pellucid_client::http::{ParseOutcome, Response, ResponseError, ServerTiming};
 use pellucid_clock::Ticks;
 
-use crate::connection::{InFlight, Link};
+use crate::connection::{PendingRequest, SocketState};
+use crate::disconnect_reason::DisconnectReason;
 use crate::error::LoadError;
-use crate::http2::{Answer, TURN_BYTES_MAX, Unanswered};
-use crate::loss::Loss;
-use crate::maker::StreamRequest;
+use crate::http2::{Answer, StreamFailure, TURN_BYTES_MAX};
 use crate::poller::Readiness;
+use crate::request_factory::StreamRequest;
 use crate::source::Acceptance;
-use crate::watch::insert_headers;
+use crate::trace_sampler::insert_headers;
 use crate::worker::Worker;
-use crate::wrk2_timers::Turn;
+use crate::wrk2_timers::SendDecision;
 
 /// The largest number of times that a refused HTTP/2 request is sent again: a server that refuses
 /// everything must not keep the run busy forever.
@@ -32,7 +32,7 @@ impl Worker {
         let index = readiness.token;
         let mut readable = readiness.readable;
         match self.pool.connections[index].link {
-            Link::Up => {
+            SocketState::Up => {
                 if let Some(http2) = &self.pool.connections[index].http2 {
                     if readable {
                         http2.note_readable(readiness.ended);
@@ -43,8 +43,8 @@ impl Worker {
                     self.pool.flush(index, &mut self.recorder);
                 }
             }
-            Link::Connecting { .. } if !readiness.writable => return Ok(()),
-            Link::Connecting { .. } | Link::Securing { .. } => {
+            SocketState::Connecting { .. } if !readiness.writable => return Ok(()),
+            SocketState::Connecting { .. } | SocketState::Securing { .. } => {
                 if !self.pool.finish_opening(index, &mut self.recorder) {
                     return Ok(());
                 }
@@ -56,9 +56,9 @@ impl Worker {
                 }
                 self.advance(index)?;
             }
-            Link::Down { .. } => return Ok(()),
+            SocketState::Down { .. } => return Ok(()),
         }
-        if readable && self.pool.connections[index].link == Link::Up {
+        if readable && self.pool.connections[index].link == SocketState::Up {
             self.receive(index, readiness.ended)?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Worker {
             return Ok(());
         }
         match self.pacing.turn(index, self.clock.now()) {
-            Some(Turn::Send(intended)) => self.send(index, 1, Some(intended)),
+            Some(SendDecision::Send(intended)) => self.send(index, 1, Some(intended)),
             turn => {
                 connection.delayed = turn.is_some();
                 Ok(())
@@ -167,7 +167,7 @@ impl Worker {
         let connection = &self.pool.connections[index];
         let per_send = self.maker.requests_per_send;
         let limit = self.depth * per_send;
-        if connection.link != Link::Up || connection.has_unwritten() {
+        if connection.link != SocketState::Up || connection.has_unwritten() {
             return Ok(());
         }
         let sends = match &connection.http2 {
@@ -247,7 +247,12 @@ impl Worker {
         let per_send = self.maker.requests_per_send;
         for number in 1..=per_send {
             let is_within_batch = self.recorder.measures_batches() && number < per_send;
-            let request = InFlight { bodiless, is_within_batch, operation, ..InFlight::default() };
+            let request = PendingRequest {
+                bodiless,
+                is_within_batch,
+                operation,
+                ..PendingRequest::default()
+            };
             connection.in_flight.push_back(request);
         }
         if watched && per_send == 1 && self.depth == 1 {
@@ -291,7 +296,9 @@ impl Worker {
             Ok(count) if count == bytes.len() => return,
             Ok(count) => count,
             Err(error) if is_temporary(&error) => 0,
-            Err(error) => return self.pool.lose(index, Loss::Write(error), &mut self.recorder),
+            Err(error) => {
+                return self.pool.lose(index, DisconnectReason::Write(error), &mut self.recorder);
+            }
         };
         connection.out.extend_from_slice(&bytes[written..]);
         self.pool.flush(index, &mut self.recorder);
@@ -340,11 +347,11 @@ impl Worker {
 
     /// The reason for a socket that is given up after a read error. A reset between two requests is
     /// an ordinary end.
-    pub(crate) fn read_loss(&self, index: usize, error: io::Error) -> Loss {
+    pub(crate) fn read_loss(&self, index: usize, error: io::Error) -> DisconnectReason {
         if self.pool.connections[index].in_flight.is_empty() {
-            Loss::Ended
+            DisconnectReason::Ended
         } else {
-            Loss::Read(error)
+            DisconnectReason::Read(error)
         }
     }
 
@@ -355,7 +362,11 @@ impl Worker {
         while at < count {
             let connection = &mut self.pool.connections[index];
             let Some(request) = connection.in_flight.front_mut() else {
-                self.pool.lose(index, Loss::Malformed(Malformed::Unasked), &mut self.recorder);
+                self.pool.lose(
+                    index,
+                    DisconnectReason::Malformed(ResponseError::Unasked),
+                    &mut self.recorder,
+                );
                 return Ok(false);
             };
             if let Some(watch) = &mut request.watch
@@ -365,15 +376,19 @@ impl Worker {
                 connection.parser.look_for_timing();
             }
             match connection.parser.parse(&self.buffer[at..count], request.bodiless) {
-                Ok(Parsed::More) => return Ok(true),
-                Ok(Parsed::Complete { consumed, response }) => {
+                Ok(ParseOutcome::More) => return Ok(true),
+                Ok(ParseOutcome::Complete { consumed, response }) => {
                     at += consumed;
                     if !self.take_answer(index, response, now)? {
                         return Ok(false);
                     }
                 }
                 Err(malformed) => {
-                    self.pool.lose(index, Loss::Malformed(malformed), &mut self.recorder);
+                    self.pool.lose(
+                        index,
+                        DisconnectReason::Malformed(malformed),
+                        &mut self.recorder,
+                    );
                     return Ok(false);
                 }
             }
@@ -407,7 +422,7 @@ impl Worker {
         }
         let goes_on = answer.keep_alive && self.pool.plan.keep_alive;
         if !goes_on {
-            self.pool.lose(index, Loss::Ended, &mut self.recorder);
+            self.pool.lose(index, DisconnectReason::Ended, &mut self.recorder);
         }
         Ok(goes_on)
     }
@@ -416,7 +431,7 @@ impl Worker {
     #[inline]
     pub(crate) fn note_answer(
         &mut self,
-        request: &InFlight,
+        request: &PendingRequest,
         now: Ticks,
         status: u16,
         acceptance: Acceptance,
@@ -431,7 +446,7 @@ impl Worker {
     #[cold]
     pub(crate) fn note_watched(
         &mut self,
-        request: &InFlight,
+        request: &PendingRequest,
         now: Ticks,
         told: Option<&ServerTiming>,
     ) {
@@ -448,14 +463,20 @@ impl Worker {
                 self.take_answer(index, response, now)?;
             }
             Ok(None) if self.pool.connections[index].in_flight.is_empty() => {
-                self.pool.lose(index, Loss::Ended, &mut self.recorder);
+                self.pool.lose(index, DisconnectReason::Ended, &mut self.recorder);
             }
             Ok(None) => {
                 let kind = io::ErrorKind::UnexpectedEof;
                 let text = "the connection ended before the answer";
-                self.pool.lose(index, Loss::Read(io::Error::new(kind, text)), &mut self.recorder);
+                self.pool.lose(
+                    index,
+                    DisconnectReason::Read(io::Error::new(kind, text)),
+                    &mut self.recorder,
+                );
             }
-            Err(malformed) => self.pool.lose(index, Loss::Malformed(malformed), &mut self.recorder),
+            Err(malformed) => {
+                self.pool.lose(index, DisconnectReason::Malformed(malformed), &mut self.recorder)
+            }
         }
         Ok(())
     }
@@ -475,7 +496,11 @@ impl Worker {
         let bodiless = bytes.starts_with(b"HEAD ");
         (connection.out, connection.written) = (bytes, 0);
         connection.free_since = free_since;
-        connection.in_flight.push_back(InFlight { bodiless, operation, ..InFlight::default() });
+        connection.in_flight.push_back(PendingRequest {
+            bodiless,
+            operation,
+            ..PendingRequest::default()
+        });
         if self.watcher.picks() {
             self.watch(index, 0);
         }
@@ -507,13 +532,13 @@ impl Worker {
         }
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
         let StreamRequest { request, body, operation, kept } = made;
-        let under_way = InFlight { operation, watch, kept, ..InFlight::default() };
+        let under_way = PendingRequest { operation, watch, kept, ..PendingRequest::default() };
         match http2.request(request, body, watched) {
-            Some(stream) => connection.in_flight.push_back(InFlight { stream, ..under_way }),
+            Some(stream) => connection.in_flight.push_back(PendingRequest { stream, ..under_way }),
             None => {
                 let sent = self.clock.now();
                 let intended = intended.unwrap_or(sent);
-                let request = InFlight { sent, intended, ..under_way };
+                let request = PendingRequest { sent, intended, ..under_way };
                 self.take_left_out(request, "the connection takes no further request");
             }
         }
@@ -524,7 +549,7 @@ impl Worker {
     #[cold]
     pub(crate) fn send_again(&mut self, index: usize) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
-        if connection.has_unwritten() || connection.link != Link::Up {
+        if connection.has_unwritten() || connection.link != SocketState::Up {
             return Ok(());
         }
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
@@ -546,7 +571,7 @@ impl Worker {
     /// Queues a request that the server refused, to be sent again. A request that was refused too
     /// often is counted as an error.
     #[cold]
-    fn take_left_out(&mut self, mut request: InFlight, reason: &'static str) {
+    fn take_left_out(&mut self, mut request: PendingRequest, reason: &'static str) {
         if request.left_out >= SENDS_AGAIN_MAX {
             self.recorder.failed += 1;
             self.recorder.errors.left_out += 1;
@@ -590,7 +615,7 @@ impl Worker {
             return reminded.map(|()| true).map_err(LoadError::system("watch a socket"));
         };
         let loss = match loss {
-            Loss::Read(error) => self.read_loss(index, error),
+            DisconnectReason::Read(error) => self.read_loss(index, error),
             other => other,
         };
         self.pool.lose(index, loss, &mut self.recorder);
@@ -610,11 +635,11 @@ impl Worker {
         let Some(mut request) = request else { return Ok(()) };
         let status = match answer.status {
             Ok(status) => status,
-            Err(Unanswered::LeftOut(reason)) => {
+            Err(StreamFailure::LeftOut(reason)) => {
                 self.take_left_out(request, reason);
                 return Ok(());
             }
-            Err(Unanswered::Reset(reason)) => {
+            Err(StreamFailure::Reset(reason)) => {
                 self.recorder.failed += 1;
                 self.recorder.errors.read += 1;
                 self.recorder.explain(|| format!("read: {reason}"));
@@ -653,11 +678,13 @@ impl Worker {
     /// with their socket or, in HTTP/2, with their stream.
     pub(crate) fn check_timeout(&mut self, index: usize, now: Ticks) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
-        if let Link::Connecting { since } | Link::Securing { since, .. } = connection.link {
+        if let SocketState::Connecting { since } | SocketState::Securing { since, .. } =
+            connection.link
+        {
             if now.since(since) > self.timeout_ticks {
                 let text = "no connection within the timeout";
                 let error = io::Error::new(io::ErrorKind::TimedOut, text);
-                self.pool.lose(index, Loss::Connect(error), &mut self.recorder);
+                self.pool.lose(index, DisconnectReason::Connect(error), &mut self.recorder);
             }
             return Ok(());
         }
@@ -681,7 +708,7 @@ impl Worker {
             self.recorder.explain(|| "timeout: no answer within the timeout".to_owned());
         }
         match lost {
-            Some(0) => self.pool.lose(index, Loss::Abandoned, &mut self.recorder),
+            Some(0) => self.pool.lose(index, DisconnectReason::Abandoned, &mut self.recorder),
             Some(stream) => self.abandon_streams(index, stream)?,
             None => {}
         }

@@ -13,7 +13,7 @@ use crate::simulation::Simulation;
 use crate::source::RequestSources;
 use crate::stages::{Profile, Stage};
 use crate::wrk2_timers::Pacer;
-use pellucid_client::http::{Captured, Header, Question, Target, TlsOptions};
+use pellucid_client::http::{CapturedResponse, Header, HttpRequest, Target, TlsOptions};
 
 /// The largest number of connections that one process can reasonably hold open.
 const MAX_CONNECTIONS: usize = 1_000_000;
@@ -170,11 +170,11 @@ impl LoadOptions {
     ///
     /// # Errors
     /// The error in words, if the request failed or the service is simulated.
-    pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, Captured), String> {
+    pub fn ask(&self, path: &str, headers: &str) -> Result<(u16, CapturedResponse), String> {
         if self.simulation.is_some() {
             return Err("a simulated service is asked nothing beside its load".to_owned());
         }
-        Question { headers, ..Question::get(path) }.ask(&self.target, &self.tls)
+        HttpRequest { headers, ..HttpRequest::get(path) }.ask(&self.target, &self.tls)
     }
 
     /// The rate and the number of connections over the run.

@@ -7,7 +7,7 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::recorder::Recorder;
 use crate::schedule::{Plan, Schedule};
-use crate::wrk2_timers::{Pacer, Turn, Wrk2Timers};
+use crate::wrk2_timers::{Pacer, SendDecision, Wrk2Timers};
 
 /// The largest number of unsent requests whose waits are recorded one by one. Later ones, which by
 /// a schedule have waited for less, are only counted.
@@ -81,9 +81,9 @@ impl Pacing {
     }
 
     /// With the pacing of wrk2: the next step of a free connection. A sleep is queued as a delay.
-    pub(crate) fn turn(&mut self, connection: usize, now: Ticks) -> Option<Turn> {
+    pub(crate) fn turn(&mut self, connection: usize, now: Ticks) -> Option<SendDecision> {
         let turn = self.timers.as_mut()?.next(connection, now);
-        if let Turn::Sleep(end) = turn {
+        if let SendDecision::Sleep(end) = turn {
             self.delay(end, connection);
         }
         Some(turn)

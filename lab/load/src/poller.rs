@@ -14,8 +14,8 @@ use std::time::Duration;
 use pellucid_clock::{Clock, Ticks, Timer};
 use pellucid_thread::RunAccount;
 
-use crate::punctuality::Punctuality;
 use crate::simulation::Simulation;
+use crate::wake_up_lateness::WakeUpLateness;
 
 /// The largest number of events that one wait returns; the others come with the next one.
 const MAX_EVENTS: usize = 1_024;
@@ -166,10 +166,10 @@ impl Poller {
     }
 
     /// A new record of the calling thread's wake-ups. In virtual time, no wait is late.
-    pub(crate) fn punctuality(&self) -> Punctuality {
+    pub(crate) fn punctuality(&self) -> WakeUpLateness {
         match self.timeouts {
-            Timeouts::Simulated(_) => Punctuality::of_simulation(),
-            Timeouts::Precise | Timeouts::Timer(_) => Punctuality::new(self.taken()),
+            Timeouts::Simulated(_) => WakeUpLateness::of_simulation(),
+            Timeouts::Precise | Timeouts::Timer(_) => WakeUpLateness::new(self.taken()),
         }
     }
 

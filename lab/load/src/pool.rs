@@ -9,12 +9,12 @@ use std::time::Duration;
 use pellucid_client::http::agreed;
 use pellucid_clock::{Clock, Ticks};
 
-use crate::connection::{Connection, Link, Opening};
-use crate::direct::Directions;
+use crate::connection::{Connection, ConnectionSettings, SocketState};
+use crate::disconnect_reason::DisconnectReason;
 use crate::http2::Http2;
-use crate::loss::Loss;
 use crate::poller::Poller;
 use crate::recorder::Recorder;
+use crate::request_routing::RequestRouting;
 use crate::stages::Profile;
 use crate::units::nanoseconds;
 
@@ -24,9 +24,9 @@ const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The plan of a thread's connections.
 pub(crate) struct PoolPlan {
-    pub(crate) opening: Opening,
+    pub(crate) opening: ConnectionSettings,
     /// The nodes, if each request goes to the owner of its key.
-    pub(crate) directions: Option<Directions>,
+    pub(crate) directions: Option<RequestRouting>,
     /// The places of this thread's connections in the order of all connections.
     pub(crate) places: Vec<usize>,
     /// The number of connections in use over time.
@@ -65,7 +65,7 @@ impl Pool {
             None => Poller::new(),
         }?;
         let capture = plan.opening.capture;
-        let width = plan.directions.as_ref().map_or(1, Directions::width);
+        let width = plan.directions.as_ref().map_or(1, RequestRouting::width);
         let sockets = plan.places.len() * width;
         Ok(Pool {
             poller,
@@ -81,7 +81,7 @@ impl Pool {
 
     /// The number of sockets of each connection: one or, with `--direct`, one for each node.
     fn width(&self) -> usize {
-        self.plan.directions.as_ref().map_or(1, Directions::width)
+        self.plan.directions.as_ref().map_or(1, RequestRouting::width)
     }
 
     /// The first socket of each connection.
@@ -111,7 +111,7 @@ impl Pool {
     pub(crate) fn way_of(&mut self, sockets: Range<usize>, request: &[u8]) -> usize {
         let Some(directions) = &mut self.plan.directions else { return sockets.start };
         let owner = sockets.start + directions.owner(request);
-        let is_up = |index: &usize| self.connections[*index].link == Link::Up;
+        let is_up = |index: &usize| self.connections[*index].link == SocketState::Up;
         let taken = match is_up(&owner) {
             true => owner,
             false => sockets.clone().find(is_up).unwrap_or(owner),
@@ -139,7 +139,7 @@ impl Pool {
             return self.connections[index].has_room();
         }
         let sockets = &self.connections[self.sockets_of(index)];
-        sockets.iter().any(|socket| socket.link == Link::Up)
+        sockets.iter().any(|socket| socket.link == SocketState::Up)
             && sockets.iter().all(|socket| socket.in_flight.is_empty() && !socket.has_unwritten())
     }
 
@@ -200,16 +200,16 @@ impl Pool {
 
     /// True if a connection that is in use is not open.
     pub(crate) fn lacks_one(&self) -> bool {
-        let is_down = |index: usize| self.connections[index].link != Link::Up;
+        let is_down = |index: usize| self.connections[index].link != SocketState::Up;
         (0..self.connections.len()).any(|index| self.is_in_use(index) && is_down(index))
     }
 
     /// The number of connections that are being opened.
     pub(crate) fn count_connecting(&self) -> usize {
         let connecting = |connection: &&Connection| match connection.link {
-            Link::Connecting { .. } | Link::Securing { .. } => true,
-            Link::Up => connection.http2.as_ref().is_some_and(|http2| !http2.is_ready()),
-            Link::Down { .. } => false,
+            SocketState::Connecting { .. } | SocketState::Securing { .. } => true,
+            SocketState::Up => connection.http2.as_ref().is_some_and(|http2| !http2.is_ready()),
+            SocketState::Down { .. } => false,
         };
         self.connections.iter().filter(connecting).count()
     }
@@ -224,7 +224,7 @@ impl Pool {
         };
         let connection = &mut self.connections[index];
         if let Err(error) = connection.open(opening, address, &self.poller, index, now) {
-            self.lose(index, Loss::Connect(error), recorder);
+            self.lose(index, DisconnectReason::Connect(error), recorder);
         }
     }
 
@@ -233,20 +233,20 @@ impl Pool {
         match self.secure(index) {
             Ok(true) => self.begin_use(index, recorder),
             Ok(false) => return false,
-            Err(error) => self.lose(index, Loss::Connect(error), recorder),
+            Err(error) => self.lose(index, DisconnectReason::Connect(error), recorder),
         }
-        self.connections[index].link == Link::Up
+        self.connections[index].link == SocketState::Up
     }
 
     /// Goes on with the TLS handshake. Returns true if it is done, or if there is no TLS.
     fn secure(&mut self, index: usize) -> io::Result<bool> {
         let connection = &mut self.connections[index];
         let Some(stream) = &mut connection.stream else { return Ok(false) };
-        if let Link::Connecting { since } = connection.link {
+        if let SocketState::Connecting { since } = connection.link {
             if let Some(error) = stream.socket().take_error()? {
                 return Err(error);
             }
-            connection.link = Link::Securing { since, connected: self.clock.now() };
+            connection.link = SocketState::Securing { since, connected: self.clock.now() };
         }
         if stream.is_plain() {
             return Ok(true);
@@ -259,14 +259,14 @@ impl Pool {
     fn begin_use(&mut self, index: usize, recorder: &mut Recorder) {
         let now = self.clock.now();
         let connection = &mut self.connections[index];
-        if let Link::Securing { since, connected } = connection.link {
+        if let SocketState::Securing { since, connected } = connection.link {
             let is_tls = self.plan.opening.tls.is_some();
             connection.opened = [since, if is_tls { connected } else { now }, now];
             if self.is_running {
                 recorder.connected(connection.opened, is_tls);
             }
         }
-        connection.link = Link::Up;
+        connection.link = SocketState::Up;
         if self.plan.keep_alive {
             connection.free_since = now;
         }
@@ -274,14 +274,15 @@ impl Pool {
         let Some(socket) = connection.stream.take() else { return };
         match Http2::begin(socket, self.clock, streams, self.plan.opening.capture) {
             Ok(http2) => connection.http2 = Some(Box::new(http2)),
-            Err(error) => self.lose(index, Loss::Connect(error), recorder),
+            Err(error) => self.lose(index, DisconnectReason::Connect(error), recorder),
         }
     }
 
     /// Gives up a socket and counts the reason. A socket that has carried an answer is replaced at
     /// once, any other after [`RETRY_DELAY`].
-    pub(crate) fn lose(&mut self, index: usize, loss: Loss, recorder: &mut Recorder) {
-        let useful = self.connections[index].proven && !matches!(loss, Loss::Connect(_));
+    pub(crate) fn lose(&mut self, index: usize, loss: DisconnectReason, recorder: &mut Recorder) {
+        let useful =
+            self.connections[index].proven && !matches!(loss, DisconnectReason::Connect(_));
         recorder.lost(loss);
         let retry_ticks = self.clock.ticks(nanoseconds(RETRY_DELAY));
         let retry_at = Ticks(self.clock.now().0 + retry_ticks);
@@ -307,7 +308,7 @@ impl Pool {
     pub(crate) fn flush(&mut self, index: usize, recorder: &mut Recorder) {
         match self.connections[index].flush() {
             Ok(()) => self.note_written(index),
-            Err(error) => self.lose(index, Loss::Write(error), recorder),
+            Err(error) => self.lose(index, DisconnectReason::Write(error), recorder),
         }
     }
 

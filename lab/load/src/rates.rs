@@ -9,17 +9,17 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// The samples of a thread's rate.
 #[derive(Debug)]
-pub(crate) struct RateNotes {
+pub(crate) struct RateRecorder {
     clock: Clock,
     samples: Histogram<u64>,
     last_at: Ticks,
     last_requests: u64,
 }
 
-impl RateNotes {
-    pub(crate) fn new(clock: Clock) -> RateNotes {
+impl RateRecorder {
+    pub(crate) fn new(clock: Clock) -> RateRecorder {
         let samples = rate_histogram();
-        RateNotes { clock, samples, last_at: Ticks::default(), last_requests: 0 }
+        RateRecorder { clock, samples, last_at: Ticks::default(), last_requests: 0 }
     }
 
     pub(crate) fn begin(&mut self, start: Ticks) {
@@ -40,7 +40,7 @@ impl RateNotes {
     }
 
     /// Merges the samples of another thread.
-    pub(crate) fn merge(&mut self, other: &RateNotes) {
+    pub(crate) fn merge(&mut self, other: &RateRecorder) {
         add(&mut self.samples, &other.samples);
     }
 

@@ -3,24 +3,24 @@
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::connection::InFlight;
+use crate::connection::PendingRequest;
+use crate::disconnect_reason::DisconnectReason;
 use crate::error_counts::ErrorCounts;
-use crate::loss::Loss;
-use crate::rates::RateNotes;
+use crate::rates::RateRecorder;
 use crate::result::OperationResult;
 use crate::samples::{Sample, Samples};
-use crate::silence::SilenceNotes;
+use crate::silence::SilenceRecorder;
 use crate::source::Acceptance;
-use crate::throughput::ThroughputNotes;
+use crate::throughput::ThroughputRecorder;
 use crate::timeline::Timeline;
 use crate::times::Times;
-use crate::traces::TraceNotes;
-use crate::watch::Watch;
+use crate::trace_sampler::PendingTrace;
+use crate::traces::TraceRecorder;
 use pellucid_client::http::ServerTiming;
 
 /// The settings of a thread's recorder.
 #[derive(Clone, Debug)]
-pub(crate) struct Scope {
+pub(crate) struct RecorderSettings {
     /// True if requests can be sent later than intended, so that response time and service time
     /// differ.
     pub(crate) apart: bool,
@@ -41,16 +41,16 @@ pub(crate) struct Recorder {
     start: Ticks,
     /// Requests with an intended start before this are not recorded in histograms.
     record_from: Ticks,
-    scope: Scope,
+    scope: RecorderSettings,
     pub(crate) times: Times,
-    pub(crate) traces: TraceNotes,
-    pub(crate) rates: RateNotes,
+    pub(crate) traces: TraceRecorder,
+    pub(crate) rates: RateRecorder,
     pub(crate) samples: Samples,
     pub(crate) timeline: Timeline,
     interval_end: Ticks,
     pub(crate) operations: Vec<OperationResult>,
-    pub(crate) silence: SilenceNotes,
-    pub(crate) throughput: ThroughputNotes,
+    pub(crate) silence: SilenceRecorder,
+    pub(crate) throughput: ThroughputRecorder,
     pub(crate) requests: u64,
     /// Requests that ended without an answer: their connection broke, they were given up long after
     /// the timeout, or an HTTP/2 server reset or refused them.
@@ -63,21 +63,21 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(clock: Clock, scope: Scope) -> Recorder {
+    pub(crate) fn new(clock: Clock, scope: RecorderSettings) -> Recorder {
         let expected_ns = scope.expected_ns;
         Recorder {
             clock,
             start: Ticks::default(),
             record_from: Ticks::default(),
             times: Times::new(),
-            traces: TraceNotes::new(clock),
-            rates: RateNotes::new(clock),
+            traces: TraceRecorder::new(clock),
+            rates: RateRecorder::new(clock),
             samples: Samples::new(expected_ns),
             timeline: Timeline::new(expected_ns),
             interval_end: Ticks::default(),
             operations: scope.operations.iter().map(|name| OperationResult::new(name)).collect(),
-            silence: SilenceNotes::default(),
-            throughput: ThroughputNotes::new(&clock, expected_ns),
+            silence: SilenceRecorder::default(),
+            throughput: ThroughputRecorder::new(&clock, expected_ns),
             requests: 0,
             failed: 0,
             bytes: 0,
@@ -109,7 +109,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn answered(
         &mut self,
-        request: &InFlight,
+        request: &PendingRequest,
         now: Ticks,
         status: u16,
         acceptance: Acceptance,
@@ -178,8 +178,8 @@ impl Recorder {
     #[cold]
     pub(crate) fn watched(
         &mut self,
-        request: &InFlight,
-        watch: &Watch,
+        request: &PendingRequest,
+        watch: &PendingTrace,
         now: Ticks,
         told: Option<&ServerTiming>,
     ) -> bool {
@@ -237,18 +237,20 @@ impl Recorder {
     }
 
     /// Counts the reason for which a socket was given up.
-    pub(crate) fn lost(&mut self, loss: Loss) {
+    pub(crate) fn lost(&mut self, loss: DisconnectReason) {
         let errors = &mut self.errors;
         let (counter, text) = match loss {
-            Loss::Connect(error) => (&mut errors.connect, format!("connect: {error}")),
-            Loss::Read(error) => (&mut errors.read, format!("read: {error}")),
-            Loss::Write(error) => (&mut errors.write, format!("write: {error}")),
-            Loss::Malformed(malformed) => {
+            DisconnectReason::Connect(error) => (&mut errors.connect, format!("connect: {error}")),
+            DisconnectReason::Read(error) => (&mut errors.read, format!("read: {error}")),
+            DisconnectReason::Write(error) => (&mut errors.write, format!("write: {error}")),
+            DisconnectReason::Malformed(malformed) => {
                 errors.malformed += 1;
                 (&mut errors.read, format!("read: {}", malformed.text()))
             }
-            Loss::Abandoned => return self.explain(|| "timeout: no answer came at all".to_owned()),
-            Loss::Ended => return,
+            DisconnectReason::Abandoned => {
+                return self.explain(|| "timeout: no answer came at all".to_owned());
+            }
+            DisconnectReason::Ended => return,
         };
         *counter += 1;
         self.explain(|| text);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use pellucid_clock::WallTime;
 
-use crate::direct::DirectResult;
 use crate::error::LoadError;
 use crate::error_counts::ErrorCounts;
 use crate::histograms::{add, time_histogram};
+use crate::request_routing::DirectResult;
 use crate::samples::Sample;
 use crate::schedule::Arrivals;
 use crate::script::{FinishedScript, Summary};
@@ -95,7 +95,7 @@ pub struct OfferedLoad {
 
 /// A run over time.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct RunHistory {
     /// The number of answers in every second of the run.
     pub throughput_per_second: Vec<u64>,
     /// Requests per second of single threads, sampled ten times a second, as in wrk's "Req/Sec".
@@ -139,7 +139,7 @@ pub struct LoadResult {
     /// The times of requests and connections.
     pub times: Times,
     /// The run over time.
-    pub course: Course,
+    pub course: RunHistory,
     /// The traces of some requests, step by step, with the server's part.
     pub traces: Traces,
     /// The waits of threads for a processor in the slowest requests.

@@ -4,26 +4,26 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::connection::Opening;
+use crate::connection::ConnectionSettings;
 use crate::control::ThreadControl;
-use crate::crew::{Crew, Measured};
-use crate::direct::Nodes;
 use crate::error::LoadError;
+use crate::host_monitor::HostMonitor;
 use crate::http2;
-use crate::maker::{Maker, Requests};
 use crate::options::{Limit, LoadOptions};
 use crate::pool::PoolPlan;
 use crate::progress::Progress;
-use crate::recorder::{Recorder, Scope};
-use crate::result::{Course, LoadResult, OfferedLoad, ThreadResult};
+use crate::recorder::{Recorder, RecorderSettings};
+use crate::request_factory::{RequestFactory, RequestOrigin};
+use crate::request_routing::Nodes;
+use crate::result::{LoadResult, OfferedLoad, RunHistory, ThreadResult};
 use crate::schedule::Plan;
 use crate::script::{Script, ThreadScript};
 use crate::source::ThreadShare;
-use crate::surroundings::Surroundings;
+use crate::trace_sampler::TraceSampler;
 use crate::units::nanoseconds;
-use crate::waits::{OfThread, ProcessorWaits};
-use crate::watch::Watcher;
-use crate::worker::{Limits, Work};
+use crate::waits::{ProcessorWaits, ThreadSamples};
+use crate::worker::{Limits, WorkerTask};
+use crate::worker_group::{RunMeasurement, WorkerGroup};
 use pellucid_client::http::{Address, HttpError, TlsSetup, cure};
 
 /// The address that is reported for a simulated service (RFC 5737: reserved for documentation).
@@ -51,22 +51,28 @@ pub fn run(
     let (script, works) = divide(options, &opening, nodes.as_ref(), &controls, script)?;
     progress(Progress::Ready);
     let surroundings = match options.simulation {
-        Some(_) => Surroundings::default(),
-        None => Surroundings::of(address),
+        Some(_) => HostMonitor::default(),
+        None => HostMonitor::of(address),
     };
-    let crew = Crew::start(works, clock, surroundings)?;
+    let crew = WorkerGroup::start(works, clock, surroundings)?;
     let measured = crew.watch(options, &controls, clock, progress)?;
     Ok(put_together(options, nodes.as_ref(), measured, script))
 }
 
 /// Finds the address of the target, and checks that it can be reached and, over TLS, that it speaks
 /// the protocol of the run.
-fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
+fn reach(options: &LoadOptions) -> Result<ConnectionSettings, LoadError> {
     let target = &options.target;
     let (http2_streams, simulation) = (options.http2_streams, options.simulation.clone());
     if simulation.is_some() {
         let address = Address::Tcp(SIMULATED_ADDRESS);
-        return Ok(Opening { address, tls: None, http2_streams, capture: false, simulation });
+        return Ok(ConnectionSettings {
+            address,
+            tls: None,
+            http2_streams,
+            capture: false,
+            simulation,
+        });
     }
     let http2 = options.http2_streams.is_some();
     let tls = match target.is_tls() {
@@ -84,7 +90,7 @@ fn reach(options: &LoadOptions) -> Result<Opening, LoadError> {
             HttpError::Tls(format!("{} cannot be used: {}", target.address(), cure(&error)))
         })?;
     }
-    Ok(Opening { address, tls, http2_streams, capture: false, simulation })
+    Ok(ConnectionSettings { address, tls, http2_streams, capture: false, simulation })
 }
 
 /// True if the caller's headers contain one that watched requests would get.
@@ -96,11 +102,11 @@ fn has_own_trace(options: &LoadOptions) -> bool {
 /// Divides connections and requests among the threads.
 fn divide(
     options: &LoadOptions,
-    opening: &Opening,
+    opening: &ConnectionSettings,
     nodes: Option<&Nodes>,
     controls: &[Arc<ThreadControl>],
     script: Option<(Script, Vec<ThreadScript>)>,
-) -> Result<(Option<Script>, Vec<Work>), LoadError> {
+) -> Result<(Option<Script>, Vec<WorkerTask>), LoadError> {
     let (script, thread_scripts) = match script {
         Some((script, threads)) => (Some(script), threads.into_iter().map(Some).collect()),
         None => (None, Vec::new()),
@@ -145,30 +151,34 @@ fn divide(
         let asks = options.ask_timing && !has_own_trace(options);
         let rate = options.rate_per_second.map(|rate| rate / options.threads as u64);
         let capture = wants_responses || wants_answers;
-        works.push(Work {
+        works.push(WorkerTask {
             thread,
             pool: PoolPlan {
-                opening: Opening { address: address.clone(), capture, ..opening.clone() },
+                opening: ConnectionSettings {
+                    address: address.clone(),
+                    capture,
+                    ..opening.clone()
+                },
                 directions: nodes.map(Nodes::directions),
                 places: (thread..options.connections).step_by(options.threads).collect(),
                 profile: Arc::clone(&profile),
                 keep_alive: options.keep_alive,
             },
-            maker: Maker::new(
+            maker: RequestFactory::new(
                 requests,
                 thread_script,
                 [checks, wants_answers],
                 options.target.is_tls(),
             ),
             depth: options.http2_streams.unwrap_or(options.pipeline_depth),
-            scope: Scope {
+            scope: RecorderSettings {
                 apart: plan.is_some() || !options.keep_alive,
                 measures_batches: options.measures_batches,
                 expected_ns: duration.map_or(0, nanoseconds),
                 operations: operations.clone(),
                 accepted_statuses: options.accepted_statuses.clone(),
             },
-            watcher: Watcher::new(seed, asks, rate),
+            watcher: TraceSampler::new(seed, asks, rate),
             plan,
             limits: Limits {
                 duration,
@@ -187,28 +197,28 @@ fn make_requests(
     options: &LoadOptions,
     share: ThreadShare,
     script: Option<&mut ThreadScript>,
-) -> Result<Requests, LoadError> {
+) -> Result<RequestOrigin, LoadError> {
     if let Some(sources) = &options.sources {
-        return Ok(Requests::Source(sources.source(share)));
+        return Ok(RequestOrigin::Source(sources.source(share)));
     }
     let mut bytes = Vec::new();
     match script {
-        Some(script) if script.makes_requests() => return Ok(Requests::Script),
+        Some(script) if script.makes_requests() => return Ok(RequestOrigin::Script),
         Some(script) => script.request(&mut bytes)?,
         None => bytes = options.target.plain_request(&options.headers, options.keep_alive),
     }
     if options.http2_streams.is_some() {
         let (request, body_at) = http2::request::parse(&bytes, options.target.is_tls())?;
-        return Ok(Requests::FixedStream { request, body: bytes.split_off(body_at).into() });
+        return Ok(RequestOrigin::FixedStream { request, body: bytes.split_off(body_at).into() });
     }
     let bodiless = bytes.starts_with(b"HEAD ");
-    Ok(Requests::Fixed { bytes, bodiless })
+    Ok(RequestOrigin::Fixed { bytes, bodiless })
 }
 
 fn put_together(
     options: &LoadOptions,
     nodes: Option<&Nodes>,
-    measured: Measured,
+    measured: RunMeasurement,
     script: Option<Script>,
 ) -> LoadResult {
     let directions = measured.outcomes.iter().filter_map(|outcome| outcome.directions.as_ref());
@@ -227,7 +237,7 @@ fn put_together(
         stopped_early |= outcome.stopped_early;
         thread_scripts.extend(outcome.script);
         let samples = outcome.recorder.samples.clone().into_sorted();
-        slow.push(OfThread { samples, waits: outcome.waits });
+        slow.push(ThreadSamples { samples, waits: outcome.waits });
         match &mut sum {
             Some(sum) => sum.merge(outcome.recorder),
             None => sum = Some(outcome.recorder),
@@ -256,7 +266,7 @@ fn put_together(
         first_error: recorder.first_error,
         status_classes: recorder.status_classes,
         times,
-        course: Course {
+        course: RunHistory {
             throughput_per_second: recorder.throughput.finish(),
             request_rates: recorder.rates.finish(),
             timeline: recorder.timeline.into_intervals(nanoseconds(measured.duration)),

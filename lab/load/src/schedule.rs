@@ -52,11 +52,11 @@ pub(crate) struct Schedule {
     start: Ticks,
     plan: Plan,
     next: Ticks,
-    hand: Hand,
+    hand: SchedulePosition,
 }
 
 #[derive(Clone, Debug)]
-enum Hand {
+enum SchedulePosition {
     /// Ticks with 32 binary digits after the point.
     Even { at: u128, step: u128 },
     /// The index of the next start in the sequence of all requests.
@@ -73,16 +73,16 @@ impl Schedule {
                 // Rounded up, so that a run does not get one request more than its length allows.
                 let step = ticks.div_ceil(u128::from(rate.max(1)));
                 let at = (u128::from(start.0) << 32) + step * thread as u128;
-                Hand::Even { at, step: step * plan.threads as u128 }
+                SchedulePosition::Even { at, step: step * plan.threads as u128 }
             }
             (_, Arrivals::Constant) => {
                 let place = (thread * plan.requests_per_send) as f64;
-                Hand::Profile { place, random: None }
+                SchedulePosition::Profile { place, random: None }
             }
             (_, Arrivals::Poisson) => {
                 let mut random = SeededRandom::of_stream(SEED, thread as u64);
                 let place = random.exponential() * stride(&plan);
-                Hand::Profile { place, random: Some(random) }
+                SchedulePosition::Profile { place, random: Some(random) }
             }
         };
         let mut schedule = Schedule { clock, start, plan, next: start, hand };
@@ -100,8 +100,8 @@ impl Schedule {
     #[inline]
     pub(crate) fn advance(&mut self) {
         match &mut self.hand {
-            Hand::Even { at, step } => *at += *step,
-            Hand::Profile { place, random } => {
+            SchedulePosition::Even { at, step } => *at += *step,
+            SchedulePosition::Profile { place, random } => {
                 let stride = stride(&self.plan);
                 *place += random.as_mut().map_or(stride, |random| random.exponential() * stride);
             }
@@ -112,8 +112,8 @@ impl Schedule {
     #[inline]
     fn look(&mut self) {
         self.next = match &self.hand {
-            Hand::Even { at, .. } => Ticks((at >> 32) as u64),
-            Hand::Profile { place, .. } => {
+            SchedulePosition::Even { at, .. } => Ticks((at >> 32) as u64),
+            SchedulePosition::Profile { place, .. } => {
                 let time_ns = self.plan.profile.time_of_ns(*place);
                 // A start that never comes is at the last tick.
                 if time_ns >= u64::MAX as f64 {
@@ -132,11 +132,11 @@ impl Schedule {
             return 0;
         }
         let sends = match &self.hand {
-            Hand::Even { at, step } => {
+            SchedulePosition::Even { at, step } => {
                 let left = (u128::from(end.0) << 32).saturating_sub(*at);
                 u64::try_from(left.div_ceil(*step)).unwrap_or(u64::MAX)
             }
-            Hand::Profile { place, .. } => {
+            SchedulePosition::Profile { place, .. } => {
                 let elapsed_ns = self.clock.nanoseconds(end.since(self.start));
                 let left = self.plan.profile.count_at(elapsed_ns as f64) - place;
                 // The next start is due: it counts, whatever the rounding of a fraction gives.

@@ -30,9 +30,9 @@ use crate::error::LoadError;
 use crate::error_counts::ErrorCounts;
 use crate::histograms::in_microseconds;
 use crate::options::{LoadOptions, ScriptOptions};
-use call::Calls;
-use pellucid_client::http::{Address, Captured};
-use state::FileOf;
+use call::ScriptFunctions;
+use pellucid_client::http::{Address, CapturedResponse};
+use state::ScriptSource;
 use thread::ThreadSlot;
 
 /// The Lua state for `setup` and `done`, with the slots to which the states of the threads return.
@@ -54,7 +54,7 @@ impl Drop for Script {
 #[derive(Debug)]
 pub(crate) struct ThreadScript {
     lua: Lua,
-    calls: Calls,
+    calls: ScriptFunctions,
     address: Address,
     requests_per_send: usize,
     makes_requests: bool,
@@ -88,7 +88,7 @@ impl Script {
         let code = std::fs::read(&script.path).map_err(|reason| {
             LoadError::Script(format!("cannot read {}: {reason}", script.path.display()))
         })?;
-        let file = FileOf { path: &script.path, code: &code };
+        let file = ScriptSource { path: &script.path, code: &code };
         let lua = state::create(options, &file).map_err(script_error)?;
         state::set_addresses(&lua, address).map_err(script_error)?;
         let mut main = Script { lua, slots: Vec::new() };
@@ -146,7 +146,7 @@ fn begin_thread(
 
 impl ThreadScript {
     fn new(lua: Lua, address: Address) -> Result<ThreadScript, LoadError> {
-        let calls = Calls::new(&lua).map_err(script_error)?;
+        let calls = ScriptFunctions::new(&lua).map_err(script_error)?;
         let is_function =
             |name: &str| lua.globals().raw_get::<mlua::Value>(name).is_ok_and(|v| v.is_function());
         Ok(ThreadScript {
@@ -213,7 +213,11 @@ impl ThreadScript {
 
     /// Passes an answer to `response`.
     #[inline]
-    pub(crate) fn response(&mut self, status: u16, answer: &Captured) -> Result<(), LoadError> {
+    pub(crate) fn response(
+        &mut self,
+        status: u16,
+        answer: &CapturedResponse,
+    ) -> Result<(), LoadError> {
         self.calls.response(status, answer).map_err(LoadError::Script)
     }
 

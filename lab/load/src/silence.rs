@@ -23,14 +23,14 @@ impl Silence {
 
 /// The notes of one thread on silence.
 #[derive(Debug, Default)]
-pub(crate) struct SilenceNotes {
+pub(crate) struct SilenceRecorder {
     start: Ticks,
     last_answer: Ticks,
-    /// The longest silence; in ticks of the clock until [`SilenceNotes::end`].
+    /// The longest silence; in ticks of the clock until [`SilenceRecorder::end`].
     longest: Silence,
 }
 
-impl SilenceNotes {
+impl SilenceRecorder {
     pub(crate) fn begin(&mut self, start: Ticks) {
         self.start = start;
         self.last_answer = start;
@@ -64,7 +64,7 @@ impl SilenceNotes {
     }
 
     /// Merges the notes of another thread; both have ended.
-    pub(crate) fn merge(&mut self, other: &SilenceNotes) {
+    pub(crate) fn merge(&mut self, other: &SilenceRecorder) {
         self.longest = self.longest.longer(other.longest);
     }
 

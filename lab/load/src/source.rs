@@ -1,6 +1,6 @@
 //! Sources of requests that the caller writes in Rust.
 
-use pellucid_client::http::Captured;
+use pellucid_client::http::CapturedResponse;
 
 /// The share of a thread in a run, by which a source can make its part of a fixed sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,12 @@ pub trait RequestSource: Send {
 
     /// Checks the answer to a request of `operation`; called only if [`RequestSources::checks`].
     /// `answer` is the whole answer, if [`RequestSources::wants_answers`].
-    fn check(&mut self, operation: usize, status: u16, answer: Option<&Captured>) -> Acceptance {
+    fn check(
+        &mut self,
+        operation: usize,
+        status: u16,
+        answer: Option<&CapturedResponse>,
+    ) -> Acceptance {
         let _ = (operation, status, answer);
         Acceptance::ByStatus
     }

@@ -8,17 +8,17 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// The number of answers of a thread in every second.
 #[derive(Debug)]
-pub(crate) struct ThroughputNotes {
+pub(crate) struct ThroughputRecorder {
     per_second: Vec<u64>,
     second_end: Ticks,
     second_ticks: u64,
 }
 
-impl ThroughputNotes {
+impl ThroughputRecorder {
     /// Counts for a run of about `expected_ns`; the run may last longer.
-    pub(crate) fn new(clock: &Clock, expected_ns: u64) -> ThroughputNotes {
+    pub(crate) fn new(clock: &Clock, expected_ns: u64) -> ThroughputRecorder {
         let expected_seconds = usize::try_from(expected_ns / NS_PER_SECOND).unwrap_or(MAX_SECONDS);
-        ThroughputNotes {
+        ThroughputRecorder {
             per_second: Vec::with_capacity(expected_seconds.min(MAX_SECONDS) + 2),
             second_end: Ticks::default(),
             second_ticks: clock.ticks(NS_PER_SECOND),
@@ -57,7 +57,7 @@ impl ThroughputNotes {
     }
 
     /// Merges the counts of another thread.
-    pub(crate) fn merge(&mut self, other: ThroughputNotes) {
+    pub(crate) fn merge(&mut self, other: ThroughputRecorder) {
         let seconds = self.per_second.len().max(other.per_second.len());
         self.per_second.resize(seconds, 0);
         for (sum, count) in self.per_second.iter_mut().zip(other.per_second) {

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
-use crate::connection::InFlight;
-use crate::watch::Watch;
+use crate::connection::PendingRequest;
+use crate::trace_sampler::PendingTrace;
 use pellucid_client::http::ServerTiming;
 
 /// The largest number of traces in the sample of all requests. When it is full, every other one is
@@ -70,7 +70,7 @@ pub struct Traces {
 
 /// The traces of one thread while the run lasts.
 #[derive(Debug)]
-pub(crate) struct TraceNotes {
+pub(crate) struct TraceRecorder {
     clock: Clock,
     metrics: Vec<String>,
     some: Vec<Trace>,
@@ -80,9 +80,9 @@ pub(crate) struct TraceNotes {
     told: u64,
 }
 
-impl TraceNotes {
-    pub(crate) fn new(clock: Clock) -> TraceNotes {
-        TraceNotes {
+impl TraceRecorder {
+    pub(crate) fn new(clock: Clock) -> TraceRecorder {
+        TraceRecorder {
             clock,
             metrics: Vec::new(),
             some: Vec::new(),
@@ -98,8 +98,8 @@ impl TraceNotes {
     #[cold]
     pub(crate) fn add(
         &mut self,
-        request: &InFlight,
-        watch: &Watch,
+        request: &PendingRequest,
+        watch: &PendingTrace,
         start: Ticks,
         end: Ticks,
         headers: Option<&ServerTiming>,
@@ -118,7 +118,13 @@ impl TraceNotes {
         told
     }
 
-    fn way(&self, request: &InFlight, watch: &Watch, start: Ticks, end: Ticks) -> Trace {
+    fn way(
+        &self,
+        request: &PendingRequest,
+        watch: &PendingTrace,
+        start: Ticks,
+        end: Ticks,
+    ) -> Trace {
         // Each step begins where the last one ended, so that they add up whatever is missing.
         let mut at = request.intended;
         let mut step = |to: Ticks| {
@@ -208,7 +214,7 @@ impl TraceNotes {
     }
 
     /// Merges the traces of another thread.
-    pub(crate) fn merge(&mut self, mut other: TraceNotes) {
+    pub(crate) fn merge(&mut self, mut other: TraceRecorder) {
         let places: Vec<u16> = other.metrics.iter().map(|name| self.place_of(name)).collect();
         let renamed = |mut trace: Trace| {
             for (place, _) in &mut trace.server {
@@ -247,7 +253,7 @@ impl TraceNotes {
     pub(crate) fn finish(self) -> Traces {
         let mut slowest: Vec<Trace> = self.slowest.into_iter().map(|trace| trace.0).collect();
         slowest.sort_unstable_by(|a, b| b.cmp(a));
-        let TraceNotes { metrics, some, watched, told, .. } = self;
+        let TraceRecorder { metrics, some, watched, told, .. } = self;
         Traces { metrics, some, slowest, watched, told }
     }
 }
@@ -268,16 +274,16 @@ mod tests {
 
     use super::*;
 
-    fn notes() -> TraceNotes {
-        TraceNotes::new(Clock::simulated(SimulatedClock::leaked(0)))
+    fn notes() -> TraceRecorder {
+        TraceRecorder::new(Clock::simulated(SimulatedClock::leaked(0)))
     }
 
-    fn request(intended: u64, sent: u64) -> InFlight {
-        InFlight { intended: Ticks(intended), sent: Ticks(sent), ..InFlight::default() }
+    fn request(intended: u64, sent: u64) -> PendingRequest {
+        PendingRequest { intended: Ticks(intended), sent: Ticks(sent), ..PendingRequest::default() }
     }
 
-    fn watch(free_since: u64, times: [u64; 2]) -> Watch {
-        Watch {
+    fn watch(free_since: u64, times: [u64; 2]) -> PendingTrace {
+        PendingTrace {
             trace_id: 7,
             free_since: Ticks(free_since),
             opened: None,
@@ -293,7 +299,7 @@ mod tests {
     #[test]
     fn an_arrival_counts_only_on_the_same_clock() {
         let clock = Clock::monotonic();
-        let notes = TraceNotes::new(clock);
+        let notes = TraceRecorder::new(clock);
         let Some(reading) = SharedReading::of(&clock, Ticks(1_500)) else { return };
         let header = reading.to_string().into_bytes();
         assert_eq!(notes.arrival_ns(&header, Ticks(1_000)), Some(500));
@@ -322,7 +328,7 @@ mod tests {
     fn opening_a_connection_is_a_part_of_the_trace() {
         let mut notes = notes();
         let opened = Some([Ticks(10), Ticks(30), Ticks(70)]);
-        let kept = Watch { opened, ..watch(0, [90, 95]) };
+        let kept = PendingTrace { opened, ..watch(0, [90, 95]) };
         notes.add(&request(5, 80), &kept, Ticks(0), Ticks(100), None);
         let trace = &notes.finish().some[0];
         assert_eq!((trace.generator_ns, trace.connect_ns, trace.tls_ns), (15, 20, 40));

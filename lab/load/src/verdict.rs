@@ -10,7 +10,7 @@ mod figures;
 use crate::error_counts::ErrorCounts;
 use crate::silence::Silence;
 use crate::waits::ProcessorWaits;
-use backlog::{Excursion, MIN_INTERVALS};
+use backlog::{BacklogPeriod, MIN_INTERVALS};
 pub use figures::Figures;
 
 /// The share of failed requests from which on the verdict is [`Verdict::Errors`].
@@ -214,7 +214,7 @@ fn generator_limited(figures: &Figures) -> Option<String> {
 fn saturated(figures: &Figures) -> Option<String> {
     let offered = figures.offered_per_second?;
     let answered = figures.answered_per_second;
-    let backlog = Excursion::of(figures)?;
+    let backlog = BacklogPeriod::of(figures)?;
     let rates = format!("{answered:.0} of {offered:.0} requests a second were answered");
     if backlog.grew_to_the_end(figures) {
         let last = figures.backlog.last().copied().unwrap_or_default();
@@ -298,7 +298,7 @@ fn what_was_held(figures: &Figures) -> String {
         Some(offered) => format!(
             "{answered:.0} of {offered:.0} requests a second were answered, {}, and the generator \
              was at most {:.0} µs late at p99 by itself.",
-            Excursion::of(figures)
+            BacklogPeriod::of(figures)
                 .map_or_else(|| "no backlog grew".to_owned(), |backlog| backlog.told(figures)),
             figures.generator_p99_ns as f64 / 1e3
         ),

@@ -18,7 +18,7 @@ const SLOW_QUANTILE: f64 = 0.98;
 
 /// The time between two readings, if the thread waited in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
+struct WaitInterval {
     begin_ns: u64,
     end_ns: u64,
     waited_ns: u64,
@@ -27,7 +27,7 @@ struct Stretch {
 /// The waits of a thread over time, since the start of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
-    stretches: Vec<Stretch>,
+    stretches: Vec<WaitInterval>,
     last_look_ns: u64,
 }
 
@@ -39,7 +39,7 @@ impl Waits {
             return;
         }
         if self.stretches.len() == STRETCHES_MAX {
-            let of_two = |two: &[Stretch]| Stretch {
+            let of_two = |two: &[WaitInterval]| WaitInterval {
                 begin_ns: two[0].begin_ns,
                 end_ns: two[two.len() - 1].end_ns,
                 waited_ns: two.iter().map(|stretch| stretch.waited_ns).sum(),
@@ -48,7 +48,7 @@ impl Waits {
         }
         // The kernel may count a wait late, so that it seems longer than the stretch.
         let waited_ns = waited_ns.min(now_ns - begin_ns);
-        self.stretches.push(Stretch { begin_ns, end_ns: now_ns, waited_ns });
+        self.stretches.push(WaitInterval { begin_ns, end_ns: now_ns, waited_ns });
     }
 
     /// The waits between two times, in nanoseconds. Within a stretch, they are taken to be spread
@@ -87,7 +87,7 @@ pub struct ProcessorWaits {
 }
 
 /// The sampled requests of a thread of the generator, and its waits.
-pub(crate) struct OfThread {
+pub(crate) struct ThreadSamples {
     pub(crate) samples: Vec<Sample>,
     pub(crate) waits: Waits,
 }
@@ -98,13 +98,13 @@ impl ProcessorWaits {
 
     /// The waits in the requests that took `slow_ns` or longer, for a 99th percentile of `p99_ns`.
     pub(crate) fn of(
-        threads: &[OfThread],
+        threads: &[ThreadSamples],
         server: Option<&Waits>,
         [slow_ns, p99_ns]: [u64; 2],
         others_share: Option<f64>,
     ) -> ProcessorWaits {
         let (mut count, mut generators, mut servers, mut eithers) = (0.0, 0.0, 0.0, 0.0);
-        for OfThread { samples, waits } in threads {
+        for ThreadSamples { samples, waits } in threads {
             let is_slow = |sample: &&Sample| sample.response_time_ns >= slow_ns.max(1);
             for sample in samples.iter().filter(is_slow) {
                 let of_generator = waits.share_of(sample);
@@ -173,7 +173,7 @@ mod tests {
         let samples = quick.chain(slow).collect();
         // The generator waits in half of the first slow request and in none of the second, and also
         // where nothing is slow.
-        let of_thread = OfThread { samples, waits: waits(&[(90, 45), (100, 0), (140, 20)]) };
+        let of_thread = ThreadSamples { samples, waits: waits(&[(90, 45), (100, 0), (140, 20)]) };
         let server = waits(&[(200, 0), (240, 40)]);
         let at = [40 * MS, 50 * MS];
         let threads = [of_thread];

@@ -8,22 +8,22 @@ use std::time::Duration;
 use pellucid_clock::{Clock, Ticks};
 
 use crate::READ_BUFFER_BYTES;
-use crate::connection::{InFlight, Link};
+use crate::connection::{PendingRequest, SocketState};
 use crate::control::ThreadControl;
-use crate::direct::Directions;
 use crate::error::LoadError;
 use crate::http2::Answer;
-use crate::maker::Maker;
 use crate::pacing::Pacing;
 use crate::poller::wake_up_on_time;
 use crate::pool::{Pool, PoolPlan};
-use crate::punctuality::Punctuality;
-use crate::recorder::{Recorder, Scope};
+use crate::recorder::{Recorder, RecorderSettings};
+use crate::request_factory::RequestFactory;
+use crate::request_routing::RequestRouting;
 use crate::schedule::Plan;
 use crate::script::ThreadScript;
+use crate::trace_sampler::TraceSampler;
 use crate::units::nanoseconds;
 use crate::waits::{LOOK_PAUSE, Waits};
-use crate::watch::Watcher;
+use crate::wake_up_lateness::WakeUpLateness;
 
 /// The interval at which rates are sampled, timeouts are checked and lost connections are reopened.
 const TICK: Duration = Duration::from_millis(100);
@@ -44,17 +44,17 @@ const OPENING_LIMIT: Duration = Duration::from_secs(5);
 const NO_PROGRESS_LIMIT: Duration = Duration::from_secs(30);
 
 /// The task of a worker thread.
-pub(crate) struct Work {
+pub(crate) struct WorkerTask {
     pub(crate) thread: usize,
     pub(crate) pool: PoolPlan,
-    pub(crate) maker: Maker,
+    pub(crate) maker: RequestFactory,
     /// The largest number of sends in flight on a connection: the pipeline depth or, with HTTP/2,
     /// the number of streams.
     pub(crate) depth: usize,
     /// The schedule of the starts of requests; `None` in a closed loop.
     pub(crate) plan: Option<Plan>,
-    pub(crate) watcher: Watcher,
-    pub(crate) scope: Scope,
+    pub(crate) watcher: TraceSampler,
+    pub(crate) scope: RecorderSettings,
     pub(crate) limits: Limits,
 }
 
@@ -80,7 +80,7 @@ impl Limits {
 pub(crate) struct Outcome {
     pub(crate) recorder: Recorder,
     pub(crate) script: Option<ThreadScript>,
-    pub(crate) directions: Option<Directions>,
+    pub(crate) directions: Option<RequestRouting>,
     /// Requests that were due or in flight at the end, or that ended without an answer before.
     pub(crate) unanswered: u64,
     pub(crate) stopped_early: bool,
@@ -98,17 +98,17 @@ pub(crate) struct Worker {
     limits: Limits,
     pub(crate) depth: usize,
     pub(crate) pool: Pool,
-    pub(crate) maker: Maker,
+    pub(crate) maker: RequestFactory,
     pub(crate) pacing: Pacing,
-    pub(crate) watcher: Watcher,
+    pub(crate) watcher: TraceSampler,
     pub(crate) recorder: Recorder,
-    punctuality: Punctuality,
+    punctuality: WakeUpLateness,
     pub(crate) buffer: Box<[u8]>,
     /// HTTP/2 answers that a turn has completed; empty between turns, kept for its capacity.
     pub(crate) answers: Vec<Answer>,
     /// HTTP/2 requests that the server refused without processing them, to be sent again before any
     /// other.
-    pub(crate) left_out: VecDeque<InFlight>,
+    pub(crate) left_out: VecDeque<PendingRequest>,
     /// Deferred connections of this wake-up: they send after the answers of all of them are read.
     pub(crate) put_by: Vec<usize>,
     /// True if connections are deferred to `put_by`, instead of sending at once.
@@ -130,9 +130,9 @@ struct OwnWaits {
 }
 
 impl Worker {
-    pub(crate) fn new(work: Work, clock: Clock) -> Result<Worker, LoadError> {
+    pub(crate) fn new(work: WorkerTask, clock: Clock) -> Result<Worker, LoadError> {
         wake_up_on_time();
-        let Work { thread, pool, maker, depth, plan, watcher, scope, limits } = work;
+        let WorkerTask { thread, pool, maker, depth, plan, watcher, scope, limits } = work;
         let in_flight_limit = depth * maker.requests_per_send;
         let pacing = Pacing::new(plan, thread, pool.places.len(), limits.quota);
         let pool = Pool::new(pool, clock, in_flight_limit, pacing.is_scheduled());
@@ -379,7 +379,8 @@ impl Worker {
             if !used && connection.is_idle() {
                 connection.close(now);
             }
-            let is_down = matches!(connection.link, Link::Down { retry_at } if retry_at <= now);
+            let is_down =
+                matches!(connection.link, SocketState::Down { retry_at } if retry_at <= now);
             if used && is_down && keep_alive {
                 self.pool.open(index, &mut self.recorder);
             } else if used && grown && !self.pacing.is_scheduled() && keep_alive {

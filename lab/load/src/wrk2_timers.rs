@@ -37,7 +37,7 @@ impl Pacer {
 
 /// The next step of a connection that is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum SendDecision {
     /// Send now the request with this intended start.
     Send(Ticks),
     /// Sleep by a timer until this time, and ask again.
@@ -46,7 +46,7 @@ pub(crate) enum Turn {
 
 /// A connection's place in its schedule.
 #[derive(Clone, Debug, Default)]
-struct Hand {
+struct ConnectionSchedule {
     /// The start of the schedule; `None` before the first request.
     begun: Option<Ticks>,
     sent: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Wrk2Timers {
     interval: f64,
     /// The number of requests in a batch.
     batch: u64,
-    hands: Vec<Hand>,
+    hands: Vec<ConnectionSchedule>,
 }
 
 impl Wrk2Timers {
@@ -77,31 +77,31 @@ impl Wrk2Timers {
         batch: usize,
     ) -> Wrk2Timers {
         let interval = clock.ticks_per_second() as f64 * connections as f64 / rate_per_second;
-        let hands = vec![Hand::default(); connections];
+        let hands = vec![ConnectionSchedule::default(); connections];
         Wrk2Timers { clock, start, interval, batch: batch as u64, hands }
     }
 
     /// The next step of a connection at `now`.
-    pub(crate) fn next(&mut self, connection: usize, now: Ticks) -> Turn {
+    pub(crate) fn next(&mut self, connection: usize, now: Ticks) -> SendDecision {
         let stagger_ns = connection as u64 * STAGGER_MS * NS_PER_MS;
         let earliest = Ticks(self.start.0 + self.clock.ticks(stagger_ns));
         let hand = &mut self.hands[connection];
         if hand.begun.is_none() && now < earliest {
-            return Turn::Sleep(earliest);
+            return SendDecision::Sleep(earliest);
         }
         let begun = *hand.begun.get_or_insert(now);
         let due = after(begun, self.interval * hand.sent as f64);
         if due > now {
             hand.behind = None;
-            return Turn::Sleep(self.timer(due, now));
+            return SendDecision::Sleep(self.timer(due, now));
         }
         let (since, sent_before) = *hand.behind.get_or_insert((now, hand.sent));
         let caught_up = after(since, self.interval / 2.0 * (hand.sent - sent_before) as f64);
         if caught_up > now {
-            return Turn::Sleep(self.timer(caught_up, now));
+            return SendDecision::Sleep(self.timer(caught_up, now));
         }
         hand.sent += self.batch;
-        Turn::Send(due)
+        SendDecision::Send(due)
     }
 
     /// The number of requests that are due by `end` and not sent.
@@ -169,17 +169,17 @@ mod tests {
     #[test]
     fn connections_begin_apart_and_sleep_for_whole_milliseconds() {
         let mut timers = timers();
-        assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
-        assert_eq!(timers.next(1, Ticks(0)), Turn::Sleep(Ticks(5_000 * US)));
-        assert_eq!(timers.next(1, Ticks(5_100 * US)), Turn::Send(Ticks(5_100 * US)));
+        assert_eq!(timers.next(0, Ticks(0)), SendDecision::Send(Ticks(0)));
+        assert_eq!(timers.next(1, Ticks(0)), SendDecision::Sleep(Ticks(5_000 * US)));
+        assert_eq!(timers.next(1, Ticks(5_100 * US)), SendDecision::Send(Ticks(5_100 * US)));
         // Answered at 300 µs: 9.7 ms remain, which are ten by a timer of whole milliseconds that
         // was set in the millisecond that began at zero.
         let end = Ticks(10_000 * US);
-        assert_eq!(timers.next(0, Ticks(300 * US)), Turn::Sleep(end));
+        assert_eq!(timers.next(0, Ticks(300 * US)), SendDecision::Sleep(end));
         // The thread itself sleeps for whole milliseconds, from wherever it is within one.
         assert_eq!(timers.wait_ns(end, Ticks(300 * US)), 10_000 * US);
         assert_eq!(timers.wait_ns(end, Ticks(9_300 * US)), 1_000 * US);
-        assert_eq!(timers.next(0, Ticks(10_300 * US)), Turn::Send(end));
+        assert_eq!(timers.next(0, Ticks(10_300 * US)), SendDecision::Send(end));
         assert_eq!(timers.due_by(Ticks(10_300 * US)), 0);
         let end = Ticks(30_100 * US);
         assert_eq!(timers.due_by(end), 2 + 2);
@@ -206,15 +206,15 @@ mod tests {
     #[test]
     fn a_connection_that_was_delayed_catches_up() {
         let mut timers = timers();
-        assert_eq!(timers.next(0, Ticks(0)), Turn::Send(Ticks(0)));
+        assert_eq!(timers.next(0, Ticks(0)), SendDecision::Send(Ticks(0)));
         // Answered after a tenth of a second: ten are due.
         for number in 1..=10 {
             let now = Ticks((100_000 + number * 100) * US);
-            assert_eq!(timers.next(0, now), Turn::Send(Ticks(number * 10_000 * US)));
+            assert_eq!(timers.next(0, now), SendDecision::Send(Ticks(number * 10_000 * US)));
         }
-        assert_eq!(timers.next(0, Ticks(101_100 * US)), Turn::Sleep(Ticks(110_000 * US)));
+        assert_eq!(timers.next(0, Ticks(101_100 * US)), SendDecision::Sleep(Ticks(110_000 * US)));
         // A connection that falls behind later sends at most at twice its rate.
-        assert_eq!(timers.next(0, Ticks(140_000 * US)), Turn::Send(Ticks(110_000 * US)));
-        assert_eq!(timers.next(0, Ticks(140_100 * US)), Turn::Sleep(Ticks(145_000 * US)));
+        assert_eq!(timers.next(0, Ticks(140_000 * US)), SendDecision::Send(Ticks(110_000 * US)));
+        assert_eq!(timers.next(0, Ticks(140_100 * US)), SendDecision::Sleep(Ticks(145_000 * US)));
     }
 }

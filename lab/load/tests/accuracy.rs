@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use pellucid_load::simulation::{Burden, HttpServer, Reply, Request, Simulation};
+use pellucid_load::simulation::{HttpServer, Reply, Request, SimulatedOverhead, Simulation};
 use pellucid_load::{Figures, LoadOptions, LoadResult, Objectives, Pacer, Stage, Verdict, judge};
-use support::{Bucket, load, paced_in, simulated};
+use support::{ServerCapacity, load, paced_in, simulated};
 
 const MS: u64 = 1_000_000;
 
@@ -150,14 +150,14 @@ fn waits_that_the_server_does_not_see_are_measured_separately() {
 }
 
 /// The name, the server, the burden of the generator, the rate, and the expected verdict.
-type Case = (&'static str, HttpServer, Burden, Option<u64>, Verdict);
+type Case = (&'static str, HttpServer, SimulatedOverhead, Option<u64>, Verdict);
 
 fn cases() -> Vec<Case> {
     let quick = || HttpServer::new(|_| Reply::ok().after(Duration::from_micros(300)));
-    let free = Burden::default();
-    let starved = Burden { wake_up_late: Duration::from_millis(3), ..free };
-    let crowded = Burden { taken_by_others: Duration::from_millis(3), ..starved };
-    let slow = Burden { event_cost: Duration::from_micros(400), ..free };
+    let free = SimulatedOverhead::default();
+    let starved = SimulatedOverhead { wake_up_late: Duration::from_millis(3), ..free };
+    let crowded = SimulatedOverhead { taken_by_others: Duration::from_millis(3), ..starved };
+    let slow = SimulatedOverhead { event_cost: Duration::from_micros(400), ..free };
     let refusing = |share: usize| {
         HttpServer::new(move |request| match request.number % share {
             0 => Reply::new(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"),
@@ -175,7 +175,7 @@ fn cases() -> Vec<Case> {
         Reply::ok().after(Duration::from_nanos(after))
     });
     let silent = HttpServer::new(|_| Reply::never());
-    let bucket = |per_second| Bucket::of(per_second).server();
+    let bucket = |per_second| ServerCapacity::of(per_second).server();
     use Verdict::{Errors, GeneratorLimited, MachineLimited, Saturated, Stable, Stalled};
     vec![
         ("a rate that is held", quick(), free, Some(1_000), Stable),
@@ -273,7 +273,7 @@ fn requests_without_an_answer_count_with_their_wait() {
 
 #[test]
 fn a_stage_above_the_capacity_is_reported_though_its_backlog_is_worked_off() {
-    let simulation = Simulation::new(Bucket::of(1_000).server());
+    let simulation = Simulation::new(ServerCapacity::of(1_000).server());
     let stages = vec![stage(3, 500), stage(3, 1_500), stage(6, 300)];
     let options = LoadOptions { stages, rate_per_second: None, ..simulated(&simulation, 16, 12) };
     let judgement = judge(&Figures::of(&load(&options)));

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use pellucid_load::simulation::Simulation;
 use pellucid_load::{Knee, KneeSearch, Objectives, SearchOptions, Step};
-use support::{Bucket, load, paced_in};
+use support::{ServerCapacity, load, paced_in};
 
-fn search(bucket: Bucket, slo: &str) -> Knee {
+fn search(bucket: ServerCapacity, slo: &str) -> Knee {
     let simulation = Simulation::new(bucket.server());
     let objectives = Objectives::parse(slo).unwrap();
     let mut search = KneeSearch::new(SearchOptions {
@@ -36,7 +36,7 @@ fn search(bucket: Bucket, slo: &str) -> Knee {
 #[test]
 fn a_known_capacity_is_found_within_five_percent() {
     for capacity in [317, 1_000] {
-        let knee = search(Bucket::of(capacity), "p99=20ms");
+        let knee = search(ServerCapacity::of(capacity), "p99=20ms");
         let ratio = knee.median_per_second().unwrap() / f64::from(capacity);
         assert!((0.95..=1.05).contains(&ratio), "{ratio} of {capacity}");
         let (least, greatest) = knee.spread_per_second();
@@ -48,7 +48,7 @@ fn a_known_capacity_is_found_within_five_percent() {
 /// ms.
 #[test]
 fn an_objective_that_is_missed_before_the_capacity_decides() {
-    let bucket = Bucket { slow_above_per_second: Some(500), ..Bucket::of(1_000) };
+    let bucket = ServerCapacity { slow_above_per_second: Some(500), ..ServerCapacity::of(1_000) };
     let found = search(bucket, "p99=20ms").median_per_second().unwrap();
     assert!((475.0..=525.0).contains(&found), "{found}");
 }

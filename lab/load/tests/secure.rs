@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::Response;
 use pellucid_load::{Limit, LoadError, LoadOptions, ScriptOptions, Target, run};
-use secure::{Manner, Reply, SecureServer, reply};
+use secure::{Reply, SecureServer, ServerBehaviour, reply};
 use support::{Server, load, made_by, ok};
 
 fn failure(options: &LoadOptions) -> String {
@@ -22,8 +22,8 @@ fn failure(options: &LoadOptions) -> String {
     }
 }
 
-fn over_tls(protocol: &'static str) -> Manner {
-    Manner { tls: Some(protocol), ..Manner::default() }
+fn over_tls(protocol: &'static str) -> ServerBehaviour {
+    ServerBehaviour { tls: Some(protocol), ..ServerBehaviour::default() }
 }
 
 #[test]

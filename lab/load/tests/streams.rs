@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use pellucid_load::simulation::{HttpServer, Reply as Whole, Simulation};
 use pellucid_load::{Figures, Limit, LoadOptions, Verdict, judge};
-use secure::{Manner, Reply, reply};
-use streams::{Http2Server, Leaving};
+use secure::{Reply, ServerBehaviour, reply};
+use streams::{DrainingServer, Http2Server};
 use support::{load, numbered, opened, simulated};
 
 const MS: u64 = 1_000_000;
@@ -31,7 +31,7 @@ fn options(simulation: &Arc<Simulation>, streams: usize) -> LoadOptions {
 
 #[test]
 fn a_closed_loop_keeps_all_streams_busy() {
-    let server = Http2Server::new(Manner::default(), |_| after(20));
+    let server = Http2Server::new(ServerBehaviour::default(), |_| after(20));
     let most = Arc::clone(&server.most_at_once);
     let result = load(&options(&Simulation::new(server), 16));
     assert_eq!((result.requests, result.errors.all()), (16 * 50, 0), "{:?}", result.first_error);
@@ -41,7 +41,7 @@ fn a_closed_loop_keeps_all_streams_busy() {
 
 #[test]
 fn the_server_limits_the_number_of_streams() {
-    let manner = Manner { streams_max: Some(3), ..Manner::default() };
+    let manner = ServerBehaviour { streams_max: Some(3), ..ServerBehaviour::default() };
     let server = Http2Server::new(manner, |_| after(5));
     let most = Arc::clone(&server.most_at_once);
     let result = load(&options(&Simulation::new(server), 64));
@@ -54,7 +54,8 @@ fn the_server_limits_the_number_of_streams() {
 #[test]
 fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
     let run = |streams| {
-        let simulation = Simulation::new(Http2Server::new(Manner::default(), |_| after(50)));
+        let simulation =
+            Simulation::new(Http2Server::new(ServerBehaviour::default(), |_| after(50)));
         load(&LoadOptions { rate_per_second: Some(200), ..options(&simulation, streams) })
     };
     let result = run(64);
@@ -76,7 +77,7 @@ fn at_a_rate_the_streams_of_a_connection_are_used_before_anything_waits() {
 /// fewer streams than the generator, so a saturated server was judged `generator-limited`.
 #[test]
 fn waits_for_streams_that_the_server_allows_are_no_delay_of_the_generator() {
-    let manner = Manner { streams_max: Some(2), ..Manner::default() };
+    let manner = ServerBehaviour { streams_max: Some(2), ..ServerBehaviour::default() };
     let simulation = Simulation::new(Http2Server::new(manner, |_| after(50)));
     let result = load(&LoadOptions { rate_per_second: Some(200), ..options(&simulation, 64) });
     assert!((39..=40).contains(&result.requests), "{}", result.requests);
@@ -90,7 +91,7 @@ fn waits_for_streams_that_the_server_allows_are_no_delay_of_the_generator() {
 #[test]
 fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
     let number = AtomicUsize::new(0);
-    let server = Http2Server::new(Manner::default(), move |_| {
+    let server = Http2Server::new(ServerBehaviour::default(), move |_| {
         let is_first = number.fetch_add(1, Ordering::SeqCst) == 0;
         let after = (!is_first).then_some(Duration::from_millis(1));
         Reply { after, ..reply(b"ok") }
@@ -105,7 +106,8 @@ fn a_stream_without_an_answer_times_out_and_the_others_go_on() {
 
 #[test]
 fn a_connection_that_is_ended_in_order_loses_nothing() {
-    let manner = Manner { requests_per_connection: Some(10), ..Manner::default() };
+    let manner =
+        ServerBehaviour { requests_per_connection: Some(10), ..ServerBehaviour::default() };
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let server = Http2Server::new(manner, move |request| {
@@ -129,7 +131,7 @@ fn a_connection_that_is_ended_in_order_loses_nothing() {
 #[test]
 fn requests_that_a_goaway_refuses_are_sent_again() {
     for of_a_source in [false, true] {
-        let simulation = Simulation::new(Leaving::after(5));
+        let simulation = Simulation::new(DrainingServer::after(5));
         let mut options = options(&simulation, 8);
         if of_a_source {
             options.sources = numbered();
@@ -147,7 +149,7 @@ fn requests_that_a_goaway_refuses_are_sent_again() {
 /// their own kind.
 #[test]
 fn requests_that_are_always_refused_are_counted_as_left_out() {
-    let simulation = Simulation::new(Leaving::after(0));
+    let simulation = Simulation::new(DrainingServer::after(0));
     let result = load(&LoadOptions { rate_per_second: Some(50), ..options(&simulation, 8) });
     assert_eq!((result.requests, result.errors.read), (0, 0));
     assert!(result.errors.left_out > 5, "{:?}", result.errors);

@@ -82,7 +82,7 @@ impl Unit {
 /// The form of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Form {
+pub enum ChartForm {
     /// Lines over time.
     Lines {
         /// The end of each interval, in seconds since the beginning, ascending.
@@ -125,17 +125,17 @@ pub enum Form {
     },
 }
 
-impl Form {
+impl ChartForm {
     /// The number of values of each series.
     #[must_use]
     pub fn length(&self) -> usize {
         match self {
-            Form::Lines { seconds, .. }
-            | Form::Areas { seconds }
-            | Form::Points { seconds, .. } => seconds.len(),
-            Form::Bars { rows } | Form::Groups { rows } => rows.len(),
-            Form::Percentiles { quantiles } => quantiles.len(),
-            Form::Table { columns } => columns.len(),
+            ChartForm::Lines { seconds, .. }
+            | ChartForm::Areas { seconds }
+            | ChartForm::Points { seconds, .. } => seconds.len(),
+            ChartForm::Bars { rows } | ChartForm::Groups { rows } => rows.len(),
+            ChartForm::Percentiles { quantiles } => quantiles.len(),
+            ChartForm::Table { columns } => columns.len(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Series {
 
 /// A moment that a chart over time shows as a vertical line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct ChartEvent {
     /// The time, in seconds since the beginning.
     pub at_seconds: f64,
     /// The event that happened.
@@ -189,12 +189,12 @@ pub struct Chart {
     /// The unit of the values.
     pub unit: Unit,
     /// The form of the chart.
-    pub form: Form,
+    pub form: ChartForm,
     /// The values to draw, from the bottom, or the left.
     pub series: Vec<Series>,
     /// The moments that are marked by vertical lines.
     #[serde(default)]
-    pub moments: Vec<Moment>,
+    pub moments: Vec<ChartEvent>,
     /// The spans beside a chart over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
@@ -206,7 +206,7 @@ impl Chart {
     pub fn new(
         (name, title, how_to_read): (impl Into<String>, impl Into<String>, impl Into<String>),
         unit: Unit,
-        form: Form,
+        form: ChartForm,
         series: impl IntoIterator<Item = Series>,
     ) -> Chart {
         let (name, title, how_to_read) = (name.into(), title.into(), how_to_read.into());
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_chart_is_read_back_as_it_was_written() {
-        let form = Form::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true };
+        let form = ChartForm::Lines { seconds: vec![1.0, 2.5], is_logarithmic: true };
         let series = [Series::new("x", vec![None, Some(0.5)])];
         let chart = Chart::new(("a", "A", ""), Unit::Share, form, series);
         let text = serde_json::to_string(&chart).unwrap();

@@ -11,12 +11,12 @@ mod bootstrap;
 
 use hdrhistogram::Histogram;
 
-use crate::model::Stretch;
+use crate::model::TimelineInterval;
 use crate::quantiles::Curve;
 use crate::units::{duration, percent, quantile_name, rate};
 pub use bars::{Bar, Bars};
 use bootstrap::Blocks;
-pub use bootstrap::Interval;
+pub use bootstrap::ConfidenceInterval;
 
 /// The quantiles that are compared, dense enough to draw a curve through them: as on the plots of
 /// HdrHistogram, each halving of what lies beyond has about as many.
@@ -34,11 +34,11 @@ const TOLD_QUANTILES: [f64; 2] = [0.5, 0.99];
 
 /// A run that is compared.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct ComparedRun {
     /// The response times, from the intended start to the answer.
     pub response_time: Histogram<u64>,
     /// The run over time. If it is empty, requests are taken to be independent of each other.
-    pub timeline: Vec<Stretch>,
+    pub timeline: Vec<TimelineInterval>,
     /// Answers per second.
     pub throughput_per_second: f64,
     /// The number of errors divided by the number of requests that were due; at most one.
@@ -71,11 +71,11 @@ pub struct QuantileDelta {
     /// The quantile, 0 to 1.
     pub quantile: f64,
     /// The value of the first run, in nanoseconds.
-    pub before_ns: Interval,
+    pub before_ns: ConfidenceInterval,
     /// The value of the second run, in nanoseconds.
-    pub after_ns: Interval,
+    pub after_ns: ConfidenceInterval,
     /// The relative change: 0.1 if the second value is a tenth above the first.
-    pub change: Interval,
+    pub change: ConfidenceInterval,
 }
 
 impl QuantileDelta {
@@ -83,8 +83,12 @@ impl QuantileDelta {
     #[must_use]
     pub fn direction(&self) -> Change {
         match self.change {
-            Interval { value, low, .. } if low > 0.0 && value >= LEAST_CHANGE => Change::Rose,
-            Interval { value, high, .. } if high < 0.0 && value <= -LEAST_CHANGE => Change::Fell,
+            ConfidenceInterval { value, low, .. } if low > 0.0 && value >= LEAST_CHANGE => {
+                Change::Rose
+            }
+            ConfidenceInterval { value, high, .. } if high < 0.0 && value <= -LEAST_CHANGE => {
+                Change::Fell
+            }
             _ => Change::Same,
         }
     }
@@ -92,20 +96,20 @@ impl QuantileDelta {
 
 /// The time that the phases of a comparison divide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PhasesOf {
+pub enum PhaseSource {
     /// The server's account of its own time.
     Server,
     /// The way of the requests around the median, from the intended start to the whole answer.
     Way,
 }
 
-impl PhasesOf {
+impl PhaseSource {
     /// The name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            PhasesOf::Server => "server",
-            PhasesOf::Way => "way_around_p50",
+            PhaseSource::Server => "server",
+            PhaseSource::Way => "way_around_p50",
         }
     }
 }
@@ -137,7 +141,7 @@ pub struct Comparison {
     /// The phases that both runs have, the one that changed most first.
     pub phases: Vec<PhaseDelta>,
     /// The time that these phases divide.
-    pub phases_of: PhasesOf,
+    pub phases_of: PhaseSource,
     /// The changes, in plain sentences.
     pub sentence: String,
 }
@@ -145,7 +149,7 @@ pub struct Comparison {
 /// Compares two runs, at the quantiles of the curve and at those in `asked`. The same two runs
 /// always give the same result.
 #[must_use]
-pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison {
+pub fn compare(before: &ComparedRun, after: &ComparedRun, asked: &[f64]) -> Comparison {
     let resolved = |quantile: &f64| {
         [before, after].iter().all(|run| Curve::Client(&run.response_time).resolves(*quantile))
     };
@@ -154,8 +158,8 @@ pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison
     quantiles.dedup_by(|a, b| (*a - *b).abs() < SAME_QUANTILE);
     let quantiles = deltas(before, after, &quantiles);
     let (phases_of, pair) = match before.phases.is_empty() || after.phases.is_empty() {
-        true => (PhasesOf::Way, [&before.steps, &after.steps]),
-        false => (PhasesOf::Server, [&before.phases, &after.phases]),
+        true => (PhaseSource::Way, [&before.steps, &after.steps]),
+        false => (PhaseSource::Server, [&before.phases, &after.phases]),
     };
     let mut phases: Vec<PhaseDelta> = Vec::new();
     for (name, before_ns) in pair[0] {
@@ -182,27 +186,28 @@ pub fn compare(before: &Measured, after: &Measured, asked: &[f64]) -> Comparison
     comparison
 }
 
-fn deltas(before: &Measured, after: &Measured, quantiles: &[f64]) -> Vec<QuantileDelta> {
-    let draw =
-        |run: &Measured, seed| Blocks::of(&run.timeline, &run.response_time).draw(quantiles, seed);
+fn deltas(before: &ComparedRun, after: &ComparedRun, quantiles: &[f64]) -> Vec<QuantileDelta> {
+    let draw = |run: &ComparedRun, seed| {
+        Blocks::of(&run.timeline, &run.response_time).draw(quantiles, seed)
+    };
     let (drawn_before, drawn_after) = (draw(before, 1), draw(after, 2));
     let deltas = quantiles.iter().enumerate().map(|(index, quantile)| {
-        let exact = |run: &Measured| run.response_time.value_at_quantile(*quantile) as f64;
+        let exact = |run: &ComparedRun| run.response_time.value_at_quantile(*quantile) as f64;
         let (a, b) = (exact(before), exact(after));
         let (draws_a, draws_b) = (&drawn_before[index], &drawn_after[index]);
         let changes = draws_a.iter().zip(draws_b).map(|(a, b)| b / a.max(1.0) - 1.0);
         QuantileDelta {
             quantile: *quantile,
-            before_ns: Interval::around(a, draws_a.clone()),
-            after_ns: Interval::around(b, draws_b.clone()),
-            change: Interval::around(b / a.max(1.0) - 1.0, changes.collect()),
+            before_ns: ConfidenceInterval::around(a, draws_a.clone()),
+            after_ns: ConfidenceInterval::around(b, draws_b.clone()),
+            change: ConfidenceInterval::around(b / a.max(1.0) - 1.0, changes.collect()),
         }
     });
     deltas.collect()
 }
 
 /// The changes in plain sentences.
-fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> String {
+fn sentence(comparison: &Comparison, before: &ComparedRun, after: &ComparedRun) -> String {
     let mut sentences = Vec::new();
     let spoiled = ["saturated", "machine-limited", "generator-limited", "errors", "stalled"];
     for (name, run) in [("first", before), ("second", after)] {
@@ -234,8 +239,8 @@ fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> Str
         let added_ns = phase.after_ns - phase.before_ns;
         let way = if added_ns > 0.0 { "longer" } else { "shorter" };
         let whole = match comparison.phases_of {
-            PhasesOf::Server => "the server's phases",
-            PhasesOf::Way => "the steps of a request around p50",
+            PhaseSource::Server => "the server's phases",
+            PhaseSource::Way => "the steps of a request around p50",
         };
         sentences.push(format!(
             "Of {whole}, '{}' changed most: {} {way} in the mean, {} instead of {}.",
@@ -254,7 +259,7 @@ fn sentence(comparison: &Comparison, before: &Measured, after: &Measured) -> Str
 fn quantile_sentence(delta: &QuantileDelta) -> String {
     let name = quantile_name(delta.quantile);
     let (a, b) = (duration(delta.before_ns.value), duration(delta.after_ns.value));
-    let Interval { value, low, high } = delta.change;
+    let ConfidenceInterval { value, low, high } = delta.change;
     let band = format!("{:+.1} % to {:+.1} %", low * 100.0, high * 100.0);
     let way = match delta.direction() {
         Change::Rose => "rose",

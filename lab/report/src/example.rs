@@ -1,6 +1,8 @@
 //! An account with round figures, for the tests of all views.
 
-use pellucid_account::{Around, Distribution, EngineWork, Named, OperationAccount, Share};
+use pellucid_account::{
+    Distribution, EngineWork, NamedDistribution, OperationAccount, QuantileBreakdown, Share,
+};
 
 const PHASES: [&str; 8] =
     ["receive", "parse", "route", "queue", "execute", "encode", "write", "unaccounted"];
@@ -28,11 +30,11 @@ fn share(name: &str, mean_ns: f64, total_ns: f64) -> Share {
     Share { name: name.to_owned(), mean_ns, share: mean_ns / total_ns }
 }
 
-fn around(quantile: f64, write_ns: f64) -> Around {
+fn around(quantile: f64, write_ns: f64) -> QuantileBreakdown {
     let phases_ns = [1e3, 1e3, 0.0, 6e3, 1e3, write_ns, 1e3];
     let total_ns: f64 = phases_ns.iter().sum();
     let named = PHASES[1..].iter().zip(phases_ns);
-    Around {
+    QuantileBreakdown {
         quantile,
         count: 20,
         total_mean_ns: total_ns,
@@ -47,7 +49,7 @@ fn around(quantile: f64, write_ns: f64) -> Around {
 /// takes 30 µs.
 pub(crate) fn account() -> OperationAccount {
     let durations_ns = [1_000, 1_000, 1_000, 0, 6_000, 1_000, 10_000, 1_000];
-    let named = |name: &str, count, value_ns| Named {
+    let named = |name: &str, count, value_ns| NamedDistribution {
         name: name.to_owned(),
         distribution: constant(count, value_ns),
     };

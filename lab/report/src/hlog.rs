@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 
-use crate::model::Stretch;
+use crate::model::TimelineInterval;
 
 /// Nanoseconds in a millisecond, the unit of the column of maximum values.
 const UNIT_NS: f64 = 1e6;
@@ -17,7 +17,7 @@ const UNIT_NS: f64 = 1e6;
 ///
 /// # Errors
 /// The error of a histogram that cannot be encoded; the histograms of a run always can.
-pub fn hlog(started_unix_ms: u64, timeline: &[Stretch]) -> Result<Vec<u8>, String> {
+pub fn hlog(started_unix_ms: u64, timeline: &[TimelineInterval]) -> Result<Vec<u8>, String> {
     let started = SystemTime::UNIX_EPOCH + Duration::from_millis(started_unix_ms);
     let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut builder = IntervalLogWriterBuilder::new();
@@ -34,7 +34,7 @@ pub fn hlog(started_unix_ms: u64, timeline: &[Stretch]) -> Result<Vec<u8>, Strin
     Ok(log)
 }
 
-impl Stretch {
+impl TimelineInterval {
     /// The response times as a histogram.
     #[must_use]
     pub fn histogram(&self) -> Histogram<u64> {
@@ -59,12 +59,12 @@ mod tests {
 
     #[test]
     fn the_log_is_read_back() {
-        let stretch = |begin_ns, time_ns| Stretch {
+        let stretch = |begin_ns, time_ns| TimelineInterval {
             begin_ns,
             length_ns: 100_000_000,
             answered: 3,
             response_times: vec![(time_ns, 2), (2_000_000, 1)],
-            ..Stretch::default()
+            ..TimelineInterval::default()
         };
         let timeline = [stretch(0, 1_000), stretch(100_000_000, 5_000)];
         let log = hlog(1_767_225_600_000, &timeline).unwrap();

@@ -23,10 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Chart;
 use crate::html::JITTER_POINTS_MAX;
-use crate::model::{Report, Section, Stretch, Verdict};
+use crate::model::{Report, Section, TimelineInterval, Verdict};
 use crate::quantiles::NAMED_QUANTILES;
 use crate::text::sentence;
-use crate::thin::thin_out;
+use crate::thinning::thin_out;
 
 /// The name of the schema of a report as JSON.
 pub const SCHEMA: &str = "pellucid.report.v1";
@@ -76,17 +76,17 @@ pub struct SectionDocument<'report> {
     /// The verdict on the load.
     pub verdict: Option<Verdict>,
     /// The load over time.
-    pub timeline: Vec<StretchDocument<'report>>,
+    pub timeline: Vec<IntervalDocument<'report>>,
     /// Further charts.
     pub charts: Vec<Chart>,
 }
 
 /// An interval of a load.
 #[derive(Clone, Debug, Serialize)]
-pub struct StretchDocument<'report> {
+pub struct IntervalDocument<'report> {
     /// The time and the counts of the interval.
     #[serde(flatten)]
-    pub stretch: &'report Stretch,
+    pub stretch: &'report TimelineInterval,
     /// The histogram of its response times, as in [`HistogramDocument::hdr_v2_base64`].
     pub response_time_hdr_v2_base64: Option<String>,
 }
@@ -187,7 +187,7 @@ impl SectionDocument<'_> {
             timeline: section
                 .timeline
                 .iter()
-                .map(|stretch| StretchDocument {
+                .map(|stretch| IntervalDocument {
                     stretch,
                     response_time_hdr_v2_base64: encoded(&stretch.histogram()),
                 })
@@ -248,7 +248,7 @@ mod tests {
             throughput_per_second: vec![400, 400, 200],
             samples: vec![Sample { offset_ns: 1, response_time_ns: 2, service_time_ns: 3 }],
             account: Some(account()),
-            timeline: vec![crate::model::Stretch {
+            timeline: vec![crate::model::TimelineInterval {
                 answered: 1,
                 response_times: vec![(5, 1)],
                 ..Default::default()

@@ -24,13 +24,14 @@ mod quantiles;
 mod span;
 mod study;
 pub mod text;
-mod thin;
+mod thinning;
 mod units;
 
-pub use chart::{Chart, Form, Moment, Series, Unit};
+pub use chart::{Chart, ChartEvent, ChartForm, Series, Unit};
 pub use command::command_line;
 pub use compare::{
-    Bar, Bars, Change, Comparison, Interval, Measured, PhaseDelta, PhasesOf, QuantileDelta, compare,
+    Bar, Bars, Change, ComparedRun, Comparison, ConfidenceInterval, PhaseDelta, PhaseSource,
+    QuantileDelta, compare,
 };
 pub use finding::{
     Estimate, Finding, JudgedLoad, Judgement, RUNS_MIN, SAMPLES_MIN, Source, both, either,
@@ -39,10 +40,10 @@ pub use hgrm::hgrm;
 pub use hlog::hlog;
 pub use html::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg, html, study_html};
 pub use machine::Machine;
-pub use model::{ClientFigures, Report, Sample, Section, Stretch, Verdict};
+pub use model::{ClientFigures, Report, Sample, Section, TimelineInterval, Verdict};
 pub use span::{Span, covered_seconds, span_labels};
 pub use study::{
-    ANSWER_LINES_MAX, ChartGroup, ChartSection, MOMENT_NS, ProfileSection, ProfileShare,
-    ProfileStack, STUDY_SCHEMA, StepDone, StudyReport,
+    ANSWER_LINES_MAX, ChartGroup, ChartSection, CompletedStep, MOMENT_NS, ProfileSection,
+    ProfileShare, ProfileStack, STUDY_SCHEMA, StudyReport,
 };
-pub use thin::thin_out;
+pub use thinning::thin_out;

@@ -59,7 +59,7 @@ pub struct Section {
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
     /// The load over time; empty if it is not known.
-    pub timeline: Vec<Stretch>,
+    pub timeline: Vec<TimelineInterval>,
     /// The verdict on the load.
     pub verdict: Option<Verdict>,
     /// Further charts of the program that ran the load.
@@ -68,7 +68,7 @@ pub struct Section {
 
 /// An interval of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stretch {
+pub struct TimelineInterval {
     /// The begin of the interval, since the start of the load.
     pub begin_ns: u64,
     /// The length of the interval.

@@ -38,7 +38,7 @@ pub struct StudyReport {
     /// The settings: names and values.
     pub settings: Vec<(String, String)>,
     /// The steps, in order.
-    pub steps: Vec<StepDone>,
+    pub steps: Vec<CompletedStep>,
     /// The findings.
     pub findings: Vec<Finding>,
     /// The loads, in order, each with its verdict.
@@ -54,7 +54,7 @@ pub struct StudyReport {
 
 /// A step of a study that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StepDone {
+pub struct CompletedStep {
     /// The name of the step.
     pub name: String,
     /// The length of the step.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use browser::{after, in_browser, title_of};
 use pellucid_report::{
-    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, MOMENT_NS, ProfileSection,
+    Chart, ChartForm, ChartGroup, ChartSection, Estimate, Finding, MOMENT_NS, ProfileSection,
     ProfileShare, ProfileStack, Report, Series, Span, StudyReport, Unit, html, study_html,
 };
 
@@ -42,7 +42,7 @@ const READ_TABLES: &str = "
 
 /// A chart, as the script has read it.
 #[derive(Debug)]
-struct Seen {
+struct RenderedChart {
     heading: String,
     table_opens: bool,
     is_drawn: bool,
@@ -50,11 +50,11 @@ struct Seen {
     rows: Vec<Vec<String>>,
 }
 
-impl Seen {
-    fn of(text: &str) -> Seen {
+impl RenderedChart {
+    fn of(text: &str) -> RenderedChart {
         let parts: Vec<&str> = text.split('^').collect();
         let row = |row: &str| row.split('|').map(str::to_owned).collect();
-        Seen {
+        RenderedChart {
             heading: parts[0].to_owned(),
             table_opens: parts[1] == "true",
             is_drawn: parts[2] == "true",
@@ -85,13 +85,13 @@ fn number(text: &str) -> f64 {
     value * times.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, times)| *times)
 }
 
-fn read(page: &str) -> Vec<Seen> {
+fn read(page: &str) -> Vec<RenderedChart> {
     let shown = after(page, READ_TABLES);
     let text = title_of(&shown).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    text.split('#').map(Seen::of).collect()
+    text.split('#').map(RenderedChart::of).collect()
 }
 
-fn chart<'a>(all: &'a [Seen], heading: &str) -> &'a Seen {
+fn chart<'a>(all: &'a [RenderedChart], heading: &str) -> &'a RenderedChart {
     let found = all.iter().find(|chart| chart.heading.starts_with(heading));
     found.unwrap_or_else(|| panic!("no chart {heading}"))
 }
@@ -160,23 +160,23 @@ fn study() -> StudyReport {
             ["one", "other"].map(|name| Series::new(name, values.to_vec())),
         )
     };
-    let lines = |is_logarithmic| Form::Lines { seconds: seconds.clone(), is_logarithmic };
+    let lines = |is_logarithmic| ChartForm::Lines { seconds: seconds.clone(), is_logarithmic };
     let rows = ["a", "b", "c"].map(str::to_owned).to_vec();
     let quantiles = vec![0.5, 0.9, 0.999];
-    let points = Form::Points { seconds: seconds.clone(), ceiling: None };
+    let points = ChartForm::Points { seconds: seconds.clone(), ceiling: None };
     let zeros = [Some(0.0); 3];
     let charts = vec![
         chart("Lines", Unit::Nanoseconds, lines(false), &values),
         chart("Orders", Unit::Nanoseconds, lines(true), &values),
-        chart("Areas", Unit::Count, Form::Areas { seconds: seconds.clone() }, &values),
-        chart("Bars", Unit::Bytes, Form::Bars { rows: rows.clone() }, &values),
-        chart("Groups", Unit::Nanoseconds, Form::Groups { rows }, &values),
-        chart("Curves", Unit::Nanoseconds, Form::Percentiles { quantiles }, &values),
+        chart("Areas", Unit::Count, ChartForm::Areas { seconds: seconds.clone() }, &values),
+        chart("Bars", Unit::Bytes, ChartForm::Bars { rows: rows.clone() }, &values),
+        chart("Groups", Unit::Nanoseconds, ChartForm::Groups { rows }, &values),
+        chart("Curves", Unit::Nanoseconds, ChartForm::Percentiles { quantiles }, &values),
         chart("Points", Unit::Nanoseconds, points, &values),
         chart("Zeros", Unit::BytesPerSecond, lines(false), &zeros),
     ];
     let rows = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let aside = chart("Aside", Unit::Nanoseconds, Form::Bars { rows }, &values);
+    let aside = chart("Aside", Unit::Nanoseconds, ChartForm::Bars { rows }, &values);
     let figure = Estimate::of_runs("x", Unit::Ratio, [Some(1.0)]);
     let finding = Finding::new("f", "It was so.", "It is.", Some(true), [figure]);
     let group =

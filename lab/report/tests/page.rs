@@ -1,9 +1,9 @@
 //! The page as a file: complete, well formed, independent of other files, and small.
 
 use pellucid_report::{
-    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,
-    ProfileSection, ProfileShare, ProfileStack, Report, Series, Span, StepDone, StudyReport, Unit,
-    html, study_html,
+    Chart, ChartEvent, ChartForm, ChartGroup, ChartSection, CompletedStep, Estimate, Finding,
+    JudgedLoad, Machine, ProfileSection, ProfileShare, ProfileStack, Report, Series, Span,
+    StudyReport, Unit, html, study_html,
 };
 
 mod sample;
@@ -195,13 +195,13 @@ fn the_page_stays_below_its_limit() {
     assert!((2_000..=4_000).contains(&count(points, "h0")), "{}", count(points, "h0"));
 }
 
-fn chart(name: &str, unit: Unit, form: Form) -> Chart {
+fn chart(name: &str, unit: Unit, form: ChartForm) -> Chart {
     let values = [Some(3.0), None, Some(f64::NAN), Some(-1.0), Some(5e12)];
     let values: Vec<_> = values.into_iter().cycle().take(form.length()).collect();
     let series = |index: usize| Series::new(format!("<s{index}> & \"co\""), values.clone());
     let words = (name, format!("</title> {name}"), "<b>");
     Chart {
-        moments: vec![Moment { at_seconds: 1.5, label: "<now>".to_owned() }],
+        moments: vec![ChartEvent { at_seconds: 1.5, label: "<now>".to_owned() }],
         spans: vec![
             Span { from_seconds: -1.0, to_seconds: 0.5, label: "<flush>".to_owned() },
             Span { from_seconds: 1.0, to_seconds: 9e9, label: "a & b".to_owned() },
@@ -256,15 +256,15 @@ fn a_study_shows_where_its_time_went() {
 
 fn study() -> StudyReport {
     let seconds = || vec![1.0, 2.0, 4.0, 5.0, 6.0];
-    let lines = |is_logarithmic| Form::Lines { seconds: seconds(), is_logarithmic };
+    let lines = |is_logarithmic| ChartForm::Lines { seconds: seconds(), is_logarithmic };
     let rows = ["a", "b", "<c>", "d", "e"].map(str::to_owned).to_vec();
     let charts = vec![
         chart("lines", Unit::Bytes, lines(false)),
         chart("logarithmic", Unit::Nanoseconds, lines(true)),
-        chart("areas", Unit::Share, Form::Areas { seconds: seconds() }),
-        chart("bars", Unit::Count, Form::Bars { rows }),
-        chart("no_time", Unit::Cores, Form::Areas { seconds: Vec::new() }),
-        chart("no_rows", Unit::Ratio, Form::Bars { rows: Vec::new() }),
+        chart("areas", Unit::Share, ChartForm::Areas { seconds: seconds() }),
+        chart("bars", Unit::Count, ChartForm::Bars { rows }),
+        chart("no_time", Unit::Cores, ChartForm::Areas { seconds: Vec::new() }),
+        chart("no_rows", Unit::Ratio, ChartForm::Bars { rows: Vec::new() }),
     ];
     let aside = ["v", "w", "x", "y", "z"].map(str::to_owned).to_vec();
     let finding = |holds| {
@@ -274,18 +274,22 @@ fn study() -> StudyReport {
     let group = ChartGroup {
         name: "G".to_owned(),
         description: "Aside.".to_owned(),
-        charts: vec![chart("aside", Unit::Count, Form::Bars { rows: aside })],
+        charts: vec![chart("aside", Unit::Count, ChartForm::Bars { rows: aside })],
     };
     let section = ChartSection { groups: vec![group], ..ChartSection::new("S", "D", charts) };
     StudyReport {
         title: "<Study>".to_owned(),
         question: "Why <not>?".to_owned(),
         answer: vec!["So <there>.".to_owned()],
-        picture: Some(chart("picture", Unit::Nanoseconds, Form::Table { columns: Vec::new() })),
+        picture: Some(chart(
+            "picture",
+            Unit::Nanoseconds,
+            ChartForm::Table { columns: Vec::new() },
+        )),
         command: "pellucid study <x>".to_owned(),
         machine: Machine::of_this_machine("1", None),
         settings: vec![("Load <s>".to_owned(), "5 s".to_owned())],
-        steps: vec![StepDone { name: "Loading".to_owned(), seconds: 2.0 }],
+        steps: vec![CompletedStep { name: "Loading".to_owned(), seconds: 2.0 }],
         findings: [Some(true), Some(false), None].map(finding).to_vec(),
         loads: vec![JudgedLoad {
             name: "<load>".to_owned(),

@@ -27,13 +27,13 @@ pub(crate) struct Generator<'a> {
 
 /// The figures of a load.
 #[derive(Clone, Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadFigures {
     pub(crate) judged: JudgedLoad,
     /// Response times, in nanoseconds.
     pub(crate) times: Histogram<u64>,
 }
 
-impl Loaded {
+impl LoadFigures {
     /// The response time at a quantile, in nanoseconds.
     pub(crate) fn at(&self, quantile: f64) -> f64 {
         self.times.value_at_quantile(quantile) as f64
@@ -51,7 +51,7 @@ impl Generator<'_> {
     /// # Errors
     /// If the generator fails, or any request fails: refusals are quick, and would improve the
     /// figures.
-    pub(crate) fn run(&self, rate: Option<f64>, time: Duration) -> Result<Loaded, StudyError> {
+    pub(crate) fn run(&self, rate: Option<f64>, time: Duration) -> Result<LoadFigures, StudyError> {
         let duration = format!("{}ms", time.as_millis());
         let rate = rate.map(|rate| format!("{:.0}", rate.max(1.0)));
         let rate = rate.iter().flat_map(|rate| ["-R", rate]);
@@ -74,7 +74,7 @@ impl Generator<'_> {
             evidence: evidence.collect::<Vec<_>>().join(" "),
             ..JudgedLoad::default()
         };
-        Ok(Loaded { judged, times })
+        Ok(LoadFigures { judged, times })
     }
 
     /// Finds the highest rate with this 99th percentile, with `--find-max`. If `is_quick`, it

@@ -1,6 +1,6 @@
 //! Jitter plots: single requests over time.
 
-use pellucid_report::{Chart, Form, Series, Span, Unit};
+use pellucid_report::{Chart, ChartForm, Series, Span, Unit};
 
 /// The height of a zoomed plot, as a multiple of the 99.9th percentile.
 pub(crate) const ZOOM_MARGIN: f64 = 1.1;
@@ -43,7 +43,7 @@ impl Jitter<'_> {
         let words = (format!("{}_jitter{suffix}", self.name), title, how);
         let values = self.points.iter().map(|(_, ns)| Some(*ns as f64)).collect();
         let series = [Series::new(self.series, values)];
-        let form = Form::Points { seconds, ceiling };
+        let form = ChartForm::Points { seconds, ceiling };
         let chart = Chart::new(words, Unit::Nanoseconds, form, series);
         Chart { spans: self.spans.to_vec(), ..chart }
     }

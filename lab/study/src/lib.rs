@@ -9,7 +9,8 @@
 //! [`write()`] writes the files. The measured code runs in a child process where possible
 //! ([`Context::child`]), so that its memory can be limited and the study itself is not measured.
 
-mod bounded;
+mod cgroup;
+mod child_server;
 mod cluster;
 mod connection_pool;
 mod entity;
@@ -23,11 +24,10 @@ mod means;
 mod merge_tree;
 mod proc;
 mod process;
-mod profiled;
+mod profile_recording;
 mod repeat;
 mod request_life;
-mod served;
-mod spread;
+mod response_histogram;
 mod study;
 
 pub use cluster::{ClusterStudyOptions, run_child as run_cluster_child};
@@ -36,4 +36,4 @@ pub use entity::{Engine, EntityStudyOptions, run_child as run_entity_child};
 pub use error::StudyError;
 pub use merge_tree::{MergeTreeOptions, run_child as run_merge_tree_child};
 pub use request_life::{RequestLifeOptions, run_child as run_request_life_child};
-pub use study::{About, Context, Scale, Study, StudyRun, conduct, write};
+pub use study::{Context, Scale, Study, StudyDescription, StudyRun, conduct, write};

@@ -1,8 +1,8 @@
 //! Bars of the mean parts of a request's time: the phases of an account, with the store's parts in
 //! place of `execute`.
 
-use pellucid_account::{Around, OperationAccount};
-use pellucid_report::{Chart, Form, Series, Unit};
+use pellucid_account::{OperationAccount, QuantileBreakdown};
+use pellucid_report::{Chart, ChartForm, Series, Unit};
 
 /// The name of the rest of `execute` that belongs to none of its parts.
 const REST: &str = "rest of execute";
@@ -22,7 +22,7 @@ pub(crate) fn of_all(account: &OperationAccount) -> Means {
 }
 
 /// The means of the requests around a quantile.
-pub(crate) fn around(around: &Around) -> Means {
+pub(crate) fn around(around: &QuantileBreakdown) -> Means {
     let receive = "receive".to_owned();
     let phases = around.phases.iter().map(|share| (&share.name, share.mean_ns));
     let phases = std::iter::once((&receive, around.receive_mean_ns)).chain(phases);
@@ -49,7 +49,7 @@ fn divided<'a>(
 
 /// Makes a chart with a bar for each row; parts that are zero in all rows are left out.
 pub(crate) fn bars(words: (String, &str, &str), rows: &[(String, Means)]) -> Chart {
-    let form = Form::Bars { rows: rows.iter().map(|(name, _)| name.clone()).collect() };
+    let form = ChartForm::Bars { rows: rows.iter().map(|(name, _)| name.clone()).collect() };
     // Insert each name at its place in its first row, so that bars keep the order of a request.
     let mut names: Vec<&String> = Vec::new();
     for (_, means) in rows {

@@ -10,7 +10,7 @@ use crate::study::Scale;
 
 /// The limits of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Repeats {
+pub(crate) struct RepeatLimits {
     /// The fewest rounds.
     least: usize,
     /// The most rounds.
@@ -21,27 +21,27 @@ pub(crate) struct Repeats {
 
 impl Scale {
     /// The limits of a study of this size.
-    pub(crate) fn repeats(self) -> Repeats {
+    pub(crate) fn repeats(self) -> RepeatLimits {
         let (most, seconds) = match self {
             Scale::Quick => (5, 40),
             Scale::Default => (9, 8 * 60),
             Scale::Full => (9, 4 * 3_600),
         };
-        Repeats { least: RUNS_MIN, most, time: Duration::from_secs(seconds) }
+        RepeatLimits { least: RUNS_MIN, most, time: Duration::from_secs(seconds) }
     }
 }
 
 /// The outcome of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Repeated {
+pub(crate) struct RepeatOutcome {
     rounds: usize,
     is_told: bool,
 }
 
-impl Repeats {
+impl RepeatLimits {
     /// The limits for runs that are divided into stretches: one run may be enough.
-    pub(crate) fn of_long_runs(self) -> Repeats {
-        Repeats { least: 1, ..self }
+    pub(crate) fn of_long_runs(self) -> RepeatLimits {
+        RepeatLimits { least: 1, ..self }
     }
 
     /// Runs rounds until one returns true, which means that all findings can be told, or a limit is
@@ -49,7 +49,7 @@ impl Repeats {
     pub(crate) fn run(
         self,
         mut round: impl FnMut(usize) -> Result<bool, StudyError>,
-    ) -> Result<Repeated, StudyError> {
+    ) -> Result<RepeatOutcome, StudyError> {
         let begun = Instant::now();
         for number in 0.. {
             let is_told = round(number)?;
@@ -57,17 +57,17 @@ impl Repeats {
             let next_ends = begun.elapsed() * (rounds + 1) as u32 / rounds as u32;
             let is_over = rounds >= self.most || next_ends > self.time;
             if rounds >= self.least && (is_told || is_over) {
-                return Ok(Repeated { rounds, is_told });
+                return Ok(RepeatOutcome { rounds, is_told });
             }
         }
         Err(StudyError::Step("there are no more rounds".to_owned()))
     }
 }
 
-impl Repeated {
+impl RepeatOutcome {
     /// A sentence for the report.
     pub(crate) fn note(self) -> String {
-        let Repeated { rounds, is_told } = self;
+        let RepeatOutcome { rounds, is_told } = self;
         let why = match is_told {
             true => "then every finding could be told",
             false => "then its time was over, and some findings cannot be told",
@@ -81,8 +81,8 @@ impl Repeated {
 mod tests {
     use super::*;
 
-    fn repeats(least: usize, most: usize, time: Duration) -> Repeats {
-        Repeats { least, most, time }
+    fn repeats(least: usize, most: usize, time: Duration) -> RepeatLimits {
+        RepeatLimits { least, most, time }
     }
 
     #[test]
@@ -90,14 +90,14 @@ mod tests {
         let long = Duration::from_secs(3_600);
         let told_from = |first: usize| move |round: usize| Ok(round + 1 >= first);
         let ended = repeats(3, 9, long).run(told_from(1)).unwrap();
-        assert_eq!(ended, Repeated { rounds: 3, is_told: true });
+        assert_eq!(ended, RepeatOutcome { rounds: 3, is_told: true });
         let ended = repeats(3, 9, long).run(told_from(5)).unwrap();
-        assert_eq!(ended, Repeated { rounds: 5, is_told: true });
+        assert_eq!(ended, RepeatOutcome { rounds: 5, is_told: true });
         let ended = repeats(3, 9, long).run(told_from(99)).unwrap();
-        assert_eq!(ended, Repeated { rounds: 9, is_told: false });
+        assert_eq!(ended, RepeatOutcome { rounds: 9, is_told: false });
         assert!(ended.note().contains("cannot be told"));
         let ended = repeats(3, 9, Duration::ZERO).run(told_from(99)).unwrap();
-        assert_eq!(ended, Repeated { rounds: 3, is_told: false });
+        assert_eq!(ended, RepeatOutcome { rounds: 3, is_told: false });
         let failed = |_| Err(StudyError::Step("no".to_owned()));
         assert!(repeats(3, 9, long).run(failed).is_err());
     }

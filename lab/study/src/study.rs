@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pellucid_account::ClockFacts;
 use pellucid_clock::Clock;
 use pellucid_report::{
-    ANSWER_LINES_MAX, Finding, Judgement, Machine, STUDY_SCHEMA, StepDone, StudyReport, study_html,
+    ANSWER_LINES_MAX, CompletedStep, Finding, Judgement, Machine, STUDY_SCHEMA, StudyReport,
+    study_html,
 };
 
 use crate::error::StudyError;
@@ -39,7 +40,7 @@ impl Scale {
 
 /// The names and the question of a study.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct StudyDescription {
     /// The name on the command line and of the files, such as `merge-tree`.
     pub name: &'static str,
     /// The name for people.
@@ -51,7 +52,7 @@ pub struct About {
 /// A study; its options implement this trait.
 pub trait Study {
     /// The names and the question.
-    fn about(&self) -> About;
+    fn about(&self) -> StudyDescription;
     /// The size.
     fn scale(&self) -> Scale;
     /// Runs the steps ([`Context::step`]) and returns the findings and charts. [`conduct`] adds the
@@ -85,7 +86,7 @@ pub struct Context<'a> {
     /// The command that starts a child process: the path of the program, then its arguments.
     pub child: Vec<OsString>,
     say: &'a mut dyn FnMut(&str),
-    steps: Vec<StepDone>,
+    steps: Vec<CompletedStep>,
 }
 
 impl Context<'_> {
@@ -108,7 +109,7 @@ impl Context<'_> {
         let begun = Instant::now();
         let outcome = work(self.say);
         let seconds = begun.elapsed().as_secs_f64();
-        self.steps.push(StepDone { name: name.to_owned(), seconds });
+        self.steps.push(CompletedStep { name: name.to_owned(), seconds });
         outcome
     }
 }
@@ -131,7 +132,7 @@ pub struct StudyRun<'a> {
 /// If a step fails.
 pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, StudyError> {
     let StudyRun { command, child, version, say } = run;
-    let About { name, title, question } = study.about();
+    let StudyDescription { name, title, question } = study.about();
     let mut context = Context { child, say, steps: Vec::new() };
     let outcome = study.run(&mut context)?;
     let clock = Clock::system();
@@ -179,11 +180,11 @@ pub fn write(report: &StudyReport, folder: &Path) -> Result<[PathBuf; 2], StudyE
 mod tests {
     use super::*;
 
-    struct Counting;
+    struct CountingStudy;
 
-    impl Study for Counting {
-        fn about(&self) -> About {
-            About { name: "counting", title: "Counting", question: "How far?" }
+    impl Study for CountingStudy {
+        fn about(&self) -> StudyDescription {
+            StudyDescription { name: "counting", title: "Counting", question: "How far?" }
         }
         fn scale(&self) -> Scale {
             Scale::Quick
@@ -218,7 +219,7 @@ mod tests {
             version: "1",
             say: &mut say,
         };
-        let report = conduct(&Counting, run).unwrap();
+        let report = conduct(&CountingStudy, run).unwrap();
         assert_eq!(said, ["Counting …", "one", "Refusing …"]);
         assert_eq!(report.steps.len(), 2);
         assert_eq!((report.notes[0].as_str(), report.scale.as_str()), ("1, no", "quick"));

@@ -2,22 +2,22 @@
 //! on a connection of its own.
 
 mod address;
-mod chunked;
-mod conversation;
+mod chunk_decoder;
 mod error;
-mod question;
+mod http_connection;
+mod http_request;
 mod response;
 mod target;
 mod tls;
 
 pub use address::Address;
-pub use chunked::{BadChunk, CHUNK_LINE_BYTES_MAX, Chunked};
-pub use conversation::{Broken, Conversation, Take};
+pub use chunk_decoder::{CHUNK_LINE_BYTES_MAX, ChunkDecoder, ChunkError};
 pub use error::HttpError;
-pub use question::Question;
+pub use http_connection::{BodyCallback, ConnectionError, HttpConnection};
+pub use http_request::HttpRequest;
 pub use response::{
-    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, Parsed, Response, ResponseParser,
-    ServerTiming,
+    CapturedResponse, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, ParseOutcome, Response,
+    ResponseError, ResponseParser, ServerTiming,
 };
 pub use target::{Header, Target, encoded};
 pub use tls::{TlsOptions, TlsSetup, agreed, config, cure};

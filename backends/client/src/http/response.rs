@@ -7,12 +7,12 @@
 //! pieces of any length, and no length in a response makes the parser allocate memory in advance.
 
 mod head;
-mod malformed;
+mod response_error;
 mod server_timing;
 
-use super::chunked::Chunked;
+use super::chunk_decoder::ChunkDecoder;
 use head::{Head, scan_head};
-pub use malformed::Malformed;
+pub use response_error::ResponseError;
 pub use server_timing::ServerTiming;
 
 /// Limit of a head (status line and headers) in bytes.
@@ -31,7 +31,7 @@ pub struct Response {
 
 /// The outcome of the bytes given to [`ResponseParser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed {
+pub enum ParseOutcome {
     /// All bytes were consumed, and the response is not complete.
     More,
     /// The response is complete.
@@ -45,7 +45,7 @@ pub enum Parsed {
 
 /// The bytes of a response, kept for the caller.
 #[derive(Debug, Default)]
-pub struct Captured {
+pub struct CapturedResponse {
     /// The head, from the status line to the empty line.
     pub head: Vec<u8>,
     /// The body, without chunk framing.
@@ -57,7 +57,7 @@ pub struct Captured {
 enum State {
     Head,
     Body { remaining: u64 },
-    Chunked(Chunked),
+    Chunked(ChunkDecoder),
     UntilClose,
 }
 
@@ -68,7 +68,7 @@ pub struct ResponseParser {
     /// The beginning of a head whose end has not arrived yet.
     partial_head: Vec<u8>,
     response: Response,
-    captured: Option<Box<Captured>>,
+    captured: Option<Box<CapturedResponse>>,
     /// The server's account of its own time in the current response, if the caller wants it.
     timing: Option<ServerTiming>,
 }
@@ -97,16 +97,16 @@ impl ResponseParser {
     ///
     /// # Errors
     /// If the response is malformed; the connection cannot be used any more.
-    pub fn parse(&mut self, input: &[u8], bodiless: bool) -> Result<Parsed, Malformed> {
+    pub fn parse(&mut self, input: &[u8], bodiless: bool) -> Result<ParseOutcome, ResponseError> {
         let mut at = 0;
         while self.state == State::Head {
-            let Some(head) = self.take_head(&input[at..])? else { return Ok(Parsed::More) };
+            let Some(head) = self.take_head(&input[at..])? else { return Ok(ParseOutcome::More) };
             at += head.consumed;
             if self.enter_body(&head, bodiless) {
                 return Ok(self.complete(at));
             }
             if at == input.len() {
-                return Ok(Parsed::More);
+                return Ok(ParseOutcome::More);
             }
         }
         self.take_body(input, at)
@@ -116,15 +116,15 @@ impl ResponseParser {
     /// is one, and `None` if the connection ends between two responses.
     ///
     /// # Errors
-    /// [`Malformed::Truncated`] if the connection ends within a response.
-    pub fn end(&mut self) -> Result<Option<Response>, Malformed> {
+    /// [`ResponseError::Truncated`] if the connection ends within a response.
+    pub fn end(&mut self) -> Result<Option<Response>, ResponseError> {
         match self.state {
             State::UntilClose => {
                 self.state = State::Head;
                 Ok(Some(self.response))
             }
             State::Head if self.partial_head.is_empty() => Ok(None),
-            State::Head | State::Body { .. } | State::Chunked(_) => Err(Malformed::Truncated),
+            State::Head | State::Body { .. } | State::Chunked(_) => Err(ResponseError::Truncated),
         }
     }
 
@@ -149,7 +149,7 @@ impl ResponseParser {
 
     /// The kept bytes of the last complete response.
     #[must_use]
-    pub fn captured(&self) -> Option<&Captured> {
+    pub fn captured(&self) -> Option<&CapturedResponse> {
         self.captured.as_deref()
     }
 
@@ -160,7 +160,7 @@ impl ResponseParser {
     }
 
     /// Takes the kept bytes of the last complete response.
-    pub fn take_captured(&mut self) -> Captured {
+    pub fn take_captured(&mut self) -> CapturedResponse {
         self.captured.as_deref_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -172,15 +172,15 @@ impl ResponseParser {
         }
     }
 
-    fn complete(&mut self, consumed: usize) -> Parsed {
+    fn complete(&mut self, consumed: usize) -> ParseOutcome {
         self.state = State::Head;
-        Parsed::Complete { consumed, response: self.response }
+        ParseOutcome::Complete { consumed, response: self.response }
     }
 
     /// Finds the end of the head in `input`, or keeps `input` until the rest arrives. In the
     /// returned head, `consumed` counts bytes of `input`. The kept bytes exceed the limit by at
     /// most one `input`.
-    fn take_head(&mut self, input: &[u8]) -> Result<Option<Head>, Malformed> {
+    fn take_head(&mut self, input: &[u8]) -> Result<Option<Head>, ResponseError> {
         if self.partial_head.is_empty()
             && let Some(head) = scan_head(input)?
         {
@@ -205,9 +205,9 @@ impl ResponseParser {
         Ok(Some(head))
     }
 
-    fn check_partial_head(&self) -> Result<Option<Head>, Malformed> {
+    fn check_partial_head(&self) -> Result<Option<Head>, ResponseError> {
         if self.partial_head.len() > MAX_HEAD_BYTES {
-            return Err(Malformed::HeadTooLong);
+            return Err(ResponseError::HeadTooLong);
         }
         Ok(None)
     }
@@ -237,7 +237,7 @@ impl ResponseParser {
             return true;
         }
         self.state = match (head.transfer_encoding, head.content_length) {
-            (head::TransferEncoding::Chunked, _) => State::Chunked(Chunked::default()),
+            (head::TransferEncoding::Chunked, _) => State::Chunked(ChunkDecoder::default()),
             (head::TransferEncoding::None, Some(0)) => return true,
             (head::TransferEncoding::None, Some(remaining)) => State::Body { remaining },
             (head::TransferEncoding::None, None) | (head::TransferEncoding::Other, _) => {
@@ -248,7 +248,7 @@ impl ResponseParser {
         false
     }
 
-    fn take_body(&mut self, input: &[u8], mut at: usize) -> Result<Parsed, Malformed> {
+    fn take_body(&mut self, input: &[u8], mut at: usize) -> Result<ParseOutcome, ResponseError> {
         match self.state {
             State::Head => unreachable!("the head was taken before the body"),
             State::Body { remaining } => {
@@ -262,7 +262,7 @@ impl ResponseParser {
             State::Chunked(mut chunked) => {
                 while at < input.len() {
                     let step = chunked.step(&input[at..]);
-                    let (taken, is_data) = step.map_err(|_| Malformed::Chunk)?;
+                    let (taken, is_data) = step.map_err(|_| ResponseError::Chunk)?;
                     if is_data {
                         self.keep_body(&input[at..at + taken])?;
                     }
@@ -275,13 +275,13 @@ impl ResponseParser {
             }
             State::UntilClose => self.keep_body(&input[at..])?,
         }
-        Ok(Parsed::More)
+        Ok(ParseOutcome::More)
     }
 
-    fn keep_body(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    fn keep_body(&mut self, bytes: &[u8]) -> Result<(), ResponseError> {
         if let Some(captured) = &mut self.captured {
             if captured.body.len() + bytes.len() > MAX_CAPTURED_BODY_BYTES {
-                return Err(Malformed::BodyTooLong);
+                return Err(ResponseError::BodyTooLong);
             }
             captured.body.extend_from_slice(bytes);
         }

@@ -97,7 +97,7 @@ pub fn config(trusted: Option<RootCertStore>) -> Result<ClientConfig, rustls::Er
         Some(trusted) => builder.with_root_certificates(trusted).with_no_client_auth(),
         None => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(TrustAnyone(provider)))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificateVerifier(provider)))
             .with_no_client_auth(),
     })
 }
@@ -160,9 +160,9 @@ fn read_authorities(path: &Path) -> Result<RootCertStore, HttpError> {
 
 /// A verifier that trusts any certificate, and checks only that the server has its private key.
 #[derive(Debug)]
-struct TrustAnyone(Arc<CryptoProvider>);
+struct AnyCertificateVerifier(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for TrustAnyone {
+impl ServerCertVerifier for AnyCertificateVerifier {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

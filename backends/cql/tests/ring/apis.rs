@@ -7,11 +7,11 @@ use std::time::Instant;
 use pellucid_cql::{CqlOptions, CqlStore};
 use serde_json::{Value, json};
 
-use super::http::{Answer, Running};
+use super::http::{Answer, TestServer};
 use super::{PATIENCE, POLL, options};
 
-fn server(keyspace: &str) -> Running {
-    Running::on(Arc::new(CqlStore::open(&options(keyspace)).unwrap()))
+fn server(keyspace: &str) -> TestServer {
+    TestServer::on(Arc::new(CqlStore::open(&options(keyspace)).unwrap()))
 }
 
 pub(crate) fn entities() {
@@ -64,13 +64,13 @@ pub(crate) fn entities() {
     server.stop();
 }
 
-fn ask(server: &Running, status: u16, method: &str, path: &str, body: &Value) -> Value {
+fn ask(server: &TestServer, status: u16, method: &str, path: &str, body: &Value) -> Value {
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let answer: Answer = server.expect(status, method, path, &body);
     if answer.body.is_empty() { Value::Null } else { answer.json() }
 }
 
-fn query(server: &Running, text: &str) -> Value {
+fn query(server: &TestServer, text: &str) -> Value {
     ask(server, 201, "POST", "/_api/cursor", &json!({ "query": text }))["result"].clone()
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn one_server_at_a_time_serves_documents() {
 /// and they are no longer than the round trip was.
 pub(crate) fn records_are_divided() {
     let traced = CqlOptions { trace_share: 1.0, ..options("apis") };
-    let server = Running::on(Arc::new(CqlStore::open(&traced).unwrap()));
+    let server = TestServer::on(Arc::new(CqlStore::open(&traced).unwrap()));
     let begun = Instant::now();
     loop {
         server.expect(201, "PUT", "/v0/entity?id=traced", "value");

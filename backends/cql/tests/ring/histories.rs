@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
-use pellucid_store::{Acknowledgement, Condition, Copies, Operation, Result, Store, Table};
+use pellucid_store::{Acknowledgement, Condition, Operation, ReplicaQuorum, Result, Store, Table};
 use pellucid_thread::Mutex;
 
 use super::{PATIENCE, POLL, options};
@@ -125,7 +125,11 @@ pub(crate) fn reads_see_what_was_acknowledged_before_them() {
                 let (history, answered) = (&history, &answered);
                 scope.spawn(move || {
                     let waiting_for = |ack: u32| {
-                        store.replicated().unwrap().waiting_for(Copies { ack, from: 3 }).unwrap()
+                        store
+                            .replicated()
+                            .unwrap()
+                            .waiting_for(ReplicaQuorum { ack, from: 3 })
+                            .unwrap()
                     };
                     let (writer, reader) = (waiting_for(written), waiting_for(read));
                     // `None` is the majority, for which a store waits by default.

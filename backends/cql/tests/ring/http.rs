@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A running server; dropping it stops the server.
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     server: Option<RunningServer>,
     _folder: TempDir,
 }
@@ -56,16 +56,16 @@ impl Client {
     }
 }
 
-impl Running {
+impl TestServer {
     /// Starts a server on `store`.
-    pub(crate) fn on(store: Arc<dyn Store>) -> Running {
+    pub(crate) fn on(store: Arc<dyn Store>) -> TestServer {
         let folder = TempDir::new().unwrap();
         let mut options = ServerOptions::new(folder.path().to_owned());
         options.listen = vec!["127.0.0.1:0".parse().unwrap()];
         // A slow machine must not make requests fail.
         options.limits.exchange = super::PATIENCE;
         let server = start_on(store, options, Log::new(|_| {})).unwrap();
-        Running { server: Some(server), _folder: folder }
+        TestServer { server: Some(server), _folder: folder }
     }
 
     /// A client of this server.
@@ -78,7 +78,7 @@ impl Running {
         self.client().ask(method, path, headers, body)
     }
 
-    /// Like [`Running::ask`], and asserts the status of the answer.
+    /// Like [`TestServer::ask`], and asserts the status of the answer.
     pub(crate) fn expect(&self, status: u16, method: &str, path: &str, body: &str) -> Answer {
         let answer = self.ask(method, path, "", body);
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_store::{Copies, Store, Table};
+use pellucid_store::{ReplicaQuorum, Store, Table};
 
 use super::histories::History;
-use super::http::Running;
+use super::http::TestServer;
 use super::nodes::Ring;
-use super::transactions::{Adder, Batches, DocumentWriter, documents_are_whole};
+use super::transactions::{Adder, BatchWriter, DocumentWriter, documents_are_whole};
 use super::{PATIENCE, POLL, get, options, put};
 
 /// Number of threads that make plain writes while a node dies.
@@ -25,14 +25,14 @@ const TRANSACTIONS: usize = 25;
 /// The progress of a node's death. A request that ended before the death began, or began after it
 /// was over, must not fail because of it.
 #[derive(Default)]
-pub(crate) struct Death {
+pub(crate) struct NodeDeath {
     has_begun: AtomicBool,
     is_over: AtomicBool,
     /// Number of clients that have made all their requests before the death.
     ready: AtomicUsize,
 }
 
-impl Death {
+impl NodeDeath {
     /// Calls `work` with numbers from zero on: at least `times` before the death, and `times` after
     /// it.
     pub(crate) fn amid(&self, times: usize, mut work: impl FnMut(usize)) {
@@ -76,7 +76,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Writes keys, and reads each one back.
-    fn load(&mut self, death: &Death) {
+    fn load(&mut self, death: &NodeDeath) {
         let Writer { number, store, table, ref mut acknowledged } = *self;
         death.amid(WRITES, |index| {
             let key = format!("{number} {index:06}");
@@ -100,16 +100,16 @@ fn open() -> CqlStore {
 pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
     let store = open();
     let table = store.table("entities").unwrap();
-    let server = Running::on(Arc::new(open()));
+    let server = TestServer::on(Arc::new(open()));
     let documents = server.client();
     let meeting = store.table("meeting").unwrap();
-    let (death, history) = (Death::default(), History::default());
+    let (death, history) = (NodeDeath::default(), History::default());
     let writer = |number| Writer { number, store: &store, table, acknowledged: Vec::new() };
     let mut writers: Vec<_> = (0..CLIENTS).map(writer).collect();
     let each = 0..TRANSACTORS;
     let mut adders: Vec<_> = each.clone().map(|_| Adder::new(&store)).collect();
-    let over_parts = each.clone().map(|at| Batches::over_parts(&store, at));
-    let within = each.clone().map(|at| Batches::within_a_part(&store, at));
+    let over_parts = each.clone().map(|at| BatchWriter::over_parts(&store, at));
+    let within = each.clone().map(|at| BatchWriter::within_a_part(&store, at));
     let mut batches: Vec<_> = over_parts.chain(within).collect();
     let mut others: Vec<_> = each.map(|at| DocumentWriter::new(documents, at)).collect();
     std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
         assert_eq!(found.as_deref(), Some(key.as_bytes()), "{key} was acknowledged");
     }
     Adder::check(&adders);
-    batches.iter().for_each(Batches::check);
+    batches.iter().for_each(BatchWriter::check);
     documents_are_whole(documents, &others);
     server.stop();
     acknowledged
@@ -160,7 +160,7 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
 pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     let store = Arc::new(open());
     let table = store.table("entities").unwrap();
-    let server = Running::on(Arc::clone(&store) as Arc<dyn Store>);
+    let server = TestServer::on(Arc::clone(&store) as Arc<dyn Store>);
     ring.kill(2);
     let refused = server.expect(504, "PUT", "/v0/entity?id=two&ack=2&from=3", "x");
     let [left, dead, other] = [1, 2, 3].map(Ring::host);
@@ -182,7 +182,12 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     let refused = server.ask("PUT", "/v0/entity?id=three", condition, "by a transaction");
     assert_eq!(refused.status, 504, "{refused:?}");
     assert!(refused.body.contains(&dead[..]) && refused.body.contains(&other[..]), "{refused:?}");
-    let one = store.replicated().unwrap().waiting_for(Copies { ack: 1, from: 3 }).unwrap().unwrap();
+    let one = store
+        .replicated()
+        .unwrap()
+        .waiting_for(ReplicaQuorum { ack: 1, from: 3 })
+        .unwrap()
+        .unwrap();
     for key in acknowledged.iter().step_by(acknowledged.len() / 20) {
         let found = get(&*one, table, key).unwrap();
         assert!(found.is_none_or(|found| found == key.as_bytes()), "one copy may be behind");

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "it takes minutes, and shows its progress")]
 
 mod apis;
-mod before;
+mod foreign_keyspace;
 mod histories;
 mod http;
 mod losses;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 use nodes::Ring;
 use pellucid_account::Timeline;
 use pellucid_cql::{CqlOptions, CqlStore, CqlTls};
-use pellucid_store::suite::{Feature, Kind, behaves};
+use pellucid_store::suite::{Feature, TestedStore, behaves};
 use pellucid_store::{
-    Acknowledgement, Condition, Copies, Operation, Result, Store, StoreError, Table,
+    Acknowledgement, Condition, Operation, ReplicaQuorum, Result, Store, StoreError, Table,
 };
 use transactions::Adder;
 
@@ -58,7 +58,7 @@ fn a_ring() {
     step("records of traced requests", apis::records_are_divided);
     step("requests go to who has the key", routing::requests_go_to_who_has_the_key);
     step("TLS", || connections_are_in_tls(&ring.authority));
-    step("somebody else's keyspace", before::a_keyspace_of_somebody_else_is_refused);
+    step("somebody else's keyspace", foreign_keyspace::a_keyspace_of_somebody_else_is_refused);
     step("entities over HTTP", apis::entities);
     step("documents over HTTP", apis::documents);
     step("documents of two servers", apis::one_server_at_a_time_serves_documents);
@@ -78,7 +78,7 @@ fn step<T>(name: &str, work: impl FnOnce() -> T) -> T {
 }
 
 fn suite() {
-    behaves(&Kind {
+    behaves(&TestedStore {
         open: &|| Box::new(CqlStore::open(&options("suite")).unwrap()),
         value_bytes_max: VALUE_BYTES_MAX,
         unsupported: &[
@@ -105,10 +105,15 @@ fn numbers_of_copies_are_checked() {
     let usual = CqlOptions { replication: None, ..options("usual") };
     let store = CqlStore::open(&usual).unwrap();
     assert_eq!(store.properties().copies, 3, "as many as there are nodes");
-    let other = store.replicated().unwrap().waiting_for(Copies { ack: 1, from: 2 });
+    let other = store.replicated().unwrap().waiting_for(ReplicaQuorum { ack: 1, from: 2 });
     assert!(matches!(other, Err(StoreError::Unacceptable(_))), "`from` is all copies");
     assert!(
-        store.replicated().unwrap().waiting_for(Copies { ack: 2, from: 3 }).unwrap().is_none(),
+        store
+            .replicated()
+            .unwrap()
+            .waiting_for(ReplicaQuorum { ack: 2, from: 3 })
+            .unwrap()
+            .is_none(),
         "the majority"
     );
 }
@@ -152,7 +157,12 @@ fn connections_are_in_tls(authority: &str) {
     };
     let store = within(nodes::NAME).unwrap();
     let table = store.table("tls").unwrap();
-    let all = store.replicated().unwrap().waiting_for(Copies { ack: 3, from: 3 }).unwrap().unwrap();
+    let all = store
+        .replicated()
+        .unwrap()
+        .waiting_for(ReplicaQuorum { ack: 3, from: 3 })
+        .unwrap()
+        .unwrap();
     for key in 0..20 {
         put(&*all, table, &format!("key {key}")).unwrap();
     }

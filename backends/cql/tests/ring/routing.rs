@@ -22,7 +22,7 @@ const TABLE: &str = "keys";
 const COLUMNS: &str = "SELECT coordinator, parameters FROM system_traces.sessions";
 
 /// A request in the ring's traces: its coordinator, and its partition.
-type Traced = (IpAddr, Vec<u8>);
+type TracedRequest = (IpAddr, Vec<u8>);
 
 pub(crate) fn requests_go_to_who_has_the_key() {
     for copies in 1..NODES as u32 {
@@ -68,7 +68,7 @@ impl Observer {
 
     /// The traced requests for single keys of a keyspace, once there are `count`: the ring writes a
     /// trace some time after the answer.
-    fn requests(&self, keyspace: &str, count: usize) -> Vec<Traced> {
+    fn requests(&self, keyspace: &str, count: usize) -> Vec<TracedRequest> {
         let begun = Instant::now();
         loop {
             let found = self.traced(keyspace);
@@ -80,7 +80,7 @@ impl Observer {
         }
     }
 
-    fn traced(&self, keyspace: &str) -> Vec<Traced> {
+    fn traced(&self, keyspace: &str) -> Vec<TracedRequest> {
         let found = self.runtime.block_on(self.session.query_unpaged(COLUMNS, &[]));
         let found = found.unwrap().into_rows_result().unwrap();
         let rows = found.rows::<(Option<IpAddr>, Option<HashMap<String, String>>)>().unwrap();

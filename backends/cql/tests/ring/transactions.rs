@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
 use pellucid_store::{
-    Acknowledgement, Condition, Operation, Result, Store, StoreError, Table, Written,
+    Acknowledgement, Condition, Operation, Result, Store, StoreError, Table, WriteOutcome,
 };
 use serde_json::{Value, json};
 
 use super::http::Client;
-use super::losses::Death;
+use super::losses::NodeDeath;
 use super::{PATIENCE, POLL, get};
 
 /// The key of the number that all adders increment.
@@ -24,7 +24,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// More documents than any load writes, so that one answer has all of them.
 const DOCUMENTS_MAX: usize = 1_000_000;
 
-fn write(store: &dyn Store, table: Table, operations: &[Operation<'_>]) -> Result<Written> {
+fn write(store: &dyn Store, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome> {
     store.write(table, operations, Acknowledgement::Os, &mut Timeline::off()).wait()
 }
 
@@ -44,7 +44,7 @@ impl<'a> Adder<'a> {
         Adder { store, table, acknowledged: 0, in_doubt: 0 }
     }
 
-    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+    pub(crate) fn load(&mut self, times: usize, death: &NodeDeath) {
         death.amid(times, |_| match death.excuses("conditional write", || self.add()) {
             Some(()) => self.acknowledged += 1,
             None => self.in_doubt += 1,
@@ -101,7 +101,7 @@ fn number(text: &[u8]) -> u64 {
 }
 
 /// A client that writes batches, over several partitions of a table or within one part.
-pub(crate) struct Batches<'a> {
+pub(crate) struct BatchWriter<'a> {
     number: usize,
     store: &'a CqlStore,
     table: Table,
@@ -114,11 +114,11 @@ pub(crate) struct Batches<'a> {
     in_doubt: Vec<usize>,
 }
 
-impl<'a> Batches<'a> {
+impl<'a> BatchWriter<'a> {
     /// Batches without conditions, over several partitions. If a coordinator dies, the ring
     /// completes its batches some time later.
-    pub(crate) fn over_parts(store: &'a CqlStore, number: usize) -> Batches<'a> {
-        Batches {
+    pub(crate) fn over_parts(store: &'a CqlStore, number: usize) -> BatchWriter<'a> {
+        BatchWriter {
             number,
             store,
             table: store.table("batches").unwrap(),
@@ -131,17 +131,17 @@ impl<'a> Batches<'a> {
     }
 
     /// Batches with conditions, each within one part: these become visible all at once.
-    pub(crate) fn within_a_part(store: &'a CqlStore, number: usize) -> Batches<'a> {
-        Batches {
+    pub(crate) fn within_a_part(store: &'a CqlStore, number: usize) -> BatchWriter<'a> {
+        BatchWriter {
             table: store.table_in_parts("parted", |key| PART_LENGTH.min(key.len())).unwrap(),
             conditions: [Condition::Absent, Condition::None, Condition::Absent],
             key: |client, index, name| format!("{client} {index} {name}"),
             patience: Duration::ZERO,
-            ..Batches::over_parts(store, number)
+            ..BatchWriter::over_parts(store, number)
         }
     }
 
-    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+    pub(crate) fn load(&mut self, times: usize, death: &NodeDeath) {
         death.amid(times, |index| {
             let keys = self.keys(index);
             let operations = [0, 1, 2].map(|at| Operation {
@@ -200,7 +200,7 @@ impl DocumentWriter {
         DocumentWriter { number, client, acknowledged: Vec::new() }
     }
 
-    pub(crate) fn load(&mut self, times: usize, death: &Death) {
+    pub(crate) fn load(&mut self, times: usize, death: &NodeDeath) {
         let DocumentWriter { number, client, ref mut acknowledged } = *self;
         death.amid(times, |index| {
             let key = format!("{number}-{index}");

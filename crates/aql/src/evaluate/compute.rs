@@ -1,20 +1,20 @@
 //! Computation of expressions.
 
 use pellucid_value::packed::DEPTH_MAX;
-use pellucid_value::{ArrayRef, Duplicates, ObjectBuilder, Ref, Text, Value, to_number};
+use pellucid_value::{ArrayRef, DuplicateRule, ObjectBuilder, Ref, Text, Value, to_number};
 
 use super::operators::{arithmetic, compare_by, holding, range};
 use crate::Result;
 use crate::functions::text;
-use crate::parse::ast::{Binary, Unary};
-use crate::run::Run;
-use crate::tree::{Code, Expansion, Name, Quantity, Question};
+use crate::parse::ast::{BinaryOperator, UnaryOperator};
+use crate::query_run::QueryRun;
+use crate::tree::{ArrayPredicate, Code, Expansion, Name, Quantity};
 
 /// The bytes of a member of an object that is being built, besides its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
 
 impl Code {
-    pub(crate) fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
+    pub(crate) fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
             Self::Path(slot, names) => Ok(path(&row[*slot], names)),
@@ -68,12 +68,12 @@ impl Code {
     }
 
     /// True if its value for a row counts as true.
-    pub(crate) fn holds(&self, row: &[Value], run: &mut Run) -> Result<bool> {
+    pub(crate) fn holds(&self, row: &[Value], run: &mut QueryRun) -> Result<bool> {
         match self {
-            Self::Binary(Binary::And, operands) => {
+            Self::Binary(BinaryOperator::And, operands) => {
                 Ok(operands.0.holds(row, run)? && operands.1.holds(row, run)?)
             }
-            Self::Binary(Binary::Or, operands) => {
+            Self::Binary(BinaryOperator::Or, operands) => {
                 Ok(operands.0.holds(row, run)? || operands.1.holds(row, run)?)
             }
             Self::Binary(operator, operands) if operator.compares() => {
@@ -113,7 +113,7 @@ fn element(value: &Value, place: &Value) -> Value {
 }
 
 /// Computes all expressions. The values count as memory until the caller frees it.
-fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value>> {
+fn compute_all(codes: &[Code], row: &[Value], run: &mut QueryRun) -> Result<Vec<Value>> {
     run.memory.take(codes.len() * size_of::<Value>())?;
     let mut values = Vec::with_capacity(codes.len());
     for code in codes {
@@ -124,9 +124,9 @@ fn compute_all(codes: &[Code], row: &[Value], run: &mut Run) -> Result<Vec<Value
     Ok(values)
 }
 
-fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Value> {
+fn object(members: &[(Name, Code)], row: &[Value], run: &mut QueryRun) -> Result<Value> {
     let before_bytes = run.memory.passing_bytes();
-    let mut object = ObjectBuilder::with(Duplicates::First);
+    let mut object = ObjectBuilder::with(DuplicateRule::First);
     for (name, value) in members {
         let name = match name {
             Name::Fixed(name) => Text::from(std::sync::Arc::clone(name)),
@@ -150,19 +150,21 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut Run) -> Result<Valu
     Ok(object.finish()?)
 }
 
-fn unary(operator: Unary, operand: &Value, run: &mut Run) -> Result<Value> {
+fn unary(operator: UnaryOperator, operand: &Value, run: &mut QueryRun) -> Result<Value> {
     match operator {
-        Unary::Not => Ok(Value::Bool(!operand.is_true())),
-        Unary::Plus => Ok(Value::number(to_number(operand.view()))),
-        Unary::Minus => arithmetic(Binary::Minus, Value::Int(0).view(), operand.view(), run),
+        UnaryOperator::Not => Ok(Value::Bool(!operand.is_true())),
+        UnaryOperator::Plus => Ok(Value::number(to_number(operand.view()))),
+        UnaryOperator::Minus => {
+            arithmetic(BinaryOperator::Minus, Value::Int(0).view(), operand.view(), run)
+        }
     }
 }
 
 fn binary(
-    operator: Binary,
+    operator: BinaryOperator,
     operands: &(Code, Code),
     row: &[Value],
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<Value> {
     if operator.compares()
         && let (Some(left), Some(right)) = (operands.0.peek(row), operands.1.peek(row))
@@ -170,19 +172,22 @@ fn binary(
         return compare_by(operator, left, right, run).map(Value::Bool);
     }
     let left = operands.0.compute(row, run)?;
-    if matches!(operator, Binary::And | Binary::Or) {
-        let decides = left.is_true() == (operator == Binary::Or);
+    if matches!(operator, BinaryOperator::And | BinaryOperator::Or) {
+        let decides = left.is_true() == (operator == BinaryOperator::Or);
         return if decides { Ok(left) } else { operands.1.compute(row, run) };
     }
     let right = operands.1.compute(row, run)?;
     match operator {
-        Binary::Like | Binary::NotLike | Binary::Regex | Binary::NotRegex => {
-            super::regular::matches(operator, &left, &right, run)
-        }
-        Binary::Range => range(&left, &right, run),
-        Binary::Plus | Binary::Minus | Binary::Times | Binary::Divide | Binary::Modulo => {
-            arithmetic(operator, left.view(), right.view(), run)
-        }
+        BinaryOperator::Like
+        | BinaryOperator::NotLike
+        | BinaryOperator::Regex
+        | BinaryOperator::NotRegex => super::regex_matching::matches(operator, &left, &right, run),
+        BinaryOperator::Range => range(&left, &right, run),
+        BinaryOperator::Plus
+        | BinaryOperator::Minus
+        | BinaryOperator::Times
+        | BinaryOperator::Divide
+        | BinaryOperator::Modulo => arithmetic(operator, left.view(), right.view(), run),
         _ => compare_by(operator, left.view(), right.view(), run).map(Value::Bool),
     }
 }
@@ -192,11 +197,11 @@ impl Quantity {
     /// result is known.
     fn is_met(
         &self,
-        operator: Binary,
+        operator: BinaryOperator,
         elements: ArrayRef<'_>,
         right: &Value,
         row: &[Value],
-        run: &mut Run,
+        run: &mut QueryRun,
     ) -> Result<bool> {
         let negated = negated(operator).filter(|_| matches!(self, Self::All));
         Ok(match self {
@@ -215,7 +220,7 @@ impl Quantity {
         })
     }
 
-    fn holds(&self, holding: usize, all: usize, row: &[Value], run: &mut Run) -> Result<bool> {
+    fn holds(&self, holding: usize, all: usize, row: &[Value], run: &mut QueryRun) -> Result<bool> {
         Ok(match self {
             Self::All => holding == all,
             Self::Any => holding > 0,
@@ -229,22 +234,27 @@ impl Quantity {
 }
 
 /// The operator that holds where this one does not.
-fn negated(operator: Binary) -> Option<Binary> {
+fn negated(operator: BinaryOperator) -> Option<BinaryOperator> {
     Some(match operator {
-        Binary::Equal => Binary::NotEqual,
-        Binary::NotEqual => Binary::Equal,
-        Binary::Less => Binary::GreaterEqual,
-        Binary::LessEqual => Binary::Greater,
-        Binary::Greater => Binary::LessEqual,
-        Binary::GreaterEqual => Binary::Less,
-        Binary::In => Binary::NotIn,
-        Binary::NotIn => Binary::In,
+        BinaryOperator::Equal => BinaryOperator::NotEqual,
+        BinaryOperator::NotEqual => BinaryOperator::Equal,
+        BinaryOperator::Less => BinaryOperator::GreaterEqual,
+        BinaryOperator::LessEqual => BinaryOperator::Greater,
+        BinaryOperator::Greater => BinaryOperator::LessEqual,
+        BinaryOperator::GreaterEqual => BinaryOperator::Less,
+        BinaryOperator::In => BinaryOperator::NotIn,
+        BinaryOperator::NotIn => BinaryOperator::In,
         _ => return None,
     })
 }
 
 /// Adds the elements of `list` to `elements`. Arrays among them are flattened, down to `levels`.
-fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>, run: &mut Run) -> Result<()> {
+fn flatten(
+    list: &Value,
+    levels: usize,
+    elements: &mut Vec<Value>,
+    run: &mut QueryRun,
+) -> Result<()> {
     let count = list.view().as_array().map_or(0, ArrayRef::len);
     // The list itself, and its elements in the result, which grows with spare capacity.
     run.memory.take(3 * count * size_of::<Value>())?;
@@ -260,7 +270,7 @@ fn flatten(list: &Value, levels: usize, elements: &mut Vec<Value>, run: &mut Run
 }
 
 impl Expansion {
-    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
+    fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         run.memory.take(list.own_bytes())?;
@@ -301,7 +311,7 @@ impl Expansion {
     /// Filters and projects an element. `None` if it is left out, `Some(None)` if it is kept as it
     /// is, and otherwise its projection.
     #[expect(clippy::option_option, reason = "left out, kept as it is, and kept as another value")]
-    fn project(&self, row: &[Value], run: &mut Run) -> Result<Option<Option<Value>>> {
+    fn project(&self, row: &[Value], run: &mut QueryRun) -> Result<Option<Option<Value>>> {
         if let Some(filter) = &self.filter
             && !filter.holds(row, run)?
         {
@@ -312,8 +322,8 @@ impl Expansion {
     }
 }
 
-impl Question {
-    fn compute(&self, row: &[Value], run: &mut Run) -> Result<Value> {
+impl ArrayPredicate {
+    fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
         let all = list.view().as_array().map_or(0, ArrayRef::len);

@@ -1,10 +1,10 @@
 //! Values of expressions.
 
 mod compute;
+mod expression_text;
 mod operators;
-mod regular;
-mod show;
+mod regex_matching;
 
+pub(crate) use expression_text::text_of;
 pub(crate) use operators::{compare_by, like, like_prefix, range_bounds};
-pub(crate) use regular::{Matches, captures, is_match};
-pub(crate) use show::text_of;
+pub(crate) use regex_matching::{Matches, captures, is_match};

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
 use crate::functions::{STEP_BYTES, Set, compare, equal, lower, room_for, whole_range};
-use crate::parse::ast::Binary;
-use crate::run::Run;
+use crate::parse::ast::BinaryOperator;
+use crate::query_run::QueryRun;
 use crate::{QueryError, Result, number};
 
 /// The most elements of a range that is made in memory.
@@ -14,25 +14,25 @@ const RANGE_ELEMENTS_MAX: i64 = 10_000_000;
 
 /// True if a comparison holds.
 pub(crate) fn compare_by(
-    operator: Binary,
+    operator: BinaryOperator,
     left: Ref<'_>,
     right: Ref<'_>,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<bool> {
     Ok(match operator {
-        Binary::Equal => equal(left, right, run)?,
-        Binary::NotEqual => !equal(left, right, run)?,
-        Binary::Less => compare(left, right, run)? == Ordering::Less,
-        Binary::LessEqual => compare(left, right, run)? != Ordering::Greater,
-        Binary::Greater => compare(left, right, run)? == Ordering::Greater,
-        Binary::GreaterEqual => compare(left, right, run)? != Ordering::Less,
-        Binary::In => contains(left, right, run)?,
-        Binary::NotIn => !contains(left, right, run)?,
+        BinaryOperator::Equal => equal(left, right, run)?,
+        BinaryOperator::NotEqual => !equal(left, right, run)?,
+        BinaryOperator::Less => compare(left, right, run)? == Ordering::Less,
+        BinaryOperator::LessEqual => compare(left, right, run)? != Ordering::Greater,
+        BinaryOperator::Greater => compare(left, right, run)? == Ordering::Greater,
+        BinaryOperator::GreaterEqual => compare(left, right, run)? != Ordering::Less,
+        BinaryOperator::In => contains(left, right, run)?,
+        BinaryOperator::NotIn => !contains(left, right, run)?,
         _ => false,
     })
 }
 
-fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut Run) -> Result<bool> {
+fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut QueryRun) -> Result<bool> {
     let Some(list) = list.as_array() else { return Ok(false) };
     for other in list.iter() {
         run.tick()?;
@@ -48,14 +48,14 @@ const SET_COMPARISONS_MIN: usize = 4096;
 
 /// The number of elements of `left` for which the comparison holds, counted up to `enough`.
 pub(super) fn holding(
-    operator: Binary,
+    operator: BinaryOperator,
     left: ArrayRef<'_>,
     right: &Value,
     enough: usize,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<usize> {
     let others = right.view().as_array().map_or(0, ArrayRef::len);
-    let is_in = matches!(operator, Binary::In | Binary::NotIn);
+    let is_in = matches!(operator, BinaryOperator::In | BinaryOperator::NotIn);
     let is_long = left.len().saturating_mul(others) >= SET_COMPARISONS_MIN;
     let before_bytes = run.memory.passing_bytes();
     let set = if is_in && is_long && left.len() > 1 { Some(Set::of(right, run)?) } else { None };
@@ -66,7 +66,7 @@ pub(super) fn holding(
         }
         run.tick()?;
         let holds = match &set {
-            Some(set) => set.place(element, run)?.is_some() == (operator == Binary::In),
+            Some(set) => set.place(element, run)?.is_some() == (operator == BinaryOperator::In),
             None => compare_by(operator, element, right.view(), run)?,
         };
         holding += usize::from(holds);
@@ -78,21 +78,21 @@ pub(super) fn holding(
 /// Computes an arithmetic operation. Operands are cast to numbers; a division by zero is null with
 /// a warning.
 pub(super) fn arithmetic(
-    operator: Binary,
+    operator: BinaryOperator,
     left: Ref<'_>,
     right: Ref<'_>,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<Value> {
     let (left, right) = (to_number(left), to_number(right));
-    if matches!(operator, Binary::Divide | Binary::Modulo) && right.is_zero() {
+    if matches!(operator, BinaryOperator::Divide | BinaryOperator::Modulo) && right.is_zero() {
         return run.warn_null(number::DIVISION_BY_ZERO, "division by zero");
     }
     if let (Some(left), Some(right)) = (left.wide(), right.wide()) {
         let result = match operator {
-            Binary::Plus => Some(left + right),
-            Binary::Minus => Some(left - right),
-            Binary::Times => left.checked_mul(right),
-            Binary::Modulo => Some(left % right),
+            BinaryOperator::Plus => Some(left + right),
+            BinaryOperator::Minus => Some(left - right),
+            BinaryOperator::Times => left.checked_mul(right),
+            BinaryOperator::Modulo => Some(left % right),
             _ => None,
         };
         if let Some(result) = result {
@@ -101,16 +101,16 @@ pub(super) fn arithmetic(
     }
     let (left, right) = (left.to_double(), right.to_double());
     let result = match operator {
-        Binary::Plus => left + right,
-        Binary::Minus => left - right,
-        Binary::Times => left * right,
-        Binary::Divide => left / right,
+        BinaryOperator::Plus => left + right,
+        BinaryOperator::Minus => left - right,
+        BinaryOperator::Times => left * right,
+        BinaryOperator::Divide => left / right,
         _ => left % right,
     };
     finite(Number::Double(result), run)
 }
 
-fn finite(result: Number, run: &mut Run) -> Result<Value> {
+fn finite(result: Number, run: &mut QueryRun) -> Result<Value> {
     if !result.to_double().is_finite() {
         return run.warn_null(number::NUMBER_OUT_OF_RANGE, "number out of range");
     }
@@ -123,7 +123,7 @@ pub(crate) fn range_bounds(left: &Value, right: &Value) -> (i64, i64) {
 }
 
 /// The array of all elements of a range.
-pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value> {
+pub(super) fn range(left: &Value, right: &Value, run: &mut QueryRun) -> Result<Value> {
     let (first, last) = range_bounds(left, right);
     if first.abs_diff(last) >= RANGE_ELEMENTS_MAX.unsigned_abs() {
         return Err(range_too_long());
@@ -134,7 +134,12 @@ pub(super) fn range(left: &Value, right: &Value, run: &mut Run) -> Result<Value>
 /// True if `text` matches `pattern`: `%` matches any text, `_` any character, and `\` escapes one
 /// of
 /// `%`, `_` and `\`.
-pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool, run: &mut Run) -> Result<bool> {
+pub(crate) fn like(
+    text: &str,
+    pattern: &str,
+    ignores_case: bool,
+    run: &mut QueryRun,
+) -> Result<bool> {
     if ignores_case {
         let (text, pattern) = (lower(run, text)?, lower(run, pattern)?);
         return like(&text, &pattern, false, run);
@@ -148,8 +153,8 @@ pub(crate) fn like(text: &str, pattern: &str, ignores_case: bool, run: &mut Run)
 /// The literal prefix of all texts that match `pattern`.
 pub(crate) fn like_prefix(pattern: &str) -> String {
     let own = |part| match part {
-        Part::Is(character) => Some(character),
-        Part::Many | Part::One => None,
+        PatternPart::Is(character) => Some(character),
+        PatternPart::Many | PatternPart::One => None,
     };
     let mut parts = Vec::new();
     each_part(pattern, &mut |part| parts.push(part));
@@ -157,28 +162,28 @@ pub(crate) fn like_prefix(pattern: &str) -> String {
 }
 
 /// Calls `add` with the parts of a pattern, each of which has at least one byte of it.
-fn each_part(pattern: &str, add: &mut dyn FnMut(Part)) {
+fn each_part(pattern: &str, add: &mut dyn FnMut(PatternPart)) {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
         let part = match character {
-            '%' => Part::Many,
-            '_' => Part::One,
+            '%' => PatternPart::Many,
+            '_' => PatternPart::One,
             '\\' => match characters.next() {
-                Some(escaped @ ('%' | '_' | '\\')) => Part::Is(escaped),
+                Some(escaped @ ('%' | '_' | '\\')) => PatternPart::Is(escaped),
                 Some(other) => {
-                    add(Part::Is('\\'));
-                    Part::Is(other)
+                    add(PatternPart::Is('\\'));
+                    PatternPart::Is(other)
                 }
-                None => Part::Is('\\'),
+                None => PatternPart::Is('\\'),
             },
-            other => Part::Is(other),
+            other => PatternPart::Is(other),
         };
         add(part);
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum PatternPart {
     Many,
     One,
     Is(char),
@@ -186,18 +191,18 @@ enum Part {
 
 /// Matches a text. It backtracks only to the last `%`, so that the time is at most the product of
 /// the lengths.
-fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool> {
+fn like_parts(text: &str, parts: &[PatternPart], run: &mut QueryRun) -> Result<bool> {
     let (mut rest, mut part) = (text.chars(), 0);
     let mut retry = None;
     while let Some(next) = rest.clone().next() {
         match parts.get(part) {
-            Some(Part::Many) => {
+            Some(PatternPart::Many) => {
                 part += 1;
                 retry = Some((part, rest.clone()));
                 continue;
             }
-            Some(Part::One) => {}
-            Some(Part::Is(character)) if *character == next => {}
+            Some(PatternPart::One) => {}
+            Some(PatternPart::Is(character)) if *character == next => {}
             _ => {
                 let Some((after, from)) = &mut retry else { return Ok(false) };
                 run.tick()?;
@@ -210,7 +215,7 @@ fn like_parts(text: &str, parts: &[Part], run: &mut Run) -> Result<bool> {
         rest.next();
         part += 1;
     }
-    Ok(parts[part..].iter().all(|part| *part == Part::Many))
+    Ok(parts[part..].iter().all(|part| *part == PatternPart::Many))
 }
 
 /// Makes the error for a range with too many elements.

@@ -8,8 +8,8 @@ use super::rows::{AllRows, Upstream, bytes_of_copy};
 use crate::Result;
 use crate::aggregator::Aggregator;
 use crate::functions;
-use crate::run::Run;
-use crate::tree::{Collect, Into, Row};
+use crate::query_run::QueryRun;
+use crate::tree::{Collect, IntoProjection, Row};
 
 /// The bytes of a group besides its key and its row, with the spare room of tree nodes.
 const GROUP_BYTES: usize = 2 * size_of::<(Vec<u8>, Group)>();
@@ -18,13 +18,13 @@ const DIFFERENT_BYTES: usize = 2 * size_of::<(Vec<u8>, (usize, Value))>();
 
 struct Group {
     row: Row,
-    aggregates: Vec<Total>,
+    aggregates: Vec<AggregateState>,
     rows: Vec<Value>,
     count: u64,
 }
 
 /// The state of an aggregate.
-enum Total {
+enum AggregateState {
     Count(u64),
     /// The least or the greatest value.
     Extreme(Option<Value>),
@@ -42,7 +42,7 @@ pub(super) fn rows(
     all: &mut AllRows,
     (collect, around): (&Collect, &Row),
     upstream: &mut impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
     let all = match all {
@@ -57,12 +57,16 @@ fn groups(
     collect: &Collect,
     around: &Row,
     upstream: &mut impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<Vec<Row>> {
     let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
     let new_group = || Group {
         row: around.clone(),
-        aggregates: collect.aggregates.iter().map(|own| Total::new(own.aggregator)).collect(),
+        aggregates: collect
+            .aggregates
+            .iter()
+            .map(|own| AggregateState::new(own.aggregator))
+            .collect(),
         rows: Vec::new(),
         count: 0,
     };
@@ -84,7 +88,7 @@ fn groups(
         let mut size = 0;
         let group = groups.entry(key).or_insert_with_key(|key| {
             size = key.capacity() + GROUP_BYTES + bytes_of_copy(around);
-            size += collect.aggregates.len() * size_of::<Total>();
+            size += collect.aggregates.len() * size_of::<AggregateState>();
             let mut group = new_group();
             for ((slot, _), mut value) in collect.groups.iter().zip(common) {
                 value.let_go();
@@ -128,10 +132,10 @@ fn groups(
     Ok(rows)
 }
 
-fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value> {
+fn kept(into: &IntoProjection, row: &Row, run: &mut QueryRun) -> Result<Value> {
     match into {
-        Into::Value(code) => code.compute(row, run),
-        Into::Variables(variables) => {
+        IntoProjection::Value(code) => code.compute(row, run),
+        IntoProjection::Variables(variables) => {
             let mut object = ObjectBuilder::new();
             for (name, code) in variables {
                 object.insert(name.as_str(), code.compute(row, run)?);
@@ -141,7 +145,7 @@ fn kept(into: &Into, row: &Row, run: &mut Run) -> Result<Value> {
     }
 }
 
-impl Total {
+impl AggregateState {
     fn new(aggregator: Aggregator) -> Self {
         match aggregator {
             Aggregator::Count => Self::Count(0),
@@ -210,7 +214,7 @@ impl Total {
         0
     }
 
-    fn finish(self, aggregator: Aggregator, run: &mut Run) -> Result<Value> {
+    fn finish(self, aggregator: Aggregator, run: &mut QueryRun) -> Result<Value> {
         Ok(match self {
             Self::Count(count) => Value::Int(i64::try_from(count).unwrap_or(i64::MAX)),
             Self::Extreme(extreme) => extreme.unwrap_or_default(),
@@ -240,7 +244,7 @@ impl Total {
 }
 
 /// Computes an aggregate that needs all values at once.
-fn aggregate(aggregator: Aggregator, values: Value, run: &mut Run) -> Result<Value> {
+fn aggregate(aggregator: Aggregator, values: Value, run: &mut QueryRun) -> Result<Value> {
     let name = match aggregator {
         Aggregator::StddevPopulation => "STDDEV_POPULATION",
         Aggregator::StddevSample => "STDDEV_SAMPLE",

@@ -12,15 +12,15 @@ use pellucid_value::{ObjectBuilder, Ref, Text, Value};
 
 use super::rows::bytes_of_copy;
 use crate::evaluate::compare_by;
-use crate::parse::ast::Binary;
-use crate::run::Run;
+use crate::parse::ast::BinaryOperator;
+use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Result, Visitor, number};
 
 /// A filter on documents, divided by what its conditions read of a document.
 pub(super) struct Conditions {
     slot: Slot,
-    quick: Vec<Quick>,
+    quick: Vec<AttributeComparison>,
     /// The conditions that read only `attributes` of the document.
     partial: Vec<Code>,
     attributes: Vec<Text>,
@@ -31,9 +31,9 @@ pub(super) struct Conditions {
 }
 
 /// A comparison of an attribute with a known value.
-struct Quick {
+struct AttributeComparison {
     names: Vec<Arc<str>>,
-    operator: Binary,
+    operator: BinaryOperator,
     other: Value,
     /// True if the attribute is the right operand.
     is_turned: bool,
@@ -41,8 +41,8 @@ struct Quick {
     place: usize,
 }
 
-impl Quick {
-    fn holds(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool> {
+impl AttributeComparison {
+    fn holds(&mut self, document: Ref<'_>, run: &mut QueryRun) -> Result<bool> {
         let (first, rest) = self.names.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
         let object = document.as_object();
         let value = object.and_then(|object| object.get_near(first, &mut self.place));
@@ -54,7 +54,7 @@ impl Quick {
 }
 
 impl Conditions {
-    pub(super) fn new(slot: Slot, filter: &[Code], row: &Row, run: &mut Run) -> Result<Self> {
+    pub(super) fn new(slot: Slot, filter: &[Code], row: &Row, run: &mut QueryRun) -> Result<Self> {
         let mut conditions = Self {
             slot,
             quick: Vec::new(),
@@ -82,7 +82,7 @@ impl Conditions {
     }
 
     /// True if all conditions hold that can be checked on the stored form of a document.
-    pub(super) fn early(&mut self, document: Ref<'_>, run: &mut Run) -> Result<bool> {
+    pub(super) fn early(&mut self, document: Ref<'_>, run: &mut QueryRun) -> Result<bool> {
         for quick in &mut self.quick {
             if !quick.holds(document, run)? {
                 return Ok(false);
@@ -102,12 +102,12 @@ impl Conditions {
     }
 
     /// True if the other conditions hold for a row with the document.
-    pub(super) fn late(&self, row: &Row, run: &mut Run) -> Result<bool> {
+    pub(super) fn late(&self, row: &Row, run: &mut QueryRun) -> Result<bool> {
         all_hold(&self.whole, row, run)
     }
 }
 
-fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool> {
+fn all_hold(codes: &[Code], row: &Row, run: &mut QueryRun) -> Result<bool> {
     for code in codes {
         if !code.holds(row, run)? {
             return Ok(false);
@@ -116,7 +116,12 @@ fn all_hold(codes: &[Code], row: &Row, run: &mut Run) -> Result<bool> {
     Ok(true)
 }
 
-fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Quick>> {
+fn quick(
+    slot: Slot,
+    code: &Code,
+    row: &Row,
+    run: &mut QueryRun,
+) -> Result<Option<AttributeComparison>> {
     let Code::Binary(operator, operands) = code else { return Ok(None) };
     if !operator.compares() {
         return Ok(None);
@@ -132,7 +137,7 @@ fn quick(slot: Slot, code: &Code, row: &Row, run: &mut Run) -> Result<Option<Qui
         {
             let other = other.compute(row, run)?;
             let (names, operator, place) = (names.clone(), *operator, 0);
-            return Ok(Some(Quick { names, operator, other, is_turned, place }));
+            return Ok(Some(AttributeComparison { names, operator, other, is_turned, place }));
         }
     }
     Ok(None)
@@ -158,10 +163,10 @@ fn attributes(slot: Slot, code: &Code) -> Option<Vec<Text>> {
 }
 
 /// A visitor that collects rows with the documents for which the filter holds.
-pub(super) struct Gathering<'a> {
+pub(super) struct RowCollector<'a> {
     pub(super) row: &'a Row,
     pub(super) filter: &'a mut Conditions,
-    pub(super) run: &'a mut Run,
+    pub(super) run: &'a mut QueryRun,
     pub(super) out: &'a mut Vec<Row>,
     /// The number of rows in `out` at which it stops.
     pub(super) want: usize,
@@ -173,7 +178,7 @@ pub(super) struct Gathering<'a> {
     pub(super) failed: Option<QueryError>,
 }
 
-impl Gathering<'_> {
+impl RowCollector<'_> {
     pub(super) fn fail(&mut self, error: QueryError) -> ControlFlow<()> {
         self.failed = Some(error);
         ControlFlow::Break(())
@@ -216,7 +221,7 @@ impl Gathering<'_> {
     }
 }
 
-impl Visitor for Gathering<'_> {
+impl Visitor for RowCollector<'_> {
     fn wants(&mut self, document: Ref<'_>) -> ControlFlow<(), bool> {
         self.seen += 1;
         match self.filter.early(document, self.run) {

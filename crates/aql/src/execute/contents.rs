@@ -5,18 +5,18 @@ use std::ops::ControlFlow;
 use pellucid_value::{Ref, Value};
 
 use super::rows::BATCH_ROWS;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::{CollectionId, QueryError, Result, Visitor};
 
 /// A visitor that collects all documents.
-struct All<'a> {
+struct DocumentCollector<'a> {
     documents: Vec<Value>,
     most: usize,
-    run: &'a mut Run,
+    run: &'a mut QueryRun,
     failed: Option<QueryError>,
 }
 
-impl Visitor for All<'_> {
+impl Visitor for DocumentCollector<'_> {
     fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
         ControlFlow::Continue(true)
     }
@@ -33,11 +33,11 @@ impl Visitor for All<'_> {
 }
 
 /// All documents of a collection.
-pub(crate) fn contents(collection: CollectionId, run: &mut Run) -> Result<Vec<Value>> {
+pub(crate) fn contents(collection: CollectionId, run: &mut QueryRun) -> Result<Vec<Value>> {
     let mut scan = run.source.scan(collection)?;
     run.stats.cursors_created += 1;
     let before_bytes = run.memory.passing_bytes();
-    let mut all = All { documents: Vec::new(), most: 0, run, failed: None };
+    let mut all = DocumentCollector { documents: Vec::new(), most: 0, run, failed: None };
     loop {
         all.run.check()?;
         let before = all.documents.len();

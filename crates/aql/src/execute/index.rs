@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Bound, ControlFlow};
 
-use pellucid_value::{ObjectBuilder, OverLimit, Value, index_key};
+use pellucid_value::{LimitError, ObjectBuilder, Value, index_key};
 
-use super::conditions::{Conditions, Gathering};
+use super::conditions::{Conditions, RowCollector};
+use super::nested_loop::NestedLoop;
 use super::rows::{BATCH_ROWS, Upstream};
 use super::scan::gather;
-use super::walk::Walk;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::tree::{Code, IndexAccess, Match, Row};
 use crate::{
     FieldScan, IndexField, IndexKind, IndexRange, IndexRequest, QueryError, Result, Scan, Visitor,
@@ -24,7 +24,7 @@ const DIFFERENT_BYTES: usize = 4 * size_of::<Value>();
 const RANGES_MAX: usize = 100_000;
 
 /// A row, and the look-ups for it that are left.
-pub(super) struct Current {
+pub(super) struct RowLookups {
     row: Row,
     lookups: VecDeque<Lookup>,
     /// The bytes that all look-ups of the row took.
@@ -44,19 +44,19 @@ enum Entries {
 }
 
 pub(super) fn rows(
-    walk: &mut Walk<Current>,
+    walk: &mut NestedLoop<RowLookups>,
     access: &IndexAccess,
     upstream: impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
-    let begin = |row: Row, run: &mut Run| {
+    let begin = |row: Row, run: &mut QueryRun| {
         run.tick()?;
         let before_bytes = run.memory.passing_bytes();
         let lookups = lookups(access, &row, run)?;
         let lookups_bytes = run.memory.passing_bytes().saturating_sub(before_bytes);
         let filter = Conditions::new(access.slot, &access.filter, &row, run)?;
-        Ok(Current { row, lookups, lookups_bytes, scan: None, filter })
+        Ok(RowLookups { row, lookups, lookups_bytes, scan: None, filter })
     };
     walk.next(upstream, run, want, begin, |current, run, want, out| {
         let more = current.advance(access, run, want, out)?;
@@ -68,7 +68,7 @@ pub(super) fn rows(
 }
 
 /// The look-ups of a row, whose memory is taken here.
-fn lookups(access: &IndexAccess, row: &Row, run: &mut Run) -> Result<VecDeque<Lookup>> {
+fn lookups(access: &IndexAccess, row: &Row, run: &mut QueryRun) -> Result<VecDeque<Lookup>> {
     let mut equals: Vec<Vec<Value>> = vec![Vec::new()];
     for found in &access.matches {
         let values = match found {
@@ -113,7 +113,7 @@ pub(super) fn key_of(value: &Value, access: &IndexAccess) -> Option<String> {
 }
 
 /// The elements of a list in their order, each once.
-fn different(list: &Value, run: &mut Run) -> Result<Vec<Value>> {
+fn different(list: &Value, run: &mut QueryRun) -> Result<Vec<Value>> {
     let Some(elements) = list.view().as_array() else { return Ok(Vec::new()) };
     if elements.len() > RANGES_MAX {
         return Err(too_many());
@@ -136,12 +136,12 @@ fn too_many() -> QueryError {
     QueryError::new(number::RESOURCE_LIMIT, message)
 }
 
-impl Current {
+impl RowLookups {
     /// Adds rows until there are enough. Returns true if there may be more.
     fn advance(
         &mut self,
         access: &IndexAccess,
-        run: &mut Run,
+        run: &mut QueryRun,
         want: usize,
         out: &mut Vec<Row>,
     ) -> Result<bool> {
@@ -180,7 +180,7 @@ impl Current {
         &mut self,
         key: &str,
         access: &IndexAccess,
-        run: &mut Run,
+        run: &mut QueryRun,
         out: &mut Vec<Row>,
     ) -> Result<()> {
         run.stats.seeks += 1;
@@ -201,7 +201,7 @@ impl Current {
     }
 }
 
-fn begin(access: &IndexAccess, range: IndexRange, run: &mut Run) -> Result<Entries> {
+fn begin(access: &IndexAccess, range: IndexRange, run: &mut QueryRun) -> Result<Entries> {
     run.check()?;
     run.stats.seeks += 1;
     run.stats.cursors_created += 1;
@@ -219,13 +219,13 @@ fn fields(
     scan: &mut dyn FieldScan,
     access: &IndexAccess,
     (row, filter): (&Row, &mut Conditions),
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
     out: &mut Vec<Row>,
 ) -> Result<bool> {
     let most = BATCH_ROWS;
     let mut gathering =
-        Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
+        RowCollector { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut |values| {
         let all: Vec<_> = access.index.fields.iter().map(path).zip(values).collect();
         let document = match document_of(&all, 0) {
@@ -238,7 +238,7 @@ fn fields(
             ControlFlow::Break(()) => ControlFlow::Break(()),
         }
     })?;
-    let Gathering { seen, failed, .. } = gathering;
+    let RowCollector { seen, failed, .. } = gathering;
     run.stats.scanned_index += seen as u64;
     failed.map_or(Ok(more), Err)
 }
@@ -249,7 +249,7 @@ fn path(field: &IndexField) -> &[String] {
 
 /// Builds the object that has these values at their paths, without the first `depth` names of each
 /// path.
-fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Result<Value, OverLimit> {
+fn document_of(fields: &[(&[String], &Value)], depth: usize) -> Result<Value, LimitError> {
     let mut object = ObjectBuilder::new();
     for (path, value) in fields {
         let Some(name) = path.get(depth) else { continue };

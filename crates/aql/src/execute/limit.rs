@@ -2,12 +2,12 @@
 
 use super::rows::{BATCH_ROWS, Upstream};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::tree::Row;
 
 /// The counts of rows so far.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct LimitState {
     skipped: u64,
     given: u64,
     is_done: bool,
@@ -15,16 +15,16 @@ pub(super) struct Counts {
 
 /// The next rows behind the first `offset`, and no more than `count`.
 pub(super) fn rows(
-    counts: &mut Counts,
+    counts: &mut LimitState,
     (offset, count, is_last): (u64, Option<u64>, bool),
     upstream: &mut impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
     if counts.is_done {
         return Ok(Vec::new());
     }
-    let Counts { mut skipped, mut given, .. } = *counts;
+    let LimitState { mut skipped, mut given, .. } = *counts;
     let counts_all = is_last && run.options.full_count;
     let mut out = Vec::new();
     let mut is_at_end = false;
@@ -65,6 +65,6 @@ pub(super) fn rows(
         }
         run.stats.full_count = Some(all);
     }
-    *counts = Counts { skipped, given, is_done: is_full || is_at_end };
+    *counts = LimitState { skipped, given, is_done: is_full || is_at_end };
     Ok(out)
 }

@@ -3,16 +3,16 @@
 
 use pellucid_value::{ArrayRef, Value};
 
+use super::nested_loop::NestedLoop;
 use super::rows::{Upstream, bytes_of_copy};
-use super::walk::Walk;
 use crate::evaluate::range_bounds;
-use crate::parse::ast::Binary;
-use crate::run::Run;
+use crate::parse::ast::BinaryOperator;
+use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Slot};
 use crate::{QueryError, Result, number};
 
 /// A row, and the rest of its elements.
-pub(super) type Current = (Row, Elements);
+pub(super) type RowElements = (Row, Elements);
 
 pub(super) enum Elements {
     Listed {
@@ -46,13 +46,13 @@ impl Iterator for Elements {
 }
 
 pub(super) fn rows(
-    walk: &mut Walk<Current>,
+    walk: &mut NestedLoop<RowElements>,
     (list, slot): (&Code, Slot),
     upstream: impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
-    let begin = |row: Row, run: &mut Run| {
+    let begin = |row: Row, run: &mut QueryRun| {
         let elements = elements(list, &row, run)?;
         Ok((row, elements))
     };
@@ -74,8 +74,8 @@ pub(super) fn rows(
     })
 }
 
-fn elements(list: &Code, row: &Row, run: &mut Run) -> Result<Elements> {
-    if let Code::Binary(Binary::Range, operands) = list {
+fn elements(list: &Code, row: &Row, run: &mut QueryRun) -> Result<Elements> {
+    if let Code::Binary(BinaryOperator::Range, operands) = list {
         let left = operands.0.compute(row, run)?;
         let right = operands.1.compute(row, run)?;
         let (first, last) = range_bounds(&left, &right);

@@ -7,13 +7,13 @@ mod contents;
 mod index;
 mod limit;
 mod list;
+mod nested_loop;
 mod nodes;
-mod point;
+mod point_query;
 mod rows;
 mod scan;
 mod sort;
 mod upsert;
-mod walk;
 mod write;
 
 use std::collections::{HashSet, VecDeque};
@@ -25,17 +25,17 @@ pub use account::NodeAccount;
 pub(crate) use contents::contents;
 pub(crate) use nodes::subquery;
 use nodes::{NodeRun, Nodes, ResultValue};
-pub use point::{PointResult, write_point};
+pub use point_query::{PointResult, write_point};
 use rows::BATCH_ROWS;
 
-use crate::run::{Run, Stats, Warning};
+use crate::query_run::{QueryRun, Stats, Warning};
 use crate::tree::Row;
 use crate::{KillSwitch, Plan, QueryOptions, Result, Source};
 
 /// The execution of a query. It returns the result in pieces, and keeps its position between them.
 pub struct Execution {
     plan: Arc<Plan>,
-    run: Run,
+    run: QueryRun,
     nodes: Vec<NodeRun>,
     ready: VecDeque<ResultValue>,
     ready_bytes: usize,
@@ -74,7 +74,7 @@ impl Execution {
         options: QueryOptions,
         kill: KillSwitch,
     ) -> Self {
-        let mut run = Run::new(source, options, kill);
+        let mut run = QueryRun::new(source, options, kill);
         run.warnings.clone_from(&plan.warnings);
         let mut row: Row = vec![Value::Null; plan.pipeline.width].into();
         for (slot, name) in &plan.parameters {

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use pellucid_clock::Stopwatch;
 use pellucid_value::{Value, index_key};
 
+use super::nested_loop::NestedLoop;
 use super::rows::{AllRows, BATCH_ROWS, Upstream, next_of};
-use super::walk::Walk;
 use super::{collect, index, limit, list, scan, sort, upsert, write};
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::tree::{Node, NodeKind, Pipeline, Row};
 use crate::{QueryError, Result, number};
 
@@ -39,10 +39,10 @@ pub(super) struct NodeRun {
 /// The position of a node.
 enum State {
     Singleton(Option<Row>),
-    Scan(Walk<scan::Current>),
-    Index(Walk<index::Current>),
-    List(Walk<list::Current>),
-    Limit(limit::Counts),
+    Scan(NestedLoop<scan::RowScan>),
+    Index(NestedLoop<index::RowLookups>),
+    List(NestedLoop<list::RowElements>),
+    Limit(limit::LimitState),
     Collect {
         /// The row of the outer query.
         around: Row,
@@ -59,10 +59,10 @@ impl State {
     fn new(kind: &NodeKind, around: &Row) -> Self {
         match kind {
             NodeKind::Singleton => Self::Singleton(Some(around.clone())),
-            NodeKind::EnumerateCollection { .. } => Self::Scan(Walk::new()),
-            NodeKind::Index(_) => Self::Index(Walk::new()),
-            NodeKind::EnumerateList { .. } => Self::List(Walk::new()),
-            NodeKind::Limit { .. } => Self::Limit(limit::Counts::default()),
+            NodeKind::EnumerateCollection { .. } => Self::Scan(NestedLoop::new()),
+            NodeKind::Index(_) => Self::Index(NestedLoop::new()),
+            NodeKind::EnumerateList { .. } => Self::List(NestedLoop::new()),
+            NodeKind::Limit { .. } => Self::Limit(limit::LimitState::default()),
             NodeKind::Collect(_) => Self::Collect { around: around.clone(), groups: None },
             NodeKind::Sort { .. } | NodeKind::Write(_) | NodeKind::Upsert(_) => Self::All(None),
             NodeKind::Calculation { .. }
@@ -97,7 +97,7 @@ pub(super) struct Nodes<'a> {
 impl Upstream for Nodes<'_> {
     /// The next rows of the last node, at most `want`; empty at its end. Calculations and filters
     /// are run in a loop and do not call each other, because there may be thousands of them.
-    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
+    fn rows(&mut self, run: &mut QueryRun, want: usize) -> Result<Vec<Row>> {
         let is_step = |node: &&Node| node.kind.is_step();
         let first = self.nodes.len() - self.nodes.iter().rev().take_while(is_step).count();
         if first == self.nodes.len() {
@@ -133,7 +133,7 @@ impl Upstream for Nodes<'_> {
     fn first_value(
         subquery: &Pipeline,
         row: &Row,
-        run: &mut Run,
+        run: &mut QueryRun,
         accepts: impl Fn(&Value) -> bool,
     ) -> Result<Option<Value>> {
         let mut runs = NodeRun::all(&subquery.nodes, row);
@@ -152,7 +152,7 @@ impl Upstream for Nodes<'_> {
 
 impl Nodes<'_> {
     /// As [`Self::rows`], for a last node that is no calculation or filter.
-    fn rows_of_last(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>> {
+    fn rows_of_last(&mut self, run: &mut QueryRun, want: usize) -> Result<Vec<Row>> {
         let (Some((node, nodes)), Some((own, runs))) =
             (self.nodes.split_last(), self.runs.split_last_mut())
         else {
@@ -178,7 +178,7 @@ impl Nodes<'_> {
     /// frees it.
     pub(super) fn values(
         &mut self,
-        run: &mut Run,
+        run: &mut QueryRun,
         want: usize,
         returned: &mut HashSet<Vec<u8>>,
     ) -> Result<Option<Vec<ResultValue>>> {
@@ -240,7 +240,7 @@ fn produce(
     node: &Node,
     own: &mut NodeRun,
     mut upstream: Nodes<'_>,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
     Ok(match (&node.kind, &mut own.state) {
@@ -275,7 +275,12 @@ fn produce(
 }
 
 /// Runs a calculation or a filter on rows.
-fn step(node: &Node, own: &mut NodeRun, mut rows: Vec<Row>, run: &mut Run) -> Result<Vec<Row>> {
+fn step(
+    node: &Node,
+    own: &mut NodeRun,
+    mut rows: Vec<Row>,
+    run: &mut QueryRun,
+) -> Result<Vec<Row>> {
     match &node.kind {
         NodeKind::Calculation { slot, code } => {
             let outer_bytes = run.memory.begin_batch();
@@ -304,7 +309,7 @@ fn step(node: &Node, own: &mut NodeRun, mut rows: Vec<Row>, run: &mut Run) -> Re
     Ok(rows)
 }
 
-pub(crate) fn subquery(pipeline: &Pipeline, row: &[Value], run: &mut Run) -> Result<Value> {
+pub(crate) fn subquery(pipeline: &Pipeline, row: &[Value], run: &mut QueryRun) -> Result<Value> {
     run.depth += 1;
     let row: Row = row.into();
     let mut runs = NodeRun::all(&pipeline.nodes, &row);

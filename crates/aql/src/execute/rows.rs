@@ -3,7 +3,7 @@
 use pellucid_value::Value;
 
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::tree::{Pipeline, Row};
 
 /// The most rows of a batch.
@@ -12,21 +12,21 @@ pub(super) const BATCH_ROWS: usize = 1000;
 /// The previous node, with all nodes before it.
 pub(super) trait Upstream {
     /// Its next rows, at most `want`; empty at its end.
-    fn rows(&mut self, run: &mut Run, want: usize) -> Result<Vec<Row>>;
+    fn rows(&mut self, run: &mut QueryRun, want: usize) -> Result<Vec<Row>>;
 
     /// The first value that `accepts` accepts, of those that a subquery returns for a row.
     fn first_value(
         subquery: &Pipeline,
         row: &Row,
-        run: &mut Run,
+        run: &mut QueryRun,
         accepts: impl Fn(&Value) -> bool,
     ) -> Result<Option<Value>>;
 
     /// Calls `take` with all its rows.
     fn each(
         &mut self,
-        run: &mut Run,
-        mut take: impl FnMut(Row, &mut Run) -> Result<()>,
+        run: &mut QueryRun,
+        mut take: impl FnMut(Row, &mut QueryRun) -> Result<()>,
     ) -> Result<()> {
         loop {
             let rows = self.rows(run, BATCH_ROWS)?;
@@ -47,9 +47,9 @@ pub(super) type AllRows = Option<std::vec::IntoIter<Row>>;
 /// all rows at the first call.
 pub(super) fn next_of(
     all: &mut AllRows,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
-    begin: impl FnOnce(&mut Run) -> Result<Vec<Row>>,
+    begin: impl FnOnce(&mut QueryRun) -> Result<Vec<Row>>,
 ) -> Result<Vec<Row>> {
     let all = match all {
         Some(all) => all,

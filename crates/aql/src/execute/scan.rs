@@ -1,9 +1,9 @@
 //! Execution of loops over collections: all documents of a collection for each row.
 
-use super::conditions::{Conditions, Gathering};
+use super::conditions::{Conditions, RowCollector};
+use super::nested_loop::NestedLoop;
 use super::rows::Upstream;
-use super::walk::Walk;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Slot};
 use crate::{CollectionId, Result, Scan};
 
@@ -11,31 +11,31 @@ use crate::{CollectionId, Result, Scan};
 const CHECK_DOCUMENTS: usize = 4096;
 
 /// A row, and its scan.
-pub(super) struct Current {
+pub(super) struct RowScan {
     row: Row,
     scan: Box<dyn Scan>,
     filter: Conditions,
 }
 
 pub(super) fn rows(
-    walk: &mut Walk<Current>,
+    walk: &mut NestedLoop<RowScan>,
     (collection, slot, filter): (CollectionId, Slot, &[Code]),
     upstream: impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
-    let begin = |row: Row, run: &mut Run| {
+    let begin = |row: Row, run: &mut QueryRun| {
         run.stats.cursors_created += 1;
         let scan = run.source.scan(collection)?;
         let filter = Conditions::new(slot, filter, &row, run)?;
-        Ok(Current { row, scan, filter })
+        Ok(RowScan { row, scan, filter })
     };
-    walk.next(upstream, run, want, begin, Current::advance)
+    walk.next(upstream, run, want, begin, RowScan::advance)
 }
 
-impl Current {
+impl RowScan {
     /// Continues the scan until there are enough rows. Returns true if there may be more.
-    fn advance(&mut self, run: &mut Run, want: usize, out: &mut Vec<Row>) -> Result<bool> {
+    fn advance(&mut self, run: &mut QueryRun, want: usize, out: &mut Vec<Row>) -> Result<bool> {
         run.check()?;
         let (seen, more) = gather(
             self.scan.as_mut(),
@@ -55,13 +55,13 @@ pub(super) fn gather(
     scan: &mut dyn Scan,
     (row, filter): (&Row, &mut Conditions),
     (want, most): (usize, usize),
-    run: &mut Run,
+    run: &mut QueryRun,
     out: &mut Vec<Row>,
 ) -> Result<(usize, bool)> {
     let mut gathering =
-        Gathering { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
+        RowCollector { row, filter, run: &mut *run, out, want, most, seen: 0, failed: None };
     let more = scan.advance(&mut gathering)?;
-    let Gathering { seen, failed, .. } = gathering;
+    let RowCollector { seen, failed, .. } = gathering;
     match failed {
         Some(error) => Err(error),
         None => Ok((seen, more)),

@@ -7,8 +7,8 @@ use pellucid_value::{Value, index_key};
 
 use super::rows::{Upstream, size_of_row};
 use super::write::add;
-use crate::parse::ast::Binary;
-use crate::run::Run;
+use crate::parse::ast::BinaryOperator;
+use crate::query_run::QueryRun;
 use crate::tree::{Code, Row, Upsert};
 use crate::{Result, WriteKind};
 
@@ -27,7 +27,7 @@ struct Overlay {
 pub(super) fn written<U: Upstream>(
     upsert: &Upsert,
     upstream: &mut U,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<Vec<Row>> {
     let mut overlay = Overlay::default();
     let equalities = equalities(upsert);
@@ -49,8 +49,8 @@ fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     let mut equalities = Vec::new();
     while let Some(code) = open.pop() {
         match code {
-            Code::Binary(Binary::And, operands) => open.extend([&operands.1, &operands.0]),
-            Code::Binary(Binary::Equal, operands) => match &operands.0 {
+            Code::Binary(BinaryOperator::And, operands) => open.extend([&operands.1, &operands.0]),
+            Code::Binary(BinaryOperator::Equal, operands) => match &operands.0 {
                 Code::Path(of, _) if of == slot && !operands.1.slots().contains(slot) => {
                     equalities.push((&operands.0, &operands.1));
                 }
@@ -62,7 +62,11 @@ fn equalities(upsert: &Upsert) -> Option<Vec<(&Code, &Code)>> {
     Some(equalities)
 }
 
-fn encoded<'a>(codes: impl Iterator<Item = &'a Code>, row: &Row, run: &mut Run) -> Result<Vec<u8>> {
+fn encoded<'a>(
+    codes: impl Iterator<Item = &'a Code>,
+    row: &Row,
+    run: &mut QueryRun,
+) -> Result<Vec<u8>> {
     let (mut key, before_bytes) = (Vec::new(), run.memory.passing_bytes());
     for code in codes {
         let value = code.compute(row, run)?;
@@ -80,7 +84,7 @@ impl Overlay {
         upsert: &Upsert,
         equalities: Option<&[(&Code, &Code)]>,
         row: &mut Row,
-        run: &mut Run,
+        run: &mut QueryRun,
     ) -> Result<bool> {
         let found = self.find::<U>(upsert, equalities, row, run)?;
         let collection = upsert.collection.id;
@@ -117,7 +121,7 @@ impl Overlay {
         upsert: &Upsert,
         equalities: Option<&[(&Code, &Code)]>,
         row: &mut Row,
-        run: &mut Run,
+        run: &mut QueryRun,
     ) -> Result<Option<Value>> {
         let (slot, condition) = &upsert.condition;
         let candidates: Vec<&Value> = match equalities {
@@ -144,7 +148,7 @@ impl Overlay {
         &self,
         upsert: &Upsert,
         row: &Row,
-        run: &mut Run,
+        run: &mut QueryRun,
     ) -> Result<Option<Value>> {
         let is_other = |document: &Value| {
             let key = document.attribute("_key");

@@ -2,13 +2,13 @@
 //! that the writes of a query do not depend on how much of its result is read.
 
 use pellucid_value::packed::DEPTH_MAX;
-use pellucid_value::{OverLimit, Ref, Value};
+use pellucid_value::{LimitError, Ref, Value};
 
 use super::rows::{Upstream, size_of_row};
-use crate::run::{Run, WRITES_MAX};
+use crate::query_run::{QueryRun, WRITES_MAX};
 use crate::tree;
 use crate::tree::Row;
-use crate::{QueryError, Result, Write, WriteKind, WriteOptions, Written, number};
+use crate::{QueryError, Result, Write, WriteKind, WriteOptions, WriteOutcome, number};
 
 /// The numbers of errors that concern one document.
 const DOCUMENT_ERRORS: std::ops::Range<u16> = 1200..1300;
@@ -21,7 +21,7 @@ const DOCUMENT_KEY_MISSING: u16 = 1226;
 pub(super) fn written(
     write: &tree::Write,
     upstream: &mut impl Upstream,
-    run: &mut Run,
+    run: &mut QueryRun,
 ) -> Result<Vec<Row>> {
     let mut written = Vec::new();
     upstream.each(run, |mut row, run| {
@@ -37,7 +37,7 @@ pub(super) fn written(
 }
 
 /// Executes the write for one row; `None` if it failed and the options ignore that.
-fn one(write: &tree::Write, row: &Row, run: &mut Run) -> Result<Option<Written>> {
+fn one(write: &tree::Write, row: &Row, run: &mut QueryRun) -> Result<Option<WriteOutcome>> {
     let named = write.document.compute(row, run)?;
     let with = write.with.as_ref().map(|with| with.compute(row, run)).transpose()?;
     let null = Value::Null;
@@ -56,12 +56,12 @@ pub(super) fn add(
     (kind, collection, options): (WriteKind, crate::CollectionId, &WriteOptions),
     named: &Value,
     document: &Value,
-    run: &mut Run,
-) -> Result<Option<Written>> {
+    run: &mut QueryRun,
+) -> Result<Option<WriteOutcome>> {
     run.tick()?;
     if document.depth() > DEPTH_MAX {
         let document = document.attribute("_id").as_str().map(str::to_owned);
-        return Err(OverLimit::Depth { document }.into());
+        return Err(LimitError::Depth { document }.into());
     }
     // The document, and the batch's other data about it, are kept until the end of the query.
     run.memory.take_lasting(document.size_bytes() + WRITE_BYTES)?;

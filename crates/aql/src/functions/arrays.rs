@@ -3,13 +3,13 @@
 use pellucid_value::{Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, place_or_whether, typed,
-    whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, position_or_boolean, typed,
+    whole, wrong_type,
 };
-use super::make::{ListMaker, TextMaker, pieces, too_deep};
-use super::set::{Set, equal};
+use super::makers::{ListMaker, TextMaker, pieces, too_deep};
+use super::value_set::{Set, equal};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("APPEND", 2, 3, append),
@@ -17,31 +17,31 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("POP", 1, 1, |run, arguments| without(run, arguments, "POP", false)),
     Function::pure("SHIFT", 1, 1, |run, arguments| without(run, arguments, "SHIFT", true)),
     Function::pure("UNSHIFT", 2, 3, |run, arguments| add(run, arguments, "UNSHIFT", true)),
-    typed!(array_first, "FIRST", 1, 1, |_, arguments| Ok(arguments[0].element(0))),
-    typed!(array_first, "LAST", 1, 1, |_, arguments| Ok(arguments[0].element(-1))),
-    typed!(array_first, "NTH", 2, 2, nth),
-    typed!(array_first, "FLATTEN", 1, 2, flatten),
-    typed!(array_first, "SLICE", 2, 3, slice),
+    typed!(first_is_array, "FIRST", 1, 1, |_, arguments| Ok(arguments[0].element(0))),
+    typed!(first_is_array, "LAST", 1, 1, |_, arguments| Ok(arguments[0].element(-1))),
+    typed!(first_is_array, "NTH", 2, 2, nth),
+    typed!(first_is_array, "FLATTEN", 1, 2, flatten),
+    typed!(first_is_array, "SLICE", 2, 3, slice),
     Function::pure("REVERSE", 1, 1, reverse),
-    typed!(array_first, "POSITION", 2, 3, position),
-    typed!(array_first, "CONTAINS_ARRAY", 2, 3, position, "POSITION"),
+    typed!(first_is_array, "POSITION", 2, 3, position),
+    typed!(first_is_array, "CONTAINS_ARRAY", 2, 3, position, "POSITION"),
     Function::pure("RANGE", 2, 3, range),
     Function::pure("LENGTH", 1, 1, length),
     Function::pure("COUNT", 1, 1, length),
-    typed!(array_first, "REMOVE_VALUE", 2, 3, remove_value),
+    typed!(first_is_array, "REMOVE_VALUE", 2, 3, remove_value),
     Function::pure("REMOVE_VALUES", 2, 2, remove_values),
-    typed!(array_first, "REMOVE_NTH", 2, 2, remove_nth),
+    typed!(first_is_array, "REMOVE_NTH", 2, 2, remove_nth),
     Function::pure("REPLACE_NTH", 3, 4, replace_nth),
-    typed!(arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
+    typed!(all_are_arrays, "INTERLEAVE", 2, ARGUMENTS_MAX, interleave),
 ];
 
 /// The most elements of a `RANGE`.
 const RANGE_ELEMENTS_MAX: f64 = 10_000_000.0;
 
-fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn append(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (list, more) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
-        return wrong(run, "APPEND");
+        return wrong_type(run, "APPEND");
     }
     let more = super::types::array(run, more)?;
     if flag(arguments, 2) {
@@ -58,7 +58,7 @@ fn append(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 /// The index of the first element that equals `element`.
-fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize>> {
+fn place_of(run: &mut QueryRun, list: &Value, element: &Value) -> Result<Option<usize>> {
     let Some(elements) = list.view().as_array() else { return Ok(None) };
     for (place, other) in elements.iter().enumerate() {
         run.tick()?;
@@ -71,10 +71,10 @@ fn place_of(run: &mut Run, list: &Value, element: &Value) -> Result<Option<usize
 
 /// The array with an element added at its front or end. With the argument for uniqueness, the
 /// element is added only if no equal one is there.
-fn add(run: &mut Run, arguments: &[Value], name: &str, is_front: bool) -> Result<Value> {
+fn add(run: &mut QueryRun, arguments: &[Value], name: &str, is_front: bool) -> Result<Value> {
     let (list, element) = (&arguments[0], &arguments[1]);
     if !is_array(list) && *list != Value::Null {
-        return wrong(run, name);
+        return wrong_type(run, name);
     }
     if flag(arguments, 2) && place_of(run, list, element)?.is_some() {
         return Ok(list.clone());
@@ -91,7 +91,7 @@ fn add(run: &mut Run, arguments: &[Value], name: &str, is_front: bool) -> Result
 }
 
 /// The elements with these indexes.
-fn within(run: &mut Run, list: &Value, places: std::ops::Range<usize>) -> Result<Value> {
+fn within(run: &mut QueryRun, list: &Value, places: std::ops::Range<usize>) -> Result<Value> {
     let mut elements = ListMaker::with_room(run, places.len())?;
     for place in places {
         elements.push(list.nth(place))?;
@@ -100,24 +100,24 @@ fn within(run: &mut Run, list: &Value, places: std::ops::Range<usize>) -> Result
 }
 
 /// The array without its first or last element.
-fn without(run: &mut Run, arguments: &[Value], name: &str, is_first: bool) -> Result<Value> {
+fn without(run: &mut QueryRun, arguments: &[Value], name: &str, is_first: bool) -> Result<Value> {
     if arguments[0] == Value::Null {
         return Ok(Value::Null);
     }
     if !is_array(&arguments[0]) {
-        return wrong(run, name);
+        return wrong_type(run, name);
     }
     let length = elements_of(&arguments[0]);
     let places = if is_first { 1.min(length)..length } else { 0..length.saturating_sub(1) };
     within(run, &arguments[0], places)
 }
 
-fn nth(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn nth(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let place = whole(&arguments[1]);
     Ok(if place < 0 { Value::Null } else { arguments[0].element(place) })
 }
 
-fn flatten(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn flatten(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let depth = arguments.get(1).map_or(1, whole).max(1);
     let mut elements = ListMaker::new(run);
     flatten_into(&arguments[0], depth, 0, &mut elements)?;
@@ -144,7 +144,7 @@ fn flatten_into(
     Ok(())
 }
 
-fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn slice(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let length = i64::try_from(elements_of(&arguments[0])).unwrap_or(i64::MAX);
     let bounded = |place: i64| {
         if place < 0 { place.saturating_add(length).max(0) } else { place.min(length) }
@@ -161,7 +161,7 @@ fn slice(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     within(run, &arguments[0], places)
 }
 
-fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn reverse(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if is_array(&arguments[0]) {
         let length = elements_of(&arguments[0]);
         let mut elements = ListMaker::with_room(run, length)?;
@@ -170,26 +170,26 @@ fn reverse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
         }
         return elements.finish();
     }
-    let Some(text) = arguments[0].as_str() else { return wrong(run, "REVERSE") };
+    let Some(text) = arguments[0].as_str() else { return wrong_type(run, "REVERSE") };
     let mut reversed = TextMaker::with_room(run, text.len())?;
-    let all: Vec<&str> = pieces(text, super::make::STEP_BYTES).collect();
+    let all: Vec<&str> = pieces(text, super::makers::STEP_BYTES).collect();
     for piece in all.into_iter().rev() {
         reversed.push(&piece.chars().rev().collect::<String>())?;
     }
     reversed.finish()
 }
 
-fn position(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn position(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let found = place_of(run, &arguments[0], &arguments[1])?;
-    Ok(place_or_whether(found, flag(arguments, 2)))
+    Ok(position_or_boolean(found, flag(arguments, 2)))
 }
 
-fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let number = |value: &Value| pellucid_value::to_number(value.view()).to_double();
     if arguments.len() == 2 {
         let (from, to) = (whole(&arguments[0]), whole(&arguments[1]));
         if from.abs_diff(to) as f64 >= RANGE_ELEMENTS_MAX {
-            return wrong(run, "RANGE");
+            return wrong_type(run, "RANGE");
         }
         return whole_range(run, from, to);
     }
@@ -197,7 +197,7 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     let is_endless = step == 0.0 || (from < to && step < 0.0) || (from > to && step > 0.0);
     let steps = ((to - from) / step).floor();
     if is_endless || steps.is_nan() || steps >= RANGE_ELEMENTS_MAX {
-        return wrong(run, "RANGE");
+        return wrong_type(run, "RANGE");
     }
     let count = steps as usize;
     let is_whole = [from, step].iter().all(|value| value.fract() == 0.0);
@@ -211,7 +211,7 @@ fn range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 
 /// The array of the whole numbers from `from` to `to`, both included, upwards or downwards. The
 /// caller checks their number.
-pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value> {
+pub(crate) fn whole_range(run: &mut QueryRun, from: i64, to: i64) -> Result<Value> {
     let steps = usize::try_from(from.abs_diff(to)).unwrap_or(usize::MAX);
     let mut elements = ListMaker::with_room(run, steps.saturating_add(1))?;
     let (least, greatest) = (from.min(to), from.max(to));
@@ -224,7 +224,7 @@ pub(crate) fn whole_range(run: &mut Run, from: i64, to: i64) -> Result<Value> {
     elements.finish()
 }
 
-fn length(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn length(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     use pellucid_value::Ref;
     Ok(Value::count(match arguments[0].view() {
         Ref::Null | Ref::Bool(false) => 0,
@@ -238,9 +238,9 @@ fn length(_: &mut Run, arguments: &[Value]) -> Result<Value> {
 
 /// The array without the elements that `goes` accepts.
 fn retained(
-    run: &mut Run,
+    run: &mut QueryRun,
     list: &Value,
-    mut goes: impl FnMut(&Value, &mut Run) -> Result<bool>,
+    mut goes: impl FnMut(&Value, &mut QueryRun) -> Result<bool>,
 ) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     for element in list.each() {
@@ -252,7 +252,7 @@ fn retained(
     elements.finish()
 }
 
-fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn remove_value(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut left = arguments.get(2).map_or(i64::MAX, whole);
     retained(run, &arguments[0], |element, run| {
         let goes = left > 0 && equal(element.view(), arguments[1].view(), run)?;
@@ -261,12 +261,12 @@ fn remove_value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     })
 }
 
-fn remove_values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn remove_values(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if arguments[1] == Value::Null {
         return Ok(arguments[0].clone());
     }
     if !is_array(&arguments[0]) || !is_array(&arguments[1]) {
-        return wrong(run, "REMOVE_VALUES");
+        return wrong_type(run, "REMOVE_VALUES");
     }
     let removed = Set::of(&arguments[1], run)?;
     retained(run, &arguments[0], |element, run| {
@@ -279,7 +279,7 @@ fn from_end(place: i64, length: usize) -> i64 {
     if place < 0 { place.saturating_add(i64::try_from(length).unwrap_or(i64::MAX)) } else { place }
 }
 
-fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn remove_nth(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let place = from_end(whole(&arguments[1]), elements_of(&arguments[0]));
     let place = usize::try_from(place).ok();
     let mut at = 0;
@@ -289,16 +289,16 @@ fn remove_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     })
 }
 
-fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn replace_nth(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if !is_array(&arguments[0]) || is_object(&arguments[1]) {
-        return wrong(run, "REPLACE_NTH");
+        return wrong_type(run, "REPLACE_NTH");
     }
     let length = elements_of(&arguments[0]);
     let place = from_end(whole(&arguments[1]), length).max(0);
     let place = usize::try_from(place).unwrap_or(usize::MAX);
     let padding = arguments.get(3);
     if place >= length && (padding.is_none() || place as f64 >= RANGE_ELEMENTS_MAX) {
-        return wrong(run, "REPLACE_NTH");
+        return wrong_type(run, "REPLACE_NTH");
     }
     let mut elements = ListMaker::with_room(run, length.max(place + 1))?;
     for at in 0..length.max(place + 1) {
@@ -311,7 +311,7 @@ fn replace_nth(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     elements.finish()
 }
 
-fn interleave(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn interleave(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let length = arguments.iter().map(elements_of).fold(0_usize, usize::saturating_add);
     let mut elements = ListMaker::with_room(run, length)?;
     let mut lists: Vec<&Value> = arguments.iter().collect();

@@ -3,9 +3,9 @@
 use pellucid_value::Value;
 
 use super::function::Function;
-use super::make::{STEP_BYTES, TextMaker, pieces, text};
+use super::makers::{STEP_BYTES, TextMaker, pieces, text};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("LOWER", 1, 1, |run, arguments| {
@@ -19,7 +19,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const CONTEXT_BYTES: usize = 128;
 
 /// The text in lower case.
-pub(crate) fn lower(run: &mut Run, input: &str) -> Result<String> {
+pub(crate) fn lower(run: &mut QueryRun, input: &str) -> Result<String> {
     Ok(lower_into(TextMaker::with_room(run, input.len())?, input)?.into_text())
 }
 
@@ -58,7 +58,7 @@ fn sigma(input: &str, at: usize) -> char {
     input[begin..end].to_lowercase().chars().nth(before).unwrap_or('σ')
 }
 
-fn upper(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn upper(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let input = text(run, &arguments[0])?;
     let mut made = TextMaker::with_room(run, input.len())?;
     pieces(&input, STEP_BYTES).try_for_each(|piece| made.push(&piece.to_uppercase()))?;

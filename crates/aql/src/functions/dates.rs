@@ -2,21 +2,21 @@
 
 use pellucid_value::{Kind, Value, to_number};
 
-use super::function::{Function, whole, wrong};
-use super::make::TextMaker;
-use super::time::{self, DAY_MS, Parts};
-use crate::run::Run;
+use super::function::{Function, whole, wrong_type};
+use super::makers::TextMaker;
+use super::time::{self, DAY_MS, DateTime};
+use crate::query_run::QueryRun;
 use crate::{Result, number};
 
 macro_rules! part {
     ($name:literal, $part:expr) => {
         Function::pure($name, 1, 2, |run, arguments| {
-            let part: fn(Parts) -> Value = $part;
+            let part: fn(DateTime) -> Value = $part;
             if !is_utc(&arguments[1..]) {
                 return zone(run);
             }
             match moment(&arguments[0]) {
-                Some(moment) => Ok(part(Parts::of(moment))),
+                Some(moment) => Ok(part(DateTime::of(moment))),
                 None => invalid(run),
             }
         })
@@ -43,7 +43,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         None => invalid(run),
     }),
     Function::pure("DATE_ISO8601", 1, 7, |run, arguments| match made(arguments) {
-        Some(moment) => Ok(Parts::of(moment).iso().into()),
+        Some(moment) => Ok(DateTime::of(moment).iso().into()),
         None => invalid(run),
     }),
     Function::pure("DATE_ADD", 2, 4, |run, arguments| add(run, arguments, 1)),
@@ -60,11 +60,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The last moment with a year of four digits. It also bounds how far a moment may be before 1970.
 const MOMENT_MAX: i64 = 253_402_300_799_999;
 
-fn invalid(run: &mut Run) -> Result<Value> {
+fn invalid(run: &mut QueryRun) -> Result<Value> {
     run.warn_null(number::INVALID_DATE_VALUE, "invalid date value")
 }
 
-fn zone(run: &mut Run) -> Result<Value> {
+fn zone(run: &mut QueryRun) -> Result<Value> {
     run.warn_null(number::NOT_IMPLEMENTED, "time zones but UTC are not supported")
 }
 
@@ -88,7 +88,7 @@ fn made(arguments: &[Value]) -> Option<i64> {
         return moment(&arguments[0]);
     }
     let part = |place: usize, missing: i64| arguments.get(place).map_or(missing, whole);
-    let parts = Parts {
+    let parts = DateTime {
         year: part(0, 1970),
         month: part(1, 1),
         day: part(2, 1),
@@ -134,7 +134,7 @@ fn unit(name: &str) -> Option<Unit> {
 
 /// Adds months. In a shorter month, the excess days carry over to the next month.
 fn add_months(moment: i64, months: i64) -> Option<i64> {
-    let mut parts = Parts::of(moment);
+    let mut parts = DateTime::of(moment);
     let all = (parts.year * 12 + parts.month - 1).checked_add(months)?;
     parts.year = all.div_euclid(12);
     parts.month = all.rem_euclid(12) + 1;
@@ -145,7 +145,7 @@ fn add_months(moment: i64, months: i64) -> Option<i64> {
     Some(parts.milliseconds())
 }
 
-fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value> {
+fn add(run: &mut QueryRun, arguments: &[Value], sign: i64) -> Result<Value> {
     let Some(from) = moment(&arguments[0]) else { return invalid(run) };
     let moved = match arguments {
         [_, amount, name, ..] if amount.kind() == Kind::Number => {
@@ -155,14 +155,14 @@ fn add(run: &mut Run, arguments: &[Value], sign: i64) -> Result<Value> {
                 Some(Unit::Milliseconds(length)) => {
                     from.checked_add((amount * length as f64) as i64)
                 }
-                None => return wrong(run, "DATE_ADD"),
+                None => return wrong_type(run, "DATE_ADD"),
             }
         }
         [_, duration] => duration.as_str().and_then(|text| add_duration(from, text, sign)),
         _ => None,
     };
     match moved.filter(|moment| (-MOMENT_MAX..=MOMENT_MAX).contains(moment)) {
-        Some(moment) => Ok(Parts::of(moment).iso().into()),
+        Some(moment) => Ok(DateTime::of(moment).iso().into()),
         None => invalid(run),
     }
 }
@@ -203,7 +203,7 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
     Some(moment)
 }
 
-fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn diff(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (Some(from), Some(to)) = (moment(&arguments[0]), moment(&arguments[1])) else {
         return invalid(run);
     };
@@ -212,7 +212,7 @@ fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
         Some(Unit::Months(12)) => 365.2425 * DAY_MS as f64,
         Some(Unit::Months(_)) => 365.2425 / 12.0 * DAY_MS as f64,
         Some(Unit::Milliseconds(length)) => length as f64,
-        None => return wrong(run, "DATE_DIFF"),
+        None => return wrong_type(run, "DATE_DIFF"),
     };
     let between = (to - from) as f64 / length;
     let is_float = arguments.get(3).is_some_and(|flag| flag.kind() == Kind::Bool && flag.is_true());
@@ -220,7 +220,7 @@ fn diff(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 /// The parts of a moment from the year on, each with its unit.
-fn units(parts: Parts) -> [(i64, &'static str); 7] {
+fn units(parts: DateTime) -> [(i64, &'static str); 7] {
     [
         (parts.year, "year"),
         (parts.month, "month"),
@@ -236,28 +236,28 @@ fn units(parts: Parts) -> [(i64, &'static str); 7] {
 fn place_of(name: &Value) -> Option<usize> {
     let name = name.as_str().filter(|name| name.len() <= UNIT_BYTES_MAX)?.to_ascii_lowercase();
     let short = ["y", "m", "d", "h", "i", "s", "f"];
-    let long = units(Parts::of(0));
+    let long = units(DateTime::of(0));
     let is_it = |(place, (_, long)): &(usize, (i64, &str))| {
         name == short[*place] || name == *long || name == format!("{long}s")
     };
     long.into_iter().enumerate().find(is_it).map(|(place, _)| place)
 }
 
-fn compare(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn compare(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (Some(left), Some(right)) = (moment(&arguments[0]), moment(&arguments[1])) else {
         return invalid(run);
     };
-    let Some(from) = place_of(&arguments[2]) else { return wrong(run, "DATE_COMPARE") };
+    let Some(from) = place_of(&arguments[2]) else { return wrong_type(run, "DATE_COMPARE") };
     let to = arguments.get(3).map_or(Some(from), place_of);
-    let Some(to) = to.filter(|to| *to >= from) else { return wrong(run, "DATE_COMPARE") };
-    let (left, right) = (units(Parts::of(left)), units(Parts::of(right)));
+    let Some(to) = to.filter(|to| *to >= from) else { return wrong_type(run, "DATE_COMPARE") };
+    let (left, right) = (units(DateTime::of(left)), units(DateTime::of(right)));
     Ok(Value::Bool((from..=to).all(|place| left[place].0 == right[place].0)))
 }
 
-fn trunc(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn trunc(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
-    let Some(place) = place_of(&arguments[1]) else { return wrong(run, "DATE_TRUNC") };
-    let mut parts = Parts::of(moment);
+    let Some(place) = place_of(&arguments[1]) else { return wrong_type(run, "DATE_TRUNC") };
+    let mut parts = DateTime::of(moment);
     let fields: [(&mut i64, i64); 7] = [
         (&mut parts.year, 0),
         (&mut parts.month, 1),
@@ -290,12 +290,12 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-fn format(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn format(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if !is_utc(&arguments[2..]) {
         return zone(run);
     }
     let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
-    let Some(format) = arguments[1].as_str() else { return wrong(run, "DATE_FORMAT") };
+    let Some(format) = arguments[1].as_str() else { return wrong_type(run, "DATE_FORMAT") };
     let mut formatted = TextMaker::new(run);
     let mut rest = format;
     while let Some(at) = rest.find('%') {
@@ -321,7 +321,7 @@ const PLACEHOLDERS: [&str; 32] = [
 ];
 
 fn placeholder(name: &str, moment: i64) -> String {
-    let parts = Parts::of(moment);
+    let parts = DateTime::of(moment);
     let month = MONTHS[usize::try_from(parts.month - 1).unwrap_or(0) % 12];
     let day = DAYS[usize::try_from(parts.day_of_week()).unwrap_or(0) % 7];
     match name {

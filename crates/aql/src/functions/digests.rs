@@ -4,10 +4,10 @@ use pellucid_value::{Value, index_key};
 use ring::digest::{Algorithm, Context, Digest, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 
 use super::encodings::hexadecimal;
-use super::function::{Function, whole, wrong};
-use super::make::{STEP_BYTES, text};
+use super::function::{Function, whole, wrong_type};
+use super::makers::{STEP_BYTES, text};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("MD5", 1, 1, |run, arguments| {
@@ -40,7 +40,7 @@ const TOKEN_CHARACTERS_MAX: i64 = 65_536;
 const CHUNK_BYTES: usize = 16 * STEP_BYTES;
 
 /// Computes a digest by the library.
-fn digest(algorithm: &'static Algorithm, message: &[u8], run: &mut Run) -> Result<Digest> {
+fn digest(algorithm: &'static Algorithm, message: &[u8], run: &mut QueryRun) -> Result<Digest> {
     let mut digest = Context::new(algorithm);
     for chunk in message.chunks(CHUNK_BYTES) {
         run.tick_by(CHUNK_BYTES / STEP_BYTES)?;
@@ -49,13 +49,17 @@ fn digest(algorithm: &'static Algorithm, message: &[u8], run: &mut Run) -> Resul
     Ok(digest.finish())
 }
 
-fn digest_of(run: &mut Run, arguments: &[Value], algorithm: &'static Algorithm) -> Result<Value> {
+fn digest_of(
+    run: &mut QueryRun,
+    arguments: &[Value],
+    algorithm: &'static Algorithm,
+) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     Ok(hexadecimal(digest(algorithm, own.as_bytes(), run)?.as_ref()).into())
 }
 
 /// Calls `each` with the blocks of a message, with the padding of MD5.
-fn blocks(message: &[u8], run: &mut Run, mut each: impl FnMut(&[u8; 64])) -> Result<()> {
+fn blocks(message: &[u8], run: &mut QueryRun, mut each: impl FnMut(&[u8; 64])) -> Result<()> {
     let (whole, rest) = message.as_chunks::<64>();
     for blocks in whole.chunks(STEP_BYTES / 64) {
         run.tick_by(4)?;
@@ -72,7 +76,7 @@ fn blocks(message: &[u8], run: &mut Run, mut each: impl FnMut(&[u8; 64])) -> Res
 }
 
 /// Computes MD5 (RFC 1321). It is only for compatibility, because it is not secure.
-fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
+fn md5(message: &[u8], run: &mut QueryRun) -> Result<[u8; 16]> {
     const SHIFTS: [[u32; 4]; 4] =
         [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
     let mut state: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -112,7 +116,7 @@ fn md5(message: &[u8], run: &mut Run) -> Result<[u8; 16]> {
 const KEY_BYTES_EACH: usize = 4;
 
 /// Computes a hash that is the same for equal values and exact in a double.
-fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn hash(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut key = Vec::new();
     run.memory.take(arguments[0].size_bytes().saturating_mul(KEY_BYTES_EACH))?;
     run.check()?;
@@ -123,7 +127,7 @@ fn hash(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 /// Makes a random UUID (version 4 of RFC 9562).
-fn uuid(run: &mut Run, _: &[Value]) -> Result<Value> {
+fn uuid(run: &mut QueryRun, _: &[Value]) -> Result<Value> {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&run.random().to_le_bytes());
     bytes[8..].copy_from_slice(&run.random().to_le_bytes());
@@ -134,11 +138,11 @@ fn uuid(run: &mut Run, _: &[Value]) -> Result<Value> {
     Ok(parts.join("-").into())
 }
 
-fn random_token(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn random_token(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let count = whole(&arguments[0]);
     if !(0..=TOKEN_CHARACTERS_MAX).contains(&count) {
-        return wrong(run, "RANDOM_TOKEN");
+        return wrong_type(run, "RANDOM_TOKEN");
     }
     let digit = |_| char::from(DIGITS[(run.random() % 62) as usize]);
     Ok((0..count).map(digit).collect::<String>().into())

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use pellucid_value::{Kind, Value, to_number};
 
-use super::function::{Function, flag, is_array, wrong};
-use super::make::{ListMaker, pieces};
-use crate::run::Run;
+use super::function::{Function, flag, is_array, wrong_type};
+use super::makers::{ListMaker, pieces};
+use crate::query_run::QueryRun;
 use crate::source::readable;
 use crate::{QueryError, Result, number};
 
@@ -32,7 +32,7 @@ fn shown(text: &str) -> &str {
 const SLEEP_STEP: Duration = Duration::from_millis(20);
 
 /// `DOCUMENT(id)`, `DOCUMENT([id])`, `DOCUMENT(collection, key)`, `DOCUMENT(collection, [key])`.
-fn document(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn document(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (collection, keys) = match arguments {
         [collection, keys] => match collection.as_str() {
             Some(collection) => (Some(collection), keys),
@@ -54,7 +54,7 @@ fn document(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     documents.finish()
 }
 
-fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value> {
+fn by_id(run: &mut QueryRun, collection: Option<&str>, id: &Value) -> Result<Value> {
     run.tick()?;
     let id = if id.kind() == Kind::Object { id.attribute("_id") } else { id.clone() };
     let Some(text) = id.as_str() else { return Ok(Value::Null) };
@@ -72,8 +72,8 @@ fn by_id(run: &mut Run, collection: Option<&str>, id: &Value) -> Result<Value> {
     Ok(run.source.document(collection.id, key)?.unwrap_or_default())
 }
 
-fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(name) = arguments[0].as_str() else { return wrong(run, "COLLECTION_COUNT") };
+fn collection_count(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(name) = arguments[0].as_str() else { return wrong_type(run, "COLLECTION_COUNT") };
     let Some(collection) = readable(&*run.source, name)? else {
         let message = format!("collection or view not found: {}", shown(name));
         return Err(QueryError::new(number::COLLECTION_NOT_FOUND, message));
@@ -82,9 +82,9 @@ fn collection_count(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn sleep(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let seconds = to_number(arguments[0].view()).to_double();
-    let Ok(whole) = Duration::try_from_secs_f64(seconds) else { return wrong(run, "SLEEP") };
+    let Ok(whole) = Duration::try_from_secs_f64(seconds) else { return wrong_type(run, "SLEEP") };
     let is_long = whole >= SLEEP_STEP;
     if is_long {
         run.source.rest(true);
@@ -96,7 +96,7 @@ fn sleep(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     slept.map(|()| Value::Null)
 }
 
-fn sleep_for(run: &Run, whole: Duration) -> Result<()> {
+fn sleep_for(run: &QueryRun, whole: Duration) -> Result<()> {
     let stopwatch = run.timing.stopwatch();
     loop {
         run.check()?;
@@ -108,12 +108,12 @@ fn sleep_for(run: &Run, whole: Duration) -> Result<()> {
     }
 }
 
-fn fail(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn fail(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let message = arguments.first().and_then(Value::as_str).unwrap_or_default();
     Err(QueryError::new(number::FAIL_CALLED, format!("FAIL({}) called", shown(message))))
 }
 
-fn assert(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn assert(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if flag(arguments, 0) {
         return Ok(Value::Bool(true));
     }
@@ -126,7 +126,7 @@ const USER_ASSERT: u16 = 1593;
 /// The warning number of `WARN`.
 const USER_WARN: u16 = 1594;
 
-fn warn(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn warn(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if flag(arguments, 0) {
         return Ok(Value::Bool(true));
     }

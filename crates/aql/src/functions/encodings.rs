@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_value::{Kind, Value, json, to_number};
 
-use super::function::{Function, wrong};
-use super::make::{TextMaker, text};
+use super::function::{Function, wrong_type};
+use super::makers::{TextMaker, text};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("TO_HEX", 1, 1, |run, arguments| {
@@ -40,7 +40,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
 const CHUNK_BYTES: usize = 3 * 1024;
 
 /// Encodes a text, chunk by chunk. `length` is the length of the result.
-fn encoded(run: &mut Run, own: &str, length: usize, encode: fn(&[u8]) -> String) -> Result<Value> {
+fn encoded(
+    run: &mut QueryRun,
+    own: &str,
+    length: usize,
+    encode: fn(&[u8]) -> String,
+) -> Result<Value> {
     let mut made = TextMaker::with_room(run, length)?;
     own.as_bytes().chunks(CHUNK_BYTES).try_for_each(|chunk| made.push(&encode(chunk)))?;
     made.finish()
@@ -75,25 +80,25 @@ fn uri_component(own: &[u8]) -> String {
 /// bytes and a table entry of four. The factor is doubled because the form is copied once.
 const PACKED_BYTES_EACH: usize = 10;
 
-fn json_parse(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(own) = arguments[0].as_str() else { return wrong(run, "JSON_PARSE") };
+fn json_parse(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(own) = arguments[0].as_str() else { return wrong_type(run, "JSON_PARSE") };
     let limits =
-        json::Limits { duplicates: pellucid_value::Duplicates::Last, ..json::Limits::default() };
+        json::Limits { duplicates: pellucid_value::DuplicateRule::Last, ..json::Limits::default() };
     run.memory.take(own.len().saturating_mul(PACKED_BYTES_EACH))?;
     run.check()?;
     match json::parse_value(own.as_bytes(), limits) {
         Ok(value) => Ok(value),
-        Err(_) => wrong(run, "JSON_PARSE"),
+        Err(_) => wrong_type(run, "JSON_PARSE"),
     }
 }
 
-fn ipv4_from_number(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn ipv4_from_number(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let number = to_number(arguments[0].view()).exact_whole();
     match number.and_then(|number| u32::try_from(number).ok()) {
         Some(number) if arguments[0].kind() == Kind::Number => {
             Ok(Ipv4Addr::from_bits(number).to_string().into())
         }
-        _ => wrong(run, "IPV4_FROM_NUMBER"),
+        _ => wrong_type(run, "IPV4_FROM_NUMBER"),
     }
 }
 
@@ -101,9 +106,9 @@ fn ipv4(value: &Value) -> Option<Ipv4Addr> {
     value.as_str()?.parse().ok()
 }
 
-fn ipv4_to_number(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn ipv4_to_number(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match ipv4(&arguments[0]) {
         Some(address) => Ok(Value::Int(i64::from(address.to_bits()))),
-        None => wrong(run, "IPV4_TO_NUMBER"),
+        None => wrong_type(run, "IPV4_TO_NUMBER"),
     }
 }

@@ -2,13 +2,13 @@
 
 use pellucid_value::Value;
 
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::{Result, number};
 
 /// The most arguments of a variadic function.
 pub(super) const ARGUMENTS_MAX: usize = 1000;
 
-pub(super) type Body = fn(&mut Run, &[Value]) -> Result<Value>;
+pub(super) type Body = fn(&mut QueryRun, &[Value]) -> Result<Value>;
 
 pub(crate) struct Function {
     pub(crate) name: &'static str,
@@ -36,8 +36,8 @@ impl Function {
 }
 
 /// Makes a pure function that returns null with a warning unless `$accepts` accepts its arguments.
-/// The warning names the function by `$warned_as` if given (an alias warns under the main name), else
-/// by `$name`.
+/// The warning names the function by `$warned_as` if given (an alias warns under the main name),
+/// else by `$name`.
 macro_rules! typed {
     ($accepts:ident, $name:literal, $min:expr, $max:expr, $body:expr) => {
         typed!($accepts, $name, $min, $max, $body, $name)
@@ -46,7 +46,7 @@ macro_rules! typed {
         $crate::functions::function::Function::pure($name, $min, $max, |run, arguments| {
             let body: $crate::functions::function::Body = $body;
             if !$crate::functions::function::$accepts(arguments) {
-                return $crate::functions::function::wrong(run, $warned_as);
+                return $crate::functions::function::wrong_type(run, $warned_as);
             }
             body(run, arguments)
         })
@@ -55,22 +55,22 @@ macro_rules! typed {
 pub(super) use typed;
 
 /// True if the first argument is an array.
-pub(super) fn array_first(arguments: &[Value]) -> bool {
+pub(super) fn first_is_array(arguments: &[Value]) -> bool {
     is_array(&arguments[0])
 }
 
 /// True if the first argument is an object.
-pub(super) fn object_first(arguments: &[Value]) -> bool {
+pub(super) fn first_is_object(arguments: &[Value]) -> bool {
     is_object(&arguments[0])
 }
 
 /// True if all arguments are arrays.
-pub(super) fn arrays(arguments: &[Value]) -> bool {
+pub(super) fn all_are_arrays(arguments: &[Value]) -> bool {
     arguments.iter().all(is_array)
 }
 
 /// Returns null, with the warning that an argument has a wrong type.
-pub(super) fn wrong(run: &mut Run, name: &str) -> Result<Value> {
+pub(super) fn wrong_type(run: &mut QueryRun, name: &str) -> Result<Value> {
     let message = format!("invalid argument type in call to function '{name}()'");
     run.warn_null(number::FUNCTION_ARGUMENT_TYPE, message)
 }
@@ -101,7 +101,7 @@ pub(super) fn elements_of(value: &Value) -> usize {
 }
 
 /// The result of a search: the index or -1 if `wants_place`, otherwise true or false.
-pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value {
+pub(super) fn position_or_boolean(found: Option<usize>, wants_place: bool) -> Value {
     match wants_place {
         true => found.map_or(Value::Int(-1), Value::count),
         false => Value::Bool(found.is_some()),
@@ -109,7 +109,7 @@ pub(super) fn place_or_whether(found: Option<usize>, wants_place: bool) -> Value
 }
 
 /// An optional limit: `usize::MAX` if it is missing or null, `None` if it is negative.
-pub(super) fn most(arguments: &[Value], index: usize) -> Option<usize> {
+pub(super) fn limit(arguments: &[Value], index: usize) -> Option<usize> {
     match arguments.get(index).filter(|value| **value != Value::Null) {
         Some(value) => usize::try_from(whole(value)).ok(),
         None => Some(usize::MAX),

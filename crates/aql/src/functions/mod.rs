@@ -10,19 +10,19 @@ mod digests;
 mod documents;
 mod encodings;
 mod function;
-mod make;
+mod makers;
+mod member_selection;
 mod numbers;
 mod objects;
-mod regular;
+mod regular_expressions;
 mod search;
-mod select;
-mod set;
 mod sets;
 mod statistics;
 mod strings;
 mod substitute;
 mod time;
 mod types;
+mod value_set;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,8 +30,8 @@ use std::sync::LazyLock;
 pub(crate) use arrays::whole_range;
 pub(crate) use case::lower;
 pub(crate) use function::Function;
-pub(crate) use make::{STEP_BYTES, room_for, text};
-pub(crate) use set::{Set, compare, equal};
+pub(crate) use makers::{STEP_BYTES, room_for, text};
+pub(crate) use value_set::{Set, compare, equal};
 
 static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {
     let families = [
@@ -43,8 +43,8 @@ static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|
         encodings::FUNCTIONS,
         numbers::FUNCTIONS,
         objects::FUNCTIONS,
-        select::FUNCTIONS,
-        regular::FUNCTIONS,
+        member_selection::FUNCTIONS,
+        regular_expressions::FUNCTIONS,
         sets::FUNCTIONS,
         statistics::FUNCTIONS,
         strings::FUNCTIONS,
@@ -68,16 +68,16 @@ pub fn functions() -> impl Iterator<Item = (&'static str, usize, usize)> {
 pub(crate) mod tests {
     use std::sync::Arc;
 
-    use crate::run::Run;
+    use crate::query_run::QueryRun;
     use crate::{
         Collection, CollectionId, Index, IndexRequest, KillSwitch, QueryError, QueryOptions, Scan,
         Source, WriteBatch,
     };
 
     /// A source without collections.
-    struct Nothing;
+    struct EmptySource;
 
-    impl Source for Nothing {
+    impl Source for EmptySource {
         fn collection(&self, _: &str) -> Option<Collection> {
             None
         }
@@ -116,7 +116,7 @@ pub(crate) mod tests {
     }
 
     /// A run without limits of time and memory.
-    pub(crate) fn run() -> Run {
-        Run::new(Arc::new(Nothing), QueryOptions::default(), KillSwitch::default())
+    pub(crate) fn run() -> QueryRun {
+        QueryRun::new(Arc::new(EmptySource), QueryOptions::default(), KillSwitch::default())
     }
 }

@@ -2,9 +2,9 @@
 
 use pellucid_value::{ArrayRef, Number, Ref, Value, to_number};
 
-use super::function::{Function, wrong};
+use super::function::{Function, wrong_type};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 macro_rules! of_one {
     ($name:literal, $compute:expr) => {
@@ -63,7 +63,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("BIT_XOR", 1, 2, |run, arguments| bits(run, arguments, "BIT_XOR", |l, r| l ^ r)),
     Function::pure("BIT_POPCOUNT", 1, 1, |run, arguments| match bit_operand(arguments[0].view()) {
         Some(value) => Ok(Value::Int(i64::from(value.count_ones()))),
-        None => wrong(run, "BIT_POPCOUNT"),
+        None => wrong_type(run, "BIT_POPCOUNT"),
     }),
 ];
 
@@ -71,7 +71,7 @@ fn double(value: &Value) -> f64 {
     to_number(value.view()).to_double()
 }
 
-fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn abs(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     Ok(match to_number(arguments[0].view()) {
         Number::Int(value) => Value::number(Number::Uint(value.unsigned_abs())),
         Number::Uint(value) => Value::number(Number::Uint(value)),
@@ -79,7 +79,7 @@ fn abs(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     })
 }
 
-fn pow(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn pow(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     Ok(Value::from(double(&arguments[0]).powf(double(&arguments[1]))))
 }
 
@@ -90,7 +90,7 @@ fn bit_operand(value: Ref<'_>) -> Option<u32> {
 }
 
 fn bits(
-    run: &mut Run,
+    run: &mut QueryRun,
     arguments: &[Value],
     name: &str,
     both: fn(u32, u32) -> u32,
@@ -115,7 +115,7 @@ fn bits(
         operands => operands.iter().all(|operand| add(operand.view())),
     };
     if !are_numbers {
-        return wrong(run, name);
+        return wrong_type(run, name);
     }
     Ok(total.map_or(Value::Null, |total| Value::Int(i64::from(total))))
 }

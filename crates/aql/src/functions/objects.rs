@@ -6,19 +6,19 @@ use std::collections::hash_map::Entry;
 use pellucid_value::{Text, Value, packed};
 
 use super::function::{
-    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, place_or_whether, typed,
-    whole, wrong,
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, is_object, position_or_boolean, typed,
+    whole, wrong_type,
 };
-use super::make::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
-use super::set::equal;
+use super::makers::{ListMaker, ObjectMaker, part_of, room_for, text, too_deep};
+use super::value_set::equal;
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    typed!(object_first, "ATTRIBUTES", 1, 3, attributes),
-    typed!(object_first, "KEYS", 1, 3, attributes, "ATTRIBUTES"),
-    typed!(object_first, "VALUES", 1, 2, values),
-    typed!(object_first, "ENTRIES", 1, 1, entries),
+    typed!(first_is_object, "ATTRIBUTES", 1, 3, attributes),
+    typed!(first_is_object, "KEYS", 1, 3, attributes, "ATTRIBUTES"),
+    typed!(first_is_object, "VALUES", 1, 2, values),
+    typed!(first_is_object, "ENTRIES", 1, 1, entries),
     Function::pure("HAS", 2, 2, has),
     Function::pure("MERGE", 1, ARGUMENTS_MAX, |run, arguments| {
         merge(run, arguments, "MERGE", false)
@@ -35,14 +35,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let id = id_of(&arguments[0]);
         match identifier(&id) {
             Some((_, key)) => part_of(run, key),
-            None => wrong(run, "PARSE_KEY"),
+            None => wrong_type(run, "PARSE_KEY"),
         }
     }),
     Function::pure("PARSE_COLLECTION", 1, 1, |run, arguments| {
         let id = id_of(&arguments[0]);
         match identifier(&id) {
             Some((collection, _)) => part_of(run, collection),
-            None => wrong(run, "PARSE_COLLECTION"),
+            None => wrong_type(run, "PARSE_COLLECTION"),
         }
     }),
     Function::pure("IS_SAME_COLLECTION", 2, 2, is_same_collection),
@@ -53,7 +53,7 @@ fn members(value: &Value, without_system: bool) -> impl Iterator<Item = (Text, V
     value.each_member(true).filter(move |(name, _)| !without_system || !name.starts_with('_'))
 }
 
-fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn attributes(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut names = ListMaker::new(run);
     for (name, _) in members(&arguments[0], flag(arguments, 1)) {
         names.push(name.into())?;
@@ -61,7 +61,7 @@ fn attributes(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     names.finish()
 }
 
-fn values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn values(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut values = ListMaker::new(run);
     for (_, value) in members(&arguments[0], flag(arguments, 1)) {
         values.push(value)?;
@@ -69,7 +69,7 @@ fn values(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     values.finish()
 }
 
-fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn entries(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut entries = ListMaker::new(run);
     for (name, value) in arguments[0].each_member(true) {
         let mut entry = ListMaker::with_room(entries.run, 2)?;
@@ -85,13 +85,13 @@ fn entries(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 /// The bytes of an array besides its elements.
 const ENTRY_BYTES: usize = 64;
 
-fn has(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn has(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let name = text(run, &arguments[1])?;
     let object = arguments[0].view().as_object();
     Ok(Value::Bool(object.is_some_and(|object| object.get(&name).is_some())))
 }
 
-fn merge(run: &mut Run, arguments: &[Value], name: &str, is_deep: bool) -> Result<Value> {
+fn merge(run: &mut QueryRun, arguments: &[Value], name: &str, is_deep: bool) -> Result<Value> {
     let parts = match arguments {
         [list] if is_array(list) => {
             let mut parts = room_for(run, elements_of(list))?;
@@ -101,7 +101,7 @@ fn merge(run: &mut Run, arguments: &[Value], name: &str, is_deep: bool) -> Resul
         parts => parts.to_vec(),
     };
     if !parts.iter().all(is_object) {
-        return wrong(run, name);
+        return wrong_type(run, name);
     }
     if is_deep {
         return merged(run, parts, 0);
@@ -117,7 +117,7 @@ fn merge(run: &mut Run, arguments: &[Value], name: &str, is_deep: bool) -> Resul
 
 /// Merges objects. The last value of a name is kept; if the last values of a name are objects, they
 /// are merged as well.
-fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
+fn merged(run: &mut QueryRun, parts: Vec<Value>, depth: usize) -> Result<Value> {
     if depth > packed::DEPTH_MAX {
         return Err(too_deep());
     }
@@ -156,12 +156,12 @@ fn merged(run: &mut Run, parts: Vec<Value>, depth: usize) -> Result<Value> {
 /// The bytes of a member while objects are merged.
 const MERGED_BYTES: usize = 200;
 
-fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn zip(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (names, values) = (&arguments[0], &arguments[1]);
     if !is_array(names) || !is_array(values) || elements_of(names) != elements_of(values) {
-        return wrong(run, "ZIP");
+        return wrong_type(run, "ZIP");
     }
-    let mut object = ObjectMaker::with(run, pellucid_value::Duplicates::First);
+    let mut object = ObjectMaker::with(run, pellucid_value::DuplicateRule::First);
     for (name, value) in names.each().zip(values.each()) {
         match name {
             Value::String(name) => object.insert(name, value)?,
@@ -174,7 +174,7 @@ fn zip(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     object.finish()
 }
 
-fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn matches(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = &arguments[0];
     if !is_object(own) {
         return Ok(Value::Bool(false));
@@ -185,7 +185,7 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     for (place, example) in examples.enumerate() {
         run.tick()?;
         let Some(example) = example.view().as_object() else {
-            wrong(run, "MATCHES")?;
+            wrong_type(run, "MATCHES")?;
             continue;
         };
         let mut is_like = true;
@@ -201,11 +201,11 @@ fn matches(run: &mut Run, arguments: &[Value]) -> Result<Value> {
             break;
         }
     }
-    Ok(place_or_whether(found, flag(arguments, 2)))
+    Ok(position_or_boolean(found, flag(arguments, 2)))
 }
 
-fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(table) = arguments[1].view().as_object() else { return wrong(run, "TRANSLATE") };
+fn translate(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(table) = arguments[1].view().as_object() else { return wrong_type(run, "TRANSLATE") };
     let name = text(run, &arguments[0])?;
     if table.get(&name).is_some() {
         return Ok(arguments[1].attribute(&name));
@@ -213,9 +213,9 @@ fn translate(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(arguments.get(2).unwrap_or(&arguments[0]).clone())
 }
 
-fn value(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn value(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     if !is_object(&arguments[0]) || !is_array(&arguments[1]) {
-        return wrong(run, "VALUE");
+        return wrong_type(run, "VALUE");
     }
     let mut found = arguments[0].clone();
     for step in arguments[1].each() {
@@ -240,10 +240,10 @@ fn identifier(id: &Value) -> Option<(&str, &str)> {
     is_one.then_some((collection, key))
 }
 
-fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn parse_identifier(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let id = id_of(&arguments[0]);
     let Some((collection, key)) = identifier(&id) else {
-        return wrong(run, "PARSE_IDENTIFIER");
+        return wrong_type(run, "PARSE_IDENTIFIER");
     };
     let (collection, key) = (part_of(run, collection)?, part_of(run, key)?);
     let mut object = ObjectMaker::new(run);
@@ -252,9 +252,9 @@ fn parse_identifier(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     object.finish()
 }
 
-fn is_same_collection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn is_same_collection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match (arguments[0].as_str(), identifier(&id_of(&arguments[1]))) {
         (Some(name), Some((collection, _))) => Ok(Value::Bool(name == collection)),
-        _ => wrong(run, "IS_SAME_COLLECTION"),
+        _ => wrong_type(run, "IS_SAME_COLLECTION"),
     }
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::make::{STEP_BYTES, room_for};
-use crate::run::Run;
+use super::makers::{STEP_BYTES, room_for};
+use crate::query_run::QueryRun;
 use crate::{QueryError, Result, number};
 
 /// The most bytes of all texts that are searched at once.
@@ -38,7 +38,7 @@ fn boundary(text: &str, at: usize) -> usize {
 }
 
 /// The offset of the first occurrence of `part` in `own`.
-pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
+pub(super) fn find(run: &mut QueryRun, own: &str, part: &str) -> Result<Option<usize>> {
     let mut from = 0_usize;
     loop {
         let end = boundary(own, from.saturating_add(WINDOW_BYTES).saturating_add(part.len()));
@@ -54,7 +54,7 @@ pub(super) fn find(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>
 }
 
 /// The offset of the last occurrence of `part` in `own`.
-pub(super) fn find_last(run: &mut Run, own: &str, part: &str) -> Result<Option<usize>> {
+pub(super) fn find_last(run: &mut QueryRun, own: &str, part: &str) -> Result<Option<usize>> {
     let mut end = own.len();
     loop {
         let from = boundary(own, end.saturating_sub(WINDOW_BYTES.saturating_add(part.len())));
@@ -104,7 +104,7 @@ pub(super) struct Searcher<'t> {
 }
 
 impl<'t> Searcher<'t> {
-    pub(super) fn new(run: &mut Run, parts: &'t [&'t str]) -> Result<Self> {
+    pub(super) fn new(run: &mut QueryRun, parts: &'t [&'t str]) -> Result<Self> {
         let longest = parts.iter().map(|part| part.len()).max().unwrap_or(0);
         let mut searcher = Self { parts, different: Vec::new(), longest, machines: Vec::new() };
         if parts.len() < 2 {
@@ -136,7 +136,7 @@ impl<'t> Searcher<'t> {
     /// there.
     pub(super) fn next(
         &mut self,
-        run: &mut Run,
+        run: &mut QueryRun,
         own: &str,
         from: usize,
     ) -> Result<Option<Occurrence>> {
@@ -160,7 +160,7 @@ impl<'t> Searcher<'t> {
 }
 
 /// The indexes of the distinct texts: the first of each.
-fn numbers_of_different(run: &mut Run, parts: &[&str]) -> Result<Vec<usize>> {
+fn numbers_of_different(run: &mut QueryRun, parts: &[&str]) -> Result<Vec<usize>> {
     let mut numbers = room_for(run, parts.len())?;
     // The texts are in a set here, and in a list while the automata are built.
     run.memory.take(parts.len().saturating_mul(DIFFERENT_BYTES + size_of::<&str>()))?;
@@ -180,7 +180,7 @@ impl Machine {
     /// has nearly all states, and following it takes quadratic time. The states of the filler come
     /// first and end no text, so that each swap spans an eighth of the automaton, and all cycles
     /// are short.
-    fn new(run: &mut Run, parts: &[&str], first: usize) -> Result<Self> {
+    fn new(run: &mut QueryRun, parts: &[&str], first: usize) -> Result<Self> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let is_filled = bytes >= FILLED_BYTES_MIN;
         let filler = vec![FILLER_BYTE; if is_filled { bytes / FILLER_SHARE } else { 0 }];
@@ -199,7 +199,7 @@ impl Machine {
 
     fn next(
         &mut self,
-        run: &mut Run,
+        run: &mut QueryRun,
         own: &str,
         from: usize,
         longest: usize,
@@ -215,7 +215,7 @@ impl Machine {
 
     fn search(
         &self,
-        run: &mut Run,
+        run: &mut QueryRun,
         own: &str,
         from: usize,
         longest: usize,

@@ -4,27 +4,27 @@
 use pellucid_value::Value;
 
 use super::function::{ARGUMENTS_MAX, Function, elements_of, typed};
-use super::make::{ListMaker, room_for};
-use super::set::{self, Set};
+use super::makers::{ListMaker, room_for};
+use super::value_set::{self, Set};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    typed!(arrays, "UNION", 2, ARGUMENTS_MAX, union),
-    typed!(arrays, "UNION_DISTINCT", 2, ARGUMENTS_MAX, union_distinct),
-    typed!(arrays, "INTERSECTION", 2, ARGUMENTS_MAX, intersection),
-    typed!(arrays, "OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
-    typed!(arrays, "MINUS", 2, ARGUMENTS_MAX, minus),
-    typed!(array_first, "UNIQUE", 1, 1, unique),
-    typed!(array_first, "SORTED", 1, 1, sorted),
-    typed!(array_first, "SORTED_UNIQUE", 1, 1, sorted_unique),
-    typed!(array_first, "COUNT_DISTINCT", 1, 1, count_distinct),
-    typed!(array_first, "COUNT_UNIQUE", 1, 1, count_distinct, "COUNT_DISTINCT"),
-    typed!(arrays, "JACCARD", 2, 2, jaccard),
+    typed!(all_are_arrays, "UNION", 2, ARGUMENTS_MAX, union),
+    typed!(all_are_arrays, "UNION_DISTINCT", 2, ARGUMENTS_MAX, union_distinct),
+    typed!(all_are_arrays, "INTERSECTION", 2, ARGUMENTS_MAX, intersection),
+    typed!(all_are_arrays, "OUTERSECTION", 2, ARGUMENTS_MAX, outersection),
+    typed!(all_are_arrays, "MINUS", 2, ARGUMENTS_MAX, minus),
+    typed!(first_is_array, "UNIQUE", 1, 1, unique),
+    typed!(first_is_array, "SORTED", 1, 1, sorted),
+    typed!(first_is_array, "SORTED_UNIQUE", 1, 1, sorted_unique),
+    typed!(first_is_array, "COUNT_DISTINCT", 1, 1, count_distinct),
+    typed!(first_is_array, "COUNT_UNIQUE", 1, 1, count_distinct, "COUNT_DISTINCT"),
+    typed!(all_are_arrays, "JACCARD", 2, 2, jaccard),
 ];
 
 /// The members of the set whose marks `stays` accepts.
-fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value> {
+fn marked(run: &mut QueryRun, set: Set, stays: impl Fn(usize) -> bool) -> Result<Value> {
     let mut list = ListMaker::new(run);
     for (value, _) in set.into_marked().filter(|(_, mark)| stays(*mark)) {
         list.push(value)?;
@@ -33,7 +33,7 @@ fn marked(run: &mut Run, set: Set, stays: impl Fn(usize) -> bool) -> Result<Valu
 }
 
 /// The set of all elements of the arrays, each marked with the number of arrays that contain it.
-fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
+fn counted(run: &mut QueryRun, lists: &[Value]) -> Result<Set> {
     let mut set = Set::default();
     let mut last: Vec<usize> = Vec::new();
     for (own, list) in lists.iter().enumerate() {
@@ -52,7 +52,7 @@ fn counted(run: &mut Run, lists: &[Value]) -> Result<Set> {
     Ok(set)
 }
 
-fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn union(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let lengths = arguments.iter().map(elements_of);
     let length = lengths.fold(0_usize, usize::saturating_add);
     let mut list = ListMaker::with_room(run, length)?;
@@ -60,12 +60,12 @@ fn union(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     list.finish()
 }
 
-fn union_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn union_distinct(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let set = Set::of_all(arguments, run)?;
     marked(run, set, |_| true)
 }
 
-fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn intersection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     // The mark of a member is the number of arrays so far, if all of them contain it.
     let mut set = Set::of(&arguments[0], run)?;
     for (before, list) in arguments[1..].iter().enumerate() {
@@ -80,12 +80,12 @@ fn intersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     marked(run, set, |mark| mark + 1 == arguments.len())
 }
 
-fn outersection(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn outersection(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let set = counted(run, arguments)?;
     marked(run, set, |mark| mark == 1)
 }
 
-fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn minus(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut set = Set::of(&arguments[0], run)?;
     for list in &arguments[1..] {
         for element in list.each() {
@@ -97,17 +97,17 @@ fn minus(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     marked(run, set, |mark| mark == 0)
 }
 
-fn unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn unique(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let set = Set::of(&arguments[0], run)?;
     marked(run, set, |_| true)
 }
 
-fn sort(run: &mut Run, elements: Vec<Value>) -> Result<Value> {
-    let sorted = set::sorted(elements, run)?;
+fn sort(run: &mut QueryRun, elements: Vec<Value>) -> Result<Value> {
+    let sorted = value_set::sorted(elements, run)?;
     Ok(Value::array(sorted)?)
 }
 
-fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn sorted(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let mut elements = room_for(run, elements_of(&arguments[0]))?;
     for element in arguments[0].each() {
         run.tick()?;
@@ -116,18 +116,18 @@ fn sorted(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     sort(run, elements)
 }
 
-fn sorted_unique(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn sorted_unique(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let set = Set::of(&arguments[0], run)?;
     let mut elements = room_for(run, set.len())?;
     elements.extend(set.into_marked().map(|(value, _)| value));
     sort(run, elements)
 }
 
-fn count_distinct(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn count_distinct(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     Ok(Value::count(Set::of(&arguments[0], run)?.len()))
 }
 
-fn jaccard(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn jaccard(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let set = counted(run, arguments)?;
     let all = set.len();
     if all == 0 {

@@ -4,17 +4,17 @@ use std::cmp::Ordering;
 
 use pellucid_value::{Number, Ref, Value, to_number};
 
-use super::function::{Function, elements_of, typed, wrong};
-use super::make::room_for;
-use super::set::{compare, sort_numbers};
+use super::function::{Function, elements_of, typed, wrong_type};
+use super::makers::room_for;
+use super::value_set::{compare, sort_numbers};
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("SUM", 1, 1, sum),
     Function::pure("PRODUCT", 1, 1, product),
-    typed!(array_first, "MIN", 1, 1, |run, arguments| extreme(run, arguments, true)),
-    typed!(array_first, "MAX", 1, 1, |run, arguments| extreme(run, arguments, false)),
+    typed!(first_is_array, "MIN", 1, 1, |run, arguments| extreme(run, arguments, true)),
+    typed!(first_is_array, "MAX", 1, 1, |run, arguments| extreme(run, arguments, false)),
     Function::pure("AVG", 1, 1, average),
     Function::pure("AVERAGE", 1, 1, average),
     Function::pure("MEDIAN", 1, 1, median),
@@ -31,7 +31,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Calls `add` with the numbers of an array, without nulls. Returns false if there are other
 /// values.
-fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<bool> {
+fn numbers(run: &mut QueryRun, list: &Value, mut add: impl FnMut(Number)) -> Result<bool> {
     let Some(elements) = list.view().as_array() else { return Ok(false) };
     for element in elements.iter() {
         run.tick()?;
@@ -45,32 +45,32 @@ fn numbers(run: &mut Run, list: &Value, mut add: impl FnMut(Number)) -> Result<b
 }
 
 /// The numbers of an array, without nulls; `None` if there are other values.
-fn doubles(run: &mut Run, list: &Value) -> Result<Option<Vec<f64>>> {
+fn doubles(run: &mut QueryRun, list: &Value) -> Result<Option<Vec<f64>>> {
     let mut doubles = room_for(run, elements_of(list))?;
     let are_numbers = numbers(run, list, |number| doubles.push(number.to_double()))?;
     Ok(are_numbers.then_some(doubles))
 }
 
-fn sum(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn sum(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (mut whole, mut sum) = (Some(0_i128), 0.0);
     let are_numbers = numbers(run, &arguments[0], |number| {
         sum += number.to_double();
         whole = whole.and_then(|whole| whole.checked_add(number.wide()?));
     })?;
     if !are_numbers {
-        return wrong(run, "SUM");
+        return wrong_type(run, "SUM");
     }
     Ok(whole.map_or(Value::from(sum), |whole| Value::number(Number::from_wide(whole))))
 }
 
-fn product(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn product(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match doubles(run, &arguments[0])? {
         Some(numbers) => Ok(Value::from(numbers.iter().product::<f64>())),
-        None => wrong(run, "PRODUCT"),
+        None => wrong_type(run, "PRODUCT"),
     }
 }
 
-fn extreme(run: &mut Run, arguments: &[Value], is_least: bool) -> Result<Value> {
+fn extreme(run: &mut QueryRun, arguments: &[Value], is_least: bool) -> Result<Value> {
     // Among equal values, the first counts as the least and the last as the greatest.
     let mut found = Value::Null;
     for element in arguments[0].each() {
@@ -90,16 +90,16 @@ fn extreme(run: &mut Run, arguments: &[Value], is_least: bool) -> Result<Value> 
     Ok(found)
 }
 
-fn average(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn average(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match doubles(run, &arguments[0])? {
         Some(numbers) if numbers.is_empty() => Ok(Value::Null),
         Some(numbers) => Ok(Value::from(numbers.iter().sum::<f64>() / numbers.len() as f64)),
-        None => wrong(run, "AVERAGE"),
+        None => wrong_type(run, "AVERAGE"),
     }
 }
 
-fn median(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "MEDIAN") };
+fn median(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong_type(run, "MEDIAN") };
     sort_numbers(&mut numbers, run)?;
     let middle = numbers.len() / 2;
     Ok(match numbers.len() {
@@ -109,11 +109,13 @@ fn median(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     })
 }
 
-fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(mut numbers) = doubles(run, &arguments[0])? else { return wrong(run, "PERCENTILE") };
+fn percentile(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(mut numbers) = doubles(run, &arguments[0])? else {
+        return wrong_type(run, "PERCENTILE");
+    };
     let share = to_number(arguments[1].view()).to_double() / 100.0;
     if !(share > 0.0 && share <= 1.0) {
-        return wrong(run, "PERCENTILE");
+        return wrong_type(run, "PERCENTILE");
     }
     sort_numbers(&mut numbers, run)?;
     let Some(last) = numbers.last().copied() else { return Ok(Value::Null) };
@@ -136,8 +138,13 @@ fn percentile(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 }
 
 /// The variance, or its square root. The divisor is the number of values minus `missing`.
-fn variance(run: &mut Run, arguments: &[Value], missing: usize, is_root: bool) -> Result<Value> {
-    let Some(numbers) = doubles(run, &arguments[0])? else { return wrong(run, "VARIANCE") };
+fn variance(
+    run: &mut QueryRun,
+    arguments: &[Value],
+    missing: usize,
+    is_root: bool,
+) -> Result<Value> {
+    let Some(numbers) = doubles(run, &arguments[0])? else { return wrong_type(run, "VARIANCE") };
     if numbers.len() <= missing {
         return Ok(Value::Null);
     }

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use pellucid_value::{Kind, Value};
 
-use super::function::{ARGUMENTS_MAX, Function, elements_of, flag, is_array, most, whole, wrong};
-use super::make::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
+use super::function::{
+    ARGUMENTS_MAX, Function, elements_of, flag, is_array, limit, whole, wrong_type,
+};
+use super::makers::{ListMaker, STEP_BYTES, TextMaker, part_of, room_for, text};
 use super::search::{Searcher, find, find_last};
 use crate::evaluate::like;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::{QueryError, Result, number};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -40,14 +42,14 @@ pub(super) const FUNCTIONS: &[Function] = &[
 /// The most steps of an edit distance: the product of the lengths of both texts in characters.
 const LEVENSHTEIN_STEPS_MAX: usize = 100_000_000;
 
-fn concat_separator(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn concat_separator(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let separator = text(run, &arguments[0])?;
     join(run, &separator, &arguments[1..])
 }
 
 /// Joins the texts of values other than null with a separator. A single array stands for its
 /// elements.
-fn join(run: &mut Run, separator: &str, parts: &[Value]) -> Result<Value> {
+fn join(run: &mut QueryRun, separator: &str, parts: &[Value]) -> Result<Value> {
     let mut joined = TextMaker::new(run);
     let mut is_first = true;
     let mut add = |part: pellucid_value::Ref<'_>| {
@@ -83,7 +85,7 @@ fn byte_place(own: &str, characters: usize) -> usize {
     own.len()
 }
 
-fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn substring(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let length = i64::try_from(own.chars().count()).unwrap_or(i64::MAX);
     let offset = whole(&arguments[1]);
@@ -97,13 +99,13 @@ fn substring(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     part_of(run, &own[from..to.max(from)])
 }
 
-fn left(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn left(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
     part_of(run, &own[..byte_place(&own, count)])
 }
 
-fn right(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn right(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let count = usize::try_from(whole(&arguments[1])).unwrap_or(0);
     let skip = own.chars().count().saturating_sub(count);
@@ -115,7 +117,7 @@ fn place(own: &str, at: Option<usize>) -> i64 {
     at.map_or(-1, |at| i64::try_from(own[..at].chars().count()).unwrap_or(i64::MAX))
 }
 
-fn contains(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn contains(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let found = find(run, &own, &part)?;
     if flag(arguments, 2) { Ok(Value::Int(place(&own, found))) } else { Ok(found.is_some().into()) }
@@ -136,18 +138,18 @@ fn window(own: &str, arguments: &[Value]) -> Option<(usize, usize)> {
     (from <= to).then(|| (byte_place(own, from), byte_place(own, to)))
 }
 
-type Search = fn(&mut Run, &str, &str) -> Result<Option<usize>>;
+type SearchFunction = fn(&mut QueryRun, &str, &str) -> Result<Option<usize>>;
 
 /// The position in characters that the search finds within the range of the arguments, or -1.
-fn found(run: &mut Run, arguments: &[Value], search: Search) -> Result<Value> {
+fn found(run: &mut QueryRun, arguments: &[Value], search: SearchFunction) -> Result<Value> {
     let (own, part) = (text(run, &arguments[0])?, text(run, &arguments[1])?);
     let Some((from, to)) = window(&own, arguments) else { return Ok(Value::Int(-1)) };
     let found = search(run, &own[from..to], &part)?;
     Ok(Value::Int(place(&own, found.map(|at| from + at))))
 }
 
-fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value> {
-    let Some(own) = arguments[0].as_str() else { return wrong(run, "STARTS_WITH") };
+fn starts_with(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(own) = arguments[0].as_str() else { return wrong_type(run, "STARTS_WITH") };
     if !is_array(&arguments[1]) {
         return Ok(Value::Bool(own.starts_with(&*text(run, &arguments[1])?)));
     }
@@ -161,13 +163,13 @@ fn starts_with(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Bool(found >= least))
 }
 
-fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn trim(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     match arguments.get(1) {
         Some(side) if side.kind() == Kind::Number => match whole(side) {
             0 => trimmed(run, &arguments[..1], true, true),
             1 => trimmed(run, &arguments[..1], true, false),
             2 => trimmed(run, &arguments[..1], false, true),
-            _ => wrong(run, "TRIM"),
+            _ => wrong_type(run, "TRIM"),
         },
         _ => trimmed(run, arguments, true, true),
     }
@@ -176,7 +178,12 @@ fn trim(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 /// The bytes of a character in a set, with the spare capacity of the set.
 const CHARACTER_BYTES: usize = 24;
 
-fn trimmed(run: &mut Run, arguments: &[Value], from_left: bool, from_right: bool) -> Result<Value> {
+fn trimmed(
+    run: &mut QueryRun,
+    arguments: &[Value],
+    from_left: bool,
+    from_right: bool,
+) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let mut characters: HashSet<char> = HashSet::new();
     match arguments.get(1) {
@@ -205,7 +212,7 @@ fn trimmed(run: &mut Run, arguments: &[Value], from_left: bool, from_right: bool
 
 /// The first character that is not in the set.
 fn stay(
-    run: &mut Run,
+    run: &mut QueryRun,
     mut characters: impl Iterator<Item = (usize, char)>,
     set: &HashSet<char>,
 ) -> Result<Option<(usize, char)>> {
@@ -218,7 +225,7 @@ fn stay(
     }
 }
 
-fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let Some(separators) = arguments.get(1).filter(|value| **value != Value::Null) else {
         let mut parts = ListMaker::new(run);
@@ -232,7 +239,7 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     } else {
         separating.push(separators.clone());
     }
-    let Some(most) = most(arguments, 2) else { return wrong(run, "SPLIT") };
+    let Some(most) = limit(arguments, 2) else { return wrong_type(run, "SPLIT") };
     let mut texts = room_for(run, separating.len())?;
     for separator in &separating {
         texts.push(text(run, separator)?);
@@ -260,13 +267,13 @@ fn split(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     parts.finish()
 }
 
-fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn repeat(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let separator = match arguments.get(2) {
         Some(separator) => text(run, separator)?,
         None => "".into(),
     };
-    let Ok(count) = usize::try_from(whole(&arguments[1])) else { return wrong(run, "REPEAT") };
+    let Ok(count) = usize::try_from(whole(&arguments[1])) else { return wrong_type(run, "REPEAT") };
     let between = count.saturating_sub(1).saturating_mul(separator.len());
     let bytes = own.len().saturating_mul(count).saturating_add(between);
     let mut repeated = TextMaker::with_room(run, bytes)?;
@@ -293,20 +300,20 @@ fn repeat(run: &mut Run, arguments: &[Value]) -> Result<Value> {
     repeated.finish()
 }
 
-fn to_char(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn to_char(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let code = u32::try_from(whole(&arguments[0])).ok().and_then(char::from_u32);
     code.map_or(Ok(Value::Null), |character| part_of(run, character.encode_utf8(&mut [0; 4])))
 }
 
 /// The characters of a text.
-fn characters(run: &mut Run, value: &Value) -> Result<Vec<char>> {
+fn characters(run: &mut QueryRun, value: &Value) -> Result<Vec<char>> {
     let own = text(run, value)?;
     let mut characters = room_for(run, own.chars().count())?;
     characters.extend(own.chars());
     Ok(characters)
 }
 
-fn levenshtein(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn levenshtein(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let left = characters(run, &arguments[0])?;
     let right = characters(run, &arguments[1])?;
     if left.len().saturating_mul(right.len()) > LEVENSHTEIN_STEPS_MAX {

@@ -4,21 +4,21 @@ use std::borrow::Cow;
 
 use pellucid_value::Value;
 
-use super::function::{Function, elements_of, is_array, is_object, whole, wrong};
-use super::make::{TextMaker, room_for, text};
+use super::function::{Function, elements_of, is_array, is_object, whole, wrong_type};
+use super::makers::{TextMaker, room_for, text};
 use super::search::Searcher;
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[Function::pure("SUBSTITUTE", 2, 4, substitute)];
 
-fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn substitute(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let own = text(run, &arguments[0])?;
     let is_mapping = is_object(&arguments[1]);
     let limit = arguments.get(if is_mapping { 2 } else { 3 });
     let mut left = match limit.map(|limit| usize::try_from(whole(limit))) {
         Some(Ok(limit)) => limit,
-        Some(Err(_)) => return wrong(run, "SUBSTITUTE"),
+        Some(Err(_)) => return wrong_type(run, "SUBSTITUTE"),
         None => usize::MAX,
     };
     let pairs = pairs(run, &arguments[1], arguments.get(2))?;
@@ -49,7 +49,7 @@ fn substitute(run: &mut Run, arguments: &[Value]) -> Result<Value> {
 /// The texts and their replacements. A single replacement applies to all texts; without one, texts
 /// are removed.
 fn pairs(
-    run: &mut Run,
+    run: &mut QueryRun,
     search: &Value,
     replacement: Option<&Value>,
 ) -> Result<Vec<(Value, Value)>> {

@@ -7,7 +7,7 @@ pub(super) const DAY_MS: i64 = 86_400_000;
 
 /// The parts of a moment, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parts {
+pub(super) struct DateTime {
     pub(super) year: i64,
     pub(super) month: i64,
     pub(super) day: i64,
@@ -34,7 +34,7 @@ pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-impl Parts {
+impl DateTime {
     pub(super) fn of(milliseconds: i64) -> Self {
         let date = CalendarDate::of_days(milliseconds.div_euclid(DAY_MS));
         let CalendarDate { year, month, day } = date;
@@ -171,15 +171,15 @@ mod tests {
     #[test]
     fn moments_and_their_parts_agree() {
         for days in (-800_000..800_000).step_by(97) {
-            let parts = Parts::of(days * DAY_MS + 12_345);
+            let parts = DateTime::of(days * DAY_MS + 12_345);
             assert_eq!(parts.milliseconds(), days * DAY_MS + 12_345);
             assert_eq!(parse(&parts.iso()), Some(days * DAY_MS + 12_345), "{parts:?}");
         }
-        let parts = Parts::of(parse("2020-08-29T16:30:05.123").unwrap());
+        let parts = DateTime::of(parse("2020-08-29T16:30:05.123").unwrap());
         assert_eq!(parts.iso(), "2020-08-29T16:30:05.123Z");
         assert_eq!((parts.day_of_week(), parts.day_of_year()), (6, 242));
         assert_eq!(parts.iso_week(), (2020, 35));
-        assert_eq!(Parts::of(parse("2021-01-03").unwrap()).iso_week(), (2020, 53));
+        assert_eq!(DateTime::of(parse("2021-01-03").unwrap()).iso_week(), (2020, 53));
     }
 
     #[test]

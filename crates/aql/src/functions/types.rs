@@ -3,10 +3,10 @@
 use pellucid_value::{Kind, Value, to_number};
 
 use super::function::{ARGUMENTS_MAX, Function, is_array, is_object};
-use super::make::{ListMaker, TextMaker};
-use super::set::compare;
+use super::makers::{ListMaker, TextMaker};
+use super::value_set::compare;
 use crate::Result;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("TO_STRING", 1, 1, |run, arguments| {
@@ -48,7 +48,7 @@ const KEY_BYTES_MAX: usize = 254;
 
 /// Casts a value to an array: null becomes empty, an object becomes its values, and any other value
 /// becomes the only element.
-pub(super) fn array(run: &mut Run, value: &Value) -> Result<Value> {
+pub(super) fn array(run: &mut QueryRun, value: &Value) -> Result<Value> {
     let mut elements = ListMaker::new(run);
     match value.kind() {
         Kind::Array => return Ok(value.clone()),
@@ -71,7 +71,7 @@ fn first(arguments: &[Value], fits: impl Fn(&Value) -> bool) -> Result<Value> {
     Ok(arguments.iter().find(|value| fits(value)).cloned().unwrap_or_default())
 }
 
-fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn is_key(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let fits = |text: &str| {
         (1..=KEY_BYTES_MAX).contains(&text.len())
             && text
@@ -81,7 +81,7 @@ fn is_key(_: &mut Run, arguments: &[Value]) -> Result<Value> {
     Ok(Value::Bool(arguments[0].as_str().is_some_and(fits)))
 }
 
-fn in_range(run: &mut Run, arguments: &[Value]) -> Result<Value> {
+fn in_range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let low = compare(arguments[0].view(), arguments[1].view(), run)?;
     let high = compare(arguments[0].view(), arguments[2].view(), run)?;

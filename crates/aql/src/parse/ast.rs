@@ -90,7 +90,7 @@ pub(crate) enum UpsertSearch {
 
 /// Operators with two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binary {
+pub(crate) enum BinaryOperator {
     Or,
     And,
     Equal,
@@ -113,10 +113,10 @@ pub(crate) enum Binary {
     Modulo,
 }
 
-impl Binary {
+impl BinaryOperator {
     /// True for comparison operators.
     pub(crate) fn compares(self) -> bool {
-        use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
+        use BinaryOperator::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
         matches!(self, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
     }
 
@@ -149,13 +149,13 @@ impl Binary {
 
 /// Operators with one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unary {
+pub(crate) enum UnaryOperator {
     Not,
     Plus,
     Minus,
 }
 
-impl Unary {
+impl UnaryOperator {
     /// The operator as it is written.
     pub(crate) fn sign(self) -> &'static str {
         match self {
@@ -189,16 +189,16 @@ pub(crate) enum Expression {
     Element(Box<Expression>, Box<Expression>),
     Expansion(Box<Expansion>),
     /// `[? …]`.
-    Question(Box<Question>),
+    Question(Box<ArrayPredicate>),
     Call {
         name: String,
         arguments: Vec<Expression>,
     },
-    Unary(Unary, Box<Expression>),
-    Binary(Binary, Box<Expression>, Box<Expression>),
+    Unary(UnaryOperator, Box<Expression>),
+    Binary(BinaryOperator, Box<Expression>, Box<Expression>),
     Quantified {
         quantifier: Quantifier,
-        operator: Binary,
+        operator: BinaryOperator,
         operands: Box<(Expression, Expression)>,
     },
     /// `condition ? middle : else`. Without a middle, the value of a true condition is the result.
@@ -223,7 +223,7 @@ pub(crate) struct Expansion {
 
 /// `[? quantifier FILTER …]`.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct ArrayPredicate {
     pub(crate) list: Expression,
     pub(crate) quantifier: Option<Quantifier>,
     /// `[? 2..3 FILTER …]`, or a single number.

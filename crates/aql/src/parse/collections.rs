@@ -11,18 +11,18 @@ const DOCUMENTS: [&str; 2] = ["OLD", "NEW"];
 
 /// The collections that a query names, sorted by name, without bound ones.
 pub(super) fn collections_of(query: &Query) -> BTreeSet<String> {
-    let mut names = Names { found: BTreeSet::new(), variables: Vec::new() };
+    let mut names = NameCollector { found: BTreeSet::new(), variables: Vec::new() };
     names.query(query);
     names.found
 }
 
-struct Names<'a> {
+struct NameCollector<'a> {
     found: BTreeSet<String>,
     /// The visible names, the innermost last.
     variables: Vec<&'a str>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameCollector<'a> {
     fn query(&mut self, query: &'a Query) {
         let around = self.variables.len();
         query.statements.iter().for_each(|statement| self.statement(statement));

@@ -1,6 +1,6 @@
 //! Parsing of operators, by precedence.
 
-use super::ast::{Binary, Expression, Quantifier, Unary};
+use super::ast::{BinaryOperator, Expression, Quantifier, UnaryOperator};
 use super::parser::Parser;
 use super::primary::{parse_at_least, parse_value};
 use super::token::{Keyword, Sign, Token};
@@ -110,17 +110,17 @@ fn parse_quantified(
 
 /// The binary operator that begins `distance` tokens after the next one, with its precedence and
 /// its number of tokens.
-fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(Binary, u8, usize)> {
+fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(BinaryOperator, u8, usize)> {
     let (operator, tightness) = match parser.peek_at(distance) {
         Token::Sign(sign) => sign_operator(*sign)?,
-        Token::Keyword(Keyword::Or) => (Binary::Or, power::OR),
-        Token::Keyword(Keyword::And) => (Binary::And, power::AND),
-        Token::Keyword(Keyword::Like) => (Binary::Like, power::EQUALITY),
-        Token::Keyword(Keyword::In) if !parser.is_in_excluded() => (Binary::In, power::IN),
+        Token::Keyword(Keyword::Or) => (BinaryOperator::Or, power::OR),
+        Token::Keyword(Keyword::And) => (BinaryOperator::And, power::AND),
+        Token::Keyword(Keyword::Like) => (BinaryOperator::Like, power::EQUALITY),
+        Token::Keyword(Keyword::In) if !parser.is_in_excluded() => (BinaryOperator::In, power::IN),
         Token::Keyword(Keyword::Not) => match parser.peek_at(distance + 1) {
-            Token::Keyword(Keyword::In) => return Some((Binary::NotIn, power::IN, 2)),
+            Token::Keyword(Keyword::In) => return Some((BinaryOperator::NotIn, power::IN, 2)),
             Token::Keyword(Keyword::Like) => {
-                return Some((Binary::NotLike, power::EQUALITY, 2));
+                return Some((BinaryOperator::NotLike, power::EQUALITY, 2));
             }
             _ => return None,
         },
@@ -131,9 +131,9 @@ fn operator_at(parser: &Parser<'_>, distance: usize) -> Option<(Binary, u8, usiz
 
 fn parse_unary(parser: &mut Parser<'_>) -> Result<Expression> {
     let operator = match parser.peek() {
-        Token::Sign(Sign::Not) | Token::Keyword(Keyword::Not) => Unary::Not,
-        Token::Sign(Sign::Plus) => Unary::Plus,
-        Token::Sign(Sign::Minus) => Unary::Minus,
+        Token::Sign(Sign::Not) | Token::Keyword(Keyword::Not) => UnaryOperator::Not,
+        Token::Sign(Sign::Plus) => UnaryOperator::Plus,
+        Token::Sign(Sign::Minus) => UnaryOperator::Minus,
         _ => return parse_value(parser),
     };
     parser.next();
@@ -142,24 +142,24 @@ fn parse_unary(parser: &mut Parser<'_>) -> Result<Expression> {
     Ok(Expression::Unary(operator, Box::new(operand)))
 }
 
-fn sign_operator(sign: Sign) -> Option<(Binary, u8)> {
+fn sign_operator(sign: Sign) -> Option<(BinaryOperator, u8)> {
     Some(match sign {
-        Sign::Or => (Binary::Or, power::OR),
-        Sign::And => (Binary::And, power::AND),
-        Sign::Equal => (Binary::Equal, power::EQUALITY),
-        Sign::NotEqual => (Binary::NotEqual, power::EQUALITY),
-        Sign::Regex => (Binary::Regex, power::EQUALITY),
-        Sign::NotRegex => (Binary::NotRegex, power::EQUALITY),
-        Sign::Less => (Binary::Less, power::COMPARISON),
-        Sign::LessEqual => (Binary::LessEqual, power::COMPARISON),
-        Sign::Greater => (Binary::Greater, power::COMPARISON),
-        Sign::GreaterEqual => (Binary::GreaterEqual, power::COMPARISON),
-        Sign::Range => (Binary::Range, power::RANGE),
-        Sign::Plus => (Binary::Plus, power::SUM),
-        Sign::Minus => (Binary::Minus, power::SUM),
-        Sign::Times => (Binary::Times, power::PRODUCT),
-        Sign::Divide => (Binary::Divide, power::PRODUCT),
-        Sign::Modulo => (Binary::Modulo, power::PRODUCT),
+        Sign::Or => (BinaryOperator::Or, power::OR),
+        Sign::And => (BinaryOperator::And, power::AND),
+        Sign::Equal => (BinaryOperator::Equal, power::EQUALITY),
+        Sign::NotEqual => (BinaryOperator::NotEqual, power::EQUALITY),
+        Sign::Regex => (BinaryOperator::Regex, power::EQUALITY),
+        Sign::NotRegex => (BinaryOperator::NotRegex, power::EQUALITY),
+        Sign::Less => (BinaryOperator::Less, power::COMPARISON),
+        Sign::LessEqual => (BinaryOperator::LessEqual, power::COMPARISON),
+        Sign::Greater => (BinaryOperator::Greater, power::COMPARISON),
+        Sign::GreaterEqual => (BinaryOperator::GreaterEqual, power::COMPARISON),
+        Sign::Range => (BinaryOperator::Range, power::RANGE),
+        Sign::Plus => (BinaryOperator::Plus, power::SUM),
+        Sign::Minus => (BinaryOperator::Minus, power::SUM),
+        Sign::Times => (BinaryOperator::Times, power::PRODUCT),
+        Sign::Divide => (BinaryOperator::Divide, power::PRODUCT),
+        Sign::Modulo => (BinaryOperator::Modulo, power::PRODUCT),
         _ => return None,
     })
 }

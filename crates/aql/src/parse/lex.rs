@@ -3,7 +3,7 @@
 use pellucid_budget::Share;
 
 use super::ast::{Expression, Member, Statement};
-use super::place;
+use super::position;
 use super::token::{Keyword, Sign, Token};
 use crate::{QueryError, Result, number};
 
@@ -15,14 +15,14 @@ const TOKENS_MIN: usize = 16;
 
 /// A token with its offset in bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Placed {
+pub(crate) struct PositionedToken {
     pub(crate) token: Token,
     pub(crate) at: usize,
 }
 
 /// All tokens of `text`, including the end, and the most bytes of the tree that they can make. The
 /// memory of both is taken from `share` before it is allocated.
-pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usize)> {
+pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<PositionedToken>, usize)> {
     let mut lexer = Lexer { text, at: 0 };
     let (mut tokens, mut tree_bytes) = (Vec::new(), 0);
     share.take(text.len().saturating_mul(TEXT_COPIES))?;
@@ -36,11 +36,11 @@ pub(crate) fn tokens(text: &str, share: &mut Share) -> Result<(Vec<Placed>, usiz
         if tokens.len() == tokens.capacity() {
             let (old, new) = (tokens.capacity(), TOKENS_MIN.max(2 * tokens.capacity()));
             // The old and the new list both exist while the tokens are moved.
-            share.take(new * size_of::<Placed>())?;
+            share.take(new * size_of::<PositionedToken>())?;
             tokens.reserve_exact(new - old);
-            share.give_back(old * size_of::<Placed>());
+            share.give_back(old * size_of::<PositionedToken>());
         }
-        tokens.push(Placed { token, at });
+        tokens.push(PositionedToken { token, at });
         if is_end {
             return Ok((tokens, tree_bytes));
         }
@@ -77,7 +77,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn error(&self, at: usize, what: &str) -> QueryError {
-        place::error(self.text, at, &format!("syntax error, {what}"))
+        position::error(self.text, at, &format!("syntax error, {what}"))
     }
 
     /// Skips white space and comments.

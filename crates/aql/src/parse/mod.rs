@@ -7,11 +7,11 @@ mod collections;
 mod expression;
 mod lex;
 mod parser;
-mod place;
+mod position;
 mod primary;
-mod refused;
 mod statement;
 mod token;
+mod unsupported_syntax;
 mod write;
 
 use std::collections::BTreeSet;
@@ -29,14 +29,14 @@ pub const QUERY_BYTES_MAX: usize = 16 << 20;
 /// A parsed query, not yet bound to values and collections. Parsing is the expensive part of short
 /// queries, so it is worth keeping.
 #[derive(Debug)]
-pub struct Parsed {
+pub struct ParsedQuery {
     pub(crate) query: Query,
     bind_names: BTreeSet<String>,
     /// The most bytes that it takes.
     pub(crate) bytes: usize,
 }
 
-impl Parsed {
+impl ParsedQuery {
     /// The names of its bind variables. Those of collections begin with `@`.
     #[must_use]
     pub fn bind_names(&self) -> &BTreeSet<String> {
@@ -55,7 +55,7 @@ impl Parsed {
 /// # Errors
 /// 1501 for a syntax error, with the position; 1502 if the query is empty; 9 if it is valid but
 /// uses something that this version does not support.
-pub fn parse(text: &str) -> Result<Parsed> {
+pub fn parse(text: &str) -> Result<ParsedQuery> {
     parse_within(text, &QueryOptions::default())
 }
 
@@ -63,7 +63,7 @@ pub fn parse(text: &str) -> Result<Parsed> {
 ///
 /// # Errors
 /// Those of [`parse`], and 32 if it would take more memory than the query may.
-pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed> {
+pub fn parse_within(text: &str, options: &QueryOptions) -> Result<ParsedQuery> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");
         return Err(QueryError::new(number::PARSE, message));
@@ -78,7 +78,7 @@ pub fn parse_within(text: &str, options: &QueryOptions) -> Result<Parsed> {
     let query = statement::parse_query(&mut parser)?;
     let bind_names = parser.finish()?;
     let bytes = tree_bytes + text.len();
-    Ok(Parsed { query, bind_names, bytes })
+    Ok(ParsedQuery { query, bind_names, bytes })
 }
 
 #[cfg(test)]

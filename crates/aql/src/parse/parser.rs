@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::ast::{Expression, Query};
-use super::lex::Placed;
-use super::place;
+use super::lex::PositionedToken;
+use super::position;
 use super::token::{Keyword, Sign, Token};
 use crate::{QueryError, Result, number};
 
@@ -26,7 +26,7 @@ pub(super) struct Parser<'a> {
     text: &'a str,
     rules: Rules,
     /// The tokens, the last of which is the end.
-    tokens: Vec<Placed>,
+    tokens: Vec<PositionedToken>,
     place: usize,
     /// The greatest height of the expressions that were parsed since [`Parser::apart`] began.
     height: usize,
@@ -40,7 +40,7 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(text: &'a str, tokens: Vec<Placed>, rules: Rules) -> Self {
+    pub(super) fn new(text: &'a str, tokens: Vec<PositionedToken>, rules: Rules) -> Self {
         Self {
             text,
             rules,
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
             message.push_str(", expecting ");
             message.push_str(expected);
         }
-        place::error(self.text, self.tokens[self.place].at, &message)
+        position::error(self.text, self.tokens[self.place].at, &message)
     }
 
     fn take(&mut self, is_here: bool) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_value::{Number, Value};
 
-use super::ast::{CURRENT, Expansion, Expression, Member, MemberName, Quantifier, Question};
+use super::ast::{ArrayPredicate, CURRENT, Expansion, Expression, Member, MemberName, Quantifier};
 use super::parser::Parser;
 use super::token::{Keyword, Sign, Token};
 use crate::Result;
@@ -29,7 +29,7 @@ pub(super) fn parse_value(parser: &mut Parser<'_>) -> Result<Expression> {
             } else if parser.take_sign(Sign::Question) {
                 let question = parser.within(|parser| parser.apart(parse_question))?;
                 value = within_each(value, is_expanding, |list| {
-                    Expression::Question(Box::new(Question { list, ..question }))
+                    Expression::Question(Box::new(ArrayPredicate { list, ..question }))
                 });
             } else {
                 let place = parser.within(Parser::expression)?;
@@ -98,8 +98,8 @@ fn parse_expansion(parser: &mut Parser<'_>) -> Result<Expansion> {
 }
 
 /// Parses the content of `[?…]`.
-fn parse_question(parser: &mut Parser<'_>) -> Result<Question> {
-    let mut question = Question {
+fn parse_question(parser: &mut Parser<'_>) -> Result<ArrayPredicate> {
+    let mut question = ArrayPredicate {
         list: Expression::Constant(Value::Null),
         quantifier: None,
         count: None,

@@ -5,8 +5,10 @@ use pellucid_value::Value;
 use super::ast::{Collect, Direction, Expression, Query, SortKey, Statement};
 use super::clause::{parse_assignments, parse_options};
 use super::parser::Parser;
-use super::refused::{is_direction, parse_variable, skip_search, skip_traversal, skip_window};
 use super::token::{Keyword, Sign, Token};
+use super::unsupported_syntax::{
+    is_direction, parse_variable, skip_search, skip_traversal, skip_window,
+};
 use super::write::parse_write;
 use crate::Result;
 

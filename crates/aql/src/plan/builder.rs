@@ -1,10 +1,10 @@
 //! The state of the planning of a query.
 
-use super::binds::BindVariables;
+use super::bind_variables::BindVariables;
 use super::scope::Scope;
 use super::variables::Variables;
 use crate::parse::ast::Query;
-use crate::run::Run;
+use crate::query_run::QueryRun;
 use crate::source::readable;
 use crate::tree::{Code, Node, NodeKind, Slot};
 use crate::{Collection, QueryError, Result, number};
@@ -20,12 +20,12 @@ pub(crate) enum Access {
 }
 
 /// A function that plans a query or subquery.
-pub(super) type PlanQuery = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>>;
+pub(super) type QueryPlanner = fn(&mut Builder<'_>, &Query) -> Result<Vec<Node>>;
 
 /// The state of the planning of a query.
 pub(super) struct Builder<'a> {
     /// The run that computes constant expressions.
-    pub(super) run: Run,
+    pub(super) run: QueryRun,
     pub(super) binds: BindVariables<'a>,
     pub(super) scope: Scope,
     pub(super) variables: Variables,
@@ -38,12 +38,12 @@ pub(super) struct Builder<'a> {
     /// The most nested calls of nodes in the subqueries of the current query.
     pub(super) calls_within: usize,
     /// The function that plans the subqueries of expressions.
-    plan_query: PlanQuery,
+    plan_query: QueryPlanner,
     next_id: usize,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(run: Run, binds: BindVariables<'a>, plan_query: PlanQuery) -> Self {
+    pub(super) fn new(run: QueryRun, binds: BindVariables<'a>, plan_query: QueryPlanner) -> Self {
         Self {
             run,
             binds,

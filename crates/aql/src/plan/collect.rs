@@ -5,7 +5,7 @@ use super::expressions::plan_expression;
 use super::scope::Scope;
 use crate::aggregator::Aggregator;
 use crate::parse::ast::{self, Expression};
-use crate::tree::{Aggregate, Code, Collect, Into, NodeKind, Slot};
+use crate::tree::{Aggregate, Code, Collect, IntoProjection, NodeKind, Slot};
 use crate::{QueryError, Result, number};
 
 pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) -> Result<()> {
@@ -26,8 +26,10 @@ pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) ->
     }
     if let Some((name, value)) = &collect.into {
         let kept = match value {
-            Some(value) => Into::Value(plan_expression(builder, value)?),
-            None => Into::Variables(kept_variables(&builder.scope, collect.keep.as_deref())?),
+            Some(value) => IntoProjection::Value(plan_expression(builder, value)?),
+            None => {
+                IntoProjection::Variables(kept_variables(&builder.scope, collect.keep.as_deref())?)
+            }
         };
         let slot = builder.variables.add(Some(name));
         show(name, slot);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pellucid_value::{Ref, Value};
 
-use super::binds::wrong_type;
+use super::bind_variables::wrong_type;
 use super::builder::{Access, Builder};
-use super::fold::fold;
+use super::constant_folding::fold;
 use crate::functions;
-use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName};
+use crate::parse::ast::{self, BinaryOperator, CURRENT, Expression, MemberName};
 use crate::parse::{DEPTH_MAX, too_deep};
-use crate::tree::{Code, Expansion, Name, Pipeline, Quantity, Question};
+use crate::tree::{ArrayPredicate, Code, Expansion, Name, Pipeline, Quantity};
 use crate::{QueryError, Result, number};
 
 /// Plans an expression.
@@ -134,7 +134,7 @@ fn plan_within_brackets(
     code.map(Some)
 }
 
-fn plan_question(builder: &mut Builder<'_>, question: &ast::Question) -> Result<Code> {
+fn plan_question(builder: &mut Builder<'_>, question: &ast::ArrayPredicate) -> Result<Code> {
     let list = plan_expression(builder, &question.list)?;
     let quantity = match &question.quantifier {
         Some(quantifier) => Some(plan_quantity(builder, quantifier)?),
@@ -142,7 +142,7 @@ fn plan_question(builder: &mut Builder<'_>, question: &ast::Question) -> Result<
     };
     let count = question.count.as_ref().map(|count| plan_expression(builder, count)).transpose()?;
     let filter = plan_within_brackets(builder, question.filter.as_ref())?;
-    Ok(Code::Question(Box::new(Question { list, quantity, count, filter })))
+    Ok(Code::Question(Box::new(ArrayPredicate { list, quantity, count, filter })))
 }
 
 fn plan_quantity(builder: &mut Builder<'_>, quantifier: &ast::Quantifier) -> Result<Quantity> {
@@ -232,8 +232,12 @@ fn collection_argument(
 
 /// Plans an operand of an operator. A bind variable that is compared becomes a variable of the
 /// plan, if the plan is to be reused for other values.
-fn plan_operand(builder: &mut Builder<'_>, operator: Binary, operand: &Expression) -> Result<Code> {
-    use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+fn plan_operand(
+    builder: &mut Builder<'_>,
+    operator: BinaryOperator,
+    operand: &Expression,
+) -> Result<Code> {
+    use BinaryOperator::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     let compares = matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual);
     if let Expression::Bind(name) = operand
         && compares

@@ -2,14 +2,14 @@
 
 use super::builder::Builder;
 use crate::Result;
-use crate::parse::ast::Binary;
+use crate::parse::ast::BinaryOperator;
 use crate::tree::{Code, NodeKind};
 
 /// Adds a filter. Each part of a conjunction is placed at the first node where all its variables
 /// are known.
 pub(super) fn add_filter(builder: &mut Builder<'_>, condition: Code) -> Result<()> {
     match condition {
-        Code::Binary(Binary::And, operands) => {
+        Code::Binary(BinaryOperator::And, operands) => {
             let (left, right) = *operands;
             add_filter(builder, left)?;
             add_filter(builder, right)

@@ -7,7 +7,7 @@ use pellucid_value::Kind;
 
 use super::builder::Builder;
 use super::prefixes::{self, is_same};
-use crate::parse::ast::Binary;
+use crate::parse::ast::BinaryOperator;
 use crate::tree::{Code, IndexAccess, Match, NodeKind, Slot};
 use crate::{Collection, Index, IndexKind, Result};
 
@@ -179,7 +179,7 @@ fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
 struct Condition<'a> {
     place: usize,
     names: &'a [Arc<str>],
-    operator: Binary,
+    operator: BinaryOperator,
     other: &'a Code,
 }
 
@@ -206,13 +206,13 @@ fn conditions<'a>(
 }
 
 /// The operator for exchanged operands.
-fn mirrored(operator: Binary) -> Option<Binary> {
+fn mirrored(operator: BinaryOperator) -> Option<BinaryOperator> {
     Some(match operator {
-        Binary::Equal => Binary::Equal,
-        Binary::Less => Binary::Greater,
-        Binary::LessEqual => Binary::GreaterEqual,
-        Binary::Greater => Binary::Less,
-        Binary::GreaterEqual => Binary::LessEqual,
+        BinaryOperator::Equal => BinaryOperator::Equal,
+        BinaryOperator::Less => BinaryOperator::Greater,
+        BinaryOperator::LessEqual => BinaryOperator::GreaterEqual,
+        BinaryOperator::Greater => BinaryOperator::Less,
+        BinaryOperator::GreaterEqual => BinaryOperator::LessEqual,
         _ => return None,
     })
 }
@@ -237,11 +237,11 @@ fn candidate(
     for field in index.fields.iter().take_while(|field| !field.expands) {
         let of_field = |condition: &&Condition<'_>| is_same(condition.names, &field.path);
         let own: Vec<_> = conditions.iter().filter(of_field).collect();
-        let equal = own.iter().find(|own| matches!(own.operator, Binary::Equal));
-        let equal = equal.or_else(|| own.iter().find(|own| own.operator == Binary::In));
+        let equal = own.iter().find(|own| matches!(own.operator, BinaryOperator::Equal));
+        let equal = equal.or_else(|| own.iter().find(|own| own.operator == BinaryOperator::In));
         if let Some(equal) = equal {
             let code = equal.other.clone();
-            let is_equal = equal.operator == Binary::Equal;
+            let is_equal = equal.operator == BinaryOperator::Equal;
             access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
             answered.push(equal.place);
             continue;
@@ -276,11 +276,11 @@ fn primary(
     };
     let found = conditions.iter().find(|condition| {
         (is_named(condition, "_key") || is_named(condition, "_id"))
-            && matches!(condition.operator, Binary::Equal | Binary::In)
+            && matches!(condition.operator, BinaryOperator::Equal | BinaryOperator::In)
     });
     if let Some(found) = found {
         let code = found.other.clone();
-        let is_equal = found.operator == Binary::Equal;
+        let is_equal = found.operator == BinaryOperator::Equal;
         access.matches.push(if is_equal { Match::Equal(code) } else { Match::In(code) });
         access.is_by_id = &*found.names[0] == "_id";
         return Some(Candidate { access, answered: vec![found.place], score: 2000.0 });
@@ -301,12 +301,13 @@ fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usi
     let mut answered = Vec::new();
     for bound in conditions {
         let side = match bound.operator {
-            Binary::Greater | Binary::GreaterEqual => &mut access.low,
-            Binary::Less | Binary::LessEqual => &mut access.high,
+            BinaryOperator::Greater | BinaryOperator::GreaterEqual => &mut access.low,
+            BinaryOperator::Less | BinaryOperator::LessEqual => &mut access.high,
             _ => continue,
         };
         if side.is_none() {
-            let is_inside = matches!(bound.operator, Binary::GreaterEqual | Binary::LessEqual);
+            let is_inside =
+                matches!(bound.operator, BinaryOperator::GreaterEqual | BinaryOperator::LessEqual);
             *side = Some((bound.other.clone(), is_inside));
             answered.push(bound.place);
         }
@@ -339,7 +340,7 @@ fn by_element(
         !access.index.sparse || code.constant().is_some_and(|value| value.kind() != Kind::Null)
     };
     let other = filter.iter().find_map(|code| match code {
-        Code::Binary(Binary::In, operands)
+        Code::Binary(BinaryOperator::In, operands)
             if is_elements(&operands.1) && known(&operands.0) && is_there(&operands.0) =>
         {
             Some(operands.0.clone())

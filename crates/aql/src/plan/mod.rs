@@ -1,19 +1,19 @@
 //! The plan of a query: a pipeline of nodes, each of which takes rows from the previous one.
 
-mod binds;
+mod bind_variables;
 mod builder;
 mod collect;
+mod constant_folding;
 mod estimate;
 mod explain;
 mod expressions;
 mod filters;
-mod fold;
 mod indexes;
-mod light;
+mod light_query;
 mod options;
 mod prefixes;
 mod query;
-mod reuse;
+mod reuse_conditions;
 mod scope;
 mod variables;
 mod writes;
@@ -23,14 +23,14 @@ use std::sync::Arc;
 use pellucid_budget::Share;
 use pellucid_value::Value;
 
-use binds::{BindVariables, Dependence};
+use bind_variables::{BindVariables, Dependence};
 use builder::{Access, Builder};
-pub(crate) use reuse::Reuse;
+pub(crate) use reuse_conditions::ReuseConditions;
 use variables::Variables;
 
-use crate::run::{Run, Warning};
+use crate::query_run::{QueryRun, Warning};
 use crate::tree::{NodeKind, Pipeline, Slot};
-use crate::{Collection, KillSwitch, Parsed, QueryOptions, Result, Source};
+use crate::{Collection, KillSwitch, ParsedQuery, QueryOptions, Result, Source};
 
 /// A query that is ready to run: bound to values, collections and indexes.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Plan {
     /// Errors that the text alone does not show, such as unknown names, wrong types and missing
     /// bind variables.
     pub fn new(
-        parsed: &Parsed,
+        parsed: &ParsedQuery,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
@@ -78,30 +78,30 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::new`].
     pub fn killable(
-        parsed: &Parsed,
+        parsed: &ParsedQuery,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
     ) -> Result<Self> {
-        let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
+        let run = QueryRun::new(Arc::clone(source), options.clone(), kill.clone());
         plan(parsed, BindVariables::new(bind_variables, false), run).map(|(plan, _)| plan)
     }
 
     /// As [`Plan::killable`]. Also returns the conditions under which the plan can be reused, if it
     /// can be.
     pub(crate) fn to_serve_again(
-        parsed: &Parsed,
+        parsed: &ParsedQuery,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
         options: &QueryOptions,
         kill: &KillSwitch,
-    ) -> Result<(Self, Option<Reuse>)> {
-        let run = Run::new(Arc::clone(source), options.clone(), kill.clone());
+    ) -> Result<(Self, Option<ReuseConditions>)> {
+        let run = QueryRun::new(Arc::clone(source), options.clone(), kill.clone());
         let (plan, dependence) = plan(parsed, BindVariables::new(bind_variables, true), run)?;
         let reuse = dependence.filter(|_| plan.warnings.is_empty()).and_then(|dependence| {
             let collections = plan.collections().map(|(name, _)| name);
-            Reuse::of(dependence, collections, &**source)
+            ReuseConditions::of(dependence, collections, &**source)
         });
         Ok((plan, reuse))
     }
@@ -136,7 +136,7 @@ impl Plan {
     /// [`QueryOptions::is_light`](crate::QueryOptions::is_light).
     #[must_use]
     pub fn is_light(&self) -> bool {
-        light::is_light(&self.pipeline)
+        light_query::is_light(&self.pipeline)
     }
 
     /// The plan in ArangoDB's format: nodes with their estimates, rules, collections and variables.
@@ -147,7 +147,11 @@ impl Plan {
 }
 
 /// Plans a query. Also returns how the plan depends on bind variables, if `binds` records that.
-fn plan(parsed: &Parsed, binds: BindVariables<'_>, run: Run) -> Result<(Plan, Option<Dependence>)> {
+fn plan(
+    parsed: &ParsedQuery,
+    binds: BindVariables<'_>,
+    run: QueryRun,
+) -> Result<(Plan, Option<Dependence>)> {
     binds.check(parsed)?;
     let mut builder = Builder::new(run, binds, query::plan_query);
     let mut nodes = query::plan_query(&mut builder, &parsed.query)?;

@@ -10,7 +10,7 @@ use pellucid_value::Value;
 
 use crate::IndexKind;
 use crate::evaluate::like_prefix;
-use crate::parse::ast::Binary;
+use crate::parse::ast::BinaryOperator;
 use crate::tree::{Code, IndexAccess};
 
 /// Sets missing bounds of the next field of an index from a condition on the prefix of a string.
@@ -42,7 +42,9 @@ fn prefix_of(code: &Code) -> Option<(&Code, String, bool)> {
     let text = |code: &Code| code.constant().and_then(Value::as_str).map(str::to_owned);
     let pattern = |code: &Code| text(code).map(|pattern| like_prefix(&pattern));
     match code {
-        Code::Binary(Binary::Like, operands) => Some((&operands.0, pattern(&operands.1)?, true)),
+        Code::Binary(BinaryOperator::Like, operands) => {
+            Some((&operands.0, pattern(&operands.1)?, true))
+        }
         Code::Call(function, arguments) => match (function.name, &arguments[..]) {
             ("STARTS_WITH", [own, prefix]) => Some((own, text(prefix)?, false)),
             ("LIKE", [own, like]) => Some((own, pattern(like)?, true)),

@@ -7,7 +7,9 @@ use super::expressions::plan_expression;
 use super::filters::add_filter;
 use super::indexes::choose_indexes;
 use super::options::plan_write_options;
-use crate::parse::ast::{self, Binary, CURRENT, Expression, MemberName, Target, UpsertSearch};
+use crate::parse::ast::{
+    self, BinaryOperator, CURRENT, Expression, MemberName, Target, UpsertSearch,
+};
 use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, NodeKind, Pipeline, Slot, Upsert, Write};
 use crate::{Collection, QueryError, Result, number};
@@ -84,7 +86,7 @@ fn plan_example(builder: &mut Builder<'_>, example: &Expression, found: Slot) ->
     let mut equals = Vec::new();
     let document = Code::Path(found, Vec::new());
     plan_example_members(builder, example, &document, &mut equals)?;
-    let and = |left, right| Code::Binary(Binary::And, Box::new((left, right)));
+    let and = |left, right| Code::Binary(BinaryOperator::And, Box::new((left, right)));
     Ok(equals.into_iter().reduce(and).unwrap_or(Code::Constant(true.into())))
 }
 
@@ -125,7 +127,7 @@ fn plan_example_members(
         if equals.len() == DEPTH_MAX {
             return Err(too_deep());
         }
-        equals.push(Code::Binary(Binary::Equal, Box::new((attribute, value))));
+        equals.push(Code::Binary(BinaryOperator::Equal, Box::new((attribute, value))));
     }
     Ok(())
 }

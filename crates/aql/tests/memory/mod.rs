@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use pellucid_aql::{
-    Collection, CollectionId, FieldScan, Index, IndexRequest, KillSwitch, OverwriteMode, Parsed,
-    Plan, QueryError, QueryOptions, Scan, Source, Visitor, Write, WriteBatch, WriteKind, Written,
-    number,
+    Collection, CollectionId, FieldScan, Index, IndexRequest, KillSwitch, OverwriteMode,
+    ParsedQuery, Plan, QueryError, QueryOptions, Scan, Source, Visitor, Write, WriteBatch,
+    WriteKind, WriteOutcome, number,
 };
 use pellucid_value::{MergeOptions, Value, index_key, merge_into, packed};
 
@@ -17,13 +17,13 @@ type Documents = BTreeMap<CollectionId, BTreeMap<String, Vec<u8>>>;
 
 /// A database in memory.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryDatabase {
     collections: Vec<Collection>,
     indexes: BTreeMap<CollectionId, Vec<Index>>,
     documents: Arc<Mutex<Documents>>,
 }
 
-impl Memory {
+impl MemoryDatabase {
     /// Adds a collection and its documents.
     pub(crate) fn with(mut self, name: &str, documents: &str) -> Self {
         let id = self.collections.len() as u64 + 1;
@@ -72,9 +72,9 @@ fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
 }
 
 /// A scan over rows that are in memory.
-struct Gathered<T>(std::vec::IntoIter<T>);
+struct MemoryScan<T>(std::vec::IntoIter<T>);
 
-impl Scan for Gathered<Vec<u8>> {
+impl Scan for MemoryScan<Vec<u8>> {
     fn advance(&mut self, visitor: &mut dyn Visitor) -> Result<bool, QueryError> {
         for document in self.0.by_ref() {
             let wants = visitor.wants(packed::open(&document).unwrap());
@@ -91,7 +91,7 @@ impl Scan for Gathered<Vec<u8>> {
     }
 }
 
-impl FieldScan for Gathered<Vec<Value>> {
+impl FieldScan for MemoryScan<Vec<Value>> {
     fn advance(
         &mut self,
         visit: &mut dyn FnMut(&[Value]) -> ControlFlow<()>,
@@ -105,7 +105,7 @@ impl FieldScan for Gathered<Vec<Value>> {
     }
 }
 
-impl Memory {
+impl MemoryDatabase {
     /// The values of the fields of each entry, and its document, in the order of the index.
     fn entries(&self, id: CollectionId, request: &IndexRequest) -> Vec<(Vec<Value>, Vec<u8>)> {
         let index = self.indexes(id).into_iter().find(|index| index.id == request.index).unwrap();
@@ -137,7 +137,7 @@ impl Memory {
     }
 }
 
-impl Source for Memory {
+impl Source for MemoryDatabase {
     fn collection(&self, name: &str) -> Option<Collection> {
         self.collections.iter().find(|collection| collection.name == name).cloned()
     }
@@ -149,7 +149,7 @@ impl Source for Memory {
     fn scan(&self, collection: CollectionId) -> Result<Box<dyn Scan>, QueryError> {
         let documents: Vec<_> =
             self.documents.lock().unwrap()[&collection].values().cloned().collect();
-        Ok(Box::new(Gathered(documents.into_iter())))
+        Ok(Box::new(MemoryScan(documents.into_iter())))
     }
 
     fn indexes(&self, collection: CollectionId) -> Vec<Index> {
@@ -164,7 +164,7 @@ impl Source for Memory {
     ) -> Result<Box<dyn Scan>, QueryError> {
         let entries = self.entries(collection, request);
         let documents: Vec<_> = entries.into_iter().map(|(_, document)| document).collect();
-        Ok(Box::new(Gathered(documents.into_iter())))
+        Ok(Box::new(MemoryScan(documents.into_iter())))
     }
 
     fn index_fields(
@@ -174,7 +174,7 @@ impl Source for Memory {
     ) -> Result<Option<Box<dyn FieldScan>>, QueryError> {
         let entries = self.entries(collection, request);
         let fields: Vec<_> = entries.into_iter().map(|(fields, _)| fields).collect();
-        Ok(Some(Box::new(Gathered(fields.into_iter()))))
+        Ok(Some(Box::new(MemoryScan(fields.into_iter()))))
     }
 
     fn document(&self, collection: CollectionId, key: &str) -> Result<Option<Value>, QueryError> {
@@ -197,7 +197,7 @@ struct Batch {
 }
 
 impl WriteBatch for Batch {
-    fn add(&mut self, write: &Write<'_>) -> Result<Written, QueryError> {
+    fn add(&mut self, write: &Write<'_>) -> Result<WriteOutcome, QueryError> {
         let documents = self.state.get_mut(&write.collection).unwrap();
         let own = write.document.attribute("_key");
         let key = match write.key.or(own.as_str()) {
@@ -214,7 +214,7 @@ impl WriteBatch for Batch {
                 ));
             }
             (WriteKind::Insert, Some(_), OverwriteMode::Ignore) => {
-                return Ok(Written { is_ignored: true, ..Written::default() });
+                return Ok(WriteOutcome { is_ignored: true, ..WriteOutcome::default() });
             }
             (WriteKind::Insert, Some(_), OverwriteMode::Replace) => kind = WriteKind::Replace,
             (WriteKind::Insert, Some(_), OverwriteMode::Update) => kind = WriteKind::Update,
@@ -226,7 +226,7 @@ impl WriteBatch for Batch {
         let old = old.unwrap_or_default();
         if kind == WriteKind::Remove {
             documents.remove(&key);
-            return Ok(Written { old, ..Written::default() });
+            return Ok(WriteOutcome { old, ..WriteOutcome::default() });
         }
         let mut document = write.document.clone();
         if kind == WriteKind::Update {
@@ -244,7 +244,7 @@ impl WriteBatch for Batch {
         let stored = stored(&self.names[&write.collection], &key, &document);
         let new = Value::open(&stored).unwrap();
         documents.insert(key, stored);
-        Ok(Written { old, new, is_ignored: false })
+        Ok(WriteOutcome { old, new, is_ignored: false })
     }
 
     fn commit(self: Box<Self>) -> Result<(), QueryError> {
@@ -254,7 +254,7 @@ impl WriteBatch for Batch {
 }
 
 /// The result of a query.
-pub(crate) struct Outcome {
+pub(crate) struct QueryOutcome {
     /// Its values, as an array.
     pub(crate) result: Value,
     /// The numbers of its warnings.
@@ -270,8 +270,8 @@ pub(crate) fn run_with(
     text: &str,
     bind_variables: &str,
     options: QueryOptions,
-) -> Result<Outcome, QueryError> {
-    let parsed: Parsed = pellucid_aql::parse_within(text, &options)?;
+) -> Result<QueryOutcome, QueryError> {
+    let parsed: ParsedQuery = pellucid_aql::parse_within(text, &options)?;
     let (binds, kill) = (json(bind_variables), KillSwitch::default());
     let plan = Arc::new(Plan::killable(&parsed, &binds, source, &options, &kill)?);
     let mut execution =
@@ -286,10 +286,15 @@ pub(crate) fn run_with(
     }
     assert!(execution.is_done());
     let warnings = execution.warnings().iter().map(|warning| warning.number).collect();
-    Ok(Outcome { result: Value::array(values).unwrap(), warnings, stats: execution.stats(), plan })
+    Ok(QueryOutcome {
+        result: Value::array(values).unwrap(),
+        warnings,
+        stats: execution.stats(),
+        plan,
+    })
 }
 
 /// Runs a query without bind variables.
-pub(crate) fn run(source: &Arc<dyn Source>, text: &str) -> Result<Outcome, QueryError> {
+pub(crate) fn run(source: &Arc<dyn Source>, text: &str) -> Result<QueryOutcome, QueryError> {
     run_with(source, text, "{}", QueryOptions::default())
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pellucid_aql::{Index, IndexField, IndexKind, QueryError, Source};
 
-use crate::memory::{Memory, Outcome, json, run};
+use crate::memory::{MemoryDatabase, QueryOutcome, json, run};
 
 /// An index that is not unique.
 fn index(id: u64, fields: &[&str], sparse: bool) -> Index {
@@ -40,7 +40,7 @@ fn people() -> Arc<dyn Source> {
         {"_key":"d","name":"Dee","address":{"city":"Oslo"}},
         {"_key":"e","name":"Eve","age":61.5,"address":{"city":"Paris"},"nick":"E"}
     ]"#;
-    let memory = Memory::default()
+    let memory = MemoryDatabase::default()
         .with("people", documents)
         .with_index(index(7, &["age"], false))
         .with_index(index(8, &["address.city", "age"], false))
@@ -50,7 +50,7 @@ fn people() -> Arc<dyn Source> {
     Arc::new(memory)
 }
 
-fn query(source: &Arc<dyn Source>, text: &str) -> Outcome {
+fn query(source: &Arc<dyn Source>, text: &str) -> QueryOutcome {
     run(source, text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 

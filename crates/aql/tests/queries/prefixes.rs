@@ -8,7 +8,7 @@ use pellucid_io::SeededRandom;
 use pellucid_value::Value;
 
 use super::{index, nodes, people, query, result};
-use crate::memory::{Memory, Outcome, run_with};
+use crate::memory::{MemoryDatabase, QueryOutcome, run_with};
 
 #[test]
 fn prefixes_are_index_ranges() {
@@ -102,9 +102,9 @@ const OTHERS: [&str; 12] = [
 ];
 
 /// A generator of random texts and other values, with a fixed seed.
-struct Values(SeededRandom);
+struct ValueGenerator(SeededRandom);
 
-impl Values {
+impl ValueGenerator {
     /// A string as JSON.
     fn text(&mut self) -> String {
         let length = self.0.place(4);
@@ -121,7 +121,7 @@ impl Values {
     }
 }
 
-fn ask(source: &Arc<dyn Source>, text: &str, prefix: &str) -> Outcome {
+fn ask(source: &Arc<dyn Source>, text: &str, prefix: &str) -> QueryOutcome {
     let binds = format!("{{\"p\":{prefix}}}");
     run_with(source, text, &binds, QueryOptions::default())
         .unwrap_or_else(|error| panic!("{text} {binds}: {error}"))
@@ -129,12 +129,12 @@ fn ask(source: &Arc<dyn Source>, text: &str, prefix: &str) -> Outcome {
 
 #[test]
 fn an_index_gives_the_result_of_a_scan_for_any_prefix() {
-    let mut random = Values(SeededRandom::new(7));
+    let mut random = ValueGenerator(SeededRandom::new(7));
     let documents: Vec<String> = (0..400)
         .map(|_| format!("{{\"g\":{},\"v\":{}}}", random.0.place(2), random.value()))
         .collect();
     let documents = format!("[{}]", documents.join(","));
-    let memory = Memory::default().with("plain", &documents).with("whole", &documents);
+    let memory = MemoryDatabase::default().with("plain", &documents).with("whole", &documents);
     let memory = memory.with_index(index(7, &["v"], false)).with("sparse", &documents);
     let memory = memory.with_index(index(8, &["v"], true)).with("second", &documents);
     let source: Arc<dyn Source> = Arc::new(memory.with_index(index(9, &["g", "v"], false)));

@@ -10,7 +10,7 @@ use pellucid_embedded::EmbeddedStore;
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{
     Acknowledgement, Answer, Head, Object, Operation, Properties, Range, ReplicatedStore,
-    Result as StoreResult, Scan, Snapshot, Store, Table, Written,
+    Result as StoreResult, Scan, Snapshot, Store, Table, WriteOutcome,
 };
 
 use super::{Step, agree, apply, make, store};
@@ -18,9 +18,9 @@ use crate::lease::{FREE_AFTER, Lease, SERVES_FOR};
 use crate::{Documents, ErrorNumber};
 
 /// A store to which other processes write as well.
-struct Shared(EmbeddedStore);
+struct SharedStore(EmbeddedStore);
 
-impl Store for Shared {
+impl Store for SharedStore {
     fn table(&self, name: &str) -> StoreResult<Table> {
         self.0.table(name)
     }
@@ -39,7 +39,7 @@ impl Store for Shared {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         self.0.write(table, operations, acknowledgement, timeline)
     }
 
@@ -68,7 +68,7 @@ impl Store for Shared {
     }
 }
 
-impl ReplicatedStore for Shared {
+impl ReplicatedStore for SharedStore {
     fn sequence_now(&self) -> Option<u64> {
         self.0.snapshot().ok().map(|now| now.sequence())
     }
@@ -82,7 +82,7 @@ struct Processes {
 
 impl Processes {
     fn new() -> Processes {
-        let store = Arc::new(Shared(store(&SimulatedFileSystem::new()).unwrap()));
+        let store = Arc::new(SharedStore(store(&SimulatedFileSystem::new()).unwrap()));
         Processes { store, time: SimulatedClock::leaked(1) }
     }
 

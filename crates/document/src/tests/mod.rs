@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Execution, IndexRange, IndexRequest, KillSwitch, QueryError, QueryOptions, Source, Statements,
-    Visitor,
+    Execution, IndexRange, IndexRequest, KillSwitch, QueryError, QueryOptions, Source,
+    StatementCache, Visitor,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{Acknowledgement, HandOver, Store};
+use pellucid_store::{Acknowledgement, HandOverPolicy, Store};
 use pellucid_value::{Ref, Value, json, packed};
 
 use crate::{
@@ -52,7 +52,7 @@ fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
     let options = EmbeddedOptions {
         memory_bytes: 1 << 20,
         value_bytes_max: 16 << 10,
-        hand_over: HandOver::Never,
+        hand_over: HandOverPolicy::Never,
         ..EmbeddedOptions::default()
     };
     Ok(EmbeddedStore::open_with(Path::new("/store"), options, engine_options)?)
@@ -218,7 +218,7 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
     let range = IndexRange { equal: vec![Value::from(&*long(7))], ..IndexRange::all() };
     let request = IndexRequest { index: shape.indexes[0].definition.id, range, reverse: false };
     let mut scan = data().index_scan(collection.id, &request).unwrap();
-    let mut counting = Counting(0);
+    let mut counting = DocumentCounter(0);
     let mut steps = 1;
     while scan.advance(&mut counting).unwrap() {
         steps += 1;
@@ -231,15 +231,15 @@ fn entries_with_the_same_cut_key_are_read_in_steps_and_refused_to_light_queries(
         .err()
         .unwrap();
     assert_eq!(light, QueryError::NotLight);
-    let mut counting = Counting(0);
+    let mut counting = DocumentCounter(0);
     data().index_visit(collection.id, &request, &mut counting).unwrap();
     assert_eq!(counting.0, 1, "of the visited entries");
 }
 
 /// Counts documents.
-struct Counting(usize);
+struct DocumentCounter(usize);
 
-impl Visitor for Counting {
+impl Visitor for DocumentCounter {
     fn wants(&mut self, _: Ref<'_>) -> ControlFlow<(), bool> {
         ControlFlow::Continue(true)
     }
@@ -257,7 +257,7 @@ fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> V
     let source: Arc<dyn Source> = Arc::new(data);
     let binds = Value::open(&parse(binds)).unwrap();
     let options = QueryOptions::default();
-    let plan = Statements::default()
+    let plan = StatementCache::default()
         .read(text, &options)
         .unwrap()
         .plan(&binds, &source, &options, &KillSwitch::default())

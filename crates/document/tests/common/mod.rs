@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Database, Documents, IndexDefinition, NewCollection, Outcome,
-    Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of, lookup_prefix,
+    Collection, CollectionKind, Database, DocumentOutcome, Documents, IndexDefinition,
+    NewCollection, Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of,
+    lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
-use pellucid_store::{Acknowledgement, HandOver};
+use pellucid_store::{Acknowledgement, HandOverPolicy};
 use pellucid_value::{Ref, json, packed};
 use tempfile::TempDir;
 
-pub(crate) struct World {
+pub(crate) struct TestFixture {
     pub(crate) documents: Arc<Documents>,
     pub(crate) folder: TempDir,
 }
@@ -36,25 +37,26 @@ pub(crate) fn begin_query(documents: &Arc<Documents>) -> Transaction {
     Transaction::begin_at(documents, documents.store().snapshot().unwrap().sequence())
 }
 
-pub(crate) fn world() -> World {
+pub(crate) fn world() -> TestFixture {
     let folder = TempDir::new().unwrap();
-    World { documents: open(&folder), folder }
+    TestFixture { documents: open(&folder), folder }
 }
 
 /// A world whose store answers every request on another thread.
-pub(crate) fn world_that_hands_over() -> World {
+pub(crate) fn world_that_hands_over() -> TestFixture {
     let folder = TempDir::new().unwrap();
-    let options = EmbeddedOptions { hand_over: HandOver::Always, ..EmbeddedOptions::default() };
-    World { documents: open_with(&folder, options), folder }
+    let options =
+        EmbeddedOptions { hand_over: HandOverPolicy::Always, ..EmbeddedOptions::default() };
+    TestFixture { documents: open_with(&folder, options), folder }
 }
 
-impl World {
+impl TestFixture {
     /// Closes everything and opens it again.
-    pub(crate) fn reopened(self) -> World {
-        let World { documents, folder } = self;
+    pub(crate) fn reopened(self) -> TestFixture {
+        let TestFixture { documents, folder } = self;
         documents.store().close().unwrap();
         drop(documents);
-        World { documents: open(&folder), folder }
+        TestFixture { documents: open(&folder), folder }
     }
 
     pub(crate) fn system(&self) -> Arc<Database> {
@@ -85,7 +87,7 @@ impl World {
         collection: &Arc<Collection>,
         text: &str,
         options: &WriteOptions<'_>,
-    ) -> Result<Outcome> {
+    ) -> Result<DocumentOutcome> {
         let document = parse(text);
         let body = packed::open(&document).unwrap().as_object().unwrap();
         self.write(|transaction, timeline| transaction.insert(collection, body, options, timeline))
@@ -110,8 +112,8 @@ impl World {
 
     fn write(
         &self,
-        make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<Outcome>,
-    ) -> Result<Outcome> {
+        make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<DocumentOutcome>,
+    ) -> Result<DocumentOutcome> {
         let (os, mut timeline) = (Acknowledgement::Os, Timeline::off());
         attempt_to_end(&self.documents, os, false, &mut timeline, make).map(|(outcome, _)| outcome)
     }

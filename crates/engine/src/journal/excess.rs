@@ -17,7 +17,7 @@ const DELAY_A_BYTE_MAX_NS: u64 = 16;
 
 /// The bound on the dead bytes of a journal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeadBound {
+pub(crate) struct DeadSpaceLimit {
     /// The share of the journal's bytes that may be dead.
     pub(crate) share: f64,
     /// Dead bytes beyond the share that are always tolerated.
@@ -26,7 +26,7 @@ pub(crate) struct DeadBound {
 
 /// The dead bytes of a journal beyond the bound.
 pub(crate) struct SpaceExcess {
-    bound: DeadBound,
+    bound: DeadSpaceLimit,
     bytes: AtomicU64,
     /// Excess that the collector cannot remove: snapshots see it, or it is damaged.
     unavoidable_bytes: AtomicU64,
@@ -38,7 +38,7 @@ pub(crate) struct SpaceExcess {
 
 impl SpaceExcess {
     /// An account without excess.
-    pub(super) fn new(bound: DeadBound) -> SpaceExcess {
+    pub(super) fn new(bound: DeadSpaceLimit) -> SpaceExcess {
         SpaceExcess {
             bound,
             bytes: AtomicU64::new(0),
@@ -52,7 +52,7 @@ impl SpaceExcess {
     /// Notes the dead bytes of a journal of `all_bytes`, and wakes the collector if there are too
     /// many.
     pub(super) fn note(&self, dead_bytes: u64, all_bytes: u64) {
-        let DeadBound { share, allowance_bytes } = self.bound;
+        let DeadSpaceLimit { share, allowance_bytes } = self.bound;
         let usual_bytes = (all_bytes as f64 * share) as u64 + allowance_bytes;
         let excess_bytes = dead_bytes.saturating_sub(usual_bytes);
         self.bytes.store(excess_bytes, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl SpaceExcess {
 mod tests {
     use super::*;
 
-    const BOUND: DeadBound = DeadBound { share: 1.0 / 3.0, allowance_bytes: 100 };
+    const BOUND: DeadSpaceLimit = DeadSpaceLimit { share: 1.0 / 3.0, allowance_bytes: 100 };
 
     #[test]
     fn writes_slow_down_with_the_excess_if_a_collector_runs() {

@@ -1,7 +1,7 @@
 //! The footer of a sealed segment: the offsets of its records (`docs/format.md`), in units of 8
 //! bytes.
 
-use super::ranked;
+use super::offset_bitmap;
 use super::runs::Runs;
 use crate::codec::{checksum, checksum_seed, read_u32, read_u64};
 
@@ -54,7 +54,7 @@ fn sparse_footer_length(count: u64) -> u64 {
 /// Length of the footer of a collected segment with `count` records, in bytes, as a bitmap.
 fn ranked_footer_length(sequences: u64, count: u64) -> u64 {
     let offsets = (count * OFFSET_LENGTH).next_multiple_of(8);
-    ranked::units_length(sequences) + offsets + 8 + FOOTER_FIXED_LENGTH
+    offset_bitmap::units_length(sequences) + offsets + 8 + FOOTER_FIXED_LENGTH
 }
 
 /// A footer, decoded from its fixed part.
@@ -135,7 +135,7 @@ impl Footer {
         match self.form {
             OffsetForm::Dense => (distance < u64::from(self.count)).then_some(distance),
             OffsetForm::Ranked { sequences, .. } if distance < sequences => {
-                ranked::rank_of(file, self.offset as usize, distance)
+                offset_bitmap::rank_of(file, self.offset as usize, distance)
             }
             OffsetForm::Ranked { .. } | OffsetForm::Sparse { .. } => None,
         }
@@ -147,7 +147,7 @@ impl Footer {
     pub(super) fn number_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
         match self.form {
             OffsetForm::Ranked { sequences, .. } if distance < sequences => {
-                let at = self.offset as usize + ranked::unit_offset(distance);
+                let at = self.offset as usize + offset_bitmap::unit_offset(distance);
                 file.get(at).map(std::ptr::from_ref)
             }
             _ => None,
@@ -160,7 +160,7 @@ impl Footer {
         match self.form {
             OffsetForm::Dense => Some(self.offset as usize),
             OffsetForm::Ranked { sequences, .. } => {
-                Some(self.offset as usize + ranked::units_length(sequences) as usize)
+                Some(self.offset as usize + offset_bitmap::units_length(sequences) as usize)
             }
             OffsetForm::Sparse { .. } => None,
         }
@@ -287,7 +287,7 @@ pub(crate) fn encode_collected_footer(
     let is_ranked = ranked_footer_length(sequences, count) <= sparse_footer_length(count);
     let mut bytes = Vec::new();
     if is_ranked {
-        bytes = ranked::encode_units(pairs.iter().map(|(distance, _)| *distance), sequences);
+        bytes = offset_bitmap::encode_units(pairs.iter().map(|(distance, _)| *distance), sequences);
         let offsets = bytes.len();
         bytes.extend(pairs.iter().flat_map(|(_, offset)| offset.to_le_bytes()));
         bytes.resize(offsets + (count * OFFSET_LENGTH).next_multiple_of(8) as usize, 0);
@@ -373,7 +373,7 @@ pub(crate) fn decode_footer(
         }
         OffsetForm::Ranked { clean_sequence, sequences } => {
             *clean_sequence = read_u64(file, fixed_offset - 8);
-            ranked::are_sound(file, offset as usize, *sequences, u64::from(count))
+            offset_bitmap::are_sound(file, offset as usize, *sequences, u64::from(count))
         }
     };
     if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }

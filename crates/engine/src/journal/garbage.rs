@@ -17,9 +17,9 @@ use super::files::SegmentFiles;
 use super::footer::PAIR_LENGTH;
 use super::segment::{DroppedBytes, Segment};
 use super::segments::{SegmentList, SegmentSet};
-use super::unneeded::UnneededCount;
+use super::unneeded_records::UnneededCount;
 use crate::error::{Error, Result};
-use crate::ledger::{Dropped, DroppedList, SegmentFacts};
+use crate::ledger::{DroppedEntry, DroppedList, SegmentMetadata};
 use crate::locks::lock;
 use crate::stats::{Collected, CollectedCounters};
 
@@ -98,18 +98,18 @@ impl Candidate {
 }
 
 /// The entries that the ledger drops while a run of segments is being collected.
-struct Watched {
+struct ConcurrentDrops {
     first_sequence: u64,
     last_sequence: u64,
     /// For each entry, the distance of its sequence number from the first one, and
-    /// [`Dropped::packed`]: the length of its record and whether it is a marker. It is compact
+    /// [`DroppedEntry::packed`]: the length of its record and whether it is a marker. It is compact
     /// because merges go on during a collection, and may drop millions of entries.
     dropped: Vec<(u32, u32)>,
 }
 
-impl Watched {
-    fn new(first_sequence: u64, last_sequence: u64) -> Watched {
-        Watched { first_sequence, last_sequence, dropped: Vec::new() }
+impl ConcurrentDrops {
+    fn new(first_sequence: u64, last_sequence: u64) -> ConcurrentDrops {
+        ConcurrentDrops { first_sequence, last_sequence, dropped: Vec::new() }
     }
 
     /// True if all sequence numbers up to `last_sequence` fit into a distance.
@@ -117,23 +117,23 @@ impl Watched {
         last_sequence - first_sequence <= u64::from(u32::MAX)
     }
 
-    fn push(&mut self, dropped: &Dropped) {
+    fn push(&mut self, dropped: &DroppedEntry) {
         let distance = (dropped.sequence - self.first_sequence) as u32;
         self.dropped.push((distance, dropped.packed() as u32));
     }
 
     /// The dropped entries, by sequence number.
-    fn into_sorted(mut self) -> impl ExactSizeIterator<Item = Dropped> + Clone {
+    fn into_sorted(mut self) -> impl ExactSizeIterator<Item = DroppedEntry> + Clone {
         self.dropped.sort_unstable();
         let first_sequence = self.first_sequence;
         self.dropped.into_iter().map(move |(distance, packed)| {
-            Dropped::unpacked(first_sequence + u64::from(distance), packed.into())
+            DroppedEntry::unpacked(first_sequence + u64::from(distance), packed.into())
         })
     }
 }
 
 /// A file that is removed once a manifest without it was committed.
-struct Retired {
+struct RetiredFile {
     path: PathBuf,
     /// True if the manifest that is about to be committed does not name it.
     is_unnamed: bool,
@@ -141,12 +141,12 @@ struct Retired {
 
 /// The accounts that change together with the list of segments.
 #[derive(Default)]
-struct Books {
+struct GarbageState {
     /// Files of segments that collected segments have replaced.
-    retired: Vec<Retired>,
+    retired: Vec<RetiredFile>,
     /// The sequence numbers that are being collected, and their entries that were dropped
     /// meanwhile.
-    watched: Option<Watched>,
+    watched: Option<ConcurrentDrops>,
     /// Segments that cannot be collected, by number, with the error: they, or a table that is
     /// needed to judge their records, are damaged.
     damaged: BTreeMap<u64, String>,
@@ -163,7 +163,7 @@ pub(crate) struct Garbage {
     /// Segments of which each unneeded record is known individually.
     unneeded: UnneededCount,
     /// Locked while dead bytes are counted, and while a collected segment replaces others.
-    books: Mutex<Books>,
+    books: Mutex<GarbageState>,
     counters: CollectedCounters,
     excess: Arc<SpaceExcess>,
 }
@@ -212,7 +212,7 @@ impl Garbage {
 
     /// The facts of the segments for a manifest whose ledger no longer has the entries of
     /// `dropped`.
-    pub(super) fn facts_without(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+    pub(super) fn facts_without(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
         let mut books = lock(&self.books);
         let list = self.segments.list();
         let sums = sums_of(&list, dropped, |_, _| {});
@@ -233,7 +233,7 @@ impl Garbage {
     /// segments that were collected. If a removal fails, the next opening removes the file.
     pub(super) fn remove_retired(&self) {
         let mut books = lock(&self.books);
-        let (unnamed, named): (Vec<Retired>, _) =
+        let (unnamed, named): (Vec<RetiredFile>, _) =
             books.retired.drain(..).partition(|retired| retired.is_unnamed);
         books.retired = named;
         drop(books);
@@ -281,7 +281,8 @@ impl Garbage {
         };
         let range = self.extend(&candidates, seed, limits.dead_share, room_bytes);
         let run = SegmentRun::of(&list, &candidates[range]);
-        books.watched = run.as_ref().map(|run| Watched::new(run.first_sequence, run.last_sequence));
+        books.watched =
+            run.as_ref().map(|run| ConcurrentDrops::new(run.first_sequence, run.last_sequence));
         Ok(run)
     }
 
@@ -310,7 +311,7 @@ impl Garbage {
                     && live_records + neighbour.live_records() <= self.segment_records_max
                     && live_bytes + live_records * PAIR_LENGTH + neighbour.copy_bytes()
                         <= room_bytes
-                    && Watched::reaches(first_sequence, last_sequence)
+                    && ConcurrentDrops::reaches(first_sequence, last_sequence)
                     && (neighbour.share() >= dead_share || is_small)
             };
             if high - low >= RUN_SEGMENTS_MAX {
@@ -400,7 +401,7 @@ impl Garbage {
             segments.retain(|segment| !numbers.contains(&segment.shared.number));
             segments.insert(at, Arc::clone(&collected));
         });
-        let retire = |segment: &Arc<Segment>| Retired {
+        let retire = |segment: &Arc<Segment>| RetiredFile {
             path: segment.shared.path.clone(),
             is_unnamed: false,
         };
@@ -411,7 +412,11 @@ impl Garbage {
     }
 }
 
-fn candidates(segments: &[Arc<Segment>], books: &Books, limits: &GarbageLimits) -> Vec<Candidate> {
+fn candidates(
+    segments: &[Arc<Segment>],
+    books: &GarbageState,
+    limits: &GarbageLimits,
+) -> Vec<Candidate> {
     let mut marker_sequence = limits.marker_sequence;
     let mut candidates = Vec::new();
     for (index, segment) in segments.iter().enumerate() {
@@ -445,7 +450,7 @@ fn candidates(segments: &[Arc<Segment>], books: &Books, limits: &GarbageLimits) 
 fn sums_of(
     list: &SegmentList,
     dropped: &DroppedList,
-    mut visit: impl FnMut(&Dropped, &Segment),
+    mut visit: impl FnMut(&DroppedEntry, &Segment),
 ) -> Vec<DroppedBytes> {
     let mut sums = vec![DroppedBytes::default(); list.segments.len()];
     let mut near = 0;

@@ -82,13 +82,13 @@ mod tests {
 
     /// A file whose first sync fails after the second one had time to begin.
     #[derive(Default)]
-    struct Failing(AtomicU32);
+    struct FailingFile(AtomicU32);
 
     fn unused<T>() -> io::Result<T> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    impl File for Failing {
+    impl File for FailingFile {
         fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
             unused()
         }
@@ -126,7 +126,7 @@ mod tests {
     /// concurrent sync of the same file had reported a failure.
     #[test]
     fn of_two_syncs_at_once_neither_succeeds_if_one_fails() {
-        let held = HeldFile::open(Arc::new(Failing::default()));
+        let held = HeldFile::open(Arc::new(FailingFile::default()));
         let outcomes = std::thread::scope(|scope| {
             let syncs = [0, 1].map(|_| scope.spawn(|| held.sync().is_ok()));
             syncs.map(|sync| sync.join().unwrap())

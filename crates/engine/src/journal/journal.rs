@@ -8,16 +8,16 @@ use pellucid_thread::JoinHandle;
 use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
 use super::garbage::Garbage;
-use super::recover::{JournalSetting, Recovered, recover};
+use super::recover::{JournalSetting, RecoveredJournal, recover};
 use super::room::SegmentRoom;
 use super::seal::Sealer;
 use super::segments::SegmentSet;
-use super::spares::Spares;
+use super::spare_segments::SpareSegments;
 use super::sync::GroupSync;
 use super::writer::JournalWriter;
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
-use crate::ledger::{DroppedList, JournalLink, Manifest, SegmentFacts};
+use crate::expiry::ExpiryClock;
+use crate::ledger::{DroppedList, JournalLink, Manifest, SegmentMetadata};
 
 /// The journal of an open store, except its writer, which the engine's writer lock protects.
 pub(crate) struct Journal {
@@ -25,11 +25,11 @@ pub(crate) struct Journal {
     segments: Arc<SegmentSet>,
     sync: Arc<GroupSync>,
     room: Arc<SegmentRoom>,
-    spares: Arc<Spares>,
+    spares: Arc<SpareSegments>,
     sealer: Arc<Sealer>,
     garbage: Garbage,
     /// The time by which entries expire.
-    time: Arc<MarkedTime>,
+    time: Arc<ExpiryClock>,
 }
 
 impl Journal {
@@ -44,7 +44,7 @@ impl Journal {
         let time = Arc::clone(&setting.time);
         let excess = SpaceExcess::new(setting.dead_bound);
         let ledger_room = setting.ledger_room;
-        let Recovered { files, segments, last_sequence } = recover(setting, manifest)?;
+        let RecoveredJournal { files, segments, last_sequence } = recover(setting, manifest)?;
         let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));
         let parts = || (Arc::clone(&files), Arc::clone(&segments), Arc::clone(&sync));
         let (with_files, with_segments, with_sync) = parts();
@@ -57,7 +57,7 @@ impl Journal {
             tables_bytes,
         );
         let room = Arc::new(room);
-        let spares = Spares::new(with_files, Arc::clone(&room), with_sync, jobs.clone());
+        let spares = SpareSegments::new(with_files, Arc::clone(&room), with_sync, jobs.clone());
         let spares = Arc::new(spares);
         let (with_files, with_segments, with_sync) = parts();
         let sealer = Arc::new(Sealer::new(with_files, with_segments, with_sync, jobs));
@@ -127,7 +127,7 @@ impl JournalLink for Journal {
         self.garbage.note_dropped(dropped);
     }
 
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
         self.garbage.facts_without(dropped)
     }
 

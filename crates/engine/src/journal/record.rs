@@ -9,7 +9,7 @@ use crate::codec::{
 };
 use crate::compression::{Compression, unpack, unpacked_length};
 use crate::header_form::{HeaderForm, SEQUENCE_END, WRITTEN_AT_MAX_MS};
-use crate::ledger::Kind;
+use crate::ledger::EntryKind;
 
 /// Length of the shortest record, in bytes.
 pub(crate) const RECORD_LENGTH_MIN: usize = HeaderForm::Short.length();
@@ -109,11 +109,11 @@ fn form_of(marks: u8) -> Option<HeaderForm> {
     }
 }
 
-impl From<Kind> for RecordKind {
-    fn from(kind: Kind) -> RecordKind {
+impl From<EntryKind> for RecordKind {
+    fn from(kind: EntryKind) -> RecordKind {
         match kind {
-            Kind::Put => RecordKind::Put,
-            Kind::Delete => RecordKind::Delete,
+            EntryKind::Put => RecordKind::Put,
+            EntryKind::Delete => RecordKind::Delete,
         }
     }
 }

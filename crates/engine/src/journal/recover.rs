@@ -10,24 +10,24 @@ use pellucid_account::Activity;
 use pellucid_clock::Clock;
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
-use super::current::{Span, current_segments};
-use super::ends::{ASKED_TOGETHER, SegmentEnds};
-use super::excess::DeadBound;
+use super::excess::DeadSpaceLimit;
 use super::files::SegmentFiles;
 use super::footer::{Footer, NoFooter, decode_footer, encode_footer};
 use super::held_file::HeldFile;
 use super::medium::MediumReads;
 use super::room::LedgerRoom;
-use super::scan::{Scanned, find_stray, for_each_record, is_unused, scan_records};
+use super::scan::{ScannedSegment, find_stray, for_each_record, is_unused, scan_records};
 use super::segment::{
     DroppedBytes, JOURNAL_FOLDER, Segment, SegmentFile, segment_number, segment_path,
 };
+use super::segment_ends::{ASKED_TOGETHER, SegmentEnds};
+use super::segment_selection::{Span, current_segments};
 use super::segments::SegmentSet;
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result, is_full};
-use crate::expiry::MarkedTime;
-use crate::ledger::{Manifest, SegmentFacts};
-use crate::mapped::Mapped;
+use crate::expiry::ExpiryClock;
+use crate::ledger::{Manifest, SegmentMetadata};
+use crate::mapped_file::MappedFile;
 
 /// Bytes that one call rewrites.
 const REWRITE_LENGTH: usize = 1 << 20;
@@ -39,13 +39,13 @@ pub(crate) struct JournalSetting {
     pub(crate) clock: Clock,
     pub(crate) segment_size_bytes: u64,
     /// The bound on the journal's dead bytes.
-    pub(crate) dead_bound: DeadBound,
+    pub(crate) dead_bound: DeadSpaceLimit,
     /// The number of records at which a segment ends.
     pub(crate) segment_records_max: u64,
     /// The space that the ledger needs before it gives any back.
     pub(crate) ledger_room: LedgerRoom,
     /// The time by which entries expire.
-    pub(crate) time: Arc<MarkedTime>,
+    pub(crate) time: Arc<ExpiryClock>,
     /// The register of running jobs.
     pub(crate) activity: Activity,
 }
@@ -78,7 +78,7 @@ impl SegmentCandidate {
 
 enum CandidateState {
     Sealed(Footer),
-    Unsealed(Scanned),
+    Unsealed(ScannedSegment),
 }
 
 /// The decision about each file, made after all checks have passed.
@@ -92,7 +92,7 @@ struct Plan {
 }
 
 /// The point at which the journal ends: the missing record and its location.
-struct Tear {
+struct TornTail {
     path: PathBuf,
     offset: u64,
     missing_sequence: u64,
@@ -101,7 +101,7 @@ struct Tear {
 
 /// A part of the journal that cutting off its tail drops.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutPart {
+pub struct TruncatedPart {
     /// The file.
     pub path: PathBuf,
     /// The offset of the part in the file, in bytes.
@@ -122,14 +122,14 @@ pub struct CutPart {
 const DROPPED_EXTENSION: &str = "journal.dropped";
 
 /// A recovered journal: every segment is sealed, and everything is on the medium.
-pub(super) struct Recovered {
+pub(super) struct RecoveredJournal {
     pub(super) files: Arc<SegmentFiles>,
     pub(super) segments: Arc<SegmentSet>,
     pub(super) last_sequence: u64,
 }
 
 /// Recovers the journal that belongs to `manifest`, and cuts off a torn tail.
-pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Recovered> {
+pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<RecoveredJournal> {
     let recovery = Recovery::new(&*setting.file_system, &setting.directory, manifest);
     let mut plan = recovery.plan()?;
     let highest_number = plan.highest_number;
@@ -144,7 +144,7 @@ pub(super) fn recover(setting: JournalSetting, manifest: &Manifest) -> Result<Re
     let files = SegmentFiles::new(file_system, directory, identity, highest_number + 1);
     let files = Arc::new(files);
     let segments = SegmentSet::new(Arc::clone(&files), segments, MediumReads::new(clock));
-    Ok(Recovered { files, segments: Arc::new(segments), last_sequence })
+    Ok(RecoveredJournal { files, segments: Arc::new(segments), last_sequence })
 }
 
 /// Checks the journal that belongs to `manifest` as an opening does, without changing anything.
@@ -167,7 +167,7 @@ pub(crate) fn cut_tail(
     file_system: &dyn FileSystem,
     directory: &Path,
     manifest: &Manifest,
-) -> Result<Vec<CutPart>> {
+) -> Result<Vec<TruncatedPart>> {
     let recovery = Recovery { cuts: true, ..Recovery::new(file_system, directory, manifest) };
     let plan = recovery.plan()?;
     let mut parts = Vec::new();
@@ -265,7 +265,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// The facts of segment `number` in the manifest.
-    fn facts(&self, number: u64) -> Option<&SegmentFacts> {
+    fn facts(&self, number: u64) -> Option<&SegmentMetadata> {
         self.manifest.segments.iter().find(|facts| facts.number == number)
     }
 
@@ -330,7 +330,7 @@ impl<'a> Recovery<'a> {
         };
         // Bytes that the medium cannot deliver look like zeros, and so like the end of the records.
         if !self.cuts && matches!(state, CandidateState::Unsealed(_)) {
-            let map = Mapped::from(Arc::clone(&map));
+            let map = MappedFile::from(Arc::clone(&map));
             map.check(0..map.length(), &path)?;
         }
         let (dead_bytes, marker_bytes) =
@@ -381,7 +381,7 @@ impl<'a> Recovery<'a> {
         let named_first = self.manifest.segments.iter().map(|facts| facts.first_sequence).min();
         let mut expected = named_first.unwrap_or(flushed + 1);
         let (mut keep, mut all_dropped) = (Vec::new(), Vec::new());
-        let mut tear = Tear {
+        let mut tear = TornTail {
             path: self.folder(),
             offset: 0,
             missing_sequence: expected,
@@ -441,7 +441,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Searches the rest of the torn segment for a record that proves corruption.
-    fn check_behind(&self, segment: &SegmentCandidate, tear: &Tear) -> Result<()> {
+    fn check_behind(&self, segment: &SegmentCandidate, tear: &TornTail) -> Result<()> {
         if self.cuts {
             return Ok(());
         }
@@ -454,7 +454,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Searches a segment behind the tear for proof that the missing record was durable.
-    fn check_dropped(&self, dropped: &SegmentCandidate, tear: &Tear) -> Result<()> {
+    fn check_dropped(&self, dropped: &SegmentCandidate, tear: &TornTail) -> Result<()> {
         let path = &dropped.path;
         if self.cuts && !dropped.is_named_sealed {
             return Ok(());
@@ -479,7 +479,7 @@ impl<'a> Recovery<'a> {
 
     /// Cuts off everything behind the records of a segment that is not sealed, if there is
     /// anything. The original file is kept under another name.
-    fn cut_segment(&self, segment: &SegmentCandidate) -> Result<Option<CutPart>> {
+    fn cut_segment(&self, segment: &SegmentCandidate) -> Result<Option<TruncatedPart>> {
         let CandidateState::Unsealed(scanned) = &segment.state else { return Ok(None) };
         let part = self.part(segment, scanned.end);
         if part.length == 0 {
@@ -503,10 +503,10 @@ impl<'a> Recovery<'a> {
     }
 
     /// Describes the part of a segment from `offset` on.
-    fn part(&self, segment: &SegmentCandidate, offset: u64) -> CutPart {
+    fn part(&self, segment: &SegmentCandidate, offset: u64) -> TruncatedPart {
         let bytes = segment.map.bytes();
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
-        let mut part = CutPart {
+        let mut part = TruncatedPart {
             path: segment.path.clone(),
             offset,
             length: end.saturating_sub(offset),
@@ -649,7 +649,7 @@ fn write_anew(file: &dyn File, bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-impl Tear {
+impl TornTail {
     fn corruption(&self, why: &str) -> Error {
         let what =
             format!("sequence {} is missing ({}), yet {why}", self.missing_sequence, self.what);
@@ -657,7 +657,7 @@ impl Tear {
     }
 }
 
-fn stray_text(path: &Path, stray: super::scan::Stray) -> String {
+fn stray_text(path: &Path, stray: super::scan::StrayRecord) -> String {
     let kind = match stray.marked_sequence {
         Some(_) => "a sync mark",
         None => "a valid record",

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files::SegmentFiles;
 use super::segments::SegmentSet;
-use crate::error::{Error, Result, RoomFound};
+use crate::error::{Error, Result, SpaceShortage};
 
 /// The number of usual segments that fit into the reserve: one that is begun for deletes, and one
 /// for the remaining records of collected segments.
@@ -46,7 +46,7 @@ pub(crate) enum Purpose {
 
 /// The room that a batch found on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Space {
+pub(crate) enum SpaceLevel {
     /// There is enough room.
     Ample,
     /// Little space is left apart from the reserve.
@@ -65,21 +65,21 @@ pub(crate) struct LedgerRoom {
 }
 
 /// A segment that may be made.
-pub(super) struct Planned {
+pub(super) struct SegmentPlan {
     pub(super) size_bytes: u64,
-    pub(super) space: Space,
+    pub(super) space: SpaceLevel,
 }
 
 /// The state of the disk at a moment.
 #[derive(Clone, Copy)]
-struct Look {
+struct DiskState {
     /// The size of a new segment, if no batch needs a larger one and there is room.
     usual_bytes: u64,
     free_bytes: u64,
     reserve_bytes: u64,
 }
 
-impl Look {
+impl DiskState {
     /// True if `bytes` can be taken without touching the reserve.
     fn has_beside_reserve(&self, bytes: u64) -> bool {
         self.free_bytes.saturating_sub(self.reserve_bytes) >= bytes
@@ -130,7 +130,7 @@ impl SegmentRoom {
         self.files.file_system().free_bytes(self.files.directory()).unwrap_or(u64::MAX)
     }
 
-    fn look(&self) -> Look {
+    fn look(&self) -> DiskState {
         let journal_bytes: u64 = self.segments.facts().iter().map(|facts| facts.size_bytes).sum();
         let share = (journal_bytes / SEGMENT_SHARE).next_multiple_of(SEGMENT_SIZE_STEP_BYTES);
         let usual_bytes = share.max(SEGMENT_SIZE_USUAL_MIN_BYTES).min(self.segment_size_bytes);
@@ -142,7 +142,7 @@ impl SegmentRoom {
         let disk_bytes = free_bytes.saturating_add(journal_bytes).saturating_add(tables_bytes);
         let reserve_bytes = needed_bytes.min(disk_bytes / RESERVE_ONE_IN);
         self.reserve_bytes.store(reserve_bytes, Ordering::Relaxed);
-        Look { usual_bytes, free_bytes, reserve_bytes }
+        DiskState { usual_bytes, free_bytes, reserve_bytes }
     }
 
     /// True if the reserve is free, in the size that it had when it was last computed.
@@ -159,22 +159,22 @@ impl SegmentRoom {
 
     /// Plans the segment for a batch that needs at least `needed_bytes`. An error means that the
     /// batch would take from the reserve, and must not.
-    pub(super) fn plan(&self, needed_bytes: u64, purpose: Purpose) -> Result<Planned> {
+    pub(super) fn plan(&self, needed_bytes: u64, purpose: Purpose) -> Result<SegmentPlan> {
         let look = self.look();
         let small_bytes = look.usual_bytes / SMALL_SEGMENT_SHARE;
         let small_bytes = small_bytes.next_multiple_of(SMALL_SEGMENT_STEP_BYTES).max(needed_bytes);
         let usual_bytes = look.usual_bytes.max(needed_bytes);
         if look.has_beside_reserve(usual_bytes) {
-            Ok(Planned { size_bytes: usual_bytes, space: Space::Ample })
+            Ok(SegmentPlan { size_bytes: usual_bytes, space: SpaceLevel::Ample })
         } else if look.has_beside_reserve(small_bytes) {
-            Ok(Planned { size_bytes: small_bytes, space: Space::Scarce })
+            Ok(SegmentPlan { size_bytes: small_bytes, space: SpaceLevel::Scarce })
         } else if purpose == Purpose::Deletes {
             let fits = look.free_bytes >= small_bytes;
             let size_bytes = if fits { small_bytes } else { needed_bytes };
-            Ok(Planned { size_bytes, space: Space::Reserved })
+            Ok(SegmentPlan { size_bytes, space: SpaceLevel::Reserved })
         } else {
             let (free_bytes, reserve_bytes) = (look.free_bytes, look.reserve_bytes);
-            let room = Some(RoomFound { needed_bytes, free_bytes, reserve_bytes });
+            let room = Some(SpaceShortage { needed_bytes, free_bytes, reserve_bytes });
             Err(Error::DiskFull { path: self.files.directory().to_path_buf(), room })
         }
     }

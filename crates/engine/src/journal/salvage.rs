@@ -18,7 +18,7 @@ use crate::header_form::RECORD_ALIGNMENT;
 const SEQUENCES_MAX: u64 = 1 << 32;
 
 /// A stretch of a segment, as a walk through the segment finds it.
-pub(crate) enum Stretch {
+pub(crate) enum SegmentRange {
     /// An intact record; its length includes the padding.
     Record { sequence: u64, offset: u64, length: u64, batch_goes_on: bool },
     /// Bytes that are not a record, with the sequence numbers of the records before and behind
@@ -33,7 +33,7 @@ pub(crate) fn walk_records(
     file: &[u8],
     (identity, number, seed): (u64, u64, u32),
     first_sequence: u64,
-    mut visit: impl FnMut(Stretch),
+    mut visit: impl FnMut(SegmentRange),
 ) -> Option<u64> {
     let footer = decode_footer(file, identity, number, first_sequence).ok();
     let last_sequence = footer.as_ref().map(|footer| footer.last_sequence);
@@ -54,7 +54,7 @@ pub(crate) fn walk_records(
                 if !is_mark {
                     let Record { sequence, batch_goes_on, .. } = record;
                     let (offset, length) = (offset as u64, length as u64);
-                    visit(Stretch::Record { sequence, offset, length, batch_goes_on });
+                    visit(SegmentRange::Record { sequence, offset, length, batch_goes_on });
                 }
                 after = Some(record.sequence);
                 offset += length;
@@ -77,10 +77,10 @@ pub(crate) fn walk_records(
 fn report(
     (from, to): (usize, usize),
     (after, before): (Option<u64>, Option<u64>),
-    visit: &mut impl FnMut(Stretch),
+    visit: &mut impl FnMut(SegmentRange),
 ) {
     let (offset, length) = (from as u64, (to - from) as u64);
-    visit(Stretch::Damage { offset, length, after, before });
+    visit(SegmentRange::Damage { offset, length, after, before });
 }
 
 /// True if `bytes` are a valid record.

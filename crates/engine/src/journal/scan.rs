@@ -20,7 +20,7 @@ const SEARCH_THREADS_MAX: usize = 4;
 
 /// The records of a segment up to its end or its tear.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Scanned {
+pub(crate) struct ScannedSegment {
     /// The offsets of the records of all complete batches, in units of 8 bytes.
     pub(crate) offsets: Vec<u32>,
     /// The end of the last complete batch, and of the sync marks behind it.
@@ -34,9 +34,9 @@ pub(crate) struct Scanned {
 }
 
 /// Reads the records of `file`, a whole segment that begins with `first_sequence`.
-pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) -> Scanned {
+pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) -> ScannedSegment {
     let start = FILE_HEADER_LENGTH as u64;
-    let mut scanned = Scanned {
+    let mut scanned = ScannedSegment {
         offsets: Vec::new(),
         end: start,
         tear: start,
@@ -76,7 +76,7 @@ pub(crate) fn scan_records(file: &[u8], store_seed: u32, first_sequence: u64) ->
 
 /// A record behind a tear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stray {
+pub(crate) struct StrayRecord {
     /// The offset of the record in the file.
     pub(crate) offset: u64,
     /// The sequence number up to which it guarantees durability, if it is a sync mark.
@@ -84,14 +84,14 @@ pub(crate) struct Stray {
 }
 
 /// The records that prove that the bytes before them were durable.
-struct Wanted {
+struct DurabilityProof {
     /// The sequence numbers that a record behind the tear may have.
     sequences: RangeInclusive<u64>,
     missing_sequence: u64,
     any_record_counts: bool,
 }
 
-impl Wanted {
+impl DurabilityProof {
     fn contains(&self, sequence: u64, marked_sequence: Option<u64>) -> bool {
         let vouches = marked_sequence.is_some_and(|marked| marked >= self.missing_sequence);
         vouches || (self.any_record_counts && sequence >= self.missing_sequence)
@@ -146,13 +146,13 @@ impl<'a> RecordSearch<'a> {
     }
 
     /// The first wanted record that begins in a range of offsets.
-    fn find(&mut self, range: Range<usize>, wanted: &Wanted) -> Option<Stray> {
+    fn find(&mut self, range: Range<usize>, wanted: &DurabilityProof) -> Option<StrayRecord> {
         let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN).min(range.end);
         (range.start..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
             let record = self.record_at(offset, &wanted.sequences)?;
             let marked_sequence = record.marked_sequence();
             let is_wanted = wanted.contains(record.sequence, marked_sequence);
-            is_wanted.then_some(Stray { offset: offset as u64, marked_sequence })
+            is_wanted.then_some(StrayRecord { offset: offset as u64, marked_sequence })
         })
     }
 
@@ -173,9 +173,9 @@ pub(crate) fn find_stray(
     from: u64,
     missing_sequence: u64,
     any_record_counts: bool,
-) -> Option<Stray> {
+) -> Option<StrayRecord> {
     let possible = missing_sequence.saturating_add((file.len() / RECORD_LENGTH_MIN) as u64);
-    let wanted = Wanted {
+    let wanted = DurabilityProof {
         sequences: missing_sequence.saturating_sub(1)..=possible,
         missing_sequence,
         any_record_counts,
@@ -188,7 +188,7 @@ pub(crate) fn find_stray(
     let search = |start: usize| {
         let mut search = RecordSearch::new(file.get(start..)?, store_seed);
         let stray = search.find(0..piece, &wanted)?;
-        Some(Stray { offset: stray.offset + start as u64, ..stray })
+        Some(StrayRecord { offset: stray.offset + start as u64, ..stray })
     };
     std::thread::scope(|scope| {
         let start = |thread: usize| from + thread * piece;
@@ -254,8 +254,11 @@ mod tests {
             let seconds = begin.elapsed().as_secs_f64() * (1 << 30) as f64 / BYTES as f64;
             println!("{candidates} beginnings in {BYTES} bytes: {seconds:.2} s a GiB");
             let mut search = RecordSearch::new(&file, 5);
-            let wanted =
-                Wanted { sequences: 989..=100_000, missing_sequence: 990, any_record_counts: true };
+            let wanted = DurabilityProof {
+                sequences: 989..=100_000,
+                missing_sequence: 990,
+                any_record_counts: true,
+            };
             assert_eq!(search.find(FILE_HEADER_LENGTH..file.len(), &wanted), None);
             let all_bytes = if candidates == 0 { 0 } else { BYTES as u64 };
             let (summed, limit) = (search.summed_bytes(), all_bytes + candidates as u64 * 256);

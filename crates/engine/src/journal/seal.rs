@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
-use pellucid_thread::{Condvar, Indivisible, JoinHandle, Mutex, start_job};
+use pellucid_thread::{Condvar, CriticalSection, JoinHandle, Mutex, start_job};
 
 use super::files::{SEGMENTS, SegmentFiles};
 use super::footer::{decode_footer, encode_footer};
@@ -105,7 +105,7 @@ impl Sealer {
     /// removed.
     pub(super) fn seal(&self, full: &FullSegment) -> Result<()> {
         self.sync.check_poison()?;
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let shared = &full.segment.shared;
         if full.count == 0 {
             self.segments.change(|segments| {

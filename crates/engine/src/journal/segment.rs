@@ -13,16 +13,16 @@ use super::held_file::HeldFile;
 use super::medium::DiskFileCount;
 use super::record::{RECORD_LENGTH_MIN, Record};
 use super::runs::Runs;
-use super::steps::TimedRead;
-use super::unneeded::{UnneededCount, UnneededRecords};
+use super::timed_read::TimedRead;
+use super::unneeded_records::{UnneededCount, UnneededRecords};
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
+use crate::counter_set::ThreadCounters;
 use crate::error::{Error, Result};
 use crate::header_form::HeaderForm;
-use crate::ledger::{self, CACHE_LINE_BYTES, Dropped, SegmentFacts, prefetch};
-use crate::mapped::Mapped;
+use crate::ledger::{self, CACHE_LINE_BYTES, DroppedEntry, SegmentMetadata, prefetch};
+use crate::mapped_file::MappedFile;
 use crate::object::{Head, Value};
-use crate::tally::Counting;
 
 /// The folder of the journal's segments within the store's folder.
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
@@ -73,13 +73,13 @@ pub(crate) struct SegmentFile {
     pub(super) file: HeldFile,
     /// The file, opened when a record is first read from the disk.
     disk_file: OnceLock<DiskFile>,
-    pub(super) map: Mapped,
+    pub(super) map: MappedFile,
     /// The seed of the records' checksums.
     pub(super) store_seed: u32,
     /// Bytes of records that no key needs any more.
     dead_bytes: AtomicU64,
     /// Bytes of records of markers that the ledger no longer names
-    /// ([`SegmentFacts::marker_bytes`]).
+    /// ([`SegmentMetadata::marker_bytes`]).
     marker_bytes: AtomicU64,
     /// True if the segment is complete and all its records are on the medium.
     pub(super) is_synced: AtomicBool,
@@ -99,7 +99,7 @@ pub(super) struct DroppedBytes {
 impl DroppedBytes {
     /// Adds the record of `dropped`, if `segment` holds it.
     #[inline]
-    pub(super) fn add(&mut self, dropped: &Dropped, segment: &Segment) {
+    pub(super) fn add(&mut self, dropped: &DroppedEntry, segment: &Segment) {
         if segment.has(dropped.sequence) {
             match dropped.is_marker {
                 true => self.marker_bytes += dropped.record_bytes,
@@ -349,7 +349,7 @@ impl Segment {
     /// Notes that the record of `dropped` is unneeded, if that is certain without reading the
     /// record. It is not for a marker or a value that can expire, which may hide older values. It
     /// is noted only in segments where the index of a record follows from its sequence number.
-    pub(super) fn note_unneeded(&self, dropped: &Dropped, count: &UnneededCount) {
+    pub(super) fn note_unneeded(&self, dropped: &DroppedEntry, count: &UnneededCount) {
         if dropped.is_marker || dropped.form != HeaderForm::Short {
             return;
         }
@@ -430,7 +430,7 @@ impl Segment {
         &self,
         sequence: u64,
         key: &[u8],
-        steps: Option<(Counting<'_>, Ticks)>,
+        steps: Option<(ThreadCounters<'_>, Ticks)>,
     ) -> Option<(Head, Value)> {
         let offset = self.offset(sequence)?;
         let timed =
@@ -594,8 +594,8 @@ impl Segment {
     }
 
     /// The facts of the segment for the manifest.
-    pub(crate) fn facts(&self) -> SegmentFacts {
-        SegmentFacts {
+    pub(crate) fn facts(&self) -> SegmentMetadata {
+        SegmentMetadata {
             number: self.shared.number,
             first_sequence: self.first_sequence,
             last_sequence: self.footer().map_or(0, |footer| footer.last_sequence),

@@ -4,19 +4,19 @@
 use std::sync::{Arc, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use pellucid_thread::{Indivisible, Mutex};
+use pellucid_thread::{CriticalSection, Mutex};
 
 use super::files::SegmentFiles;
 use super::footer::OFFSET_LENGTH;
 use super::medium::MediumReads;
 use super::record::Record;
 use super::segment::Segment;
-use super::steps::TimedRead;
+use super::timed_read::TimedRead;
+use crate::counter_set::ThreadCounters;
 use crate::error::{Error, Result};
-use crate::ledger::SegmentFacts;
+use crate::ledger::SegmentMetadata;
 use crate::object::Value;
 use crate::read_mode::ReadMode;
-use crate::tally::Counting;
 
 /// The segments in order, with their first sequence numbers in one array for the search.
 #[derive(Default)]
@@ -175,7 +175,7 @@ impl SegmentSet {
 
     /// Changes the list of segments.
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let _held = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         let mut segments = self.list.load().segments.clone();
         change(&mut segments);
@@ -192,7 +192,7 @@ impl SegmentSet {
         (sequence, key): (u64, &[u8]),
         expected_length: usize,
         mode: ReadMode,
-        steps: Option<Counting<'_>>,
+        steps: Option<ThreadCounters<'_>>,
     ) -> Result<Option<Value>> {
         let steps = steps.map(|counting| (counting, counting.now()));
         let segments = self.list.load();
@@ -284,7 +284,7 @@ impl SegmentSet {
     }
 
     /// The current facts of all segments.
-    pub(crate) fn facts(&self) -> Vec<SegmentFacts> {
+    pub(crate) fn facts(&self) -> Vec<SegmentMetadata> {
         self.list().segments.iter().map(|segment| segment.facts()).collect()
     }
 

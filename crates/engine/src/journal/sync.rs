@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use pellucid_account::Activity;
 use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::{
-    Condvar, HandedOver, Indivisible, Job, JoinHandle, Mutex, WaitKind, Waiting, start_job,
+    Condvar, CriticalSection, Job, JoinHandle, Mutex, ParkedWork, WaitGuard, WaitKind, start_job,
 };
 
 use super::segments::SegmentSet;
@@ -28,7 +28,7 @@ const SYNC_THREAD: &str = "pellucid-sync";
 struct Waiter {
     sequence: u64,
     asked: Ticks,
-    put_down: HandedOver,
+    put_down: ParkedWork,
     callback: DurableCallback,
 }
 
@@ -134,7 +134,7 @@ impl GroupSync {
             return Ok(*last);
         }
         self.check_poison()?;
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let job = self.activity.begin(jobs::SYNC, self.clock);
         let begun = self.clock.now();
         self.sync_segments()?;
@@ -148,7 +148,7 @@ impl GroupSync {
     /// Waits as [`GroupSync::sync_to`] does, for a writer, and counts the wait.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<SyncTimes> {
         let asked = self.clock.now();
-        let _waiting = Waiting::begin(WaitKind::Sync);
+        let _waiting = WaitGuard::begin(WaitKind::Sync);
         let times = self.sync_to(sequence)?;
         self.count_wait(asked, times);
         Ok(times)
@@ -201,7 +201,7 @@ impl GroupSync {
             callback(self.wait_durable(sequence));
             return;
         }
-        let put_down = HandedOver::put_down(WaitKind::Sync);
+        let put_down = ParkedWork::put_down(WaitKind::Sync);
         waiters.callbacks.push(Waiter { sequence, asked: self.clock.now(), put_down, callback });
         drop(waiters);
         self.waiters_changed.notify_one();

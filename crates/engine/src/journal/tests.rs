@@ -15,7 +15,7 @@ use super::*;
 use crate::codec::{FILE_HEADER_LENGTH, checksum_seed};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::expiry::MarkedTime;
+use crate::expiry::ExpiryClock;
 use crate::folder::make_folders;
 use crate::header_form::HeaderForm;
 use crate::ledger::Manifest;
@@ -35,14 +35,14 @@ fn open_with(
 ) -> Result<(Journal, JournalWriter)> {
     make_folders(files, Path::new(DIRECTORY)).unwrap();
     let setting = JournalSetting {
-        dead_bound: DeadBound { share: 1.0 / 3.0, allowance_bytes: 1 << 20 },
+        dead_bound: DeadSpaceLimit { share: 1.0 / 3.0, allowance_bytes: 1 << 20 },
         file_system: Arc::new(files.clone()),
         directory: DIRECTORY.into(),
         clock: Clock::monotonic(),
         segment_size_bytes,
         segment_records_max,
         ledger_room: LedgerRoom { flush_bytes: 0, merge_max_bytes: 0 },
-        time: Arc::new(MarkedTime::new(Clock::monotonic(), 0)),
+        time: Arc::new(ExpiryClock::new(Clock::monotonic(), 0)),
         activity: crate::jobs::activity(),
     };
     Journal::open(setting, &Manifest::empty(7))

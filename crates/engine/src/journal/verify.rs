@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use pellucid_io::FileSystem;
 
-use super::current::{Span, current_segments};
 use super::footer::{Footer, NoFooter, decode_footer};
 use super::record::{Record, RecordKind};
 use super::scan::scan_records;
 use super::segment::{JOURNAL_FOLDER, segment_number, segment_path};
+use super::segment_selection::{Span, current_segments};
 use crate::codec::{FileHeader, FileKind, checksum_seed};
 use crate::error::{Error, Result};
-use crate::ledger::{Manifest, SegmentFacts};
-use crate::mapped::{map_file, unreadable_parts};
+use crate::ledger::{Manifest, SegmentMetadata};
+use crate::mapped_file::{map_file, unreadable_parts};
 
 /// The report on a segment of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     }
 }
 
-fn check_facts(facts: &SegmentFacts, summary: &mut SegmentSummary) {
+fn check_facts(facts: &SegmentMetadata, summary: &mut SegmentSummary) {
     let agrees = facts.first_sequence == summary.report.first_sequence
         && facts.last_sequence == summary.report.last_sequence;
     if !agrees {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::files::SegmentFiles;
 use super::footer::{FOOTER_FIXED_LENGTH, OFFSET_LENGTH};
 use super::record::{Record, RecordKind, SYNC_MARK_LENGTH};
-use super::room::{Purpose, Space};
+use super::room::{Purpose, SpaceLevel};
 use super::seal::{FullSegment, Sealer};
 use super::segment::Segment;
 use super::segments::SegmentSet;
-use super::spares::{Spares, Taken};
+use super::spare_segments::{AllocatedSegment, SpareSegments};
 use super::sync::GroupSync;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::compression::Compression;
@@ -37,7 +37,7 @@ const LARGE_SYNCS_MAX: u64 = 16;
 const EXPECTED_BYTES_MAX: usize = 512;
 
 /// The segment that is being written.
-struct Growing {
+struct ActiveSegment {
     segment: Arc<Segment>,
     /// The offset of the next record.
     end: u64,
@@ -51,11 +51,15 @@ struct Growing {
     is_reserved: bool,
 }
 
-impl Growing {
-    fn new(segment: Arc<Segment>, large_since_syncs: Option<u64>, space: Space) -> Growing {
+impl ActiveSegment {
+    fn new(
+        segment: Arc<Segment>,
+        large_since_syncs: Option<u64>,
+        space: SpaceLevel,
+    ) -> ActiveSegment {
         let (end, spare_from) = (FILE_HEADER_LENGTH as u64, segment.shared.map.length() as u64 / 2);
-        let is_reserved = space == Space::Reserved;
-        Growing { segment, end, count: 0, large_since_syncs, spare_from, is_reserved }
+        let is_reserved = space == SpaceLevel::Reserved;
+        ActiveSegment { segment, end, count: 0, large_since_syncs, spare_from, is_reserved }
     }
 
     /// True if batches for this purpose may be written to the segment.
@@ -104,9 +108,9 @@ impl Growing {
     }
 }
 
-impl From<Growing> for FullSegment {
-    fn from(growing: Growing) -> FullSegment {
-        let Growing { segment, end, count, .. } = growing;
+impl From<ActiveSegment> for FullSegment {
+    fn from(growing: ActiveSegment) -> FullSegment {
+        let ActiveSegment { segment, end, count, .. } = growing;
         FullSegment { segment, end, count }
     }
 }
@@ -122,12 +126,12 @@ pub(crate) struct JournalWriter {
     files: Arc<SegmentFiles>,
     segments: Arc<SegmentSet>,
     sync: Arc<GroupSync>,
-    spares: Arc<Spares>,
+    spares: Arc<SpareSegments>,
     sealer: Arc<Sealer>,
     /// The number of records at which a segment ends, so that their offsets fit into the memory
     /// budget.
     segment_records_max: u64,
-    growing: Option<Growing>,
+    growing: Option<ActiveSegment>,
     next_sequence: u64,
     /// The sequence number whose durability the last sync mark guarantees.
     marked: u64,
@@ -143,7 +147,7 @@ impl JournalWriter {
         files: Arc<SegmentFiles>,
         segments: Arc<SegmentSet>,
         sync: Arc<GroupSync>,
-        (spares, sealer): (Arc<Spares>, Arc<Sealer>),
+        (spares, sealer): (Arc<SpareSegments>, Arc<Sealer>),
         segment_records_max: u64,
     ) -> JournalWriter {
         let marked = sync.appended_sequence();
@@ -174,19 +178,20 @@ impl JournalWriter {
         size_bytes: u64,
         count: u64,
         purpose: Purpose,
-    ) -> Result<Space> {
+    ) -> Result<SpaceLevel> {
         let size_bytes = size_bytes + SYNC_MARK_LENGTH;
         let syncs = self.sync.syncs();
-        let fits =
-            |growing: &&mut Growing| growing.has_room(size_bytes, count) && growing.serves(purpose);
+        let fits = |growing: &&mut ActiveSegment| {
+            growing.has_room(size_bytes, count) && growing.serves(purpose)
+        };
         let can_go_on =
-            |growing: &&mut Growing| fits(growing) && !growing.suffers_from_syncs(syncs);
+            |growing: &&mut ActiveSegment| fits(growing) && !growing.suffers_from_syncs(syncs);
         if let Some(growing) = self.growing.as_mut().filter(can_go_on) {
             if growing.end >= growing.spare_from {
                 growing.spare_from = u64::MAX;
                 self.spares.want();
             }
-            return Ok(Space::Ample);
+            return Ok(SpaceLevel::Ample);
         }
         let taken = self.take(segment_size_for(size_bytes, count), purpose);
         if let Err(Error::DiskFull { .. }) = &taken
@@ -194,7 +199,7 @@ impl JournalWriter {
         {
             // Frequent syncs of large pages are slow, but better than failing the write.
             growing.large_since_syncs = None;
-            return Ok(Space::Scarce);
+            return Ok(SpaceLevel::Scarce);
         }
         let taken = taken?;
         let space = taken.space;
@@ -204,15 +209,15 @@ impl JournalWriter {
 
     /// Takes the file of a segment of at least `needed_bytes`, once few enough segments wait for
     /// their seal.
-    fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<Taken> {
+    fn take(&self, needed_bytes: u64, purpose: Purpose) -> Result<AllocatedSegment> {
         self.sealer.wait_for_room()?;
         self.spares.take(needed_bytes, purpose)
     }
 
     /// Begins a segment with at least `records` offsets in the file that was taken, and hands the
     /// full one over to be sealed.
-    fn roll(&mut self, taken: Taken, records: u64, syncs: u64) -> Result<()> {
-        let Taken { file: shared, space } = taken;
+    fn roll(&mut self, taken: AllocatedSegment, records: u64, syncs: u64) -> Result<()> {
+        let AllocatedSegment { file: shared, space } = taken;
         let first = self.next_sequence;
         let header = self.files.header(shared.number, first).encode();
         // SAFETY: the map is writable and longer than a header, and no other thread knows it yet.
@@ -230,7 +235,7 @@ impl JournalWriter {
         self.spares.prefer_large(is_quiet);
         let is_large =
             segment.shared.is_large() || (is_quiet && segment.shared.prefer_large_pages());
-        let growing = Growing::new(segment, is_large.then_some(syncs), space);
+        let growing = ActiveSegment::new(segment, is_large.then_some(syncs), space);
         let full = self.growing.replace(growing);
         full.map_or(Ok(()), |full| self.sealer.offload(full.into()))
     }

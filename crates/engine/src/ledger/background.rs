@@ -11,8 +11,8 @@ use pellucid_thread::{Job, JoinHandle, schedule_for_background, start_job};
 
 use super::compaction::{compact_one, is_merge_due};
 use super::flush::flush_oldest;
-use super::signals::Room;
-use super::state::State;
+use super::signals::RoomState;
+use super::state::LedgerState;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::jobs;
@@ -33,7 +33,7 @@ const SHORTAGE_WAIT_FIRST: Duration = Duration::from_millis(50);
 const SHORTAGE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Starts the thread.
-pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
+pub(super) fn start(state: &Arc<LedgerState>) -> Result<JoinHandle<()>> {
     let shared = Arc::clone(state);
     state.signals.set_thread(true);
     pellucid_thread::spawn(THREAD_NAME, move || run(&shared)).map_err(|error| {
@@ -43,7 +43,7 @@ pub(super) fn start(state: &Arc<State>) -> Result<JoinHandle<()>> {
 }
 
 /// Fails the ledger if the thread panics, so that no writer waits for it.
-struct PanicNotice<'a>(&'a State);
+struct PanicNotice<'a>(&'a LedgerState);
 
 impl Drop for PanicNotice<'_> {
     fn drop(&mut self) {
@@ -54,7 +54,7 @@ impl Drop for PanicNotice<'_> {
     }
 }
 
-fn run(state: &State) {
+fn run(state: &LedgerState) {
     let _notice = PanicNotice(state);
     let _job = start_job(&LEDGER);
     // If the system refuses this, requests may have to wait for this thread to be scheduled out.
@@ -81,7 +81,7 @@ fn run(state: &State) {
 
 /// Flushes a memtable or does a merge, in this order unless level 0 is crowded; returns true if one
 /// was due.
-pub(super) fn do_one_job(state: &State) -> Result<bool> {
+pub(super) fn do_one_job(state: &LedgerState) -> Result<bool> {
     state.in_job(|state| {
         if state.is_crowded() {
             match compact_one(state) {
@@ -98,7 +98,7 @@ pub(super) fn do_one_job(state: &State) -> Result<bool> {
 /// A table whose directory is to be built: first one without a directory, because it existed when
 /// the store was opened, or because there was no memory when it was written. Then, for the same
 /// reasons, one that does not know the prefixes of its keys, or whose directory names no records.
-fn wanted_table(state: &State) -> Option<Arc<Table>> {
+fn wanted_table(state: &LedgerState) -> Option<Arc<Table>> {
     let (version, memory) = (state.versions.load(), state.files.memory());
     let find = |wants: &dyn Fn(&Table) -> bool| {
         let mut tables = version.levels.all().map(|(_, table)| table);
@@ -112,7 +112,7 @@ fn wanted_table(state: &State) -> Option<Arc<Table>> {
 }
 
 /// Builds the directory of one table that wants one; returns true if there was one.
-fn make_one_directory(state: &State) -> bool {
+fn make_one_directory(state: &LedgerState) -> bool {
     let Some(table) = wanted_table(state) else { return false };
     let _noted = state.options.activity.begin(jobs::DIRECTORY, state.options.clock);
     let _job = start_job(&DIRECTORY);
@@ -123,14 +123,14 @@ fn make_one_directory(state: &State) -> bool {
 
 /// Waits until at most `sealed_max` sealed memtables are left; returns the time that it took.
 /// Flushes on the calling thread if there is no background thread.
-pub(super) fn wait_for_flush(state: &State, sealed_max: usize) -> Result<Duration> {
+pub(super) fn wait_for_flush(state: &LedgerState, sealed_max: usize) -> Result<Duration> {
     let began = state.options.clock.stopwatch();
     let is_free = || state.versions.sealed() <= sealed_max;
     loop {
         match state.signals.wait_for_room(ROOM_WAIT, is_free)? {
-            Room::Free => return Ok(Duration::from_nanos(began.elapsed_ns())),
-            Room::Full => {}
-            Room::Unattended => {
+            RoomState::Free => return Ok(Duration::from_nanos(began.elapsed_ns())),
+            RoomState::Full => {}
+            RoomState::Unattended => {
                 state.in_job(flush_oldest)?;
             }
         }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use pellucid_thread::start_job;
 
-use super::halves::{COMPACTION, write_merge};
 use super::options::LEVELS;
+use super::parallel_merge::{COMPACTION, write_merge};
 use super::picker::{MergePlan, is_due};
-use super::state::State;
+use super::state::LedgerState;
 use super::table::table_folder;
 use super::version::Levels;
-use super::version_set::Edit;
+use super::version_set::VersionEdit;
 use crate::error::{Error, Result};
 use crate::figures::Figure;
 use crate::job::Job;
@@ -19,7 +19,7 @@ use crate::jobs;
 use crate::stats::JobFigures;
 
 /// Does the most urgent merge; returns true if one was due. Called under the job lock.
-pub(super) fn compact_one(state: &State) -> Result<bool> {
+pub(super) fn compact_one(state: &LedgerState) -> Result<bool> {
     let version = state.versions.load_full();
     let plan = MergePlan::pick(&state.options, &version.levels)
         .or_else(|| pick_stale(state, &version.levels));
@@ -28,7 +28,7 @@ pub(super) fn compact_one(state: &State) -> Result<bool> {
 
 /// Does a merge for which there is room; returns true if more may follow, false if everything is
 /// merged or nothing fits. Called under the job lock.
-pub(super) fn compact_for_room(state: &State) -> Result<bool> {
+pub(super) fn compact_for_room(state: &LedgerState) -> Result<bool> {
     let levels = state.versions.load().levels.clone();
     let plan = MergePlan::for_room(&levels, state.link.now_ms(), state.files.free_bytes());
     let Some(plan) = plan else { return Ok(false) };
@@ -37,19 +37,19 @@ pub(super) fn compact_for_room(state: &State) -> Result<bool> {
 }
 
 /// True if a merge is due.
-pub(super) fn is_merge_due(state: &State) -> bool {
+pub(super) fn is_merge_due(state: &LedgerState) -> bool {
     let version = state.versions.load();
     (0..LEVELS - 1).any(|level| is_due(&state.options, &version.levels, level))
         || pick_stale(state, &version.levels).is_some()
 }
 
-fn pick_stale(state: &State, levels: &Levels) -> Option<MergePlan> {
+fn pick_stale(state: &LedgerState, levels: &Levels) -> Option<MergePlan> {
     let oldest_snapshot = state.snapshots.view().snapshots.first().copied();
     MergePlan::of_stale(levels, state.link.now_ms(), oldest_snapshot)
 }
 
 /// Does a merge. Called under the job lock.
-pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
+pub(super) fn compact(state: &LedgerState, plan: &MergePlan) -> Result<()> {
     let _job = start_job(&COMPACTION);
     let (clock, from) = (state.options.clock, plan.from() as u8);
     let began = clock.stopwatch();
@@ -73,23 +73,23 @@ pub(super) fn compact(state: &State, plan: &MergePlan) -> Result<()> {
 }
 
 /// Refuses a merge that may not fit on the disk: until it failed, nothing else would have room.
-fn check_room(state: &State, plan: &MergePlan) -> Result<()> {
+fn check_room(state: &LedgerState, plan: &MergePlan) -> Result<()> {
     match plan.size_bytes() <= state.files.free_bytes() {
         true => Ok(()),
         false => Err(Error::full(&table_folder(state.files.directory()))),
     }
 }
 
-fn move_tables(state: &State, plan: &MergePlan) -> Result<()> {
-    state.commit(&Edit {
+fn move_tables(state: &LedgerState, plan: &MergePlan) -> Result<()> {
+    state.commit(&VersionEdit {
         removed: plan.tables().map(|table| table.facts().number).collect(),
         added: plan.tables().map(|table| (plan.to(), Arc::clone(table))).collect(),
-        ..Edit::default()
+        ..VersionEdit::default()
     })
 }
 
 fn merge_tables(
-    state: &State,
+    state: &LedgerState,
     plan: &MergePlan,
     levels: &Levels,
     stats: &mut JobFigures,
@@ -108,7 +108,7 @@ fn merge_tables(
     stats.bytes_out = tables.iter().map(|table| table.facts().size_bytes).sum();
     stats.tables_out = tables.len() as u64;
     let begun = state.options.clock.stopwatch();
-    state.commit(&Edit {
+    state.commit(&VersionEdit {
         removed: plan.tables().map(|table| table.facts().number).collect(),
         added: tables.into_iter().map(|table| (plan.to(), table)).collect(),
         flushed_sequence: None,

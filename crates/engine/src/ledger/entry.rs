@@ -7,20 +7,20 @@ use crate::header_form::HeaderForm;
 /// The effect of a record on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     /// The key has the value that the record holds.
     Put = 1,
     /// The key is gone: a tombstone.
     Delete = 2,
 }
 
-impl Kind {
+impl EntryKind {
     /// The kind with this number; `None` if there is none.
     #[inline]
-    pub(crate) fn from_number(number: u8) -> Option<Kind> {
+    pub(crate) fn from_number(number: u8) -> Option<EntryKind> {
         match number {
-            1 => Some(Kind::Put),
-            2 => Some(Kind::Delete),
+            1 => Some(EntryKind::Put),
+            2 => Some(EntryKind::Delete),
             _ => None,
         }
     }
@@ -34,7 +34,7 @@ pub(crate) struct Entry<'a> {
     /// The sequence number of the record.
     pub(crate) sequence: u64,
     /// The effect of the record.
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// Length of the value, in bytes.
     pub(crate) value_length: u32,
     /// Length of the value in the journal, in bytes: smaller if it is compressed there.
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
     /// The sequence number of the record, if a GET has to read the record for the value.
     #[inline]
     pub(crate) fn record_to_read(&self) -> Option<u64> {
-        let is_there = self.kind == Kind::Put && self.value_length > 0 && self.value.is_none();
+        let is_there = self.kind == EntryKind::Put && self.value_length > 0 && self.value.is_none();
         is_there.then_some(self.sequence)
     }
 
@@ -99,7 +99,7 @@ pub(crate) struct FoundEntry {
     /// The sequence number of the record.
     pub(crate) sequence: u64,
     /// The effect of the record; a tombstone is an answer too.
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// Length of the value, in bytes.
     pub(crate) value_length: u32,
     /// Length of the value in the journal, in bytes.
@@ -119,7 +119,7 @@ impl FoundEntry {
     pub(crate) fn nothing() -> FoundEntry {
         FoundEntry {
             sequence: 0,
-            kind: Kind::Delete,
+            kind: EntryKind::Delete,
             value_length: 0,
             stored_length: 0,
             written_at_ms: 0,
@@ -161,7 +161,7 @@ mod tests {
         let entry = Entry {
             key: &[0, 1, 7],
             sequence: 1,
-            kind: Kind::Put,
+            kind: EntryKind::Put,
             value_length: 9,
             stored_length: 5,
             written_at_ms: 0,

@@ -2,14 +2,14 @@
 
 use pellucid_thread::{Job, give_way, start_job};
 
+use super::job_sampler::JobSampler;
 use super::memtable::MemtableCursor;
-use super::stages::Stages;
-use super::state::{ENTRIES_A_SLICE, State};
+use super::state::{ENTRIES_A_SLICE, LedgerState};
 use super::table::WriterTimes;
 use super::table_files::WrittenTable;
 use super::version::SealedMemtable;
-use super::version_set::Edit;
-use super::{Dropped, DroppedList, Verdict};
+use super::version_set::VersionEdit;
+use super::{DroppedEntry, DroppedList, Verdict};
 use crate::error::Result;
 use crate::job;
 use crate::jobs;
@@ -19,7 +19,7 @@ use crate::stats::JobFigures;
 static FLUSH: Job = Job::new("flush");
 
 /// Flushes the oldest sealed memtable; returns true if there was one. Called under the job lock.
-pub(super) fn flush_oldest(state: &State) -> Result<bool> {
+pub(super) fn flush_oldest(state: &LedgerState) -> Result<bool> {
     let oldest = state.versions.load().sealed.last().cloned();
     let Some(sealed) = oldest else { return Ok(false) };
     let _job = start_job(&FLUSH);
@@ -32,20 +32,20 @@ pub(super) fn flush_oldest(state: &State) -> Result<bool> {
 }
 
 /// Flushes all sealed memtables. Called under the job lock.
-pub(super) fn flush_all(state: &State) -> Result<()> {
+pub(super) fn flush_all(state: &LedgerState) -> Result<()> {
     while state.versions.sealed() > 0 {
         flush_oldest(state)?;
     }
     Ok(())
 }
 
-fn flush(state: &State, sealed: &SealedMemtable) -> Result<()> {
+fn flush(state: &LedgerState, sealed: &SealedMemtable) -> Result<()> {
     let (clock, files) = (state.options.clock, &state.files);
     let began = clock.stopwatch();
-    let mut edit = Edit {
+    let mut edit = VersionEdit {
         flushed_sequence: Some(sealed.last_sequence),
         dropped: files.dropped_list(),
-        ..Edit::default()
+        ..VersionEdit::default()
     };
     let mut stats = JobFigures { runs: 1, ..JobFigures::default() };
     if sealed.memtable.entries() > 0 {
@@ -76,7 +76,7 @@ fn flush(state: &State, sealed: &SealedMemtable) -> Result<()> {
 }
 
 fn write(
-    state: &State,
+    state: &LedgerState,
     sealed: &SealedMemtable,
     number: u64,
     dropped: &mut DroppedList,
@@ -88,7 +88,7 @@ fn write(
     let begun = clock.stopwatch();
     let mut cursor = MemtableCursor::over_all(&sealed.memtable);
     stats.order_ns = begun.elapsed_ns();
-    let mut stages = Stages::new(clock);
+    let mut stages = JobSampler::new(clock);
     let mut entries = 0_u64;
     cursor.seek_first();
     while let Some(entry) = cursor.entry() {
@@ -96,7 +96,7 @@ fn write(
         // Tombstones stay: the entries that they hide are in other tables, or in an older memtable.
         match retention.judge(&entry, || false) {
             Verdict::Kept => writer.add(&entry)?,
-            verdict => dropped.push(&Dropped::of(&entry, verdict))?,
+            verdict => dropped.push(&DroppedEntry::of(&entry, verdict))?,
         }
         let sample = sample.map(|sample| stages.built(sample, writer.times().sum_ns(), stats));
         cursor.next();

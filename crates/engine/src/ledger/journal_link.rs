@@ -2,7 +2,7 @@
 
 use super::DroppedList;
 use crate::error::Error;
-use crate::manifest::SegmentFacts;
+use crate::manifest::SegmentMetadata;
 
 /// The requests of the ledger to the journal, through the engine.
 pub(crate) trait JournalLink: Send + Sync {
@@ -17,7 +17,7 @@ pub(crate) trait JournalLink: Send + Sync {
     /// The facts of all segments for a manifest that is about to be committed, ordered by their
     /// first sequence numbers. They count everything that was handed to `on_dropped`, and
     /// `dropped`, which will be.
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts>;
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentMetadata>;
 
     /// The time by which entries expire, in milliseconds since the Unix epoch. It never goes back.
     fn now_ms(&self) -> u64;

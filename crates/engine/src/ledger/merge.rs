@@ -4,7 +4,7 @@ use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::front::front_of;
+use super::key_front::front_of;
 use super::memtable::MemtableCursor;
 use super::options::LEVELS;
 use super::table::{Table, TableCursor};
@@ -25,7 +25,7 @@ pub(crate) struct RunCursor {
 }
 
 /// The target of a prefix scan.
-struct PrefixSought<'a> {
+struct PrefixTarget<'a> {
     prefix: &'a [u8],
     hash: u64,
     range: &'a KeyRange<'a>,
@@ -54,7 +54,7 @@ impl RunCursor {
         table: &Arc<Table>,
         index: usize,
         tables: impl FnOnce() -> Arc<[Arc<Table>]>,
-        sought: &PrefixSought<'_>,
+        sought: &PrefixTarget<'_>,
     ) -> Result<Option<RunCursor>> {
         if !table.directories().may_hold_prefix(sought.hash) {
             return Ok(None);
@@ -276,12 +276,12 @@ impl Merge {
         direction: Direction,
         mode: ReadMode,
     ) -> Result<Merge> {
-        let sought = PrefixSought { prefix, hash: key_hash(prefix), range, direction, mode };
+        let sought = PrefixTarget { prefix, hash: key_hash(prefix), range, direction, mode };
         let level_0 = version.levels.level(0);
         level_0.iter().for_each(|table| table.directories().prefetch_prefix(sought.hash));
         // The tables of a level, and the index of the first one that may hold the keys.
-        type Begin<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
-        let mut deeper: [Begin<'_>; LEVELS] = [None; LEVELS];
+        type FirstTable<'a> = Option<(&'a Arc<[Arc<Table>]>, usize)>;
+        let mut deeper: [FirstTable<'_>; LEVELS] = [None; LEVELS];
         for (level, place) in deeper.iter_mut().enumerate().skip(1) {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));

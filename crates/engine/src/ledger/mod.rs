@@ -22,23 +22,23 @@
 
 mod background;
 mod compaction;
-mod dropped;
+mod dropped_entries;
 mod entry;
 mod flush;
-mod front;
-mod halves;
+mod job_sampler;
 mod journal_link;
+mod key_front;
+mod lookup;
 mod memtable;
 mod merge;
 mod options;
 mod outputs;
+mod parallel_merge;
 mod picker;
-mod pinned;
-mod records;
+mod pinned_tree;
 mod scan;
 mod signals;
 mod snapshots;
-mod stages;
 mod state;
 mod stats;
 mod table;
@@ -47,29 +47,29 @@ mod tree;
 mod version;
 mod version_set;
 
-pub(crate) use crate::manifest::{Manifest, SegmentFacts};
+pub(crate) use crate::manifest::{Manifest, SegmentMetadata};
 pub(crate) use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_to_write};
-pub(crate) use dropped::{Dropped, DroppedList, Verdict};
-pub(crate) use entry::{Entry, FoundEntry, Head, Kind};
+pub(crate) use dropped_entries::{DroppedEntry, DroppedList, Verdict};
+pub(crate) use entry::{Entry, EntryKind, FoundEntry, Head};
 pub(crate) use journal_link::JournalLink;
+pub(crate) use lookup::{LookupRequest, LookupResult, NoRecordReader, RecordReader};
 #[cfg(test)]
 pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
 pub use options::Direction;
 pub(crate) use options::{KeyRange, LEVELS, LedgerOptions, NEWEST};
-pub(crate) use pinned::{Pinned, PinnedVersion};
-pub(crate) use records::{Answer, NoRecords, Records, Sought};
+pub(crate) use pinned_tree::{PinnedTree, PinnedVersion};
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
-pub(crate) use table::{Table, TableCursor, TableFacts, table_path};
+pub(crate) use table::{Table, TableCursor, TableMetadata, table_path};
 pub(crate) use tree::Ledger;
-pub(crate) use version::Asking;
+pub(crate) use version::LookupMetrics;
 
 /// Decoders of data from the disk, for fuzzers: arbitrary bytes must be refused or decoded, without
 /// a panic, and without allocating memory in proportion to an invalid length.
 #[allow(unused_imports, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) mod decoders {
-    pub(crate) use super::table::{check_block, check_closing, check_filter, check_index};
+    pub(crate) use super::table::{check_block, check_filter, check_footer, check_index};
     pub(crate) use crate::manifest::check_manifest;
 }
 

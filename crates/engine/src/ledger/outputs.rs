@@ -1,21 +1,21 @@
 //! The output of a merge: new tables with the entries that may still be needed, and a list of the
 //! entries that were dropped.
 
+use super::job_sampler::JobSampler;
 use super::merge::Merge;
 use super::picker::MergePlan;
 use super::snapshots::Retention;
-use super::stages::Stages;
-use super::state::{ENTRIES_A_SLICE, State};
+use super::state::{ENTRIES_A_SLICE, LedgerState};
 use super::table::{TableWriter, WriterTimes};
 use super::table_files::WrittenTable;
 use super::version::Levels;
-use super::{Direction, Dropped, DroppedList, Entry, KeyRange, Verdict};
+use super::{Direction, DroppedEntry, DroppedList, Entry, KeyRange, Verdict};
 use crate::error::Result;
 use crate::figures::Figure;
 use crate::stats::JobFigures;
 
 /// The outcome of a merge, or of a part of one.
-pub(super) struct Merged {
+pub(super) struct MergeResult {
     /// The new tables, which no manifest names yet.
     pub(super) tables: Vec<WrittenTable>,
     /// The entries that were dropped.
@@ -24,9 +24,9 @@ pub(super) struct Merged {
     pub(super) stats: JobFigures,
 }
 
-impl Merged {
+impl MergeResult {
     /// Joins two parts; `next` has the keys behind those of `self`.
-    pub(super) fn and(mut self, next: Merged) -> Merged {
+    pub(super) fn and(mut self, next: MergeResult) -> MergeResult {
         self.tables.extend(next.tables);
         self.dropped.join(next.dropped);
         self.stats.add(&next.stats);
@@ -42,7 +42,7 @@ impl Merged {
 
 /// The tables that are being written.
 struct Outputs<'a> {
-    state: &'a State,
+    state: &'a LedgerState,
     writer: Option<TableWriter>,
     finished: Vec<WrittenTable>,
     numbers: Vec<u64>,
@@ -94,12 +94,12 @@ impl Outputs<'_> {
 /// Merges the entries of `plan` in `range`, and calls `go_on` after each slice of entries. If the
 /// merge fails, the tables written so far are removed.
 pub(super) fn write_merged(
-    state: &State,
+    state: &LedgerState,
     plan: &MergePlan,
     levels: &Levels,
     range: &KeyRange<'_>,
     go_on: impl FnMut() -> Result<()>,
-) -> Result<Merged> {
+) -> Result<MergeResult> {
     let (finished, numbers) = (Vec::new(), Vec::new());
     let times = WriterTimes::default();
     let mut outputs = Outputs { state, writer: None, finished, numbers, times };
@@ -110,7 +110,7 @@ pub(super) fn write_merged(
     written.inspect_err(|_| state.files.remove(outputs.numbers.iter().copied()))?;
     stats.add_writer(outputs.times);
     stats.entries_dropped = dropped.count();
-    Ok(Merged { tables: outputs.finished, dropped, stats })
+    Ok(MergeResult { tables: outputs.finished, dropped, stats })
 }
 
 /// A merge of a range of keys while it runs.
@@ -131,7 +131,7 @@ impl MergeJob<'_> {
         let state = outputs.state;
         let mut merge = Merge::new(self.plan.sources(), self.range, Direction::Forward)?;
         let mut retention: Retention = state.snapshots.retention(state.link.now_ms());
-        let mut stages = Stages::new(state.options.clock);
+        let mut stages = JobSampler::new(state.options.clock);
         while let Some(entry) = merge.entry().filter(|entry| self.range.ends_behind(entry.key)) {
             let sample = stages.begin(|| outputs.writers_ns());
             if !retention.is_followed_by(&entry) {
@@ -140,7 +140,7 @@ impl MergeJob<'_> {
             let is_deepest = || !self.levels.may_hold_below(self.plan.to(), entry.key);
             match retention.judge(&entry, is_deepest) {
                 Verdict::Kept => outputs.add(&entry)?,
-                verdict => dropped.push(&Dropped::of(&entry, verdict))?,
+                verdict => dropped.push(&DroppedEntry::of(&entry, verdict))?,
             }
             let sample =
                 sample.map(|sample| stages.built(sample, outputs.writers_ns(), self.stats));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::LedgerOptions;
 use super::merge::{RunCursor, Source, runs};
 use super::options::LEVELS;
-use super::table::{Table, TableFacts};
+use super::table::{Table, TableMetadata};
 use super::version::Levels;
 use crate::read_mode::ReadMode;
 
@@ -172,7 +172,7 @@ impl MergePlan {
     /// True if the tables can move to the next level without being rewritten.
     pub(super) fn is_move(&self, options: &LedgerOptions, levels: &Levels) -> bool {
         let [(from, upper), (_, lower)] = &self.inputs[..] else { return false };
-        let mut by_key: Vec<&TableFacts> = upper.iter().map(|table| table.facts()).collect();
+        let mut by_key: Vec<&TableMetadata> = upper.iter().map(|table| table.facts()).collect();
         by_key.sort_by(|a, b| a.smallest.cmp(&b.smallest));
         let apart = by_key.windows(2).all(|pair| pair[0].largest < pair[1].smallest);
         // Small tables are merged; otherwise a level would fill up with them.

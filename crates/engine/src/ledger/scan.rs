@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::merge::Merge;
 use super::version::Version;
-use super::{Direction, FoundEntry, KeyRange, Kind};
+use super::{Direction, EntryKind, FoundEntry, KeyRange};
 use crate::error::{Error, Result};
 use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
@@ -108,7 +108,7 @@ impl LedgerScan {
                 Direction::Forward => self.next_forward(found)?,
                 Direction::Backward => self.next_reverse(found)?,
             };
-            if !is_there || found.kind == Kind::Put {
+            if !is_there || found.kind == EntryKind::Put {
                 return Ok(is_there);
             }
             self.pass()?;

@@ -9,7 +9,7 @@ use pellucid_thread::{Condvar, Mutex, MutexGuard};
 use crate::error::{Error, Result};
 
 /// The outcome of a wait for room.
-pub(super) enum Room {
+pub(super) enum RoomState {
     /// There is room.
     Free,
     /// There is no room yet.
@@ -19,7 +19,7 @@ pub(super) enum Room {
 }
 
 #[derive(Default)]
-struct Troubles {
+struct BackgroundState {
     /// True while the background thread runs.
     has_thread: bool,
     /// The reason why all further writes are refused.
@@ -35,7 +35,7 @@ struct Troubles {
 /// A `wake` method is called after each change that a thread may wait for. It takes the lock under
 /// which waiting threads check their condition, so no wake-up is lost.
 pub(super) struct Signals {
-    troubles: Mutex<Troubles>,
+    troubles: Mutex<BackgroundState>,
     work: Condvar,
     room: Condvar,
     has_failed: AtomicBool,
@@ -54,7 +54,7 @@ impl Signals {
     }
 
     #[track_caller]
-    fn lock(&self) -> MutexGuard<'_, Troubles> {
+    fn lock(&self) -> MutexGuard<'_, BackgroundState> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -173,17 +173,17 @@ impl Signals {
         &self,
         duration: Duration,
         is_free: impl Fn() -> bool,
-    ) -> Result<Room> {
+    ) -> Result<RoomState> {
         let mut troubles = self.lock();
         if let Some(failure) = &troubles.failure {
             return Err(failure.clone());
         }
         if is_free() {
-            return Ok(Room::Free);
+            return Ok(RoomState::Free);
         }
         self.check_open()?;
         if !troubles.has_thread {
-            return Ok(Room::Unattended);
+            return Ok(RoomState::Unattended);
         }
         if troubles.is_flush_put_off
             && let Some(shortage) = troubles.shortage.take()
@@ -193,6 +193,6 @@ impl Signals {
         }
         self.work.notify_one();
         drop(self.room.wait_timeout(troubles, duration));
-        Ok(Room::Full)
+        Ok(RoomState::Full)
     }
 }

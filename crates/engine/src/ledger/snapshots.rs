@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 
-use super::{Entry, Kind, Verdict};
+use super::{Entry, EntryKind, Verdict};
 
 /// The published sequence number and the registered snapshots.
 #[derive(Debug, Default)]
@@ -50,10 +50,10 @@ impl Snapshots {
     }
 
     /// The sequence numbers at which readers may still read.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> VisibleSequences {
         let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshots = registered.iter().map(|(sequence, _)| *sequence).collect();
-        View { published: self.published(), snapshots }
+        VisibleSequences { published: self.published(), snapshots }
     }
 
     /// The retention rule as of now; `now_ms` decides which entries have expired.
@@ -71,7 +71,7 @@ impl Snapshots {
 
 /// The sequence numbers at which readers may still read: the published one, and those of snapshots.
 #[derive(Clone, Debug)]
-pub(crate) struct View {
+pub(crate) struct VisibleSequences {
     /// The published sequence number: new readers see everything up to it.
     pub(crate) published: u64,
     /// The sequence numbers of the snapshots, ascending.
@@ -145,7 +145,7 @@ impl Retention {
         });
         let has_expired = entry.expires_at_ms != 0 && entry.expires_at_ms <= self.now_ms;
         let gone = || {
-            (entry.kind == Kind::Delete || has_expired)
+            (entry.kind == EntryKind::Delete || has_expired)
                 && entry.sequence <= self.published
                 && self.snapshots.first().is_none_or(|oldest| *oldest >= entry.sequence)
         };
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn entry(key: &[u8], sequence: u64, kind: Kind) -> Entry<'_> {
+    fn entry(key: &[u8], sequence: u64, kind: EntryKind) -> Entry<'_> {
         let (value_length, stored_length, written_at_ms, expires_at_ms) = (0, 0, 0, 0);
         let (head, value): (&[u8], _) = (&[], None);
         Entry {
@@ -209,7 +209,7 @@ mod tests {
         snapshots.publish(8);
         let mut retention = snapshots.retention(0);
         let mut drops = |sequence| {
-            let put = entry(b"a", sequence, Kind::Put);
+            let put = entry(b"a", sequence, EntryKind::Put);
             retention.judge(&put, || true) != Verdict::Kept
         };
         assert!(!drops(10), "the newest");
@@ -221,9 +221,9 @@ mod tests {
         drop(guard);
         assert_eq!(snapshots.registered(), 0);
         let mut retention = snapshots.retention(0);
-        assert!(!retention.drops(&entry(b"a", 5, Kind::Put), || true));
-        assert!(retention.drops(&entry(b"a", 3, Kind::Put), || true));
-        assert!(!retention.drops(&entry(b"b", 2, Kind::Put), || true), "another key");
+        assert!(!retention.drops(&entry(b"a", 5, EntryKind::Put), || true));
+        assert!(retention.drops(&entry(b"a", 3, EntryKind::Put), || true));
+        assert!(!retention.drops(&entry(b"b", 2, EntryKind::Put), || true), "another key");
     }
 
     /// Regression: a snapshot could be registered behind a newer one, and was then taken for newer.
@@ -254,12 +254,12 @@ mod tests {
     #[test]
     fn entries_out_of_order_are_noticed() {
         let mut retention = Arc::new(Snapshots::default()).retention(0);
-        assert!(retention.is_followed_by(&entry(b"a", 1, Kind::Put)), "nothing came before");
-        retention.drops(&entry(b"b", 5, Kind::Put), || false);
-        assert!(retention.is_followed_by(&entry(b"b", 4, Kind::Put)));
-        assert!(retention.is_followed_by(&entry(b"c", 9, Kind::Put)));
-        assert!(!retention.is_followed_by(&entry(b"b", 5, Kind::Put)));
-        assert!(!retention.is_followed_by(&entry(b"a", 1, Kind::Put)));
+        assert!(retention.is_followed_by(&entry(b"a", 1, EntryKind::Put)), "nothing came before");
+        retention.drops(&entry(b"b", 5, EntryKind::Put), || false);
+        assert!(retention.is_followed_by(&entry(b"b", 4, EntryKind::Put)));
+        assert!(retention.is_followed_by(&entry(b"c", 9, EntryKind::Put)));
+        assert!(!retention.is_followed_by(&entry(b"b", 5, EntryKind::Put)));
+        assert!(!retention.is_followed_by(&entry(b"a", 1, EntryKind::Put)));
     }
 
     /// badger#2143: a tombstone that is dropped before what it hides brings a deleted key back.
@@ -269,12 +269,12 @@ mod tests {
         snapshots.publish(4);
         let guard = snapshots.register();
         snapshots.publish(9);
-        let tombstone = entry(b"a", 6, Kind::Delete);
+        let tombstone = entry(b"a", 6, EntryKind::Delete);
         assert!(!snapshots.retention(0).drops(&tombstone, || true), "the snapshot keeps the older");
         drop(guard);
         assert!(snapshots.retention(0).drops(&tombstone, || true));
         assert!(!snapshots.retention(0).drops(&tombstone, || false), "a deeper level may hold it");
-        let coming = entry(b"a", 10, Kind::Delete);
+        let coming = entry(b"a", 10, EntryKind::Delete);
         assert!(!snapshots.retention(0).drops(&coming, || true), "not published yet");
     }
 
@@ -285,7 +285,7 @@ mod tests {
         snapshots.publish(4);
         let guard = snapshots.register();
         snapshots.publish(9);
-        let expired = Entry { expires_at_ms: 1_000, ..entry(b"a", 6, Kind::Put) };
+        let expired = Entry { expires_at_ms: 1_000, ..entry(b"a", 6, EntryKind::Put) };
         let judge = |now_ms, is_deepest| snapshots.retention(now_ms).judge(&expired, || is_deepest);
         assert_eq!(judge(1_000, true), Verdict::Kept, "the snapshot keeps the older");
         drop(guard);

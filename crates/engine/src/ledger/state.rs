@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use pellucid_io::FileSystem;
-use pellucid_thread::{Indivisible, Mutex, MutexGuard};
+use pellucid_thread::{CriticalSection, Mutex, MutexGuard};
 
 use super::signals::Signals;
 use super::snapshots::Snapshots;
@@ -12,11 +12,11 @@ use super::stats::Counters;
 use super::table::TableMemory;
 use super::table_files::TableFiles;
 use super::version::Levels;
-use super::version_set::{Edit, VersionSet};
+use super::version_set::{VersionEdit, VersionSet};
 use super::{JournalLink, LedgerOptions};
+use crate::counter_set::CounterSet;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
-use crate::tally::Tally;
 
 /// The number of entries between two checks whether a memtable waits for its flush, or another
 /// thread for the processor: some 100 µs of work.
@@ -26,7 +26,7 @@ pub(super) const ENTRIES_A_SLICE: u64 = 256;
 const LEVEL_0_CROWD: usize = 8;
 
 /// The state of a ledger.
-pub(super) struct State {
+pub(super) struct LedgerState {
     pub(super) options: LedgerOptions,
     pub(super) link: Arc<dyn JournalLink>,
     pub(super) versions: VersionSet,
@@ -34,12 +34,12 @@ pub(super) struct State {
     pub(super) signals: Signals,
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
-    pub(super) tally: Tally,
+    pub(super) tally: CounterSet,
     /// Locked while a flush or merge runs. Taken before the locks of `versions` and `signals`.
     jobs: Mutex<()>,
 }
 
-impl State {
+impl LedgerState {
     /// True if level 0 has so many tables that a merge comes before any flush; writers then wait
     /// for it. Each further table makes reads slower, and the manifest longer, which each flush
     /// writes.
@@ -56,18 +56,18 @@ impl State {
         levels: Levels,
         table_memory: Arc<TableMemory>,
         manifest: &Manifest,
-    ) -> State {
+    ) -> LedgerState {
         let (identity, next_number) = (manifest.store_identity, manifest.next_file_number);
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
-        State {
+        LedgerState {
             link,
             versions: VersionSet::new(&options, levels, manifest),
             files: TableFiles::new(fs, directory, identity, next_number, &options, table_memory),
             signals: Signals::new(),
             snapshots: Arc::new(snapshots),
             counters: Counters::default(),
-            tally: Tally::new(options.clock),
+            tally: CounterSet::new(options.clock),
             jobs: Mutex::new(()),
             options,
         }
@@ -79,10 +79,10 @@ impl State {
     }
 
     /// Runs `job` under the job lock, and notes its outcome.
-    pub(super) fn in_job<T>(&self, job: impl FnOnce(&State) -> Result<T>) -> Result<T> {
+    pub(super) fn in_job<T>(&self, job: impl FnOnce(&LedgerState) -> Result<T>) -> Result<T> {
         let _jobs = self.lock_jobs();
         self.signals.check()?;
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let outcome = job(self);
         // A merge that lacks room is no reason to refuse a write.
         self.signals.note_outcome(&outcome, self.versions.sealed() > 0);
@@ -92,14 +92,14 @@ impl State {
     /// Seals the active memtable, whose entries are all at or below `last_sequence`. Called under
     /// the writer lock.
     pub(super) fn seal(&self, last_sequence: u64) {
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         self.versions.seal(last_sequence);
         self.signals.wake_work();
     }
 
     /// Commits an edit, and removes the files that no manifest names afterwards: the replaced ones
     /// after success, the new ones after a failure.
-    pub(super) fn commit(&self, edit: &Edit) -> Result<()> {
+    pub(super) fn commit(&self, edit: &VersionEdit) -> Result<()> {
         let swapped = || self.signals.wake_room();
         match self.versions.commit(edit, &self.files, &*self.link, swapped) {
             Ok(()) => {

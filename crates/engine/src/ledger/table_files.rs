@@ -8,8 +8,8 @@ use pellucid_io::FileSystem;
 use pellucid_thread::{Mutex, MutexGuard};
 
 use super::table::{
-    Directories, PlacesBuilder, Table, TableFacts, TableMemory, TableShape, TableWriter,
-    WriterTimes, table_folder, table_path,
+    DirectorySet, DirectorySetBuilder, Table, TableMemory, TableMetadata, TableParameters,
+    TableWriter, WriterTimes, table_folder, table_path,
 };
 use super::{DroppedList, LedgerOptions};
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ const DROPPED_SHARE: u64 = 24;
 
 /// A table that was written, with the directories for which there was memory.
 pub(super) struct WrittenTable {
-    facts: TableFacts,
-    directories: Directories,
+    facts: TableMetadata,
+    directories: DirectorySet,
 }
 
 impl WrittenTable {
@@ -39,14 +39,14 @@ pub(super) struct TableFiles {
     fs: Arc<dyn FileSystem>,
     directory: PathBuf,
     store_identity: u64,
-    shape: TableShape,
+    shape: TableParameters,
     with_prefixes: bool,
     job_memory_bytes: u64,
     /// The memory of the parts of tables that are held.
     memory: Arc<TableMemory>,
     /// Memory in which the keys of tables are collected while they are written. It is kept between
     /// jobs, because freed memory is not always reused.
-    builders: Mutex<Vec<PlacesBuilder>>,
+    builders: Mutex<Vec<DirectorySetBuilder>>,
     next_number: AtomicU64,
     /// The most memory that a job took for a table, in bytes.
     jobs_peak_bytes: AtomicU64,
@@ -65,7 +65,7 @@ impl TableFiles {
             fs,
             directory,
             store_identity,
-            shape: TableShape {
+            shape: TableParameters {
                 block_size_bytes: options.block_size_bytes,
                 filter_bits_per_key: options.filter_bits_per_key,
                 clock: options.clock,
@@ -176,15 +176,15 @@ impl TableFiles {
         self.give_back(builder);
     }
 
-    fn lock_builders(&self) -> MutexGuard<'_, Vec<PlacesBuilder>> {
+    fn lock_builders(&self) -> MutexGuard<'_, Vec<DirectorySetBuilder>> {
         self.builders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_builder(&self) -> PlacesBuilder {
+    fn take_builder(&self) -> DirectorySetBuilder {
         self.lock_builders().pop().unwrap_or_default()
     }
 
-    fn give_back(&self, builder: PlacesBuilder) {
+    fn give_back(&self, builder: DirectorySetBuilder) {
         let mut builders = self.lock_builders();
         if builders.len() < WRITERS_MAX {
             builders.push(builder);

@@ -16,36 +16,36 @@ use super::compaction::{compact, compact_for_room, compact_one, is_merge_due};
 use super::flush::flush_all;
 use super::options::LEVELS;
 use super::picker::{MergePlan, debt_bytes};
-use super::pinned::{Pinned, PinnedVersion};
+use super::pinned_tree::{PinnedTree, PinnedVersion};
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
-use super::state::State;
+use super::state::LedgerState;
 use super::stats::LedgerMemory;
-use super::table::{Table, TableFacts, TableFile, TableMemory, table_folder, table_path};
-use super::version::{Asking, Levels, Version};
-use super::version_set::Edit;
+use super::table::{Table, TableFile, TableMemory, TableMetadata, table_folder, table_path};
+use super::version::{Levels, LookupMetrics, Version};
+use super::version_set::VersionEdit;
 use super::{
-    Answer, Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, NEWEST, NoRecords,
-    SegmentFacts, Sought,
+    Direction, Entry, FoundEntry, JournalLink, KeyRange, LedgerOptions, LookupRequest,
+    LookupResult, NEWEST, NoRecordReader, SegmentMetadata,
 };
 use crate::codec::key_hash;
+use crate::counter_set::CounterSet;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
 use crate::read_mode::ReadMode;
 use crate::stats::{LedgerFigures, LevelFigures};
-use crate::tally::Tally;
 
 /// The number of tables that are opened together, so that their disk reads overlap.
 const OPENED_TOGETHER: usize = 64;
 
 /// The active memtable, which receives new entries. It stays the active one as long as the writer
 /// lock is held and [`Ledger::seal_active`] is not called.
-pub(crate) struct Active<'a> {
+pub(crate) struct ActiveMemtable<'a> {
     version: Guard<Arc<Version>>,
     options: &'a LedgerOptions,
 }
 
-impl Active<'_> {
+impl ActiveMemtable<'_> {
     /// Prefetches the memory that inserting an entry of `key` will need.
     #[inline]
     pub(crate) fn expect(&self, key: &[u8]) {
@@ -70,7 +70,7 @@ impl Active<'_> {
 
 /// The ledger of a store.
 pub(crate) struct Ledger {
-    state: Arc<State>,
+    state: Arc<LedgerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -104,7 +104,7 @@ impl Ledger {
         let table_memory = TableMemory::new(options.tables_memory_bytes);
         for named in manifest.tables.chunks(OPENED_TOGETHER) {
             let open =
-                |(_, facts): &(_, TableFacts)| TableFile::open(&*fs, directory, facts.clone());
+                |(_, facts): &(_, TableMetadata)| TableFile::open(&*fs, directory, facts.clone());
             let files: Vec<_> = named.iter().map(open).collect::<Result<_>>()?;
             files.iter().try_for_each(TableFile::expect_parts)?;
             for ((level, _), file) in named.iter().zip(files) {
@@ -118,7 +118,7 @@ impl Ledger {
         // Done last: if the manifest does not fit its tables, no file may be removed.
         remove_unnamed_tables(&*fs, directory, &manifest)?;
         let directory = directory.to_path_buf();
-        let state = State::new(fs, directory, options, link, levels, table_memory, &manifest);
+        let state = LedgerState::new(fs, directory, options, link, levels, table_memory, &manifest);
         Ok(Ledger { state: Arc::new(state), thread: Mutex::new(None) })
     }
 
@@ -134,8 +134,8 @@ impl Ledger {
 
     /// The active memtable. Called under the writer lock.
     #[inline]
-    pub(crate) fn active(&self) -> Active<'_> {
-        Active { version: self.state.versions.load(), options: &self.state.options }
+    pub(crate) fn active(&self) -> ActiveMemtable<'_> {
+        ActiveMemtable { version: self.state.versions.load(), options: &self.state.options }
     }
 
     /// Inserts an entry into the active memtable. Only under the writer lock.
@@ -153,7 +153,7 @@ impl Ledger {
 
     /// The counters of reads and writes.
     #[inline]
-    pub(crate) fn tally(&self) -> &Tally {
+    pub(crate) fn tally(&self) -> &CounterSet {
         &self.state.tally
     }
 
@@ -208,11 +208,11 @@ impl Ledger {
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
         let (version, at_sequence) = self.version_at(at_sequence);
-        let sought = Sought { key, hash: key_hash(key), at_sequence, mode };
-        let asking = Asking::begin(self.tally().mine());
-        let found = version.find(&sought, counts, &asking, &mut NoRecords);
+        let sought = LookupRequest { key, hash: key_hash(key), at_sequence, mode };
+        let asking = LookupMetrics::begin(self.tally().mine());
+        let found = version.find(&sought, counts, &asking, &mut NoRecordReader);
         asking.end(counts);
-        Ok(found?.map(Answer::into_entry))
+        Ok(found?.map(LookupResult::into_entry))
     }
 
     /// The current version of the tree, and the sequence number up to which its entries are visible
@@ -315,7 +315,7 @@ impl Ledger {
     /// Writes a manifest with the current facts of the journal's segments.
     pub(crate) fn write_manifest(&self) -> Result<()> {
         self.state.signals.check()?;
-        self.state.commit(&Edit::default())
+        self.state.commit(&VersionEdit::default())
     }
 
     /// The delay that each write has to take now, in proportion to the debt of flushes and merges.
@@ -357,7 +357,7 @@ impl Ledger {
     /// Nothing is committed meanwhile.
     pub(crate) fn capture<T>(
         &self,
-        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+        segments: impl FnOnce() -> (Vec<SegmentMetadata>, T),
     ) -> (Manifest, PinnedVersion, T) {
         let state = &self.state;
         let (manifest, version, rest) =
@@ -367,13 +367,13 @@ impl Ledger {
 
     /// Pins the current version of the tree. All entries that it no longer holds have been handed
     /// to [`JournalLink::on_dropped`] when this returns.
-    pub(crate) fn pin(&self) -> Pinned {
+    pub(crate) fn pin(&self) -> PinnedTree {
         // The view is taken first: none of its readers needs an entry that the version no longer
         // holds.
         let view = self.state.snapshots.view();
         let version = self.state.versions.load_full();
         self.state.versions.settle();
-        Pinned::new(view, version)
+        PinnedTree::new(view, version)
     }
 
     /// The figures of the tree.

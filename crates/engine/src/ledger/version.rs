@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
 
-use super::front::front_of;
+use super::key_front::front_of;
 use super::memtable::Memtable;
 use super::options::LEVELS;
-use super::table::{StepTimes, Table, TableFacts, get_by_steps};
-use super::{Answer, FoundEntry, NoRecords, Records, Sought};
+use super::table::{StepTimes, Table, TableMetadata, get_by_steps};
+use super::{FoundEntry, LookupRequest, LookupResult, NoRecordReader, RecordReader};
 use crate::codec::key_hash;
+use crate::counter_set::{ReadMeasurement, ThreadCounters};
 use crate::error::Result;
 use crate::read_mode::ReadMode;
-use crate::tally::{Counting, Turn};
 
 /// The value of `EngineCounts::found_in` for a key that was not found.
 const FOUND_NOWHERE: u8 = 0;
@@ -155,7 +155,7 @@ impl Levels {
     }
 
     /// The facts of the tables for a manifest.
-    pub(crate) fn facts(&self) -> Vec<(u8, TableFacts)> {
+    pub(crate) fn facts(&self) -> Vec<(u8, TableMetadata)> {
         self.all().map(|(level, table)| (level as u8, table.facts().clone())).collect()
     }
 }
@@ -163,15 +163,15 @@ impl Levels {
 /// The accounting of a look-up: counts the tables that are asked, and takes times if it is the turn
 /// of this look-up.
 #[derive(Default)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct LookupMetrics<'a> {
     /// `None` for look-ups by the engine itself, which are not counted.
-    counted: Option<(Counting<'a>, Turn)>,
+    counted: Option<(ThreadCounters<'a>, ReadMeasurement)>,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> LookupMetrics<'a> {
     #[inline]
-    pub(crate) fn begin(counting: Counting<'a>) -> Asking<'a> {
-        Asking { counted: Some((counting, counting.turn(&counting.turns.reads))) }
+    pub(crate) fn begin(counting: ThreadCounters<'a>) -> LookupMetrics<'a> {
+        LookupMetrics { counted: Some((counting, counting.turn(&counting.turns.reads))) }
     }
 
     /// Ends the look-up, and counts it by the place where the key was found.
@@ -181,25 +181,26 @@ impl<'a> Asking<'a> {
         let Some((counting, turn)) = self.counted else { return };
         let place = &counting.found[usize::from(counts.found_in)];
         counting.add(&place.count, 1);
-        if let Turn::Timed(begun) = turn {
+        if let ReadMeasurement::Timed(begun) = turn {
             counting.add_sample(&place.time, begun);
         }
     }
 
     #[inline]
-    fn ask<R: Records>(
+    fn ask<R: RecordReader>(
         &self,
         level: usize,
         table: &Table,
         counts: &mut EngineCounts,
-        sought: &Sought<'_>,
+        sought: &LookupRequest<'_>,
         records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
+    ) -> Result<Option<LookupResult<R::Answer>>> {
         let Some((counting, turn)) = &self.counted else {
             return table.get(sought, counts, records);
         };
         // The steps within each table are timed instead of the whole look-up.
-        let (is_timed, is_stepped) = (matches!(turn, Turn::Timed(_)), *turn == Turn::Stepped);
+        let (is_timed, is_stepped) =
+            (matches!(turn, ReadMeasurement::Timed(_)), *turn == ReadMeasurement::Stepped);
         // The counts of a request saturate at 255, so each table is counted separately.
         let mut asked = EngineCounts::default();
         let of_level = &counting.levels[level];
@@ -209,13 +210,13 @@ impl<'a> Asking<'a> {
             (true, _) => {
                 let mut steps = StepTimes::begin(counting, &of_level.steps);
                 let found = get_by_steps(table, sought, &mut asked, &mut steps);
-                found.map(|found| found.map(Answer::Entry))
+                found.map(|found| found.map(LookupResult::Entry))
             }
             // Timed look-ups read the entry, not the record, so that the time is the ledger's
             // alone.
             (false, true) => {
-                let found = table.get(sought, &mut asked, &mut NoRecords);
-                found.map(|found| found.map(|found| Answer::Entry(found.into_entry())))
+                let found = table.get(sought, &mut asked, &mut NoRecordReader);
+                found.map(|found| found.map(|found| LookupResult::Entry(found.into_entry())))
             }
         };
         if let Some(begun) = begun {
@@ -248,31 +249,31 @@ pub(crate) struct Version {
 impl Version {
     /// Finds an entry as [`Version::find`] does, for the engine itself: it is not counted.
     pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
-        let asking = Asking::default();
+        let asking = LookupMetrics::default();
         let mut counts = EngineCounts::default();
         let (hash, mode) = (key_hash(key), ReadMode::MayBlock);
-        let sought = Sought { key, hash, at_sequence, mode };
-        let found = self.find(&sought, &mut counts, &asking, &mut NoRecords)?;
-        Ok(found.map(Answer::into_entry))
+        let sought = LookupRequest { key, hash, at_sequence, mode };
+        let found = self.find(&sought, &mut counts, &asking, &mut NoRecordReader)?;
+        Ok(found.map(LookupResult::into_entry))
     }
 
     /// The newest entry of a key at or below a sequence number. The sources are asked from the
     /// newest to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]
-    pub(crate) fn find<R: Records>(
+    pub(crate) fn find<R: RecordReader>(
         &self,
-        sought: &Sought<'_>,
+        sought: &LookupRequest<'_>,
         counts: &mut EngineCounts,
-        asking: &Asking<'_>,
+        asking: &LookupMetrics<'_>,
         records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
+    ) -> Result<Option<LookupResult<R::Answer>>> {
         counts.found_in = FOUND_NOWHERE;
         let (levels, key, hash) = (&self.levels, sought.key, sought.hash);
         let sealed = self.sealed.iter().map(|sealed| &sealed.memtable);
         for memtable in std::iter::once(&self.active).chain(sealed) {
             if let Some(found) = memtable.get(key, hash, sought.at_sequence) {
                 counts.found_in = FOUND_IN_MEMTABLE;
-                return Ok(Some(Answer::Entry(found.to_found())));
+                return Ok(Some(LookupResult::Entry(found.to_found())));
             }
         }
         let mut deeper: [Option<&Table>; LEVELS] = [None; LEVELS];

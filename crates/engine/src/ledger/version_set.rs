@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use pellucid_thread::{Indivisible, Mutex};
+use pellucid_thread::{CriticalSection, Mutex};
 
 use super::memtable::{MemoryPool, Memtable, memtable_memory_bytes};
 use super::table::Table;
@@ -16,7 +16,7 @@ use super::table_files::TableFiles;
 use super::version::{Levels, SealedMemtable, Version};
 use super::{DroppedList, JournalLink, LedgerOptions};
 use crate::locks::lock;
-use crate::manifest::{Manifest, SegmentFacts, WriteFailure};
+use crate::manifest::{Manifest, SegmentMetadata, WriteFailure};
 
 /// Writes are delayed once level 0 has more than this many times the tables that make its merge
 /// due: while those are merged, others are added.
@@ -29,7 +29,7 @@ const WRITE_DELAY_MAX_NS: u64 = 20_000;
 
 /// A change of the tree's tables.
 #[derive(Default)]
-pub(super) struct Edit {
+pub(super) struct VersionEdit {
     /// The numbers of tables to remove.
     pub(super) removed: Vec<u64>,
     /// The tables to add, with their levels.
@@ -42,7 +42,7 @@ pub(super) struct Edit {
 }
 
 /// The state of the manifest on the medium.
-struct Committed {
+struct CommittedManifest {
     edition: u64,
     flushed_sequence: u64,
 }
@@ -50,7 +50,7 @@ struct Committed {
 /// The versions of a tree.
 pub(super) struct VersionSet {
     current: ArcSwap<Version>,
-    committed: Mutex<Committed>,
+    committed: Mutex<CommittedManifest>,
     swapping: Mutex<()>,
     flushed_sequence: AtomicU64,
     /// The number of sealed memtables; one of more than the usual size counts as several.
@@ -73,7 +73,10 @@ impl VersionSet {
         let flushed_sequence = manifest.flushed_sequence;
         let versions = VersionSet {
             current: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
-            committed: Mutex::new(Committed { edition: manifest.edition, flushed_sequence }),
+            committed: Mutex::new(CommittedManifest {
+                edition: manifest.edition,
+                flushed_sequence,
+            }),
             swapping: Mutex::new(()),
             flushed_sequence: AtomicU64::new(flushed_sequence),
             sealed: AtomicUsize::new(0),
@@ -128,7 +131,7 @@ impl VersionSet {
         &self,
         files: &TableFiles,
         time_mark_ms: u64,
-        segments: impl FnOnce() -> (Vec<SegmentFacts>, T),
+        segments: impl FnOnce() -> (Vec<SegmentMetadata>, T),
     ) -> (Manifest, Arc<Version>, T) {
         let committed = lock(&self.committed);
         let version = self.load_full();
@@ -188,12 +191,12 @@ impl VersionSet {
     /// `swapped`. If the manifest could not be written, the current version stays.
     pub(super) fn commit(
         &self,
-        edit: &Edit,
+        edit: &VersionEdit,
         files: &TableFiles,
         link: &dyn JournalLink,
         swapped: impl FnOnce(),
     ) -> Result<(), WriteFailure> {
-        let _whole = Indivisible::begin();
+        let _whole = CriticalSection::begin();
         let mut committed = lock(&self.committed);
         let levels = self.load().levels.edited(&edit.removed, &edit.added);
         let manifest = Manifest {

@@ -97,7 +97,7 @@ pub(crate) fn settle(engine: &Engine) {
 }
 
 /// All rows in key order.
-pub(crate) fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, Held)> {
+pub(crate) fn rows(engine: &Engine, table: TableId) -> Vec<(Vec<u8>, StoredObject)> {
     collect(scan_all(engine, table)).unwrap()
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
 
 /// The object of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct StoredObject {
     pub(crate) sequence: u64,
     pub(crate) expires_at_ms: u64,
     pub(crate) head: Vec<u8>,
@@ -145,7 +145,7 @@ pub(crate) struct Change {
     pub(crate) expires_at_ms: u64,
 }
 
-pub(crate) type Map = BTreeMap<Vec<u8>, Held>;
+pub(crate) type Map = BTreeMap<Vec<u8>, StoredObject>;
 
 /// The state that the store must have, and the states that it may fall back to after a loss of
 /// power.
@@ -168,7 +168,10 @@ fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
                 let (head, value) = (head.clone(), value.clone());
                 let sequence = first + index as u64;
                 let expires_at_ms = change.expires_at_ms;
-                map.insert(change.key.clone(), Held { sequence, expires_at_ms, head, value });
+                map.insert(
+                    change.key.clone(),
+                    StoredObject { sequence, expires_at_ms, head, value },
+                );
             }
             None => {
                 map.remove(&change.key);
@@ -225,7 +228,7 @@ impl Oracle {
 }
 
 /// Reads a scan to its end.
-pub(crate) fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
+pub(crate) fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, StoredObject)>> {
     let mut rows = Vec::new();
     while let Some((key, object)) = scan.next()? {
         rows.push((key.to_vec(), tables::held(&object)));
@@ -234,7 +237,10 @@ pub(crate) fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, Held)>> {
 }
 
 /// The rows of the oracle within bounds.
-pub(crate) fn expected(map: &Map, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<(Vec<u8>, Held)> {
+pub(crate) fn expected(
+    map: &Map,
+    bounds: (Bound<&[u8]>, Bound<&[u8]>),
+) -> Vec<(Vec<u8>, StoredObject)> {
     let is_empty = match bounds {
         (Bound::Included(start), Bound::Included(end)) => start > end,
         (

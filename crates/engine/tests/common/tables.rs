@@ -9,7 +9,7 @@ use pellucid_engine::{
     TableOptions,
 };
 
-use super::{Chooser, Held, Map, purge};
+use super::{Chooser, Map, StoredObject, purge};
 
 /// The longest step of the wall clock, in milliseconds; an entry lives at most twice as long.
 pub(crate) const STEP_MAX_MS: u64 = 10_000;
@@ -23,9 +23,9 @@ pub(crate) const HEAD_ONLY: usize = 2;
 pub(crate) const INDEX_TABLES: [usize; 3] = [PLAIN, PLAIN, HEAD_ONLY];
 
 /// Derives the head of an object: the length of its value, and the first bytes of key and value.
-pub(crate) struct Brief;
+pub(crate) struct BriefExtractor;
 
-impl MetadataExtractor for Brief {
+impl MetadataExtractor for BriefExtractor {
     fn name(&self) -> &str {
         "brief 1"
     }
@@ -44,7 +44,7 @@ impl MetadataExtractor for Brief {
 
 pub(crate) fn brief(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut head = Vec::new();
-    Brief.derive(key, value, &mut head).unwrap();
+    BriefExtractor.derive(key, value, &mut head).unwrap();
     head
 }
 
@@ -85,7 +85,7 @@ impl State {
             let map = &mut self.tables[change.table];
             match change.put.clone() {
                 Some((head, value)) => {
-                    map.insert(key, Held { sequence, expires_at_ms, head, value })
+                    map.insert(key, StoredObject { sequence, expires_at_ms, head, value })
                 }
                 None => map.remove(&key),
             };
@@ -188,7 +188,7 @@ pub(crate) fn write_changes(
     Ok(engine.write(&operations, acknowledgement)?.sequence)
 }
 
-/// The options of a table whose heads [`Brief`] derives.
+/// The options of a table whose heads [`BriefExtractor`] derives.
 pub(crate) fn ruled() -> TableOptions {
     TableOptions { metadata_extractor: Some("brief 1".to_owned()), ..TableOptions::default() }
 }
@@ -215,9 +215,9 @@ pub(crate) fn try_names(engine: &Engine) -> Result<Names> {
     Ok((tables, [index(0)?, index(1)?, index(2)?]))
 }
 
-pub(crate) fn held(object: &Object) -> Held {
+pub(crate) fn held(object: &Object) -> StoredObject {
     assert_eq!(object.head.value_length as usize, object.value.len());
-    Held {
+    StoredObject {
         sequence: object.head.sequence,
         expires_at_ms: object.head.expires_at_ms,
         head: object.head.metadata.to_vec(),

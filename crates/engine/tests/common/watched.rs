@@ -12,7 +12,7 @@ use pellucid_thread::Mutex;
 
 /// A moment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum FileEvent {
     /// A file was created.
     Created,
     /// A file is about to be synced.
@@ -26,8 +26,8 @@ pub(crate) enum Moment {
 }
 
 /// An action that runs once, at a certain moment.
-struct Plan {
-    moment: Moment,
+struct ScheduledAction {
+    moment: FileEvent,
     wants: Box<dyn Fn(&Path) -> bool + Send>,
     act: Box<dyn FnOnce() -> io::Result<()> + Send>,
 }
@@ -37,7 +37,7 @@ struct Plan {
 #[derive(Clone)]
 pub(crate) struct WatchedFiles {
     files: SimulatedFileSystem,
-    plan: Arc<Mutex<Option<Plan>>>,
+    plan: Arc<Mutex<Option<ScheduledAction>>>,
 }
 
 /// True for the file of a segment, which gets its final name later.
@@ -54,16 +54,16 @@ impl WatchedFiles {
     /// call. If `act` fails, the call fails with its error.
     pub(crate) fn at_next(
         &self,
-        moment: Moment,
+        moment: FileEvent,
         wants: impl Fn(&Path) -> bool + Send + 'static,
         act: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) {
-        let plan = Plan { moment, wants: Box::new(wants), act: Box::new(act) };
+        let plan = ScheduledAction { moment, wants: Box::new(wants), act: Box::new(act) };
         *self.plan.lock().unwrap() = Some(plan);
     }
 
-    fn notice(&self, moment: Moment, path: &Path) -> io::Result<()> {
-        let is_due = |plan: &mut Plan| plan.moment == moment && (plan.wants)(path);
+    fn notice(&self, moment: FileEvent, path: &Path) -> io::Result<()> {
+        let is_due = |plan: &mut ScheduledAction| plan.moment == moment && (plan.wants)(path);
         let due = self.plan.lock().unwrap().take_if(is_due);
         // Not under the lock, because the action makes calls of its own.
         due.map_or(Ok(()), |plan| (plan.act)())
@@ -77,7 +77,7 @@ impl WatchedFiles {
 impl FileSystem for WatchedFiles {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = self.files.create(path)?;
-        self.notice(Moment::Created, path)?;
+        self.notice(FileEvent::Created, path)?;
         Ok(self.watch(file, path))
     }
 
@@ -87,7 +87,7 @@ impl FileSystem for WatchedFiles {
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.files.sync_directory(directory)?;
-        self.notice(Moment::FolderSynced, directory)
+        self.notice(FileEvent::FolderSynced, directory)
     }
 
     pass_on! { files:
@@ -120,9 +120,9 @@ impl File for WatchedFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.files.notice(Moment::Syncing, &self.path)?;
+        self.files.notice(FileEvent::Syncing, &self.path)?;
         self.file.sync()?;
-        self.files.notice(Moment::Synced, &self.path)
+        self.files.notice(FileEvent::Synced, &self.path)
     }
 
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
@@ -144,7 +144,7 @@ impl Map for WatchedMap {
     }
 
     fn settle(&self) {
-        self.files.notice(Moment::Sealing, &self.path).unwrap();
+        self.files.notice(FileEvent::Sealing, &self.path).unwrap();
         self.map.settle();
     }
 }

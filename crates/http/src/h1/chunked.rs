@@ -1,13 +1,13 @@
 //! Decodes a chunked body as it comes in, up to a limit of its length.
 
-use pellucid_client::http::{BadChunk, Chunked};
+use pellucid_client::http::{ChunkDecoder, ChunkError};
 
 use crate::refusal::Refusal;
 
 /// An incremental decoder of a chunked body, which may be fed in pieces of any size.
 #[derive(Debug)]
 pub struct ChunkedDecoder {
-    framing: Chunked,
+    framing: ChunkDecoder,
     body_bytes_max: usize,
     body: Vec<u8>,
 }
@@ -16,7 +16,7 @@ impl ChunkedDecoder {
     /// A decoder of a body that may have at most `body_bytes_max` bytes.
     #[must_use]
     pub fn new(body_bytes_max: usize) -> ChunkedDecoder {
-        ChunkedDecoder { framing: Chunked::default(), body_bytes_max, body: Vec::new() }
+        ChunkedDecoder { framing: ChunkDecoder::default(), body_bytes_max, body: Vec::new() }
     }
 
     /// True if the whole body was fed.
@@ -47,8 +47,8 @@ impl ChunkedDecoder {
         while at < bytes.len() && !self.is_complete() {
             let step = self.framing.step(&bytes[at..]);
             let (taken, is_data) = step.map_err(|bad| match bad {
-                BadChunk::Malformed => Refusal::Malformed("the chunked body is malformed"),
-                BadChunk::TooLong => Refusal::BodyTooLarge(self.body_bytes_max),
+                ChunkError::Malformed => Refusal::Malformed("the chunked body is malformed"),
+                ChunkError::TooLong => Refusal::BodyTooLarge(self.body_bytes_max),
             })?;
             if is_data {
                 self.body.extend_from_slice(&bytes[at..at + taken]);

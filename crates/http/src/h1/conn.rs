@@ -1,21 +1,21 @@
 //! The state of one HTTP/1.1 connection: input that is not parsed yet, the request that is coming
 //! in, and the request that is being answered.
 
-use pellucid_account::Flight;
+use pellucid_account::InFlightGuard;
 use pellucid_budget::Share;
 use pellucid_clock::{Clock, Ticks};
 
 use super::chunked::ChunkedDecoder;
 use super::encode::CONTINUE;
 use super::parse::{Framing, Head, HeaderSpace, parse};
-use crate::accounts::{Begun, Trace, Turn};
+use crate::accounts::{RequestStart, Trace, TurnTimestamps};
 use crate::bodies::BodyHold;
 use crate::body_source::BodySource;
-use crate::dispatch::ParkingPlace;
+use crate::dispatch::ParkingSlot;
 use crate::h2::upgrade::PREFACE;
 use crate::mailbox::Admission;
 use crate::refusal::Refusal;
-use crate::response::Streamed;
+use crate::response::StreamFraming;
 
 /// The stage of the connection.
 pub(crate) enum Stage {
@@ -24,9 +24,9 @@ pub(crate) enum Stage {
     /// Another thread decides, by the head, whether a body may come; nothing is read until then.
     Judging,
     /// A request was handed over; nothing is read until it is back.
-    Waiting(ParkingPlace),
+    Waiting(ParkingSlot),
     /// A response is streamed; nothing is read until it is out.
-    Streaming(Box<Streaming>),
+    Streaming(Box<StreamedResponse>),
     /// The client switches to HTTP/2. If a request asked for that, this is the request as a frame.
     Http2(Option<Vec<u8>>),
     /// The service takes the connection over once its last response is out.
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
 
 /// The way to close a connection once its output is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub(crate) enum CloseMode {
     /// The connection stays open.
     No,
     /// Close at once: all input of the client was read.
@@ -53,19 +53,19 @@ pub(crate) struct ChunkedRequest {
 }
 
 /// A response that is streamed.
-pub(crate) struct Streaming {
+pub(crate) struct StreamedResponse {
     pub(crate) source: Box<dyn BodySource>,
-    pub(crate) framing: Streamed,
+    pub(crate) framing: StreamFraming,
     pub(crate) trace: Trace,
     pub(crate) keep_alive: bool,
     /// Shows the request among those under way.
-    pub(crate) _flight: Flight,
+    pub(crate) _flight: InFlightGuard,
     /// The part of the server's memory that the source holds.
     pub(crate) _memory: Option<Share>,
 }
 
 /// The next request of the input.
-pub(crate) enum Next<'h, 'b> {
+pub(crate) enum NextRequest<'h, 'b> {
     /// The head is incomplete.
     Incomplete,
     /// The request is complete, with a body of this length behind its head.
@@ -79,7 +79,7 @@ pub(crate) enum Next<'h, 'b> {
 /// One HTTP/1.1 connection.
 pub(crate) struct Conn {
     pub(crate) stage: Stage,
-    pub(crate) closing: Closing,
+    pub(crate) closing: CloseMode,
     /// True once the first bytes have shown whether the client begins with HTTP/2.
     is_settled: bool,
     /// True once an HTTP/1.1 request was parsed.
@@ -89,7 +89,7 @@ pub(crate) struct Conn {
     /// Fewer bytes of input than this hold no complete request, so parsing them again is pointless.
     wanted_bytes: usize,
     /// The readings at the first byte of the incomplete request.
-    begun: Option<Begun>,
+    begun: Option<RequestStart>,
     /// The request whose chunked body is coming in.
     chunked: Option<Box<ChunkedRequest>>,
     /// The memory of the body that comes in, or whose request is being answered.
@@ -102,7 +102,7 @@ impl Conn {
     pub(crate) fn new() -> Conn {
         Conn {
             stage: Stage::Serving,
-            closing: Closing::No,
+            closing: CloseMode::No,
             is_settled: false,
             is_spoken: false,
             input: Vec::new(),
@@ -117,7 +117,7 @@ impl Conn {
     /// True if the next request may be parsed.
     #[inline]
     pub(crate) fn may_serve(&self) -> bool {
-        matches!(self.stage, Stage::Serving) && self.closing == Closing::No
+        matches!(self.stage, Stage::Serving) && self.closing == CloseMode::No
     }
 
     /// True if no request is under way, not even a part of one.
@@ -139,11 +139,11 @@ impl Conn {
     /// Detects by the first bytes whether the client begins with HTTP/2; `is_http2` is true if it
     /// has agreed on that before. Returns true if requests of HTTP/1.1 may be parsed now, and false
     /// if the client speaks HTTP/2 or that is not known yet.
-    pub(crate) fn settle(&mut self, bytes: &[u8], is_http2: bool, turn: &Turn) -> bool {
+    pub(crate) fn settle(&mut self, bytes: &[u8], is_http2: bool, turn: &TurnTimestamps) -> bool {
         if bytes.len() < PREFACE.len() && PREFACE.starts_with(bytes) {
             self.wanted_bytes = bytes.len() + 1;
             // Starts the time limit of one request.
-            self.begun.get_or_insert_with(|| Begun::of(turn));
+            self.begun.get_or_insert_with(|| RequestStart::of(turn));
             return false;
         }
         self.is_settled = true;
@@ -204,22 +204,22 @@ impl Conn {
         bytes: &'b [u8],
         space: &'h mut HeaderSpace<'b>,
         head_bytes_max: usize,
-        turn: &Turn,
-    ) -> Next<'h, 'b> {
-        self.begun.get_or_insert_with(|| Begun::of(turn));
+        turn: &TurnTimestamps,
+    ) -> NextRequest<'h, 'b> {
+        self.begun.get_or_insert_with(|| RequestStart::of(turn));
         let head = match parse(bytes, space, head_bytes_max) {
             Ok(Some(head)) => head,
             Ok(None) => {
                 self.wanted_bytes = bytes.len() + 1;
-                return Next::Incomplete;
+                return NextRequest::Incomplete;
             }
-            Err(refusal) => return Next::Malformed(refusal),
+            Err(refusal) => return NextRequest::Malformed(refusal),
         };
         self.is_spoken = true;
         let present = bytes.len() - head.head_bytes;
         match head.framing {
-            Framing::Length(length) if length <= present => Next::Whole(head, length),
-            _ => Next::Head(head),
+            Framing::Length(length) if length <= present => NextRequest::Whole(head, length),
+            _ => NextRequest::Head(head),
         }
     }
 
@@ -280,9 +280,9 @@ impl Conn {
 
     /// Begins to answer the request, and returns the readings at its first byte.
     #[inline]
-    pub(crate) fn begin_answer(&mut self, turn: &Turn) -> Begun {
+    pub(crate) fn begin_answer(&mut self, turn: &TurnTimestamps) -> RequestStart {
         self.wanted_bytes = 0;
-        self.begun.take().unwrap_or_else(|| Begun::of(turn))
+        self.begun.take().unwrap_or_else(|| RequestStart::of(turn))
     }
 
     /// Forgets a request that is incomplete and will stay so.
@@ -294,7 +294,7 @@ impl Conn {
     /// not be read, or if the server stops and the client may be sending some.
     pub(crate) fn close_after_response(&mut self, is_stopping: bool) {
         let is_followed = !self.input.is_empty() || is_stopping;
-        self.closing = if is_followed { Closing::AfterLinger } else { Closing::Cleanly };
+        self.closing = if is_followed { CloseMode::AfterLinger } else { CloseMode::Cleanly };
     }
 
     /// Takes the decision of another thread about the body, if there is one.
@@ -316,7 +316,7 @@ impl Conn {
     }
 
     /// Takes out the request that was handed over; none if the stage is another.
-    pub(crate) fn take_parked(&mut self) -> Option<ParkingPlace> {
+    pub(crate) fn take_parked(&mut self) -> Option<ParkingSlot> {
         match std::mem::replace(&mut self.stage, Stage::Serving) {
             Stage::Waiting(place) => Some(place),
             stage => {

@@ -1,6 +1,6 @@
 //! Encodes responses as text (RFC 9112): status lines, headers, chunks.
 
-use crate::body_source::Filled;
+use crate::body_source::FillResult;
 
 /// The interim response on which a client sends the body that it holds back.
 pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -65,7 +65,10 @@ pub(crate) fn end_headers(out: &mut Vec<u8>, keep_alive: bool, is_old: bool) {
 }
 
 /// Appends the bytes that `fill` produces as one chunk, and behind the last piece the last chunk.
-pub(crate) fn write_chunk(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> Filled) -> Filled {
+pub(crate) fn write_chunk(
+    out: &mut Vec<u8>,
+    fill: impl FnOnce(&mut Vec<u8>) -> FillResult,
+) -> FillResult {
     let begin = out.len();
     out.extend_from_slice(CHUNK_HEAD);
     let filled = fill(out);
@@ -79,7 +82,7 @@ pub(crate) fn write_chunk(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> 
         out[begin..begin + 8].copy_from_slice(digits.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
-    if filled == Filled::Last {
+    if filled == FillResult::Last {
         out.extend_from_slice(b"0\r\n\r\n");
     }
     filled
@@ -125,9 +128,9 @@ mod tests {
                 filled
             })
         };
-        assert_eq!(piece(b"0123456789ab", Filled::More), Filled::More);
-        piece(b"", Filled::Waiting);
-        piece(b"x", Filled::Last);
+        assert_eq!(piece(b"0123456789ab", FillResult::More), FillResult::More);
+        piece(b"", FillResult::Waiting);
+        piece(b"x", FillResult::Last);
         assert_eq!(out, b"0000000C\r\n0123456789ab\r\n00000001\r\nx\r\n0\r\n\r\n");
     }
 }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::host::{BAD_HOST, is_host};
-use crate::compression::{Accepted, Coding};
+use crate::compression::{AcceptedCodings, Coding};
 use crate::refusal::Refusal;
 use crate::request::{Header, list_has};
 
@@ -213,7 +213,7 @@ struct Fields {
     upgrades: bool,
     names_http2: bool,
     has_settings: bool,
-    accepted: Accepted,
+    accepted: AcceptedCodings,
     hosts: usize,
     has_bad_host: bool,
 }

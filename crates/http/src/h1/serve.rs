@@ -5,24 +5,26 @@ use std::mem::MaybeUninit;
 use pellucid_account::{Phase, Stamp, TransportPart};
 use pellucid_thread::{begin_request, set_operation, set_phase};
 
-use super::conn::{Closing, Conn, Next, Stage, Streaming};
+use super::conn::{CloseMode, Conn, NextRequest, Stage, StreamedResponse};
 use super::encode::write_chunk;
 use super::parse::{Head, later_minor_version, parse};
-use crate::accounts::{Arrival, Trace, Turn, saturating_u32};
-use crate::body_source::{Filled, Handled};
+use crate::accounts::{Arrival, Trace, TurnTimestamps, saturating_u32};
+use crate::body_source::{FillResult, ServiceResult};
 use crate::caller::Caller;
-use crate::dispatch::{Call, Dispatcher, Matter, Served, fill_contained, hold_source};
+use crate::dispatch::{
+    Call, DispatchResult, Dispatcher, ServiceInput, fill_contained, hold_source,
+};
 use crate::h2::upgrade::{SWITCHING, synthetic_headers, write_farewell};
 use crate::limits::{HEADERS_MAX, Limits, OUTPUT_BYTES_MAX, READ_BYTES_MAX};
 use crate::mailbox::Admission;
 use crate::output::Output;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::response::{Manner, Outcome, Streamed, Target};
+use crate::response::{Outcome, ResponseBuffers, ResponseOptions, StreamFraming};
 use crate::service::Service;
 
 /// One connection, and the service that answers its requests.
-pub(crate) struct Serving<'a, S: Service> {
+pub(crate) struct Http1Handler<'a, S: Service> {
     conn: &'a mut Conn,
     caller: &'a mut Caller,
     /// The queue of responses that are not written yet; their bytes go to `out`.
@@ -33,7 +35,7 @@ pub(crate) struct Serving<'a, S: Service> {
     begin: usize,
 }
 
-impl<'a, S: Service> Serving<'a, S> {
+impl<'a, S: Service> Http1Handler<'a, S> {
     #[inline]
     pub(crate) fn new(
         conn: &'a mut Conn,
@@ -41,15 +43,15 @@ impl<'a, S: Service> Serving<'a, S> {
         output: &'a mut Output,
         dispatcher: &'a mut Dispatcher<S>,
         out: &'a mut Vec<u8>,
-    ) -> Serving<'a, S> {
+    ) -> Http1Handler<'a, S> {
         let begin = out.len();
-        Serving { conn, caller, output, dispatcher, out, begin }
+        Http1Handler { conn, caller, output, dispatcher, out, begin }
     }
 
     /// Answers the complete requests at the beginning of `bytes`, until the limit of unsent bytes
     /// is reached. Returns how many bytes were used.
     #[inline]
-    pub(crate) fn answer_whole(&mut self, bytes: &[u8], turn: &Turn) -> usize {
+    pub(crate) fn answer_whole(&mut self, bytes: &[u8], turn: &TurnTimestamps) -> usize {
         let (mut used, mut turn) = (0, *turn);
         while used < bytes.len()
             && self.conn.may_serve()
@@ -69,10 +71,10 @@ impl<'a, S: Service> Serving<'a, S> {
             turn.waited_until = Some(self.dispatcher.accounts.last());
         }
         let is_followed = used < bytes.len() || bytes.len() >= READ_BYTES_MAX;
-        if self.conn.closing == Closing::Cleanly && is_followed {
-            self.conn.closing = Closing::AfterLinger;
+        if self.conn.closing == CloseMode::Cleanly && is_followed {
+            self.conn.closing = CloseMode::AfterLinger;
         }
-        if self.conn.closing == Closing::AfterLinger {
+        if self.conn.closing == CloseMode::AfterLinger {
             used = bytes.len();
         }
         used
@@ -80,15 +82,15 @@ impl<'a, S: Service> Serving<'a, S> {
 
     /// Answers the request at the beginning of `bytes`. Returns how many bytes it took; none if it
     /// is incomplete.
-    fn answer_next(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
+    fn answer_next(&mut self, bytes: &[u8], turn: &TurnTimestamps) -> Option<usize> {
         let mut space = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let Limits { head_bytes, headers, .. } = self.dispatcher.limits();
         let (head_bytes_max, space) = (*head_bytes, &mut space[..(*headers).min(HEADERS_MAX)]);
         let (head, whole) = match self.conn.next(bytes, space, head_bytes_max, turn) {
-            Next::Whole(head, length) => (head, Some(length)),
-            Next::Head(head) => (head, None),
-            Next::Incomplete => return None,
-            Next::Malformed(refusal) => return self.refuse_malformed(&refusal, bytes, turn),
+            NextRequest::Whole(head, length) => (head, Some(length)),
+            NextRequest::Head(head) => (head, None),
+            NextRequest::Incomplete => return None,
+            NextRequest::Malformed(refusal) => return self.refuse_malformed(&refusal, bytes, turn),
         };
         let refusal = match whole {
             Some(_) => None,
@@ -115,7 +117,12 @@ impl<'a, S: Service> Serving<'a, S> {
 
     /// Refuses a malformed request. One of a later minor version is answered as HTTP/1.1.
     #[cold]
-    fn refuse_malformed(&mut self, refusal: &Refusal, bytes: &[u8], turn: &Turn) -> Option<usize> {
+    fn refuse_malformed(
+        &mut self,
+        refusal: &Refusal,
+        bytes: &[u8],
+        turn: &TurnTimestamps,
+    ) -> Option<usize> {
         if *refusal == Refusal::UnknownVersion
             && let Some(at) = later_minor_version(bytes)
         {
@@ -129,7 +136,7 @@ impl<'a, S: Service> Serving<'a, S> {
 
     /// Asks whether the body behind this head may come, unless it was admitted before. False if
     /// another thread has to decide first; the error is the refusal.
-    fn let_body_in(&mut self, head: &Head<'_, '_>, turn: &Turn) -> Result<bool, Refusal> {
+    fn let_body_in(&mut self, head: &Head<'_, '_>, turn: &TurnTimestamps) -> Result<bool, Refusal> {
         if self.conn.body.is_some() {
             return Ok(true);
         }
@@ -154,7 +161,7 @@ impl<'a, S: Service> Serving<'a, S> {
     }
 
     /// Feeds the chunked body that comes in, and answers its request once that is complete.
-    fn feed_chunked(&mut self, bytes: &[u8], turn: &Turn) -> Option<usize> {
+    fn feed_chunked(&mut self, bytes: &[u8], turn: &TurnTimestamps) -> Option<usize> {
         match self.conn.feed(bytes, turn.woke, self.dispatcher.accounts.clock()) {
             Ok((used, None)) => Some(used),
             Ok((used, Some(request))) => {
@@ -172,14 +179,14 @@ impl<'a, S: Service> Serving<'a, S> {
     }
 
     /// Answers a complete request; head and body took `bytes` bytes on the wire.
-    fn answer(&mut self, head: &Head<'_, '_>, body: &[u8], bytes: usize, turn: &Turn) {
+    fn answer(&mut self, head: &Head<'_, '_>, body: &[u8], bytes: usize, turn: &TurnTimestamps) {
         let begun = self.conn.begin_answer(turn);
         if self.go_on_in_http2(head, body) {
             return;
         }
         let arrival = Arrival::of(begun, turn, bytes);
         let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
-        let manner = Manner {
+        let manner = ResponseOptions {
             keep_alive: head.keep_alive && !self.dispatcher.is_stopping(),
             is_head: head.method == "HEAD",
             is_old: head.is_old,
@@ -195,8 +202,8 @@ impl<'a, S: Service> Serving<'a, S> {
         let call =
             Call { id: self.caller.id, caller: self.caller, may_upgrade, manner, watch: None };
         let begin = self.out.len();
-        let target = Target { out: self.out, fields: None };
-        let matter = Some(Matter::Request(&request));
+        let target = ResponseBuffers { out: self.out, fields: None };
+        let matter = Some(ServiceInput::Request(&request));
         let served = self.dispatcher.serve(matter, call, &mut trace, target);
         self.conclude(served, &mut trace, manner, begin);
     }
@@ -215,24 +222,31 @@ impl<'a, S: Service> Serving<'a, S> {
 
     /// Continues the request that was handed over, with the value that the hand-over brought back;
     /// `later` is none if the code panicked.
-    pub(crate) fn resume(&mut self, later: Option<S::Later>) {
+    pub(crate) fn resume(&mut self, later: Option<S::LoopMessage>) {
         let Some(place) = self.conn.take_parked() else { return };
         let Some((mut trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
         let call =
             Call { id: self.caller.id, caller: self.caller, may_upgrade: false, manner, watch };
         let begin = self.out.len();
-        let target = Target { out: self.out, fields: None };
-        let served = self.dispatcher.serve(later.map(Matter::Later), call, &mut trace, target);
+        let target = ResponseBuffers { out: self.out, fields: None };
+        let served =
+            self.dispatcher.serve(later.map(ServiceInput::Later), call, &mut trace, target);
         self.conclude(served, &mut trace, manner, begin);
     }
 
     /// Ends a request whose response is in `out` from `begin` on, or keeps it if it was handed over
     /// or its response is streamed.
     #[inline]
-    fn conclude(&mut self, served: Served, trace: &mut Trace, manner: Manner, begin: usize) {
+    fn conclude(
+        &mut self,
+        served: DispatchResult,
+        trace: &mut Trace,
+        manner: ResponseOptions,
+        begin: usize,
+    ) {
         let (handled, outcome) = match served {
-            Served::Answered(handled, outcome) => (handled, outcome),
-            Served::Later(watch) => {
+            DispatchResult::Answered(handled, outcome) => (handled, outcome),
+            DispatchResult::Later(watch) => {
                 self.conn.stage =
                     Stage::Waiting(self.dispatcher.park(trace.clone(), manner, watch));
                 return;
@@ -250,11 +264,11 @@ impl<'a, S: Service> Serving<'a, S> {
         trace.facts.response_bytes = saturating_u32(response_bytes);
         self.conn.body = None;
         match handled {
-            Handled::Stream(source) if outcome.streamed != Streamed::No => {
+            ServiceResult::Stream(source) if outcome.streamed != StreamFraming::No => {
                 accounts.count_in_flight();
                 let _flight = self.dispatcher.send_away(trace);
                 let Outcome { streamed: framing, keep_alive, .. } = outcome;
-                let streaming = Streaming {
+                let streaming = StreamedResponse {
                     source,
                     framing,
                     trace: trace.clone(),
@@ -265,7 +279,7 @@ impl<'a, S: Service> Serving<'a, S> {
                 self.conn.stage = Stage::Streaming(Box::new(streaming));
                 return;
             }
-            Handled::Upgrade => self.conn.stage = Stage::Leaving,
+            ServiceResult::Upgrade => self.conn.stage = Stage::Leaving,
             _ if outcome.keep_alive => {}
             _ => self.conn.close_after_response(self.dispatcher.is_stopping()),
         }
@@ -276,42 +290,42 @@ impl<'a, S: Service> Serving<'a, S> {
 
     /// Refuses a complete request; others may follow behind it.
     #[cold]
-    fn refuse_whole(&mut self, refusal: &Refusal, manner: Manner, trace: &mut Trace) {
+    fn refuse_whole(&mut self, refusal: &Refusal, manner: ResponseOptions, trace: &mut Trace) {
         let begin = self.out.len();
-        let target = Target { out: self.out, fields: None };
+        let target = ResponseBuffers { out: self.out, fields: None };
         let outcome = self.dispatcher.refuse(refusal, manner, trace, target);
         if *refusal == Refusal::UnknownProtocol && !self.conn.is_spoken() {
             // A client that meant to begin with HTTP/2 gets GOAWAY (RFC 9113, section 3.4).
             self.out.truncate(begin);
             write_farewell(self.out, &refusal.to_string());
         }
-        self.conclude(Served::Answered(Handled::Done, outcome), trace, manner, begin);
+        self.conclude(DispatchResult::Answered(ServiceResult::Done, outcome), trace, manner, begin);
     }
 
     /// Refuses the request that comes in. The bytes behind it are not parsed.
     #[cold]
-    pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &Turn) {
+    pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &TurnTimestamps) {
         let arrival = Arrival::of(self.conn.begin_answer(turn), turn, 0);
         let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
-        let manner = Manner { keep_alive: false, is_head, ..Manner::PLAIN };
+        let manner = ResponseOptions { keep_alive: false, is_head, ..ResponseOptions::PLAIN };
         self.refuse_whole(refusal, manner, &mut trace);
-        self.conn.closing = Closing::AfterLinger;
+        self.conn.closing = CloseMode::AfterLinger;
     }
 
     /// Appends the next piece of the response that is streamed.
-    pub(crate) fn pump(&mut self) -> Filled {
-        let Stage::Streaming(streaming) = &mut self.conn.stage else { return Filled::Waiting };
-        let Streaming { source, framing, trace, keep_alive, .. } = &mut **streaming;
+    pub(crate) fn pump(&mut self) -> FillResult {
+        let Stage::Streaming(streaming) = &mut self.conn.stage else { return FillResult::Waiting };
+        let StreamedResponse { source, framing, trace, keep_alive, .. } = &mut **streaming;
         set_operation(trace.facts.operation + 1);
         set_phase(Phase::Encode.label());
         let mut fill = |out: &mut Vec<u8>| fill_contained(&mut **source, out);
         let filled = match framing {
-            Streamed::Chunked => write_chunk(self.out, fill),
+            StreamFraming::Chunked => write_chunk(self.out, fill),
             _ => fill(self.out),
         };
         let piece_bytes = saturating_u32(self.out.len() - self.begin);
         trace.facts.response_bytes = trace.facts.response_bytes.saturating_add(piece_bytes);
-        if filled == Filled::Last {
+        if filled == FillResult::Last {
             let accounts = &mut self.dispatcher.accounts;
             accounts.uncount_in_flight();
             trace.timeline.set_transport_part(TransportPart::Compress, source.compress_ticks());

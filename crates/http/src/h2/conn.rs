@@ -15,11 +15,11 @@ use pellucid_account::Record;
 use pellucid_budget::Share;
 use pellucid_clock::Ticks;
 
+use super::pending_response::PendingResponse;
 use super::pipe::{Pipe, PipeEnd};
-use super::sending::Sending;
-use crate::accounts::Begun;
+use crate::accounts::RequestStart;
 use crate::bodies::BodyHold;
-use crate::dispatch::ParkingPlace;
+use crate::dispatch::ParkingSlot;
 use crate::limits::{Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX};
 use crate::mailbox::Admission;
 
@@ -44,11 +44,11 @@ pub(crate) struct Conn {
     pipe: Rc<RefCell<Pipe>>,
     state: State,
     /// Requests whose body is coming in.
-    pub(super) receiving: Vec<Receiving>,
+    pub(super) receiving: Vec<IncomingRequest>,
     /// Requests that were handed over.
-    pub(super) parked: Vec<Parked>,
+    pub(super) parked: Vec<ParkedStream>,
     /// Responses of which the `h2` crate does not have all bytes yet.
-    pub(super) sending: VecDeque<Sending>,
+    pub(super) sending: VecDeque<PendingResponse>,
     /// Responses that the `h2` crate has in full: their accounts end when its frames are written.
     pub(super) answered: Vec<Option<Record>>,
     /// The last key that was given to a stream; keys identify streams within the server.
@@ -71,7 +71,7 @@ enum State {
 }
 
 /// A request whose body is coming in.
-pub(super) struct Receiving {
+pub(super) struct IncomingRequest {
     pub(super) stream: Stream,
     pub(super) source: RecvStream,
     pub(super) body: Vec<u8>,
@@ -95,7 +95,7 @@ pub(super) enum BodyState {
     Admitted(Box<BodyHold>),
 }
 
-impl Receiving {
+impl IncomingRequest {
     /// True if the body is overdue.
     pub(super) fn is_late(&self, now: Ticks) -> bool {
         matches!(&self.state, BodyState::Admitted(hold) if hold.is_late(now))
@@ -120,22 +120,22 @@ impl Receiving {
 pub(super) struct Stream {
     pub(super) parts: Parts,
     pub(super) respond: SendResponse<Bytes>,
-    pub(super) begun: Begun,
+    pub(super) begun: RequestStart,
     /// The memory of the request's body.
     pub(super) hold: Option<Box<BodyHold>>,
 }
 
 /// A request that was handed over.
-pub(super) struct Parked {
+pub(super) struct ParkedStream {
     pub(super) key: u32,
     pub(super) respond: SendResponse<Bytes>,
-    pub(super) place: ParkingPlace,
+    pub(super) place: ParkingSlot,
     /// The memory of the request's body.
     pub(super) hold: Option<Box<BodyHold>>,
 }
 
 /// The result of polling the `h2` crate.
-pub(super) enum Polled {
+pub(super) enum PollResult {
     Request(Box<(http::Request<RecvStream>, SendResponse<Bytes>)>),
     Nothing,
     /// The connection has ended, with or without an error.
@@ -240,26 +240,26 @@ impl Conn {
     }
 
     /// Takes out the request with `key` that was handed over; none if there is none.
-    pub(super) fn take_parked(&mut self, key: u32) -> Option<Parked> {
+    pub(super) fn take_parked(&mut self, key: u32) -> Option<ParkedStream> {
         let at = self.parked.iter().position(|parked| parked.key == key)?;
         Some(self.parked.swap_remove(at))
     }
 
     /// Polls the protocol: it consumes input, writes output, and may have a new request.
-    pub(super) fn poll(&mut self) -> Polled {
+    pub(super) fn poll(&mut self) -> PollResult {
         let mut context = Context::from_waker(Waker::noop());
         if let State::Greeting(handshake) = &mut self.state {
             match handshake.as_mut().poll(&mut context) {
-                Poll::Pending => return Polled::Nothing,
-                Poll::Ready(Err(_)) => return Polled::Over,
+                Poll::Pending => return PollResult::Nothing,
+                Poll::Ready(Err(_)) => return PollResult::Over,
                 Poll::Ready(Ok(protocol)) => self.state = State::Open(Box::new(protocol)),
             }
         }
-        let State::Open(protocol) = &mut self.state else { return Polled::Nothing };
+        let State::Open(protocol) = &mut self.state else { return PollResult::Nothing };
         match protocol.poll_accept(&mut context) {
-            Poll::Pending => Polled::Nothing,
-            Poll::Ready(Some(Ok(request))) => Polled::Request(Box::new(request)),
-            Poll::Ready(Some(Err(_)) | None) => Polled::Over,
+            Poll::Pending => PollResult::Nothing,
+            Poll::Ready(Some(Ok(request))) => PollResult::Request(Box::new(request)),
+            Poll::Ready(Some(Err(_)) | None) => PollResult::Over,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use http::request::Parts;
 
-use crate::compression::{Accepted, Coding};
+use crate::compression::{AcceptedCodings, Coding};
 use crate::h1::host::{BAD_HOST, is_host};
 use crate::h1::parse::{Framing, Head};
 use crate::refusal::Refusal;
@@ -39,7 +39,7 @@ pub(super) fn body_length(parts: &Parts) -> Option<usize> {
 
 /// The coding that the client prefers for the body of its response.
 fn coding_of(parts: &Parts) -> Option<Coding> {
-    let mut accepted = Accepted::default();
+    let mut accepted = AcceptedCodings::default();
     let values = parts.headers.get_all(http::header::ACCEPT_ENCODING).iter();
     values.for_each(|value| accepted.add(value.as_bytes()));
     accepted.preferred()

@@ -12,7 +12,7 @@
 
 pub(crate) mod conn;
 mod heads;
+mod pending_response;
 mod pipe;
-mod sending;
 pub(crate) mod serve;
 pub(crate) mod upgrade;

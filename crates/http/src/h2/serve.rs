@@ -7,28 +7,28 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use pellucid_account::{Phase, Stamp, TransportPart};
-use pellucid_budget::{OverBudget, Share};
+use pellucid_budget::{BudgetError, Share};
 use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_phase};
 
-use super::conn::{BodyState, Conn, Parked, Polled, Receiving, Stream};
+use super::conn::{BodyState, Conn, IncomingRequest, ParkedStream, PollResult, Stream};
 use super::heads::{HeadSpace, body_length, head_of};
-use super::sending::{Sending, Sent};
-use crate::accounts::{Arrival, Begun, Trace, Turn, saturating_u32};
+use super::pending_response::{PendingResponse, SendResult};
+use crate::abort_reason::AbortReason;
+use crate::accounts::{Arrival, RequestStart, Trace, TurnTimestamps, saturating_u32};
 use crate::bodies::BodyHold;
-use crate::body_source::Handled;
+use crate::body_source::ServiceResult;
 use crate::caller::Caller;
 use crate::client_watch::ClientWatch;
-use crate::cuts::Cut;
-use crate::dispatch::{Call, Dispatcher, Matter, Served, hold_source};
-use crate::ending::Ending;
+use crate::disconnects::DisconnectReason;
+use crate::dispatch::{Call, DispatchResult, Dispatcher, ServiceInput, hold_source};
 use crate::h1::parse::Head;
 use crate::limits::{OUTPUT_BYTES_MAX, RESPONSE_BYTES_FREE};
 use crate::mailbox::{Admission, ConnectionId};
 use crate::pace::Pace;
 use crate::refusal::Refusal;
 use crate::request::Request;
-use crate::response::{Manner, Outcome, Streamed, Target};
+use crate::response::{Outcome, ResponseBuffers, ResponseOptions, StreamFraming};
 use crate::service::Service;
 use crate::transport::is_longer;
 
@@ -36,7 +36,7 @@ use crate::transport::is_longer;
 const FIELDS_USUAL: usize = 8;
 
 /// The streams of one connection, and the service that answers their requests.
-pub(crate) struct Serving<'a, S: Service> {
+pub(crate) struct Http2Handler<'a, S: Service> {
     pub(crate) conn: &'a mut Conn,
     pub(crate) caller: &'a mut Caller,
     pub(crate) dispatcher: &'a mut Dispatcher<S>,
@@ -44,10 +44,10 @@ pub(crate) struct Serving<'a, S: Service> {
     pub(crate) body: &'a mut Vec<u8>,
 }
 
-impl<S: Service> Serving<'_, S> {
+impl<S: Service> Http2Handler<'_, S> {
     /// Takes in the requests of the client, and gives the protocol the responses. Returns whether
     /// the connection is done, and whether there was progress.
-    pub(crate) fn run(&mut self, turn: &Turn) -> (bool, bool) {
+    pub(crate) fn run(&mut self, turn: &TurnTimestamps) -> (bool, bool) {
         let had_input = self.conn.has_input();
         let mut is_over = self.take_requests(turn);
         self.take_bodies(turn);
@@ -66,8 +66,8 @@ impl<S: Service> Serving<'_, S> {
 
     /// Accepts requests while the client takes its responses: answers those without a body, and
     /// notes the others. True if the connection is done.
-    fn take_requests(&mut self, turn: &Turn) -> bool {
-        let begun = Begun::of(turn);
+    fn take_requests(&mut self, turn: &TurnTimestamps) -> bool {
+        let begun = RequestStart::of(turn);
         let mut turn = *turn;
         while self.conn.held_bytes() < OUTPUT_BYTES_MAX {
             match turn.waited_until {
@@ -75,9 +75,9 @@ impl<S: Service> Serving<'_, S> {
                 Some(_) => begin_request(Phase::Parse.label()),
             }
             match self.conn.poll() {
-                Polled::Nothing => return false,
-                Polled::Over => return true,
-                Polled::Request(request) => {
+                PollResult::Nothing => return false,
+                PollResult::Over => return true,
+                PollResult::Request(request) => {
                     self.conn.quiet_bytes = 0;
                     let (request, respond) = *request;
                     let (parts, body) = request.into_parts();
@@ -95,7 +95,7 @@ impl<S: Service> Serving<'_, S> {
     }
 
     /// Notes a request whose body comes in.
-    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &Turn) {
+    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &TurnTimestamps) {
         let length = body_length(&stream.parts);
         let mut space = HeadSpace::new();
         let headers_max = self.dispatcher.limits().headers;
@@ -107,15 +107,15 @@ impl<S: Service> Serving<'_, S> {
                 let (key, state) = (self.conn.take_key(), BodyState::Unasked);
                 let (source, body) = (body, Vec::new());
                 let receiving =
-                    Receiving { stream, source, body, length, body_bytes_max, key, state };
+                    IncomingRequest { stream, source, body, length, body_bytes_max, key, state };
                 self.conn.receiving.push(receiving);
             }
         }
     }
 
     /// Takes in the bytes of bodies, and answers the requests that are now complete.
-    fn take_bodies(&mut self, turn: &Turn) {
-        let turn = Turn { waited_until: None, ..*turn };
+    fn take_bodies(&mut self, turn: &TurnTimestamps) {
+        let turn = TurnTimestamps { waited_until: None, ..*turn };
         let mut at = 0;
         while at < self.conn.receiving.len() {
             begin_request(Phase::Parse.label());
@@ -145,7 +145,7 @@ impl<S: Service> Serving<'_, S> {
         }
     }
 
-    fn answer(&mut self, stream: Stream, body: &[u8], turn: &Turn) {
+    fn answer(&mut self, stream: Stream, body: &[u8], turn: &TurnTimestamps) {
         let mut space = HeadSpace::new();
         let headers_max = self.dispatcher.limits().headers;
         let head = match head_of(&stream.parts, &mut space, body.len(), headers_max) {
@@ -155,11 +155,11 @@ impl<S: Service> Serving<'_, S> {
         let arrival = Arrival::of(stream.begun, turn, body.len());
         let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
         let limits = self.dispatcher.limits();
-        let manner = Manner {
+        let manner = ResponseOptions {
             coding: head.coding,
             compressed_from_bytes: limits.compressed_from_bytes,
             is_head: head.method == "HEAD",
-            ..Manner::PLAIN
+            ..ResponseOptions::PLAIN
         };
         if self.dispatcher.is_overloaded() || self.conn.parked.len() >= limits.streams {
             return self.write_refusal(stream.respond, &Refusal::Overloaded, manner, trace);
@@ -168,16 +168,18 @@ impl<S: Service> Serving<'_, S> {
         let request = Request { method, path, query, headers, body };
         let key = self.conn.take_key();
         let Stream { respond, hold, .. } = stream;
-        let matter = Some(Matter::Request(&request));
+        let matter = Some(ServiceInput::Request(&request));
         self.call(key, (respond, hold), trace, manner, None, matter);
     }
 
     /// Continues a request that was handed over, with the value that the hand-over brought back;
     /// `later` is none if the code panicked.
-    pub(crate) fn resume(&mut self, key: u32, later: Option<S::Later>) {
-        let Some(Parked { respond, place, hold, .. }) = self.conn.take_parked(key) else { return };
+    pub(crate) fn resume(&mut self, key: u32, later: Option<S::LoopMessage>) {
+        let Some(ParkedStream { respond, place, hold, .. }) = self.conn.take_parked(key) else {
+            return;
+        };
         let Some((trace, manner, watch)) = self.dispatcher.take_back(place) else { return };
-        self.call(key, (respond, hold), trace, manner, watch, later.map(Matter::Later));
+        self.call(key, (respond, hold), trace, manner, watch, later.map(ServiceInput::Later));
     }
 
     /// Calls the service for a request, and processes its result.
@@ -186,22 +188,22 @@ impl<S: Service> Serving<'_, S> {
         key: u32,
         (respond, hold): (SendResponse<Bytes>, Option<Box<BodyHold>>),
         mut trace: Trace,
-        manner: Manner,
+        manner: ResponseOptions,
         watch: Option<ClientWatch>,
-        matter: Option<Matter<'_, S::Later>>,
+        matter: Option<ServiceInput<'_, S::LoopMessage>>,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         self.body.clear();
         let id = ConnectionId { stream: key, ..self.caller.id };
         let call = Call { id, caller: self.caller, may_upgrade: false, manner, watch };
-        let target = Target { out: self.body, fields: Some(&mut fields) };
+        let target = ResponseBuffers { out: self.body, fields: Some(&mut fields) };
         match self.dispatcher.serve(matter, call, &mut trace, target) {
-            Served::Answered(handled, outcome) => {
+            DispatchResult::Answered(handled, outcome) => {
                 self.conclude(respond, handled, outcome, fields, manner, trace);
             }
-            Served::Later(watch) => {
+            DispatchResult::Later(watch) => {
                 let place = self.dispatcher.park(trace, manner, watch);
-                self.conn.parked.push(Parked { key, respond, place, hold });
+                self.conn.parked.push(ParkedStream { key, respond, place, hold });
             }
         }
     }
@@ -210,10 +212,10 @@ impl<S: Service> Serving<'_, S> {
     fn conclude(
         &mut self,
         mut respond: SendResponse<Bytes>,
-        handled: Handled,
+        handled: ServiceResult,
         outcome: Outcome,
         fields: HeaderMap,
-        manner: Manner,
+        manner: ResponseOptions,
         mut trace: Trace,
     ) {
         let Ok(memory) = self.hold(self.body.len(), &handled) else {
@@ -223,7 +225,7 @@ impl<S: Service> Serving<'_, S> {
         trace.facts.status = outcome.status;
         trace.facts.response_bytes = saturating_u32(self.body.len());
         let source = match handled {
-            Handled::Stream(source) if outcome.streamed != Streamed::No => Some(source),
+            ServiceResult::Stream(source) if outcome.streamed != StreamFraming::No => Some(source),
             _ => None,
         };
         let mut response = http::Response::new(());
@@ -240,7 +242,7 @@ impl<S: Service> Serving<'_, S> {
         {
             stream.reserve_capacity(bytes.len());
             if source.is_some() || stream.capacity() < bytes.len() {
-                return self.conn.sending.push_back(Sending {
+                return self.conn.sending.push_back(PendingResponse {
                     stream,
                     pending: bytes,
                     is_counted: source
@@ -258,7 +260,7 @@ impl<S: Service> Serving<'_, S> {
             is_gone = stream.send_data(bytes, true).is_err();
         }
         if is_gone {
-            let outcome = self.dispatcher.outcome_of(Ending::ClientGone);
+            let outcome = self.dispatcher.outcome_of(AbortReason::ClientGone);
             return self.dispatcher.accounts.end(&mut trace, outcome);
         }
         let record = self.dispatcher.accounts.seal(&mut trace);
@@ -266,7 +268,7 @@ impl<S: Service> Serving<'_, S> {
     }
 
     /// Takes memory from the budget for a response that may have to wait for its client's window.
-    fn hold(&self, bytes: usize, handled: &Handled) -> Result<Option<Share>, OverBudget> {
+    fn hold(&self, bytes: usize, handled: &ServiceResult) -> Result<Option<Share>, BudgetError> {
         let memory = self.dispatcher.accounts.memory();
         if bytes <= RESPONSE_BYTES_FREE {
             return hold_source(memory, handled);
@@ -278,7 +280,7 @@ impl<S: Service> Serving<'_, S> {
 
     /// Gives the protocol as much of each response as the client's windows allow. True if there was
     /// progress.
-    fn pump(&mut self, turn: &Turn) -> bool {
+    fn pump(&mut self, turn: &TurnTimestamps) -> bool {
         let (mut given_bytes, mut moved) = (0, false);
         let streams = self.conn.sending.len();
         for _ in 0..streams {
@@ -288,31 +290,31 @@ impl<S: Service> Serving<'_, S> {
                 return true;
             }
             match sending.step() {
-                Sent::Nothing => {
+                SendResult::Nothing => {
                     sending.note_taken(0, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
-                Sent::Bytes(count) => {
+                SendResult::Bytes(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
                     (sending.progress_at, self.conn.quiet_bytes) = (turn.woke, 0);
                     sending.note_taken(count, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
-                Sent::Last(count) => {
+                SendResult::Last(count) => {
                     (given_bytes, moved) = (given_bytes + count, true);
                     self.conn.quiet_bytes = 0;
                     self.end_sending(sending);
                 }
-                Sent::Gone => give_up(sending, self.dispatcher, Ending::ClientGone),
-                Sent::Broken => give_up(sending, self.dispatcher, Ending::Failed),
+                SendResult::Gone => give_up(sending, self.dispatcher, AbortReason::ClientGone),
+                SendResult::Broken => give_up(sending, self.dispatcher, AbortReason::Failed),
             }
         }
         moved
     }
 
     /// Ends the account of a response that the protocol has in full, except for its last stamp.
-    fn end_sending(&mut self, sending: Sending) {
-        let Sending { trace: Trace { mut timeline, facts }, is_counted, .. } = sending;
+    fn end_sending(&mut self, sending: PendingResponse) {
+        let PendingResponse { trace: Trace { mut timeline, facts }, is_counted, .. } = sending;
         let accounts = &self.dispatcher.accounts;
         if is_counted {
             accounts.uncount_in_flight();
@@ -325,20 +327,20 @@ impl<S: Service> Serving<'_, S> {
     /// work can be stopped. Each keeps its entry in `parked` until that work has ended.
     fn end_given_up(&mut self) {
         let mut context = Context::from_waker(Waker::noop());
-        for Parked { place, respond, .. } in &mut self.conn.parked {
+        for ParkedStream { place, respond, .. } in &mut self.conn.parked {
             let is_watched = place.as_ref().as_ref().is_some_and(|parked| parked.watch.is_some());
             if is_watched && respond.poll_reset(&mut context).is_ready() {
-                self.dispatcher.end_parked(place, Ending::ClientGone);
+                self.dispatcher.end_parked(place, AbortReason::ClientGone);
             }
         }
     }
 
-    fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &Turn) {
-        let turn = Turn { waited_until: None, ..*turn };
+    fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
+        let turn = TurnTimestamps { waited_until: None, ..*turn };
         let arrival = Arrival::of(stream.begun, &turn, 0);
         let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
         let is_head = stream.parts.method == http::Method::HEAD;
-        let manner = Manner { is_head, ..Manner::PLAIN };
+        let manner = ResponseOptions { is_head, ..ResponseOptions::PLAIN };
         self.write_refusal(stream.respond, refusal, manner, trace);
     }
 
@@ -346,25 +348,25 @@ impl<S: Service> Serving<'_, S> {
         &mut self,
         respond: SendResponse<Bytes>,
         refusal: &Refusal,
-        manner: Manner,
+        manner: ResponseOptions,
         mut trace: Trace,
     ) {
         let mut fields = HeaderMap::with_capacity(FIELDS_USUAL);
         self.body.clear();
-        let target = Target { out: self.body, fields: Some(&mut fields) };
+        let target = ResponseBuffers { out: self.body, fields: Some(&mut fields) };
         let outcome = self.dispatcher.refuse(refusal, manner, &mut trace, target);
-        self.conclude(respond, Handled::Done, outcome, fields, manner, trace);
+        self.conclude(respond, ServiceResult::Done, outcome, fields, manner, trace);
     }
 
     /// Refuses the requests whose bodies are overdue, and gives up the responses that the client
     /// does not take, or takes too slowly. True if there was any.
     pub(crate) fn sweep(&mut self, now: Ticks) -> bool {
-        let is_late = |receiving: &Receiving| receiving.is_late(now);
+        let is_late = |receiving: &IncomingRequest| receiving.is_late(now);
         let mut is_any = false;
         while let Some(at) = self.conn.receiving.iter().position(is_late) {
             let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
-            self.refuse(stream, &Refusal::TooSlow, &Turn::at(now, now));
-            self.dispatcher.accounts.shared().cuts.stream(Cut::RequestSlow);
+            self.refuse(stream, &Refusal::TooSlow, &TurnTimestamps::at(now, now));
+            self.dispatcher.accounts.shared().cuts.stream(DisconnectReason::RequestSlow);
             is_any = true;
         }
         for _ in 0..self.conn.sending.len() {
@@ -372,7 +374,11 @@ impl<S: Service> Serving<'_, S> {
             let (limits, clock) = (self.dispatcher.limits(), self.dispatcher.accounts.clock());
             let is_stalled = is_longer(clock, sending.progress_at, limits.exchange, now);
             if is_stalled || sending.pace.exceeds(limits, clock, now) {
-                let cut = if is_stalled { Cut::ResponseStalled } else { Cut::ResponseSlow };
+                let cut = if is_stalled {
+                    DisconnectReason::ResponseStalled
+                } else {
+                    DisconnectReason::ResponseSlow
+                };
                 self.dispatcher.accounts.shared().cuts.stream(cut);
                 sending.stream.send_reset(Reason::CANCEL);
                 give_up(sending, self.dispatcher, cut.into());
@@ -386,7 +392,11 @@ impl<S: Service> Serving<'_, S> {
 }
 
 /// Ends the accounts of the requests that are under way, when their connection ends.
-pub(crate) fn end_streams<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S>, ending: Ending) {
+pub(crate) fn end_streams<S: Service>(
+    conn: &mut Conn,
+    dispatcher: &Dispatcher<S>,
+    ending: AbortReason,
+) {
     conn.parked.drain(..).for_each(|mut parked| dispatcher.end_parked(&mut parked.place, ending));
     conn.sending.drain(..).for_each(|sending| give_up(sending, dispatcher, ending));
     let outcome = dispatcher.outcome_of(ending);
@@ -396,8 +406,8 @@ pub(crate) fn end_streams<S: Service>(conn: &mut Conn, dispatcher: &Dispatcher<S
 }
 
 /// Ends the account of a response that cannot be sent.
-fn give_up<S: Service>(sending: Sending, dispatcher: &Dispatcher<S>, ending: Ending) {
-    let Sending { mut trace, is_counted, .. } = sending;
+fn give_up<S: Service>(sending: PendingResponse, dispatcher: &Dispatcher<S>, ending: AbortReason) {
+    let PendingResponse { mut trace, is_counted, .. } = sending;
     dispatcher.accounts.end(&mut trace, dispatcher.outcome_of(ending));
     if is_counted {
         dispatcher.accounts.uncount_in_flight();
@@ -409,9 +419,9 @@ fn give_up<S: Service>(sending: Sending, dispatcher: &Dispatcher<S>, ending: End
 fn take_body<S: Service>(
     dispatcher: &mut Dispatcher<S>,
     caller: &mut Caller,
-    receiving: &mut Receiving,
+    receiving: &mut IncomingRequest,
     bodies: usize,
-    turn: &Turn,
+    turn: &TurnTimestamps,
 ) -> Result<Poll<bool>, Refusal> {
     let mut context = Context::from_waker(Waker::noop());
     let is_too_long = receiving.length.is_some_and(|length| length > receiving.body_bytes_max);
@@ -451,8 +461,8 @@ fn take_body<S: Service>(
 fn admit<S: Service>(
     dispatcher: &mut Dispatcher<S>,
     caller: &mut Caller,
-    receiving: &mut Receiving,
-    turn: &Turn,
+    receiving: &mut IncomingRequest,
+    turn: &TurnTimestamps,
 ) -> Result<(), Refusal> {
     let admission = match std::mem::replace(&mut receiving.state, BodyState::Judging) {
         BodyState::Judged(admission) => *admission,

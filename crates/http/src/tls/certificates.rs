@@ -63,10 +63,10 @@ pub struct Certificates {
     key: PathBuf,
     /// The key of session tickets; it outlives reloads, so that clients can resume their sessions.
     ticketer: Arc<dyn ProducesTickets>,
-    current: Mutex<Current>,
+    current: Mutex<LoadedCertificates>,
 }
 
-struct Current {
+struct LoadedCertificates {
     config: Arc<ServerConfig>,
     files: FilesState,
 }
@@ -84,7 +84,7 @@ impl Certificates {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             ticketer,
-            current: Mutex::new(Current { config, files }),
+            current: Mutex::new(LoadedCertificates { config, files }),
         })
     }
 
@@ -95,7 +95,7 @@ impl Certificates {
     pub fn reload(&self) -> Result<(), CertificateError> {
         let files = state_of(&self.certificate, &self.key);
         let config = read(&self.certificate, &self.key, &self.ticketer)?;
-        *self.lock() = Current { config, files };
+        *self.lock() = LoadedCertificates { config, files };
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Certificates {
         Arc::clone(&self.lock().config)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Current> {
+    fn lock(&self) -> MutexGuard<'_, LoadedCertificates> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

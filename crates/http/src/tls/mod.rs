@@ -12,4 +12,4 @@ mod session;
 pub use certificates::{CertificateError, Certificates};
 pub use figures::TlsFigures;
 pub(crate) use figures::{TlsMeter, add};
-pub(crate) use session::{Sent, Session, WIRE_BYTES_MAX};
+pub(crate) use session::{Session, WIRE_BYTES_MAX, WriteResult};

@@ -10,7 +10,7 @@ use rustls::{ServerConfig, ServerConnection};
 use super::certificates::HTTP2;
 use super::figures::{TlsMeter, add};
 use crate::limits::READ_BYTES_MAX;
-use crate::socket::{Received, receive};
+use crate::socket::{ReadOutcome, receive};
 
 /// Bytes of ciphertext that are read at a time. Their plaintext, together with that of an
 /// incomplete record from before (at most 16 KiB and its frame), fits into a buffer of
@@ -42,7 +42,7 @@ pub(crate) struct Session {
 
 /// The result of writing output to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
+pub(crate) struct WriteResult {
     /// Bytes of the output that the kernel took completely.
     pub(crate) bytes: usize,
     /// True if the kernel took any bytes at all.
@@ -116,13 +116,13 @@ impl Session {
         plain: &mut [u8],
         meter: &TlsMeter,
         clock: &Clock,
-    ) -> io::Result<Received> {
+    ) -> io::Result<ReadOutcome> {
         let count = if self.is_ended { 0 } else { receive(socket, wire)? };
         if count == 0 {
-            return Ok(Received::End);
+            return Ok(ReadOutcome::End);
         }
         if !self.is_begun && wire[0] != HANDSHAKE {
-            return Ok(Received::NotTls);
+            return Ok(ReadOutcome::NotTls);
         }
         self.is_begun = true;
         let filled = count == wire.len();
@@ -145,10 +145,10 @@ impl Session {
         pushed?;
         add(&meter.decrypted_bytes, count as u64);
         match count {
-            0 if self.is_ended => Ok(Received::End),
+            0 if self.is_ended => Ok(ReadOutcome::End),
             0 if filled => Err(ErrorKind::Interrupted.into()),
             0 => Err(ErrorKind::WouldBlock.into()),
-            count => Ok(Received::Bytes { count, filled: filled || self.is_ended }),
+            count => Ok(ReadOutcome::Bytes { count, filled: filled || self.is_ended }),
         }
     }
 
@@ -193,12 +193,12 @@ impl Session {
         out: &[u8],
         meter: &TlsMeter,
         clock: &Clock,
-    ) -> Sent {
-        let mut sent = Sent::default();
+    ) -> WriteResult {
+        let mut sent = WriteResult::default();
         loop {
             match self.push(socket) {
                 Ok(progressed) => sent.progressed |= progressed,
-                Err(_) => return Sent { failed: true, ..sent },
+                Err(_) => return WriteResult { failed: true, ..sent },
             }
             if self.connection.wants_write() {
                 return sent;
@@ -211,7 +211,7 @@ impl Session {
             let begun = clock.now();
             let piece = &rest[..rest.len().min(ENCRYPT_BYTES_MAX)];
             match self.connection.writer().write(piece) {
-                Ok(0) | Err(_) => return Sent { failed: true, ..sent },
+                Ok(0) | Err(_) => return WriteResult { failed: true, ..sent },
                 Ok(count) => self.encrypted_bytes = count,
             }
             let ticks = clock.now().since(begun);

@@ -20,29 +20,32 @@ const WATCH_PAUSE: Duration = Duration::from_millis(2);
 
 /// A client's way to end its connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Ending {
+pub(crate) enum DisconnectKind {
     Reset,
     Closed,
     /// The client closes its sending side, and reads until the end.
     HalfClosed,
 }
 
-pub(crate) const ENDINGS: [Ending; 3] = [Ending::Reset, Ending::Closed, Ending::HalfClosed];
+pub(crate) const ENDINGS: [DisconnectKind; 3] =
+    [DisconnectKind::Reset, DisconnectKind::Closed, DisconnectKind::HalfClosed];
 
 /// A connection whose reads or writes fail once a number of bytes was received or sent.
-struct Cut {
+struct LimitedStream {
     socket: TcpStream,
     left_to_send: usize,
     left_to_receive: usize,
 }
 
-impl Cut {
-    fn end(self, ending: Ending) {
-        let Cut { mut socket, .. } = self;
+impl LimitedStream {
+    fn end(self, ending: DisconnectKind) {
+        let LimitedStream { mut socket, .. } = self;
         match ending {
-            Ending::Reset => SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap(),
-            Ending::Closed => {}
-            Ending::HalfClosed => {
+            DisconnectKind::Reset => {
+                SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap()
+            }
+            DisconnectKind::Closed => {}
+            DisconnectKind::HalfClosed => {
                 // Both fail if the server has ended the connection before.
                 let _ = socket.shutdown(Shutdown::Write);
                 let taken = io::copy(&mut socket, &mut io::sink());
@@ -53,7 +56,7 @@ impl Cut {
     }
 }
 
-impl Read for Cut {
+impl Read for LimitedStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let room = buffer.len().min(self.left_to_receive);
         if room == 0 {
@@ -65,7 +68,7 @@ impl Read for Cut {
     }
 }
 
-impl Write for Cut {
+impl Write for LimitedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(self.left_to_send);
         if count == 0 {
@@ -93,11 +96,16 @@ pub(crate) struct Script {
 impl Script {
     /// Sends at most `send` bytes, receives at most `receive` bytes, and ends the connection.
     /// Returns how many of each were left.
-    pub(crate) fn play(&self, send: usize, receive: usize, ending: Ending) -> (usize, usize) {
+    pub(crate) fn play(
+        &self,
+        send: usize,
+        receive: usize,
+        ending: DisconnectKind,
+    ) -> (usize, usize) {
         let socket = TcpStream::connect(self.address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(self.patience)).unwrap();
-        let mut cut = Cut { socket, left_to_send: send, left_to_receive: receive };
+        let mut cut = LimitedStream { socket, left_to_send: send, left_to_receive: receive };
         // An error is the planned cut.
         let _ = match &self.tls {
             None => talk(&mut cut, &self.text),
@@ -131,7 +139,7 @@ pub(crate) type TlsConfig = fn(&str) -> Arc<ClientConfig>;
 
 /// A request of a watched connection, and the body of its response.
 #[derive(Clone, Copy)]
-pub(crate) struct Question {
+pub(crate) struct ProbeRequest {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) body: &'static str,
@@ -140,13 +148,13 @@ pub(crate) struct Question {
 
 /// Counts of the responses to one watched connection.
 #[derive(Default)]
-struct Served {
+struct ResponseCounts {
     count: AtomicUsize,
-    /// The longest response time since [`Watched::take_longest`] was last called.
+    /// The longest response time since [`ConnectionProbe::take_longest`] was last called.
     longest_us: AtomicU64,
 }
 
-impl Served {
+impl ResponseCounts {
     fn note(&self, begun: Instant) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.longest_us.fetch_max(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
@@ -155,24 +163,24 @@ impl Served {
 }
 
 /// Two connections, of HTTP/1.1 and HTTP/2, that ask the same questions again and again.
-pub(crate) struct Watched {
+pub(crate) struct ConnectionProbe {
     is_over: Arc<AtomicBool>,
-    served: Vec<Arc<Served>>,
+    served: Vec<Arc<ResponseCounts>>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
-impl Watched {
+impl ConnectionProbe {
     /// Watches a server, with TLS if `tls` is given.
     pub(crate) fn start(
         address: SocketAddr,
         tls: Option<TlsConfig>,
-        questions: &'static [Question],
-    ) -> Watched {
+        questions: &'static [ProbeRequest],
+    ) -> ConnectionProbe {
         let is_over = Arc::new(AtomicBool::new(false));
         let (mut served, mut threads) = (Vec::new(), Vec::new());
         for protocol in ["http/1.1", "h2"] {
             let config = tls.map(|config| config(protocol));
-            let (is_over, count) = (Arc::clone(&is_over), Arc::new(Served::default()));
+            let (is_over, count) = (Arc::clone(&is_over), Arc::new(ResponseCounts::default()));
             served.push(Arc::clone(&count));
             threads.push(std::thread::spawn(move || {
                 let socket = TcpStream::connect(address).unwrap();
@@ -199,7 +207,7 @@ impl Watched {
                 }
             }));
         }
-        Watched { is_over, served, threads }
+        ConnectionProbe { is_over, served, threads }
     }
 
     fn counts(&self) -> impl Iterator<Item = usize> {
@@ -234,11 +242,11 @@ impl Watched {
 
 fn ask_http1(
     mut stream: impl Read + Write,
-    questions: &[Question],
+    questions: &[ProbeRequest],
     is_over: &AtomicBool,
-    served: &Served,
+    served: &ResponseCounts,
 ) {
-    for Question { method, path, body, answer } in questions.iter().cycle() {
+    for ProbeRequest { method, path, body, answer } in questions.iter().cycle() {
         if is_over.load(Ordering::Relaxed) {
             return;
         }
@@ -273,12 +281,12 @@ fn is_whole(response: &[u8]) -> bool {
 
 fn ask_http2(
     stream: impl Read + Write + Unpin,
-    questions: &[Question],
+    questions: &[ProbeRequest],
     is_over: &AtomicBool,
-    served: &Served,
+    served: &ResponseCounts,
 ) {
     let mut client = h2_client::Client::new(stream);
-    for Question { method, path, body, answer } in questions.iter().cycle() {
+    for ProbeRequest { method, path, body, answer } in questions.iter().cycle() {
         if is_over.load(Ordering::Relaxed) {
             return;
         }

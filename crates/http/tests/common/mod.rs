@@ -18,11 +18,11 @@ use pellucid_account::{Account, Accounting, Names, Record, RequestFacts, Stamp, 
 use pellucid_budget::Budget;
 use pellucid_clock::Clock;
 use pellucid_http::{
-    Admission, Applicant, BodySource, Certificates, CutFigures, Denial, Ending, Endpoint, Exchange,
-    Filled, Handled, Head, Limits, LinkTurn, ListenAddress, Listener, Refusal, Request, Response,
-    Server, ServerStats, Service, Ticket, listen,
+    AbortReason, Admission, AdmissionContext, BodySource, Certificates, Denial, DisconnectFigures,
+    Endpoint, Exchange, FillResult, Head, Limits, LinkContext, ListenAddress, Listener, Refusal,
+    Request, Response, Server, ServerStats, Service, ServiceResult, Ticket, listen,
 };
-use pellucid_thread::Panicked;
+use pellucid_thread::ContainedPanic;
 
 const NAMES: Names = Names {
     operations: &["echo", "refused"],
@@ -113,13 +113,13 @@ impl BodySource for Pieces {
         self.held_bytes
     }
 
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         self.left -= 1;
         out.extend(std::iter::repeat_n(b'a' + (self.left % 26) as u8, 50_000));
         match (self.left, self.broken) {
-            (0, true) => Filled::Broken,
-            (0, false) => Filled::Last,
-            _ => Filled::More,
+            (0, true) => FillResult::Broken,
+            (0, false) => FillResult::Last,
+            _ => FillResult::More,
         }
     }
 }
@@ -129,25 +129,25 @@ const PANIC: &[u8] = b"panic";
 /// The number of panics that services were told of.
 pub(crate) static PANICKED: AtomicUsize = AtomicUsize::new(0);
 
-struct Panicking;
+struct PanickingBody;
 
-impl BodySource for Panicking {
-    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
+impl BodySource for PanickingBody {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> FillResult {
         panic!("on purpose, in a body")
     }
 }
 
 /// A body that never has a piece.
-struct Waiting;
+struct WaitingBody;
 
-impl BodySource for Waiting {
-    fn fill(&mut self, _out: &mut Vec<u8>) -> Filled {
-        Filled::Waiting
+impl BodySource for WaitingBody {
+    fn fill(&mut self, _out: &mut Vec<u8>) -> FillResult {
+        FillResult::Waiting
     }
 }
 
 impl Service for Echo {
-    type Later = Vec<u8>;
+    type LoopMessage = Vec<u8>;
 
     fn body_bytes_max(&self, _head: &Head<'_, '_>) -> usize {
         1_000_000
@@ -155,7 +155,11 @@ impl Service for Echo {
 
     /// Decides by the header `x-admit`: `no` refuses; `account` grants with the budget of an
     /// account; `later` and `not-later` let another thread grant or refuse once a gate is open.
-    fn admit(&mut self, head: &Head<'_, '_>, applicant: &Applicant<'_, Vec<u8>>) -> Admission {
+    fn admit(
+        &mut self,
+        head: &Head<'_, '_>,
+        applicant: &AdmissionContext<'_, Vec<u8>>,
+    ) -> Admission {
         let header = head.headers.iter().find(|header| header.name == "x-admit");
         let value = header.map_or("", |header| std::str::from_utf8(header.value).unwrap());
         let denial = Denial { challenges: &[b"Basic"], body: None };
@@ -182,7 +186,7 @@ impl Service for Echo {
         request: &Request<'_>,
         response: &mut Response<'_>,
         exchange: &mut Exchange<'_, Vec<u8>>,
-    ) -> Handled {
+    ) -> ServiceResult {
         for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
             exchange.timeline.stamp(stamp);
         }
@@ -193,7 +197,7 @@ impl Service for Echo {
                     std::thread::sleep(Duration::from_millis(20));
                     completer.complete(body);
                 });
-                Handled::Later
+                ServiceResult::Later
             }
             "/watched" => {
                 let (completer, number) = (exchange.completer(), number_in(request.body));
@@ -201,46 +205,50 @@ impl Service for Echo {
                     completer.complete(b"gone".to_vec());
                     GONE[number].fetch_add(1, Ordering::Release);
                 });
-                Handled::Later
+                ServiceResult::Later
             }
             "/waiting" => {
                 response.status(200).finish_streamed(None);
-                Handled::Stream(Box::new(Waiting))
+                ServiceResult::Stream(Box::new(WaitingBody))
             }
             "/slow" => {
                 std::thread::sleep(Duration::from_millis(100));
                 response.status(200).finish(request.body);
-                Handled::Done
+                ServiceResult::Done
             }
             "/held" => {
                 hold(request.body);
                 response.status(200).finish(request.body);
-                Handled::Done
+                ServiceResult::Done
             }
             "/put-by" | "/held-put-by" => {
                 if request.path == "/held-put-by" {
                     hold(request.body);
                 }
                 self.put_by.push(exchange.ticket());
-                Handled::Later
+                ServiceResult::Later
             }
             "/pieces" | "/broken" => {
                 response.status(200).finish_streamed(None);
                 let broken = request.path == "/broken";
-                Handled::Stream(Box::new(Pieces { left: 40, broken, held_bytes: 0 }))
+                ServiceResult::Stream(Box::new(Pieces { left: 40, broken, held_bytes: 0 }))
             }
             "/large" => {
                 response.status(200).finish(&vec![b'x'; LARGE_BYTES]);
-                Handled::Done
+                ServiceResult::Done
             }
             "/held-pieces" => {
                 response.status(200).finish_streamed(None);
                 let pieces = Pieces { left: 40, broken: false, held_bytes: LARGE_BYTES };
-                Handled::Stream(Box::new(pieces))
+                ServiceResult::Stream(Box::new(pieces))
             }
             "/endless" => {
                 response.status(200).finish_streamed(None);
-                Handled::Stream(Box::new(Pieces { left: usize::MAX, broken: true, held_bytes: 0 }))
+                ServiceResult::Stream(Box::new(Pieces {
+                    left: usize::MAX,
+                    broken: true,
+                    held_bytes: 0,
+                }))
             }
             "/panic" => {
                 response.status(200).header("X-Begun", b"as if all were well");
@@ -262,27 +270,27 @@ impl Service for Echo {
                     std::thread::sleep(Duration::from_millis(20));
                     panic!("on purpose, on another thread")
                 });
-                Handled::Later
+                ServiceResult::Later
             }
             "/panic-resumed" => {
                 let completer = exchange.completer();
                 std::thread::spawn(move || completer.complete(PANIC.to_vec()));
-                Handled::Later
+                ServiceResult::Later
             }
             "/panic-body" => {
                 response.status(200).finish_streamed(None);
-                Handled::Stream(Box::new(Panicking))
+                ServiceResult::Stream(Box::new(PanickingBody))
             }
             _ => {
                 response.status(200).finish(request.body);
-                Handled::Done
+                ServiceResult::Done
             }
         }
     }
 
     fn panicked(
         &mut self,
-        panicked: Option<&Panicked>,
+        panicked: Option<&ContainedPanic>,
         _timeline: &Timeline,
         facts: &RequestFacts,
     ) {
@@ -296,17 +304,17 @@ impl Service for Echo {
         later: Vec<u8>,
         response: &mut Response<'_>,
         _exchange: &mut Exchange<'_, Vec<u8>>,
-    ) -> Handled {
+    ) -> ServiceResult {
         assert_ne!(later, PANIC, "on purpose, coming back");
         response.status(202).finish(&later);
-        Handled::Done
+        ServiceResult::Done
     }
 
     fn has_to_settle(&self) -> bool {
         !self.put_by.is_empty()
     }
 
-    fn settle(&mut self, turn: &mut LinkTurn<'_, Vec<u8>>) -> bool {
+    fn settle(&mut self, turn: &mut LinkContext<'_, Vec<u8>>) -> bool {
         let count = format!("{} together", self.put_by.len());
         for ticket in self.put_by.drain(..) {
             turn.complete(ticket, count.clone().into_bytes());
@@ -314,7 +322,7 @@ impl Service for Echo {
         false
     }
 
-    fn outcome_of(&self, ending: Ending) -> u8 {
+    fn outcome_of(&self, ending: AbortReason) -> u8 {
         1 + ending as u8
     }
 
@@ -323,20 +331,20 @@ impl Service for Echo {
     }
 }
 
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     pub(crate) server: Option<Server<Vec<u8>>>,
     pub(crate) account: Account,
     pub(crate) address: SocketAddr,
 }
 
-impl Running {
+impl TestServer {
     /// The transport's figures now.
     pub(crate) fn stats(&self) -> ServerStats {
         self.server.as_ref().unwrap().gauge().stats()
     }
 
     /// The counts of refused and cut connections until now.
-    pub(crate) fn cuts(&self) -> CutFigures {
+    pub(crate) fn cuts(&self) -> DisconnectFigures {
         self.stats().cuts
     }
 
@@ -363,7 +371,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop().unwrap();
@@ -371,18 +379,18 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn start(limits: Limits) -> Running {
+pub(crate) fn start(limits: Limits) -> TestServer {
     start_with(limits, None)
 }
 
 /// Starts a server like [`start`], and connects to it.
-pub(crate) fn start_connected(limits: Limits) -> (Running, TcpStream) {
+pub(crate) fn start_connected(limits: Limits) -> (TestServer, TcpStream) {
     let running = start(limits);
     let socket = connect(&running);
     (running, socket)
 }
 
-pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> Running {
+pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> TestServer {
     start_at(listener(), limits, certificates)
 }
 
@@ -395,19 +403,19 @@ pub(crate) fn start_at(
     listener: TcpListener,
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
-) -> Running {
+) -> TestServer {
     start_endpoint(Endpoint { listeners: over_tcp(listener), limits, certificates }, 2)
 }
 
 /// Starts a server with one event loop.
-pub(crate) fn start_single() -> Running {
+pub(crate) fn start_single() -> TestServer {
     start_single_with(Limits::default(), None)
 }
 
 pub(crate) fn start_single_with(
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
-) -> Running {
+) -> TestServer {
     let listeners = over_tcp(listener());
     start_endpoint(Endpoint { listeners, limits, certificates }, 1)
 }
@@ -417,7 +425,7 @@ pub(crate) fn start_at_both(
     path: &Path,
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
-) -> Running {
+) -> TestServer {
     let mut listeners = over_tcp(listener());
     listeners.push(Listener::open(&ListenAddress::Unix(path.to_owned()), 0o600).unwrap());
     start_endpoint(Endpoint { listeners, limits, certificates }, 2)
@@ -427,22 +435,22 @@ fn over_tcp(listener: TcpListener) -> Vec<Listener> {
     vec![Listener::over_tcp(listener).unwrap()]
 }
 
-fn start_endpoint(endpoint: Endpoint, loops: usize) -> Running {
+fn start_endpoint(endpoint: Endpoint, loops: usize) -> TestServer {
     try_start_endpoint(endpoint, loops).unwrap()
 }
 
 /// Serves at `listener` with two event loops; an error if the system lacks resources.
-pub(crate) fn try_start_at(listener: TcpListener) -> io::Result<Running> {
+pub(crate) fn try_start_at(listener: TcpListener) -> io::Result<TestServer> {
     let endpoint =
         Endpoint { listeners: over_tcp(listener), limits: Limits::default(), certificates: None };
     try_start_endpoint(endpoint, 2)
 }
 
-fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<Running> {
+fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<TestServer> {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
     let server = Server::start(endpoint, &account, loops, |_| Echo::default())?;
     let address = server.addresses()[0].tcp().unwrap();
-    Ok(Running { server: Some(server), account, address })
+    Ok(TestServer { server: Some(server), account, address })
 }
 
 /// A POST request in HTTP/1.1, with additional header lines.
@@ -465,13 +473,13 @@ pub(crate) fn rest(mut socket: impl Read) -> String {
 }
 
 /// An HTTP/2 client, connected to the server.
-pub(crate) fn client_of_http2(running: &Running) -> h2_client::Client<TcpStream> {
+pub(crate) fn client_of_http2(running: &TestServer) -> h2_client::Client<TcpStream> {
     let socket = connect(running);
     socket.set_nonblocking(true).unwrap();
     h2_client::Client::new(socket)
 }
 
-pub(crate) fn connect(running: &Running) -> TcpStream {
+pub(crate) fn connect(running: &TestServer) -> TcpStream {
     let socket = TcpStream::connect(running.address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     socket

@@ -13,7 +13,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-use super::{Running, connect};
+use super::{TestServer, connect};
 
 pub(crate) type Client = StreamOwned<ClientConnection, TcpStream>;
 
@@ -76,7 +76,7 @@ pub(crate) fn client_config_for(
     Arc::new(config)
 }
 
-pub(crate) fn client_of(running: &Running, config: &Arc<ClientConfig>) -> Client {
+pub(crate) fn client_of(running: &TestServer, config: &Arc<ClientConfig>) -> Client {
     let name = ServerName::try_from("localhost").unwrap();
     let session = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(session, connect(running))

@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ACCOUNT_BYTES, LARGE_BYTES, Running, await_held, await_that, connect, listener, release, start,
-    start_at,
+    ACCOUNT_BYTES, LARGE_BYTES, TestServer, await_held, await_that, connect, listener, release,
+    start, start_at,
 };
 use pellucid_budget::Budget;
-use pellucid_http::{Cut, Limits};
+use pellucid_http::{DisconnectReason, Limits};
 
 /// The time for which a test waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,7 +20,7 @@ fn head(length: usize, headers: &str) -> String {
 }
 
 /// Sends `text` on a new connection.
-fn sent(running: &Running, text: &str) -> TcpStream {
+fn sent(running: &TestServer, text: &str) -> TcpStream {
     let mut socket = connect(running);
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.write_all(text.as_bytes()).unwrap();
@@ -34,7 +34,7 @@ fn status(socket: &mut TcpStream) -> String {
     String::from_utf8_lossy(&begin[9..]).into_owned()
 }
 
-fn await_body_bytes(running: &Running, bytes: usize) {
+fn await_body_bytes(running: &TestServer, bytes: usize) {
     running.until("they are there", |stats| stats.body_bytes >= bytes);
 }
 
@@ -63,7 +63,7 @@ fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
     for socket in &mut late {
         assert_eq!(status(socket), "408");
     }
-    assert_eq!(running.cuts().connections(Cut::RequestSlow), 2);
+    assert_eq!(running.cuts().connections(DisconnectReason::RequestSlow), 2);
     while running.stats().body_bytes > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -228,7 +228,7 @@ fn bodies_of_streams_are_admitted_by_their_heads_too() {
 }
 
 /// Sends `text` like [`sent`], on a connection of which the kernel holds few received bytes.
-fn sent_narrow(running: &Running, text: &str) -> TcpStream {
+fn sent_narrow(running: &TestServer, text: &str) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4 * 1024).unwrap();
     socket.connect(&running.address.into()).unwrap();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::common::tls_client::{Client, certificates, client_config, client_of};
-use crate::common::{Running, await_held, connect, release, request, start_single_with};
+use crate::common::{TestServer, await_held, connect, release, request, start_single_with};
 use pellucid_http::HANDSHAKES_PER_TURN_MAX;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
@@ -31,7 +31,7 @@ fn await_answer(client: &mut Client) {
 }
 
 /// A client that has sent its ClientHello.
-fn greet(running: &Running) -> TcpStream {
+fn greet(running: &TestServer) -> TcpStream {
     let config = client_config("first", rustls::ALL_VERSIONS);
     let name = ServerName::try_from("localhost").unwrap();
     let mut session = ClientConnection::new(config, name).unwrap();

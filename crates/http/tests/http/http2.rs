@@ -11,7 +11,7 @@ use crate::common::frames::{
     frame, greeting, headers, long_header, read_frame,
 };
 use crate::common::{
-    Running, await_held, client_of_http2 as client, connect, release, start, start_connected,
+    TestServer, await_held, client_of_http2 as client, connect, release, start, start_connected,
     start_single,
 };
 use pellucid_http::Limits;
@@ -313,7 +313,7 @@ fn a_stop_lets_streams_in_flight_finish() {
 
 /// Holds the event loop with a request at `gate`, and returns its connection. Bytes that others
 /// send meanwhile are found in one wake-up.
-fn busy(running: &Running, gate: usize) -> TcpStream {
+fn busy(running: &TestServer, gate: usize) -> TcpStream {
     let mut socket = connect(running);
     let length = gate.to_string().len();
     let text = format!("POST /held HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{gate}");

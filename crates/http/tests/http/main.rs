@@ -5,14 +5,14 @@
 mod common;
 
 mod bodies;
-mod gone;
+mod gone_clients;
 mod handshakes;
 mod http2;
 mod panics;
 mod parts;
 mod resets;
+mod simultaneous_reads;
 mod slow_readers;
 mod tls;
-mod together;
 mod transport;
 mod unix;

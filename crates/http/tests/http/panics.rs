@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{
-    PANICKED, Running, answers, client_of_http2 as client, connect, request, start,
+    PANICKED, TestServer, answers, client_of_http2 as client, connect, request, start,
 };
 use pellucid_http::Limits;
 
@@ -15,12 +15,12 @@ const ANSWERED: [&str; 5] =
     ["/panic", "/panic-taken", "/panic-dropped", "/panic-later", "/panic-resumed"];
 
 /// Sends one request on a new connection, and returns all that comes until the server closes it.
-fn answer(running: &Running, path: &str) -> String {
+fn answer(running: &TestServer, path: &str) -> String {
     answers(connect(running), request(path, "", ""))
 }
 
 /// Waits until no request is in flight: messages about ended requests may still be under way.
-fn expect_none_in_flight(running: &Running) {
+fn expect_none_in_flight(running: &TestServer) {
     running.until("none is in flight", |stats| stats.requests_in_flight == 0);
     // A late message would make the count wrap below zero.
     std::thread::sleep(Duration::from_millis(50));

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use crate::common::h2_client;
 use crate::common::tls_client::{certificates, client_config_for, client_of};
-use crate::common::{Running, start_connected, start_with};
+use crate::common::{TestServer, start_connected, start_with};
 use pellucid_account::{Record, TRANSPORT_PARTS, TransportPart};
 use pellucid_http::Limits;
 
@@ -35,7 +35,7 @@ fn read_until(client: &mut impl Read, end: &[u8], times: usize) {
 }
 
 /// The records of `count` requests, in order. Checks that no part is longer than its phase.
-fn records(running: &Running, count: usize) -> Vec<Record> {
+fn records(running: &TestServer, count: usize) -> Vec<Record> {
     let records = running.records(count);
     for (record, part) in records.iter().flat_map(|record| TRANSPORT_PARTS.map(|of| (record, of))) {
         assert!(record.transport_ticks(part) <= record.phase_ticks(part.phase()));
@@ -53,7 +53,7 @@ fn rounding_ns(sum_ns: u64) -> u64 {
     sum_ns / 1_000 + 200
 }
 
-fn sum_ns(running: &Running, records: &[Record], part: TransportPart) -> u64 {
+fn sum_ns(running: &TestServer, records: &[Record], part: TransportPart) -> u64 {
     let clock = running.account.clock();
     records.iter().map(|record| clock.nanoseconds(record.transport_ticks(part))).sum()
 }

@@ -4,24 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::endings::{ENDINGS, Ending, Question, Script, Watched};
+use crate::common::endings::{ConnectionProbe, DisconnectKind, ENDINGS, ProbeRequest, Script};
 use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers, post,
 };
 use crate::common::tls_client::{certificates, client_config_for};
-use crate::common::{Running, start_with};
+use crate::common::{TestServer, start_with};
 use pellucid_http::Limits;
 use rustls::ClientConfig;
 
-const QUESTIONS: &[Question] =
-    &[Question { method: "POST", path: "/", body: "watched", answer: "watched" }];
+const QUESTIONS: &[ProbeRequest] =
+    &[ProbeRequest { method: "POST", path: "/", body: "watched", answer: "watched" }];
 
 fn tls_config(protocol: &str) -> Arc<ClientConfig> {
     client_config_for("first", rustls::ALL_VERSIONS, &[protocol])
 }
 
-fn watch(running: &Running, tls: bool) -> Watched {
-    Watched::start(running.address, tls.then_some(tls_config), QUESTIONS)
+fn watch(running: &TestServer, tls: bool) -> ConnectionProbe {
+    ConnectionProbe::start(running.address, tls.then_some(tls_config), QUESTIONS)
 }
 
 /// A body with a length, one in chunks, a request that is handed over, and a streamed response.
@@ -116,7 +116,7 @@ fn a_reset_behind_the_preface_does_not_affect_others() {
         for _ in 0..50 {
             // The reset comes after all of the server's output, so that the connection speaks
             // HTTP/2.
-            script.play(usize::MAX, usize::MAX, Ending::Reset);
+            script.play(usize::MAX, usize::MAX, DisconnectKind::Reset);
         }
         let watched = watch(&running, tls);
         watched.await_served();

@@ -11,8 +11,8 @@ use crate::common::frames::{
     END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
     read_frame,
 };
-use crate::common::{Running, listener, start_at, start_connected};
-use pellucid_http::{Cut, CutFigures, Limits};
+use crate::common::{TestServer, listener, start_at, start_connected};
+use pellucid_http::{DisconnectFigures, DisconnectReason, Limits};
 use socket2::{Domain, SockRef, Socket, Type};
 
 /// The kernel's buffers on both sides: bytes in them do not count as waiting for the client.
@@ -30,7 +30,7 @@ fn strict() -> Limits {
 }
 
 /// A connection with small buffers.
-fn connect_narrow(running: &Running) -> TcpStream {
+fn connect_narrow(running: &TestServer) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(KERNEL_BYTES).unwrap();
     socket.connect(&running.address.into()).unwrap();
@@ -41,8 +41,9 @@ fn connect_narrow(running: &Running) -> TcpStream {
 
 /// The connections that were cut because the client took too little. On a machine that stalls for a
 /// second, the client takes nothing.
-fn connections_cut(cuts: &CutFigures) -> u64 {
-    cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled)
+fn connections_cut(cuts: &DisconnectFigures) -> u64 {
+    cuts.connections(DisconnectReason::ResponseSlow)
+        + cuts.connections(DisconnectReason::ResponseStalled)
 }
 
 #[test]
@@ -120,7 +121,11 @@ fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_stays() 
     opener.join().unwrap();
     assert_eq!(code, CANCEL.to_be_bytes());
     let cuts = running.cuts();
-    assert_eq!(cuts.streams(Cut::ResponseSlow) + cuts.streams(Cut::ResponseStalled), 1);
+    assert_eq!(
+        cuts.streams(DisconnectReason::ResponseSlow)
+            + cuts.streams(DisconnectReason::ResponseStalled),
+        1
+    );
     assert_eq!(connections_cut(&cuts), 0);
     socket.write_all(&get(3, "/")).unwrap();
     let head = await_frame(&mut socket, HEADERS, 3);

@@ -8,14 +8,14 @@ use std::time::Duration;
 use crate::common::tls_client::{
     Client, certificates, client_config, client_config_for, client_of, file,
 };
-use crate::common::{Running, answers, connect, request, start_with};
+use crate::common::{TestServer, answers, connect, request, start_with};
 use pellucid_http::{CertificateError, Certificates, Limits};
 
-fn start_tls(limits: Limits) -> Running {
+fn start_tls(limits: Limits) -> TestServer {
     start_with(limits, Some(certificates("first")))
 }
 
-fn client(running: &Running) -> Client {
+fn client(running: &TestServer) -> Client {
     client_of(running, &client_config("first", rustls::ALL_VERSIONS))
 }
 

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::common::{Running, answers, connect, request, rest, start, start_connected};
-use pellucid_http::{Cut, Limits};
+use crate::common::{TestServer, answers, connect, request, rest, start, start_connected};
+use pellucid_http::{DisconnectReason, Limits};
 use socket2::{Domain, Socket, Type};
 
 /// Sends all of `text`, and returns all that comes until the server closes the connection.
-fn exchange(running: &Running, text: impl AsRef<[u8]>) -> String {
+fn exchange(running: &TestServer, text: impl AsRef<[u8]>) -> String {
     answers(connect(running), text)
 }
 
@@ -167,8 +167,15 @@ fn slow_writers_and_idle_connections_are_cut() {
     assert_eq!(statuses(&exchange(&running, b"GET / HTTP/1.1\r\nHos")), ["408"]);
     assert_eq!(exchange(&running, b""), "", "an idle connection is closed without a word");
     let cuts = running.cuts();
-    assert_eq!((cuts.connections(Cut::RequestSlow), cuts.connections(Cut::Idle)), (1, 1));
-    assert_eq!(cuts.connections(Cut::ResponseSlow) + cuts.connections(Cut::ResponseStalled), 0);
+    assert_eq!(
+        (cuts.connections(DisconnectReason::RequestSlow), cuts.connections(DisconnectReason::Idle)),
+        (1, 1)
+    );
+    assert_eq!(
+        cuts.connections(DisconnectReason::ResponseSlow)
+            + cuts.connections(DisconnectReason::ResponseStalled),
+        0
+    );
 }
 
 #[test]
@@ -207,7 +214,7 @@ fn connections_beyond_the_limit_are_closed() {
     // The kernel may report the close as a reset; either way nothing is answered.
     let _ = second.read_to_end(&mut rest);
     assert!(rest.is_empty());
-    assert_eq!(running.cuts().refused(Cut::Full), 1);
+    assert_eq!(running.cuts().refused(DisconnectReason::Full), 1);
 }
 
 /// Regression: one address could take all connections.
@@ -222,7 +229,7 @@ fn connections_of_one_address_beyond_its_limit_are_closed() {
     let (mut first, mut second) = (connect(&running), connect(&running));
     assert!(is_served(&mut first) && is_served(&mut second));
     assert!(!is_served(&mut connect(&running)));
-    assert_eq!(running.cuts().refused(Cut::Address), 1);
+    assert_eq!(running.cuts().refused(DisconnectReason::Address), 1);
     let elsewhere = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     elsewhere.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
     elsewhere.connect(&running.address.into()).unwrap();

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::tls_client::{certificates, client_config, client_of};
-use crate::common::{Running, answers, connect, request, start_at_both};
-use pellucid_http::{Cut, Limits};
+use crate::common::{TestServer, answers, connect, request, start_at_both};
+use pellucid_http::{DisconnectReason, Limits};
 use tempfile::TempDir;
 
 /// Bytes of the body of `/pieces`.
@@ -20,7 +20,7 @@ fn dial(path: &Path) -> UnixStream {
     socket
 }
 
-fn start(folder: &TempDir, limits: Limits) -> Running {
+fn start(folder: &TempDir, limits: Limits) -> TestServer {
     start_at_both(&folder.path().join("socket"), limits, None)
 }
 
@@ -88,7 +88,7 @@ fn connections_are_limited_separately_from_those_of_tcp() {
     let mut rest = Vec::new();
     let _ = refused.read_to_end(&mut rest);
     assert!(rest.is_empty());
-    assert_eq!(running.cuts().refused(Cut::Address), 1);
+    assert_eq!(running.cuts().refused(DisconnectReason::Address), 1);
     assert!(answers(connect(&running), &sent).ends_with('x'));
 }
 

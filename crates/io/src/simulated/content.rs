@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::buffer::Buffer;
-use crate::unreadable::Noted;
+use crate::unreadable_pages::UnreadableMark;
 
 /// The bytes of a sector, which a medium writes atomically.
 pub(super) const SECTOR_LENGTH: usize = 512;
@@ -27,7 +27,7 @@ struct Images {
     lost: BTreeSet<usize>,
     /// The pages that cannot be read.
     bad: BTreeSet<usize>,
-    noted: Option<Noted>,
+    noted: Option<UnreadableMark>,
 }
 
 impl Images {
@@ -62,7 +62,7 @@ impl Images {
             let end = (start + PAGE_LENGTH).min(self.length);
             self.live.copy_in(start, &vec![0; end - start]);
             self.bad.insert(page);
-            self.noted.get_or_insert_with(Noted::begin);
+            self.noted.get_or_insert_with(UnreadableMark::begin);
         }
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::buffer::Buffer;
 use super::content::Content;
-use super::state::Shared;
+use super::state::SharedState;
 use crate::{File, Map, MapMode};
 
 /// An open file.
 pub(super) struct SimulatedFile {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) content: Arc<Content>,
 }
 

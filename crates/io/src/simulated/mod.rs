@@ -28,13 +28,13 @@ use crate::{File, FileSystem, LockGuard, SeededRandom};
 use content::Content;
 pub use faults::Faults;
 use file::SimulatedFile;
-use state::{Shared, survival};
+use state::{SharedState, survival};
 use tree::Tree;
 
 /// A file system in memory. Clones share the same files.
 #[derive(Clone)]
 pub struct SimulatedFileSystem {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl Default for SimulatedFileSystem {
@@ -57,7 +57,7 @@ impl SimulatedFileSystem {
     }
 
     fn with(tree: Tree, boot: u64) -> SimulatedFileSystem {
-        SimulatedFileSystem { shared: Arc::new(Shared::new(tree, boot)) }
+        SimulatedFileSystem { shared: Arc::new(SharedState::new(tree, boot)) }
     }
 
     /// The state after the death of the process: everything that it has written. This file system
@@ -230,7 +230,7 @@ impl FileSystem for SimulatedFileSystem {
 }
 
 struct HeldLock {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     path: PathBuf,
 }
 

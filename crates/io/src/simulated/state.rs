@@ -16,7 +16,7 @@ const CALLS_A_WRITE_BACK: u64 = 16;
 pub(super) type Observer = Box<dyn Fn() + Send + Sync>;
 
 /// The shared state, and the observer.
-pub(super) struct Shared {
+pub(super) struct SharedState {
     state: Mutex<State>,
     observer: OnceLock<Observer>,
     /// The number of the boot.
@@ -50,11 +50,11 @@ pub(super) fn survival(random: &mut SeededRandom) -> impl FnMut() -> bool {
     move || random.below(256) < survival_of_256
 }
 
-impl Shared {
-    pub(super) fn new(tree: Tree, boot: u64) -> Shared {
+impl SharedState {
+    pub(super) fn new(tree: Tree, boot: u64) -> SharedState {
         let (faults, locks) = (FaultState::default(), HashSet::new());
         let state = State { tree, faults, expected_bytes: 0, locks, write_back: None };
-        Shared { state: Mutex::new(state), observer: OnceLock::new(), boot }
+        SharedState { state: Mutex::new(state), observer: OnceLock::new(), boot }
     }
 
     /// Sets the action before each call. May be called once.
@@ -72,7 +72,7 @@ impl Shared {
         state
     }
 
-    /// Begins a call like [`Shared::call`]. An error if a fault is due.
+    /// Begins a call like [`SharedState::call`]. An error if a fault is due.
     pub(super) fn fallible_call(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.call();
         state.faults.call()?;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 use serde_json::{Map, Value};
 
 use super::range::streamed_lines;
 use super::table::TableArgument;
 use super::{DATABASE, PATIENCE};
 use crate::Failure;
-use crate::out::Out;
-use crate::remote::{ServerAddress, encoded};
+use crate::output_stream::OutputStream;
+use crate::remote_server::{ServerAddress, encoded};
 
 /// The longest silence of a server with `--follow`. It sends its position every 15 s.
 const FOLLOWED_PATIENCE: Duration = Duration::from_secs(60);
@@ -91,8 +91,8 @@ pub(crate) fn changes(arguments: &ChangesArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let path = arguments.path();
     let patience = if arguments.follow { FOLLOWED_PATIENCE } else { PATIENCE };
-    let asked = Question { patience, ..Question::get(&path) };
-    let (mut out, mut lost) = (Out::standard(), None);
+    let asked = HttpRequest { patience, ..HttpRequest::get(&path) };
+    let (mut out, mut lost) = (OutputStream::standard(), None);
     streamed_lines(&remote, &asked, ("a change", &arguments.grant()), &mut |lines| {
         out.write_now(&text_of(lines, &mut lost)?)
     })?;

@@ -5,13 +5,13 @@ use std::io::{self, Read, stdin};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 
 use super::PATIENCE;
 use super::table::TableArgument;
 use crate::Failure;
-use crate::out::Out;
-use crate::remote::{ServerAddress, encoded, question};
+use crate::output_stream::OutputStream;
+use crate::remote_server::{ServerAddress, encoded, question};
 
 /// Write the value of an entity to standard output, byte for byte.
 ///
@@ -52,7 +52,7 @@ pub(crate) struct PutArguments {
     file: Option<PathBuf>,
     /// The failure that an acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
-    sync: Option<Survives>,
+    sync: Option<SyncLevel>,
     /// Seconds after which the entity is gone.
     #[arg(long, value_name = "SECONDS")]
     ttl: Option<u64>,
@@ -78,13 +78,13 @@ pub(crate) struct DeleteArguments {
     table: TableArgument,
     /// The failure that an acknowledged write survives [default: that of the server's --sync].
     #[arg(long)]
-    sync: Option<Survives>,
+    sync: Option<SyncLevel>,
     #[command(flatten)]
     condition: Condition,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Survives {
+pub(super) enum SyncLevel {
     /// No failure is promised to be survived; today the same as os.
     Memory,
     /// The end of the process.
@@ -100,8 +100,8 @@ struct Condition {
     if_match: Option<String>,
 }
 
-impl Survives {
-    pub(super) fn parameter(this: Option<Survives>) -> String {
+impl SyncLevel {
+    pub(super) fn parameter(this: Option<SyncLevel>) -> String {
         let value = this.and_then(|this| this.to_possible_value());
         value.map_or(String::new(), |value| format!("&sync={}", value.get_name()))
     }
@@ -135,8 +135,8 @@ fn path_of(key: &str, table: &TableArgument) -> Result<String, Failure> {
 pub(crate) fn get(arguments: &GetArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let path = path_of(&arguments.key, &arguments.table)?;
-    let asked = Question { patience: PATIENCE, ..Question::get(&path) };
-    let mut out = Out::standard();
+    let asked = HttpRequest { patience: PATIENCE, ..HttpRequest::get(&path) };
+    let mut out = OutputStream::standard();
     let answer = remote.ask_in_pieces(&asked, &mut |status, body| {
         if status == 200 {
             out.write(body)?;
@@ -162,7 +162,7 @@ pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
         headers += "If-None-Match: *\r\n";
     }
     let mut path =
-        path_of(&arguments.key, &arguments.table)? + &Survives::parameter(arguments.sync);
+        path_of(&arguments.key, &arguments.table)? + &SyncLevel::parameter(arguments.sync);
     if let Some(ttl) = arguments.ttl {
         path += &format!("&ttl={ttl}");
     }
@@ -170,7 +170,7 @@ pub(crate) fn put(arguments: &PutArguments) -> Result<(), Failure> {
     if value.is_empty() {
         headers += "Content-Length: 0\r\n";
     }
-    let asked = Question { headers: &headers, ..question("PUT", &path, &value, PATIENCE) };
+    let asked = HttpRequest { headers: &headers, ..question("PUT", &path, &value, PATIENCE) };
     let answer = remote.ask(&asked)?;
     match answer.status {
         201 => Ok(()),
@@ -205,8 +205,8 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Failure {
 pub(crate) fn delete(arguments: &DeleteArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
     let headers = arguments.condition.line()?;
-    let path = path_of(&arguments.key, &arguments.table)? + &Survives::parameter(arguments.sync);
-    let asked = Question { headers: &headers, ..question("DELETE", &path, b"", PATIENCE) };
+    let path = path_of(&arguments.key, &arguments.table)? + &SyncLevel::parameter(arguments.sync);
+    let asked = HttpRequest { headers: &headers, ..question("DELETE", &path, b"", PATIENCE) };
     let answer = remote.ask(&asked)?;
     match answer.status {
         202 => Ok(()),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 #[cfg(feature = "parquet")]
-use pellucid_parquet::{Cell, Column, Kind, Moment};
+use pellucid_parquet::{Cell, Column, Kind, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -31,18 +31,18 @@ struct Line<'a> {
 
 /// The two byte strings of an entity. The name of the field tells whether it is text or base64.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bytes {
+pub(super) enum EntityField {
     Key,
     Value,
 }
 
-impl Bytes {
+impl EntityField {
     pub(super) fn name(self, is_base64: bool) -> &'static str {
         match (self, is_base64) {
-            (Bytes::Key, false) => "key",
-            (Bytes::Key, true) => "key_base64",
-            (Bytes::Value, false) => "value",
-            (Bytes::Value, true) => "value_base64",
+            (EntityField::Key, false) => "key",
+            (EntityField::Key, true) => "key_base64",
+            (EntityField::Value, false) => "value",
+            (EntityField::Value, true) => "value_base64",
         }
     }
 }
@@ -72,7 +72,7 @@ impl Entity {
     /// they are not UTF-8.
     pub(super) fn write_json(self, all_base64: bool, out: &mut Vec<u8>) {
         let mut shown = Map::new();
-        let mut show = |bytes: Bytes, content: Vec<u8>| {
+        let mut show = |bytes: EntityField, content: Vec<u8>| {
             let text = if all_base64 { Err(content) } else { text_of(content) };
             let (is_base64, text) = match text {
                 Ok(text) => (false, text),
@@ -80,8 +80,8 @@ impl Entity {
             };
             shown.insert(bytes.name(is_base64).to_owned(), text.into());
         };
-        show(Bytes::Key, self.key);
-        show(Bytes::Value, self.value);
+        show(EntityField::Key, self.key);
+        show(EntityField::Value, self.value);
         shown.insert("etag".to_owned(), self.etag.into());
         if let Some(expires_at_ms) = self.expires_at_ms {
             shown.insert(EXPIRY_NAME.to_owned(), expires_at_ms.into());
@@ -92,7 +92,7 @@ impl Entity {
 
     /// The names of the cells of [`Entity::cells`].
     pub(super) fn columns(all_base64: bool) -> [&'static str; 3] {
-        [Bytes::Key.name(all_base64), Bytes::Value.name(all_base64), EXPIRY_NAME]
+        [EntityField::Key.name(all_base64), EntityField::Value.name(all_base64), EXPIRY_NAME]
     }
 
     /// The cells of its CSV row.
@@ -102,8 +102,8 @@ impl Entity {
     pub(super) fn cells(&self, all_base64: bool) -> Result<[Cow<'_, [u8]>; 3], String> {
         let expiry = self.expires_at_ms.map(|expiry| expiry.to_string()).unwrap_or_default();
         Ok([
-            self.cell(Bytes::Key, all_base64)?,
-            self.cell(Bytes::Value, all_base64)?,
+            self.cell(EntityField::Key, all_base64)?,
+            self.cell(EntityField::Value, all_base64)?,
             Cow::Owned(expiry.into_bytes()),
         ])
     }
@@ -117,8 +117,8 @@ impl Entity {
             Column { name, kind, is_required }
         };
         vec![
-            column(Bytes::Key.name(false), kind, true),
-            column(Bytes::Value.name(false), kind, true),
+            column(EntityField::Key.name(false), kind, true),
+            column(EntityField::Value.name(false), kind, true),
             column(EXPIRY_NAME, Kind::Moment, false),
         ]
     }
@@ -129,7 +129,7 @@ impl Entity {
     /// If `are_text` and key or value are not UTF-8, or the expiry time is too late for Parquet.
     #[cfg(feature = "parquet")]
     pub(super) fn typed_cells(&self, are_text: bool) -> Result<[Cell<'_>; 3], String> {
-        let cell = |bytes: Bytes, content| match std::str::from_utf8(content) {
+        let cell = |bytes: EntityField, content| match std::str::from_utf8(content) {
             _ if !are_text => Ok(Cell::Bytes(content)),
             Ok(text) => Ok(Cell::Text(text)),
             Err(_) => Err(format!(
@@ -140,19 +140,19 @@ impl Entity {
         };
         let expiry = match self.expires_at_ms.map(i64::try_from) {
             None => Cell::Missing,
-            Some(Ok(ms)) => Cell::Moment(Moment::of_unix_ms(ms)),
+            Some(Ok(ms)) => Cell::Moment(Timestamp::of_unix_ms(ms)),
             Some(Err(_)) => {
                 let key = self.key.escape_ascii();
                 return Err(format!("`{EXPIRY_NAME}` of `{key}` is too late for Parquet"));
             }
         };
-        Ok([cell(Bytes::Key, &self.key)?, cell(Bytes::Value, &self.value)?, expiry])
+        Ok([cell(EntityField::Key, &self.key)?, cell(EntityField::Value, &self.value)?, expiry])
     }
 
-    fn cell(&self, bytes: Bytes, is_base64: bool) -> Result<Cow<'_, [u8]>, String> {
+    fn cell(&self, bytes: EntityField, is_base64: bool) -> Result<Cow<'_, [u8]>, String> {
         let content = match bytes {
-            Bytes::Key => &self.key,
-            Bytes::Value => &self.value,
+            EntityField::Key => &self.key,
+            EntityField::Value => &self.value,
         };
         if is_base64 {
             return Ok(Cow::Owned(STANDARD.encode(content).into_bytes()));

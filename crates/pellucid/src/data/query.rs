@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::results::{Asked, BATCH_RESULTS};
+use super::results::{BATCH_RESULTS, DatabaseClient};
 use super::{DATABASE, RUNTIME_SECONDS};
 use crate::Failure;
-use crate::out::Out;
-use crate::remote::ServerAddress;
+use crate::output_stream::OutputStream;
+use crate::remote_server::ServerAddress;
 
 /// Run a query (AQL) and write its results as JSON, one a line.
 ///
@@ -77,8 +77,8 @@ pub(crate) fn query(arguments: &QueryArguments) -> Result<(), Failure> {
         "batchSize": BATCH_RESULTS,
     });
     let patience = Duration::from_secs(arguments.patience);
-    let database = Asked { remote: &remote, database: &arguments.database, patience };
-    let mut out = Out::standard();
+    let database = DatabaseClient { remote: &remote, database: &arguments.database, patience };
+    let mut out = OutputStream::standard();
     database.results(&asked, &mut |results| {
         let mut text = results.join(&b'\n');
         if !results.is_empty() {

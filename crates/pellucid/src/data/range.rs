@@ -1,15 +1,15 @@
 //! Reads lines that a server streams: ranges of entities, and changes.
 
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 
 use super::PATIENCE;
 use super::table::TableArgument;
 use crate::Failure;
-use crate::remote::Remote;
+use crate::remote_server::RemoteServer;
 
 /// A function that takes one or more complete lines at a time, without the last line end. It
 /// returns false if it wants no more.
-type TakeLines<'a> = dyn FnMut(&[u8]) -> Result<bool, String> + 'a;
+type LineCallback<'a> = dyn FnMut(&[u8]) -> Result<bool, String> + 'a;
 
 /// The smallest key: the start of a range that has none.
 pub(super) const LEAST_KEY: &[u8] = &[0];
@@ -18,12 +18,12 @@ const LINE_BYTES_MAX: usize = 512 << 20;
 
 /// Requests the range at `path` and passes its lines to `take`.
 pub(super) fn lines_of_range(
-    remote: &Remote,
+    remote: &RemoteServer,
     (path, table): (&str, &TableArgument),
-    take: &mut TakeLines<'_>,
+    take: &mut LineCallback<'_>,
 ) -> Result<(), Failure> {
     let headers = "Accept: application/x-ndjson\r\n";
-    let asked = Question { headers, patience: PATIENCE, ..Question::get(path) };
+    let asked = HttpRequest { headers, patience: PATIENCE, ..HttpRequest::get(path) };
     if streamed_lines(remote, &asked, ("an entity", &table.grant("read")), take)? {
         return Ok(());
     }
@@ -33,10 +33,10 @@ pub(super) fn lines_of_range(
 /// Requests a stream of lines and passes them to `take`. Returns false if the stream ended within a
 /// line. For messages, `what` names the content of a line, and `grant` the right that is needed.
 pub(super) fn streamed_lines(
-    remote: &Remote,
-    asked: &Question<'_>,
+    remote: &RemoteServer,
+    asked: &HttpRequest<'_>,
     (what, grant): (&str, &str),
-    take: &mut TakeLines<'_>,
+    take: &mut LineCallback<'_>,
 ) -> Result<bool, Failure> {
     let (mut pending, mut is_read) = (Vec::new(), true);
     let answered = remote.ask_in_pieces(asked, &mut |status, body| {

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::json::{attribute, elements, members};
 use crate::Failure;
-use crate::remote::{Answer, Remote, encoded, question};
+use crate::remote_server::{Answer, RemoteServer, encoded, question};
 
 /// A function that takes the results of one batch, each as JSON. It returns false if it wants no
 /// more.
-pub(super) type Take<'a> = dyn FnMut(&[&[u8]]) -> Result<bool, Failure> + 'a;
+pub(super) type ResultCallback<'a> = dyn FnMut(&[&[u8]]) -> Result<bool, Failure> + 'a;
 
 /// The most results in one answer.
 pub(super) const BATCH_RESULTS: u32 = 1_000;
@@ -18,17 +18,21 @@ pub(super) const BATCH_RESULTS: u32 = 1_000;
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// A database that is asked.
-pub(super) struct Asked<'a> {
-    pub(super) remote: &'a Remote,
+pub(super) struct DatabaseClient<'a> {
+    pub(super) remote: &'a RemoteServer,
     pub(super) database: &'a str,
     /// The longest wait for an answer.
     pub(super) patience: Duration,
 }
 
-impl Asked<'_> {
+impl DatabaseClient<'_> {
     /// Runs a query and passes its results to `take`, batch by batch and unchanged. `query` is the
     /// body of the request.
-    pub(super) fn results(&self, query: &Value, take: &mut Take<'_>) -> Result<(), Failure> {
+    pub(super) fn results(
+        &self,
+        query: &Value,
+        take: &mut ResultCallback<'_>,
+    ) -> Result<(), Failure> {
         let path = format!("/_db/{}/_api/cursor", encoded(self.database));
         let mut answer = self.ask("POST", &path, query.to_string().as_bytes())?;
         loop {

@@ -6,8 +6,8 @@ use super::entity::Entity;
 use super::range::{LEAST_KEY, lines_of_range};
 use super::table::TableArgument;
 use crate::Failure;
-use crate::out::Out;
-use crate::remote::{ServerAddress, encoded};
+use crate::output_stream::OutputStream;
+use crate::remote_server::{ServerAddress, encoded};
 
 /// Write the entities of a range in the order of their keys, as JSON, one a line.
 ///
@@ -79,7 +79,7 @@ fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 /// Writes the entities of a range.
 pub(crate) fn scan(arguments: &ScanArguments) -> Result<(), Failure> {
     let remote = arguments.server.remote(&[])?;
-    let mut out = Out::standard();
+    let mut out = OutputStream::standard();
     lines_of_range(&remote, (&arguments.path(), &arguments.table), &mut |lines| {
         let mut text = Vec::new();
         for line in lines.split(|byte| *byte == b'\n') {

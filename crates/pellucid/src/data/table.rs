@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::remote::encoded;
+use crate::remote_server::encoded;
 
 /// The argument `--table`.
 #[derive(Args, Default)]

@@ -13,7 +13,7 @@ use pellucid_server::Accounting;
 
 use crate::Failure;
 use crate::demo::requests::Kind;
-use crate::demo::stages::{Plan, Steady};
+use crate::demo::stages::{ConstantRateResult, Plan};
 use crate::load::report_of;
 use crate::server_process::ServerProcess;
 use crate::settings::AccountingKind;
@@ -133,7 +133,7 @@ fn load(
     plan: &Plan,
     server: &ServerProcess,
     kind: &Kind,
-) -> Result<(Steady, pellucid_report::Section), Failure> {
+) -> Result<(ConstantRateResult, pellucid_report::Section), Failure> {
     let rate = plan.find_rate(server, kind.clone())?;
     let steady = plan.hold(server, kind, rate, &mut |line| print_line!("{line}"))?;
     let section = present::section(plan, kind, &steady);
@@ -161,8 +161,8 @@ fn restart_sentence(took: Duration) -> String {
 }
 
 /// A note for the report if the server could not answer the offered rate; otherwise empty.
-fn not_held(loads: &[&Steady]) -> String {
-    let held = |load: &&Steady| {
+fn not_held(loads: &[&ConstantRateResult]) -> String {
+    let held = |load: &&ConstantRateResult| {
         let offered = load.result.load.rate_per_second.unwrap_or(0) as f64;
         load.result.requests_per_second() >= offered * 0.99
     };

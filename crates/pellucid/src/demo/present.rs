@@ -4,12 +4,12 @@ use pellucid_load::{Figures, judge, wrk2};
 use pellucid_report::{Section, text};
 
 use crate::demo::requests::{Kind, VALUE_BYTES};
-use crate::demo::stages::{Plan, Steady};
+use crate::demo::stages::{ConstantRateResult, Plan};
 use crate::load::{section_of, waterfall};
 
 /// The section of a report about one load.
-pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
-    let Steady { result, account, .. } = steady;
+pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &ConstantRateResult) -> Section {
+    let ConstantRateResult { result, account, .. } = steady;
     let (name, what) = match kind {
         Kind::Get => ("GET", "GET of one entry"),
         Kind::Put | Kind::Fill => ("PUT", "PUT of one entry"),
@@ -27,7 +27,7 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &Steady) -> Section {
 }
 
 /// The text about one load: percentiles in the format of wrk2, the server's account, and a summary.
-pub(crate) fn describe(section: &Section, steady: &Steady) -> String {
+pub(crate) fn describe(section: &Section, steady: &ConstantRateResult) -> String {
     let table = wrk2::table(&steady.result, wrk2::Distributions::Corrected)
         + &wrk2::accounts(&steady.result);
     // The detailed spectrum is left out: the report shows it as a curve.

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 }
 
 /// The result of a load at a constant rate, with the account of the server.
-pub(crate) struct Steady {
+pub(crate) struct ConstantRateResult {
     pub(crate) result: LoadResult,
     pub(crate) account: Option<OperationAccount>,
     pub(crate) snapshot: Snapshot,
@@ -88,7 +88,7 @@ impl Plan {
         kind: &Kind,
         rate: u64,
         say: &mut dyn FnMut(&str),
-    ) -> Result<Steady, Failure> {
+    ) -> Result<ConstantRateResult, Failure> {
         let mut rate = rate;
         for attempt in 1.. {
             std::thread::sleep(PAUSE);
@@ -99,7 +99,7 @@ impl Plan {
             let snapshot = self.snapshot(server)?;
             if result.requests_per_second() >= rate as f64 * HELD_SHARE || attempt == RATE_TRIES {
                 let account = account_of(&snapshot, kind);
-                return Ok(Steady { result, account, snapshot });
+                return Ok(ConstantRateResult { result, account, snapshot });
             }
             say(&format!(
                 "{rate} requests a second were not held ({:.0} answered): halving the rate",

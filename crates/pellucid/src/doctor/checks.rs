@@ -74,13 +74,13 @@ impl State {
 }
 
 /// The name of a check and its value, or `None` if the value could not be read.
-struct Examined<T>(&'static str, Option<T>);
+struct CheckReading<T>(&'static str, Option<T>);
 
-impl<T: std::fmt::Display> Examined<T> {
+impl<T: std::fmt::Display> CheckReading<T> {
     /// Completes the check. `judge` returns the state and the advice for a value that is not fine,
     /// and `None` for one that is.
     fn judge(self, judge: impl FnOnce(&T) -> Option<(State, String)>) -> Check {
-        let Examined(name, value) = self;
+        let CheckReading(name, value) = self;
         let Some(value) = value else {
             let value = "the machine does not say".to_owned();
             return Check { name, state: State::Unknown, value, advice: None };
@@ -108,7 +108,7 @@ pub(crate) fn examine(machine: &Machine, folder: &Path) -> Vec<Check> {
 fn descriptors(machine: &Machine) -> Check {
     // The server raises its soft limit to the hard limit.
     let most = machine.limit("Max open files").map(|(_, hard)| hard);
-    Examined("descriptors", most).judge(|most| {
+    CheckReading("descriptors", most).judge(|most| {
         let cure = "raise it with ulimit -n, or LimitNOFILE= of the unit";
         if *most < DESCRIPTORS_LEAST {
             return Some((State::Broken, format!("flushes and merges fail without files: {cure}")));
@@ -133,7 +133,7 @@ fn unlimited(
         u64::MAX => "no limit".to_owned(),
         limit => limit.to_string(),
     });
-    Examined(name, value).judge(|_| match is_less(least) {
+    CheckReading(name, value).judge(|_| match is_less(least) {
         true => Some((State::Broken, advice.to_owned())),
         false => costly(is_less(u64::MAX), advice),
     })
@@ -141,7 +141,7 @@ fn unlimited(
 
 fn threads(machine: &Machine) -> Check {
     let most = machine.limit("Max processes").map(|(soft, _)| soft);
-    Examined("threads", most).judge(|most| {
+    CheckReading("threads", most).judge(|most| {
         let advice = "all threads of this user count, and where one cannot be started a server \
                       ends: raise it with ulimit -u, or TasksMax= of the unit";
         match *most < THREADS_LEAST {
@@ -164,7 +164,7 @@ fn file_size(machine: &Machine) -> Check {
 }
 
 fn maps(machine: &Machine) -> Check {
-    Examined("maps", machine.number("proc/sys/vm/max_map_count")).judge(|most| {
+    CheckReading("maps", machine.number("proc/sys/vm/max_map_count")).judge(|most| {
         let terabytes = *most as f64 * BYTES_A_MAP / 1e12;
         let advice = format!(
             "segments and tables are maps, and a store can have about {terabytes:.1} TB: \
@@ -179,7 +179,7 @@ fn room(folder: &Path) -> Check {
     let facts = statvfs(folder).ok();
     let free_bytes = facts.map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize));
     let value = free_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
-    Examined("room", value).judge(|_| {
+    CheckReading("room", value).judge(|_| {
         let advice = "PUTs are refused with 507 when the reserve for deletes is all that is left: \
                       make room, or name another folder";
         costly(free_bytes? < ROOM, advice)
@@ -188,7 +188,7 @@ fn room(folder: &Path) -> Check {
 
 /// Checks that the folder can be written to: that of the store, or its nearest existing ancestor.
 fn writable(folder: &Path) -> Check {
-    Examined("folder", Some(folder.display().to_string())).judge(|_| {
+    CheckReading("folder", Some(folder.display().to_string())).judge(|_| {
         if !folder.is_dir() {
             let advice = "it is no folder: name another one";
             return Some((State::Broken, advice.to_owned()));
@@ -201,11 +201,11 @@ fn writable(folder: &Path) -> Check {
 
 fn file_system(machine: &Machine, folder: &Path) -> Check {
     let Some(mount) = machine.mount_of(folder) else {
-        return Examined::<String>("file system", None).judge(|_| None);
+        return CheckReading::<String>("file system", None).judge(|_| None);
     };
     let kind = mount.kind.as_str();
     let value = format!("{kind} at {}", mount.point);
-    Examined("file system", Some(value)).judge(|_| {
+    CheckReading("file system", Some(value)).judge(|_| {
         if mount.is_read_only {
             let advice = "it is mounted read-only: mount it for writing, or name another folder";
             return Some((State::Broken, advice.to_owned()));
@@ -234,7 +234,7 @@ fn file_system(machine: &Machine, folder: &Path) -> Check {
 
 fn clock(machine: &Machine) -> Check {
     let path = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-    Examined("clock source", machine.text(path)).judge(|source| {
+    CheckReading("clock source", machine.text(path)).judge(|source| {
         let advice = "a reading is a system call, about 1 µs instead of 20 ns, and a request takes \
                       six: boot with clocksource=tsc where the processor's is stable, or serve \
                       with --accounting off";
@@ -244,7 +244,7 @@ fn clock(machine: &Machine) -> Check {
 
 fn huge_pages(machine: &Machine) -> Check {
     let choice = machine.choice("sys/kernel/mm/transparent_hugepage/enabled");
-    Examined("huge pages", choice).judge(|choice| {
+    CheckReading("huge pages", choice).judge(|choice| {
         let advice = "small allocations take 2 MiB each, so resident memory grows, and the kernel \
                       stops threads to join pages: echo madvise > \
                       /sys/kernel/mm/transparent_hugepage/enabled";
@@ -258,7 +258,7 @@ fn swap(machine: &Machine) -> Check {
         Some(true) => machine.number("proc/sys/vm/swappiness"),
         None => None,
     };
-    Examined("swappiness", swappiness).judge(|swappiness| {
+    CheckReading("swappiness", swappiness).judge(|swappiness| {
         let advice = "memory of the store is swapped while files could be dropped, and a read of \
                       it waits for the disk, 0.1 to 10 ms: sysctl vm.swappiness=1";
         costly(*swappiness > SWAPPINESS, advice)
@@ -266,7 +266,7 @@ fn swap(machine: &Machine) -> Check {
 }
 
 fn overcommit(machine: &Machine) -> Check {
-    Examined("overcommit", machine.number("proc/sys/vm/overcommit_memory")).judge(|mode| {
+    CheckReading("overcommit", machine.number("proc/sys/vm/overcommit_memory")).judge(|mode| {
         let advice = "memory that is only reserved (threads' stacks, maps of files) counts as \
                       used, so allocations fail early: sysctl vm.overcommit_memory=0";
         costly(*mode == OVERCOMMIT_NEVER, advice)
@@ -274,7 +274,7 @@ fn overcommit(machine: &Machine) -> Check {
 }
 
 fn backlog(machine: &Machine) -> Check {
-    Examined("somaxconn", machine.number("proc/sys/net/core/somaxconn")).judge(|most| {
+    CheckReading("somaxconn", machine.number("proc/sys/net/core/somaxconn")).judge(|most| {
         let advice = "connections beyond it that come at once are dropped, and come again after \
                       1 s: sysctl net.core.somaxconn=4096";
         costly(*most < BACKLOG, advice)
@@ -285,7 +285,7 @@ fn governor(machine: &Machine) -> Check {
     let path = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     // Virtual machines have no governor: the host decides.
     let name = machine.text(path).unwrap_or_else(|| "none".to_owned());
-    Examined("processor governor", Some(name)).judge(|name| {
+    CheckReading("processor governor", Some(name)).judge(|name| {
         let advice = "a processor that was idle begins slowly, tens of µs for a request: \
                       cpupower frequency-set -g performance";
         costly(name == "powersave" || name == "conservative", advice)
@@ -296,7 +296,7 @@ fn quota(machine: &Machine) -> Check {
     let quota = machine.processor_quota();
     let value =
         quota.map_or("none".to_owned(), |(quota, period)| format!("{quota} of {period} µs"));
-    Examined("processor quota", Some(value)).judge(|_| {
+    CheckReading("processor quota", Some(value)).judge(|_| {
         let (quota, period) = quota?;
         let pause_ms = period / 1_000;
         let cores = quota.div_ceil(period).max(1);

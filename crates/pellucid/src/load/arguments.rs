@@ -10,7 +10,7 @@ use pellucid_load::{
     TlsOptions, Workload, parse_count, parse_duration, wrk2,
 };
 
-use super::measured::Run;
+use super::measured_run::Run;
 use super::outputs::Outputs;
 use crate::Failure;
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pellucid_load::LoadOptions;
-use pellucid_report::{Chart, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, Series, Unit};
 use serde_json::{Value, json};
 
 /// The interval at which the server is asked.
@@ -37,21 +37,21 @@ struct Sample {
 }
 
 /// The running thread that asks the server.
-pub(super) struct Watching {
+pub(super) struct BackgroundWatcher {
     stop: Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
 }
 
 /// The server's background work during a run.
 #[derive(Default)]
-pub(super) struct Background {
+pub(super) struct BackgroundWork {
     samples: Vec<Sample>,
 }
 
-impl Watching {
+impl BackgroundWatcher {
     /// Starts to ask the loaded server every second. If it does not report its background work, the
     /// thread gives up at once.
-    pub(super) fn start(options: &LoadOptions) -> Watching {
+    pub(super) fn start(options: &LoadOptions) -> BackgroundWatcher {
         let (stop, stopped) = channel::<()>();
         let options = options.clone();
         let thread = std::thread::spawn(move || {
@@ -70,14 +70,14 @@ impl Watching {
             samples.extend(question(&options, begin.elapsed().as_secs_f64()));
             samples
         });
-        Watching { stop, thread }
+        BackgroundWatcher { stop, thread }
     }
 
     /// Stops the thread and returns its samples.
-    pub(super) fn finish(self) -> Background {
+    pub(super) fn finish(self) -> BackgroundWork {
         // Sending fails if the thread has ended already, which is fine.
         let _ = self.stop.send(());
-        Background { samples: self.thread.join().unwrap_or_default() }
+        BackgroundWork { samples: self.thread.join().unwrap_or_default() }
     }
 }
 
@@ -97,7 +97,7 @@ fn sum(document: &Value, path: &str) -> f64 {
     all.into_iter().flatten().map(|value| sum(value, after)).sum()
 }
 
-impl Background {
+impl BackgroundWork {
     /// Charts over time: the share of each second that background work and waits of writes took,
     /// and the bytes written. Empty if the server reports nothing.
     pub(super) fn charts(&self) -> Vec<Chart> {
@@ -116,7 +116,7 @@ impl Background {
             };
             places.map(of).collect()
         };
-        let lines = || Form::Lines { seconds: seconds.clone(), is_logarithmic: false };
+        let lines = || ChartForm::Lines { seconds: seconds.clone(), is_logarithmic: false };
         vec![
             Chart {
                 name: "background_work".to_owned(),
@@ -179,11 +179,11 @@ mod tests {
         assert_eq!(figures, [5.0, 30.0, 0.0, 0.0, 7.0, 0.0, 0.0]);
         let sample = |seconds, ns, b| Sample { seconds, figures: [ns, ns, ns, ns, b, b, b] };
         let samples = vec![sample(0.0, 0.0, 0.0), sample(1.0, 5e8, 10.0), sample(3.0, 5e8, 30.0)];
-        let background = Background { samples };
+        let background = BackgroundWork { samples };
         let charts = background.charts();
         assert_eq!(charts[0].series[1].values, [Some(0.5), Some(0.0)]);
         assert_eq!(charts[1].series[0].values, [Some(10.0), Some(10.0)]);
         assert_eq!(background.json()[1]["merges_ns"], 5e8);
-        assert!(Background::default().charts().is_empty());
+        assert!(BackgroundWork::default().charts().is_empty());
     }
 }

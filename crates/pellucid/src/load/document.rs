@@ -7,9 +7,9 @@ use pellucid_report::json::encoded;
 use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 
-use super::background::Background;
+use super::background::BackgroundWork;
+use super::latency_breakdowns::LatencyBreakdowns;
 use super::section;
-use super::ways::Ways;
 
 /// The name of the schema.
 pub(crate) const SCHEMA: &str = "pellucid.load.v1";
@@ -19,8 +19,8 @@ pub(super) fn of(
     result: &LoadResult,
     judgement: &Judgement,
     account: Option<&OperationAccount>,
-    ways: &Ways,
-    background: &Background,
+    ways: &LatencyBreakdowns,
+    background: &BackgroundWork,
 ) -> Value {
     let mut document = figures(result);
     let seconds: Vec<f64> =

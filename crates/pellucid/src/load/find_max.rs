@@ -6,18 +6,19 @@
 use std::time::Duration;
 
 use pellucid_load::{
-    Knee, KneeSearch, Limit, LoadOptions, LoadResult, Objectives, SearchOptions, Step, Verdict, Way,
+    Knee, KneeSearch, LatencyBreakdown, Limit, LoadOptions, LoadResult, Objectives, SearchOptions,
+    Step, Verdict,
 };
 use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 
 use super::arguments::Task;
 use super::growth::{self, Growth};
-use super::measured::{Run, measure};
+use super::measured_run::{Run, measure};
 use super::section;
 use super::show::time;
 use crate::Failure;
-use crate::printed::{print_document, print_text};
+use crate::standard_output::{print_document, print_text};
 
 /// The default length of a run that confirms a rate.
 const CONFIRMATION: Duration = Duration::from_secs(30);
@@ -51,7 +52,7 @@ const ABOVE: f64 = 1.05;
 
 /// The outcome of the search; it contains the trials so far even if the search ended early.
 #[derive(Default)]
-struct Found {
+struct SearchResult {
     knee: Knee,
     /// The growth of each step of a request from half of the knee to just above it.
     growth: Vec<Growth>,
@@ -83,7 +84,7 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     Failure::all(outcomes)
 }
 
-fn find(task: &Task) -> Result<Found, Failure> {
+fn find(task: &Task) -> Result<SearchResult, Failure> {
     let Some(objectives) = &task.search.slo else {
         return Err(Failure::usage("--find-max needs --slo, such as --slo p99=5ms"));
     };
@@ -95,7 +96,7 @@ fn find(task: &Task) -> Result<Found, Failure> {
         repeats: if task.search.quick { 1 } else { REPEATS },
         ..SearchOptions::default()
     });
-    let mut found = Found::default();
+    let mut found = SearchResult::default();
     while found.failure.is_none() {
         let Step::Try { rate_per_second, confirm } = search.step() else { break };
         let length = if confirm { confirmation } else { trial };
@@ -220,7 +221,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
             return Err(Failure::work("it was interrupted while it looked for what grew"));
         }
         let traces = result.traces;
-        ways.push(Way::mean(&traces.some.iter().collect::<Vec<_>>(), &traces));
+        ways.push(LatencyBreakdown::mean(&traces.some.iter().collect::<Vec<_>>(), &traces));
     }
     Ok(match &ways[..] {
         [Some(before), Some(after)] => growth::between(before, after),
@@ -228,7 +229,7 @@ fn growth_at(task: &Task, rate: f64, length: Duration) -> Result<Vec<Growth>, Fa
     })
 }
 
-impl Found {
+impl SearchResult {
     /// Adds a trial that ran to its end.
     fn take(&mut self, rate: f64, confirm: bool, run: Run, kept: &Result<(), String>) {
         let result = &run.result;
@@ -351,13 +352,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use clap::Parser;
-    use pellucid_load::simulation::{Burden, HttpServer, Reply, Simulation};
+    use pellucid_load::simulation::{HttpServer, Reply, SimulatedOverhead, Simulation};
 
     use super::*;
     use crate::load::LoadArguments;
 
     #[derive(Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         load: LoadArguments,
     }
@@ -380,7 +381,7 @@ mod tests {
 
     fn task(flags: &[&str]) -> Task {
         let command = ["load", "http://simulated/", "--find-max", "-t", "1", "-c", "16"];
-        let line = Line::try_parse_from(command.iter().chain(flags)).unwrap();
+        let line = CommandLine::try_parse_from(command.iter().chain(flags)).unwrap();
         let mut task = Task::of(line.load).unwrap();
         task.options.simulation = Some(bucket());
         task
@@ -445,7 +446,10 @@ mod tests {
     #[test]
     fn a_limit_of_the_generator_is_not_a_knee() {
         let mut task = task(&["--slo", "p99=25ms", "--quick"]);
-        let burden = Burden { event_cost: Duration::from_millis(1), ..Burden::default() };
+        let burden = SimulatedOverhead {
+            event_cost: Duration::from_millis(1),
+            ..SimulatedOverhead::default()
+        };
         let quick = HttpServer::new(|_| Reply::ok().after(Duration::from_micros(300)));
         task.options.simulation = Some(Simulation::burdened(quick, burden));
         let found = find(&task).unwrap();

@@ -1,7 +1,7 @@
 //! Compares the steps of a request, those of the client and of the server, between two loads, and
 //! finds those that grew.
 
-use pellucid_load::Way;
+use pellucid_load::LatencyBreakdown;
 
 use super::show::time;
 
@@ -29,8 +29,8 @@ impl Growth {
 }
 
 /// Compares the steps of two ways; the step that grew most comes first.
-pub(super) fn between(before: &Way, after: &Way) -> Vec<Growth> {
-    let of = |way: &Way, name: &str| {
+pub(super) fn between(before: &LatencyBreakdown, after: &LatencyBreakdown) -> Vec<Growth> {
+    let of = |way: &LatencyBreakdown, name: &str| {
         way.steps.iter().find(|step| step.name == name).map_or(0.0, |step| step.ns)
     };
     let gone = before.steps.iter().filter(|step| of(after, &step.name) == 0.0);
@@ -74,14 +74,22 @@ pub(super) fn sentences(all: &[Growth]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_load::WayStep;
+    use pellucid_load::LatencyStep;
 
     use super::*;
 
-    fn way(steps: &[(&str, f64)]) -> Way {
-        let steps = steps.iter().map(|(name, ns)| WayStep { name: (*name).to_owned(), ns: *ns });
+    fn way(steps: &[(&str, f64)]) -> LatencyBreakdown {
+        let steps =
+            steps.iter().map(|(name, ns)| LatencyStep { name: (*name).to_owned(), ns: *ns });
         let steps = steps.collect();
-        Way { requests: 1, told: 1, placed: 0, response_ns: 0.0, steps, placement_ns: 0.0 }
+        LatencyBreakdown {
+            requests: 1,
+            told: 1,
+            placed: 0,
+            response_ns: 0.0,
+            steps,
+            placement_ns: 0.0,
+        }
     }
 
     #[test]

@@ -7,20 +7,20 @@ mod background;
 mod document;
 mod find_max;
 mod growth;
-mod measured;
+mod latency_breakdowns;
+mod measured_run;
 mod outputs;
 mod section;
 mod show;
 mod sweep;
 mod waterfall;
-mod ways;
 
 use std::sync::Arc;
 
 use pellucid_load::wrk2;
 
 use crate::Failure;
-use crate::printed::{print_document, print_text};
+use crate::standard_output::{print_document, print_text};
 pub(crate) use arguments::LoadArguments;
 use arguments::Task;
 pub(crate) use section::{of as section_of, report_of};

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pellucid_report::{Report, Section, hgrm, hlog, html};
 
-use super::measured::Run;
+use super::measured_run::Run;
 use super::section;
 use super::waterfall::waterfall;
 use crate::Failure;
-use crate::out::Out;
+use crate::output_stream::OutputStream;
 
 // The flags of files for results beside the terminal.
 #[derive(Args)]
@@ -82,7 +82,7 @@ fn numbered(path: &Path, index: usize, runs: usize) -> PathBuf {
 
 fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let write = || {
-        let mut out = Out::file(path)?;
+        let mut out = OutputStream::file(path)?;
         // A report has to be complete, so a closed pipe is an error here.
         if !out.write(bytes)? {
             return Err(Failure::work("the reader has closed it"));

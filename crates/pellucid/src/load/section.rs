@@ -4,7 +4,8 @@ use pellucid_account::{ClockFacts, OperationAccount};
 use pellucid_clock::{Clock, WallTime};
 use pellucid_load::{Judgement, LoadResult};
 use pellucid_report::{
-    Chart, Form, Machine, Report, Sample, Section, Series, Stretch, Unit, Verdict, command_line,
+    Chart, ChartForm, Machine, Report, Sample, Section, Series, TimelineInterval, Unit, Verdict,
+    command_line,
 };
 
 /// Facts about the clock that the generator reads.
@@ -15,8 +16,8 @@ pub(super) fn clock() -> ClockFacts {
 }
 
 /// The intervals of a run over time.
-pub(super) fn timeline(result: &LoadResult) -> Vec<Stretch> {
-    let stretches = result.course.timeline.iter().map(|interval| Stretch {
+pub(super) fn timeline(result: &LoadResult) -> Vec<TimelineInterval> {
+    let stretches = result.course.timeline.iter().map(|interval| TimelineInterval {
         begin_ns: interval.begin_ns,
         length_ns: interval.length_ns,
         answered: interval.answered,
@@ -109,7 +110,7 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
                       was open, it went by way of another, and is counted there, too."
                 .to_owned(),
         unit: Unit::Count,
-        form: Form::Table { columns: vec!["requests".to_owned()] },
+        form: ChartForm::Table { columns: vec!["requests".to_owned()] },
         series: rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])).collect(),
         moments: Vec::new(),
         spans: Vec::new(),

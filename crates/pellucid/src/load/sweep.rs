@@ -7,10 +7,10 @@ use pellucid_load::{
 use serde_json::{Value, json};
 
 use super::arguments::Task;
-use super::measured::Run;
+use super::measured_run::Run;
 use super::show::time;
 use crate::Failure;
-use crate::printed::{print_document, print_text};
+use crate::standard_output::{print_document, print_text};
 
 /// The rule of thumb for the number of connections, applied to a server.
 struct Rule {

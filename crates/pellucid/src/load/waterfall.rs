@@ -7,7 +7,7 @@
 
 use pellucid_account::OperationAccount;
 use pellucid_load::LoadResult;
-use pellucid_report::{Chart, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, Series, Unit};
 
 /// The server's phases with a part of their own in the bar, and the names of those parts.
 const PHASES: [(&str, &str); 4] = [
@@ -41,7 +41,7 @@ pub(crate) fn waterfall(runs: &[(&LoadResult, Option<&OperationAccount>)]) -> Ch
                       lies between client and server is what is left of the service time."
             .to_owned(),
         unit: Unit::Nanoseconds,
-        form: Form::Bars {
+        form: ChartForm::Bars {
             rows: runs
                 .iter()
                 .map(|(run, _)| format!("{} connections", run.load.connections))

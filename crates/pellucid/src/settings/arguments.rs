@@ -7,9 +7,9 @@ use clap::{ArgMatches, Args, ValueEnum};
 use pellucid_server::ServerOptions;
 
 use crate::Failure;
-use crate::remote::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
-use crate::settings::logging::Logging;
-use crate::settings::sources::{Effective, Origin};
+use crate::remote_server::{TOKEN_FILE_VARIABLE, TOKEN_VARIABLE};
+use crate::settings::logging::LogSettings;
+use crate::settings::sources::{EffectiveSettings, Origin};
 use crate::settings::{Settings, print};
 
 /// Run the server.
@@ -25,14 +25,14 @@ pub(crate) struct ServeArguments {
     /// Print the settings in force, each with its source, or a commented example of a file, and
     /// end.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "effective")]
-    print_config: Option<Printing>,
+    print_config: Option<PrintedConfig>,
     #[command(flatten)]
     settings: Settings,
 }
 
 /// The configuration that `--print-config` prints.
 #[derive(Clone, Copy, ValueEnum)]
-enum Printing {
+enum PrintedConfig {
     Effective,
     Example,
 }
@@ -42,22 +42,22 @@ pub(crate) enum Task {
     /// Print this text and end.
     Print(String),
     /// Serve.
-    Serve(Box<ServerOptions>, Logging),
+    Serve(Box<ServerOptions>, LogSettings),
 }
 
 impl ServeArguments {
     /// The task that results from all sources. `matches` are those of the command `serve`.
     pub(crate) fn task(&self, matches: &ArgMatches) -> Result<Task, Failure> {
-        if let Some(Printing::Example) = self.print_config {
+        if let Some(PrintedConfig::Example) = self.print_config {
             return Ok(Task::Print(print::example()));
         }
         let config = self.config.as_deref();
-        let effective = Effective::gather(&self.settings, config, matches)?;
+        let effective = EffectiveSettings::gather(&self.settings, config, matches)?;
         if self.print_config.is_some() {
             return Ok(Task::Print(print::effective(&effective)));
         }
         let settings = effective.settings()?;
-        let mut logging = Logging::of(&settings);
+        let mut logging = LogSettings::of(&settings);
         logging.remarks = unknown_variables();
         if let (Some(Origin::Default), Some(data)) = (effective.origins.get("data"), &settings.data)
         {

@@ -15,13 +15,13 @@ use pellucid_server::{CqlOptions, CqlPassword, CqlTls, STORE_TIMEOUT_MAX};
 
 use crate::Failure;
 #[cfg(feature = "cql")]
-use crate::remote::read_small;
+use crate::remote_server::read_small;
 use crate::settings::Settings;
 use crate::settings::values::EngineKind;
 #[cfg(any(feature = "cql", feature = "rocksdb"))]
 use crate::settings::values::Size;
 #[cfg(feature = "cql")]
-use crate::settings::values::Span;
+use crate::settings::values::TimeSpan;
 
 /// The largest file with the password of a ring, in bytes.
 #[cfg(feature = "cql")]
@@ -47,7 +47,7 @@ impl Settings {
         Settings {
             cql_keyspace: Some(ring.keyspace),
             cql_buckets: Some(ring.buckets),
-            cql_timeout: Some(Span(ring.timeout)),
+            cql_timeout: Some(TimeSpan(ring.timeout)),
             cql_trace_share: Some(ring.trace_share),
             ..Settings::default()
         }
@@ -112,7 +112,7 @@ impl Settings {
             let what = format!(
                 "--cql-timeout is at most {}: a longer transaction could outlast the lease of the \
                  ring's documents",
-                Span(STORE_TIMEOUT_MAX)
+                TimeSpan(STORE_TIMEOUT_MAX)
             );
             return Err(Failure::usage(what));
         }
@@ -207,7 +207,7 @@ mod tests {
         let with = |seconds| Settings {
             engine: Some(EngineKind::Cql),
             cql: Some("127.0.0.1:9042".to_owned()),
-            cql_timeout: Some(Span(std::time::Duration::from_secs(seconds))),
+            cql_timeout: Some(TimeSpan(std::time::Duration::from_secs(seconds))),
             ..Settings::default()
         };
         assert!(with(11).store().is_ok());

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::settings::values::{LogFormat, LogLevel};
 
 /// The configuration of the log.
-pub(crate) struct Logging {
+pub(crate) struct LogSettings {
     level: LogLevel,
     format: LogFormat,
     /// Warnings about the settings themselves.
@@ -23,9 +23,9 @@ pub(crate) struct Logging {
     pub(crate) notes: Vec<String>,
 }
 
-impl Logging {
-    pub(super) fn of(settings: &Settings) -> Logging {
-        Logging {
+impl LogSettings {
+    pub(super) fn of(settings: &Settings) -> LogSettings {
+        LogSettings {
             level: settings.log_level.unwrap_or(LogLevel::Info),
             format: settings.log_format.unwrap_or(LogFormat::Text),
             remarks: Vec::new(),
@@ -46,9 +46,9 @@ impl Logging {
         let log = log.log_internal_errors(false);
         // This fails only if a log exists already, which then stays.
         let _ = match self.format {
-            LogFormat::Text => log.map_event_format(Documents).try_init(),
+            LogFormat::Text => log.map_event_format(EngineEventFormatter).try_init(),
             LogFormat::Json => {
-                log.json().flatten_event(true).map_event_format(Documents).try_init()
+                log.json().flatten_event(true).map_event_format(EngineEventFormatter).try_init()
             }
         };
         for remark in &self.remarks {
@@ -62,9 +62,9 @@ impl Logging {
 
 /// A formatter that writes the engine's events, which are JSON documents, unchanged, one per line.
 /// All other events go to the inner formatter.
-struct Documents<F>(F);
+struct EngineEventFormatter<F>(F);
 
-impl<S, N, F> FormatEvent<S, N> for Documents<F>
+impl<S, N, F> FormatEvent<S, N> for EngineEventFormatter<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -79,16 +79,16 @@ where
         if event.metadata().target() != ENGINE_TARGET {
             return self.0.format_event(context, writer, event);
         }
-        let mut document = Document(String::new());
+        let mut document = MessageVisitor(String::new());
         event.record(&mut document);
         writeln!(writer, "{}", document.0)
     }
 }
 
 /// A visitor that keeps the message of an event.
-struct Document(String);
+struct MessageVisitor(String);
 
-impl Visit for Document {
+impl Visit for MessageVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}");

@@ -29,8 +29,8 @@ pub(crate) use crate::settings::options::read_secret_bytes;
 pub(crate) use crate::settings::sources::default_folder;
 pub(crate) use crate::settings::values::{AccountingKind, EngineKind, Size};
 use crate::settings::values::{
-    AuthenticationKind, HandOverKind, LogFormat, LogLevel, SocketMode, Span, Sync, read_addresses,
-    write_addresses,
+    AuthenticationKind, HandOverKind, LogFormat, LogLevel, SocketMode, Sync, TimeSpan,
+    read_addresses, write_addresses,
 };
 
 /// The settings from one source. A setting that is `None` is taken from the next source.
@@ -95,10 +95,10 @@ struct Settings {
     cluster_secret_file: Option<PathBuf>,
     /// Time after which a request that waits for the node of its key gets a 504 [default: 1s].
     #[arg(long, env = "PELLUCID_CLUSTER_WAIT")]
-    cluster_wait: Option<Span>,
+    cluster_wait: Option<TimeSpan>,
     /// Time of silence after which a node counts as dead [default: 1s].
     #[arg(long, env = "PELLUCID_CLUSTER_SILENCE")]
-    cluster_silence: Option<Span>,
+    cluster_silence: Option<TimeSpan>,
     /// Most requests that an event loop has under way with one other node [default: 1024]; beyond
     /// it: 503.
     #[arg(long, env = "PELLUCID_CLUSTER_IN_FLIGHT_MAX")]
@@ -135,7 +135,7 @@ struct Settings {
     cql_buckets: Option<u16>,
     /// The longest wait for an answer of the ring [default: 10s, at most 11s].
     #[arg(long, env = "PELLUCID_CQL_TIMEOUT")]
-    cql_timeout: Option<Span>,
+    cql_timeout: Option<TimeSpan>,
     /// The share of requests that the ring traces, for the account [default: 0.001].
     #[arg(long, env = "PELLUCID_CQL_TRACE_SHARE")]
     cql_trace_share: Option<f64>,
@@ -184,7 +184,7 @@ struct Settings {
     /// Longest time of a query, even if it asks for more [default: 3600s; 0s for no limit]. The
     /// time between two batches of a streamed result does not count.
     #[arg(long, env = "PELLUCID_QUERY_RUNTIME_MAX")]
-    query_runtime_max: Option<Span>,
+    query_runtime_max: Option<TimeSpan>,
     /// Most memory of a query, even if it asks for more with `memoryLimit` [default: 512M].
     #[arg(long, env = "PELLUCID_QUERY_MEMORY_MAX")]
     query_memory_max: Option<Size>,
@@ -219,10 +219,10 @@ struct Settings {
     bodies_max: Option<Size>,
     /// Time after which a connection with nothing to do is closed [default: 300s].
     #[arg(long, env = "PELLUCID_IDLE_TIMEOUT")]
-    idle_timeout: Option<Span>,
+    idle_timeout: Option<TimeSpan>,
     /// Longest time of a client to send a request or to receive a response [default: 30s].
     #[arg(long, env = "PELLUCID_EXCHANGE_TIMEOUT")]
-    exchange_timeout: Option<Span>,
+    exchange_timeout: Option<TimeSpan>,
     /// Requests that leave their event loop for another thread [default: auto]: with auto those
     /// that would wait for the disk, with always all, with never none.
     #[arg(long, env = "PELLUCID_HAND_OVER")]
@@ -236,7 +236,7 @@ struct Settings {
     /// Requests that take longer get a line in the log, with --accounting full [default: 1s; 0s for
     /// none].
     #[arg(long, env = "PELLUCID_SLOW_REQUEST")]
-    slow_request: Option<Span>,
+    slow_request: Option<TimeSpan>,
     /// Show keys in the log's lines of slow requests and in /_admin/slow, at most their first 128
     /// bytes; otherwise hashes stand there [default: false].
     #[arg(long, env = "PELLUCID_SHOW_KEYS", num_args = 0..=1, require_equals = true,
@@ -262,8 +262,8 @@ struct Settings {
     /// Interval at which the engine's figures are logged, as lines of JSON; 0s for never [default:
     /// 0s; 30s with --log-format json].
     #[arg(long, env = "PELLUCID_ENGINE_LOG")]
-    engine_log: Option<Span>,
+    engine_log: Option<TimeSpan>,
     /// Longest time that a stop waits for requests in flight [default: 10s].
     #[arg(long, env = "PELLUCID_STOP_TIMEOUT")]
-    stop_timeout: Option<Span>,
+    stop_timeout: Option<TimeSpan>,
 }

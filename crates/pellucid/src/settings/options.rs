@@ -7,16 +7,16 @@ use pellucid_engine::DEAD_SHARES;
 use pellucid_server::access::Secret;
 use pellucid_server::{
     Accounting, CLUSTER_IN_FLIGHT_DEFAULT as IN_FLIGHT_DEFAULT,
-    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Export, Exposure, HEADERS_MAX, NodeList,
-    NodeUrl, ServerOptions, TlsFiles, TopologyError,
+    CLUSTER_WAIT_DEFAULT as WAIT_DEFAULT, ClusterOptions, Exposure, HEADERS_MAX, NodeList, NodeUrl,
+    ServerOptions, TlsFiles, TopologyError, TraceCollector,
 };
 
 use crate::Failure;
-use crate::remote::read_small;
+use crate::remote_server::read_small;
 use crate::settings::Settings;
 use crate::settings::values::{
     AccountingKind, AuthenticationKind, EngineKind, HandOverKind, LogFormat, LogLevel, Size,
-    SocketMode, Span, Sync,
+    SocketMode, Sync, TimeSpan,
 };
 
 /// The allowed lengths of a secret in bytes. A shorter secret is too easy to guess.
@@ -40,8 +40,8 @@ impl Settings {
             authentication: Some(AuthenticationKind::Auto),
             insecure_no_tls: Some(false),
             insecure_no_accounts: Some(false),
-            cluster_wait: Some(Span(WAIT_DEFAULT)),
-            cluster_silence: Some(Span(WAIT_DEFAULT)),
+            cluster_wait: Some(TimeSpan(WAIT_DEFAULT)),
+            cluster_silence: Some(TimeSpan(WAIT_DEFAULT)),
             cluster_in_flight_max: Some(IN_FLIGHT_DEFAULT),
             engine: Some(EngineKind::Embedded),
             sync: Some(Sync::Os),
@@ -55,23 +55,23 @@ impl Settings {
             headers_max: Some(limits.headers),
             compress_from: size(limits.compressed_from_bytes),
             compress_documents_from: size(options.documents.compressed_from_bytes),
-            query_runtime_max: Some(Span(options.documents.query_runtime_max)),
+            query_runtime_max: Some(TimeSpan(options.documents.query_runtime_max)),
             query_memory_max: size(options.documents.query_memory_max),
             queued_calls_max: Some(options.documents.queued_calls_max),
             arangodb_version: Some(options.documents.reported_version.to_string()),
             connections_max: Some(limits.connections),
             requests_in_flight_max: Some(limits.requests_in_flight),
-            idle_timeout: Some(Span(limits.idle)),
-            exchange_timeout: Some(Span(limits.exchange)),
+            idle_timeout: Some(TimeSpan(limits.idle)),
+            exchange_timeout: Some(TimeSpan(limits.exchange)),
             hand_over: Some(HandOverKind::Auto),
             log_level: Some(LogLevel::Info),
             log_format: Some(LogFormat::Text),
-            slow_request: Some(Span(options.slow_request)),
+            slow_request: Some(TimeSpan(options.slow_request)),
             show_keys: Some(options.show_keys),
             trace_share: Some(options.trace_share),
             profile_hertz: Some(options.profile_hertz),
             profile_bytes: Some(Size(pellucid_profile::SAMPLE_BYTES)),
-            stop_timeout: Some(Span(limits.stop)),
+            stop_timeout: Some(TimeSpan(limits.stop)),
             ..Settings::engine_defaults()
         }
     }
@@ -250,7 +250,7 @@ impl Settings {
         if header.is_some() && self.otlp.is_none() {
             return Err(Failure::usage("--otlp-header goes with --otlp"));
         }
-        let export = self.otlp.as_deref().map(|url| Export::to(url, header));
+        let export = self.otlp.as_deref().map(|url| TraceCollector::to(url, header));
         options.export = export.transpose().map_err(Failure::usage)?;
         if options.export.is_some() && options.accounting != Accounting::Full {
             return Err(Failure::usage("--otlp needs --accounting full: spans are made of it"));

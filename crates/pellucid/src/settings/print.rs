@@ -6,7 +6,7 @@ use clap::Args;
 use toml::{Table, Value};
 
 use crate::settings::Settings;
-use crate::settings::sources::Effective;
+use crate::settings::sources::EffectiveSettings;
 
 /// Settings whose values are secret and not shown. Other secrets are in files, whose names are
 /// shown.
@@ -15,7 +15,7 @@ const SECRETS: &[&str] = &["otlp-header"];
 const COMMENT_COLUMN: usize = 44;
 
 /// Formats the settings in force as a valid configuration file, each with its origin.
-pub(crate) fn effective(effective: &Effective) -> String {
+pub(crate) fn effective(effective: &EffectiveSettings) -> String {
     let mut text = String::new();
     for name in names() {
         let line = match effective.values.get(&name) {

@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use toml::Table;
 
 use crate::Failure;
-use crate::remote::read_small;
+use crate::remote_server::read_small;
 use crate::settings::Settings;
 
 /// The largest configuration file, in bytes.
@@ -40,20 +40,20 @@ impl fmt::Display for Origin {
 }
 
 /// All settings that have a value, and the origin of each.
-pub(crate) struct Effective {
+pub(crate) struct EffectiveSettings {
     pub(crate) values: Table,
     pub(crate) origins: BTreeMap<String, Origin>,
 }
 
-impl Effective {
+impl EffectiveSettings {
     /// Merges all sources. `given` has the settings from flags and the environment; `matches` tells
     /// which of the two each comes from.
     pub(crate) fn gather(
         given: &Settings,
         config: Option<&Path>,
         matches: &ArgMatches,
-    ) -> Result<Effective, Failure> {
-        let mut effective = Effective { values: Table::new(), origins: BTreeMap::new() };
+    ) -> Result<EffectiveSettings, Failure> {
+        let mut effective = EffectiveSettings { values: Table::new(), origins: BTreeMap::new() };
         let defaults = Settings { data: default_folder(), ..Settings::defaults() };
         effective.lay(&defaults, |_| Origin::Default)?;
         if let Some(path) = config {
@@ -202,7 +202,7 @@ mod tests {
         let line = ["serve", "--data", "x", "--slow-request", "500us", "--idle-timeout", "1500us"];
         let matches = command.try_get_matches_from(line).unwrap();
         let given = Settings::from_arg_matches(&matches).unwrap();
-        let effective = Effective::gather(&given, None, &matches).ok().unwrap();
+        let effective = EffectiveSettings::gather(&given, None, &matches).ok().unwrap();
         let options = effective.settings().ok().unwrap().options().ok().unwrap();
         let us = std::time::Duration::from_micros;
         assert_eq!((options.slow_request, options.limits.idle), (us(500), us(1_500)));
@@ -218,7 +218,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let file = folder.path().join("settings.toml");
         std::fs::write(&file, "threads = 3\nmemory = '1G'\nidle-timeout = 5").unwrap();
-        let effective = Effective::gather(&given, Some(&file), &matches).ok().unwrap();
+        let effective = EffectiveSettings::gather(&given, Some(&file), &matches).ok().unwrap();
         let value = |name: &str| effective.values[name].to_string();
         assert_eq!(value("threads"), "2");
         assert_eq!((value("memory"), value("idle-timeout")), ("\"1G\"".into(), "\"5s\"".into()));

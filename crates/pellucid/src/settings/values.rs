@@ -40,7 +40,7 @@ words! {
 }
 words! {
     /// The requests that leave their event loop.
-    HandOverKind { Auto, Always, Never } => pellucid_server::HandOver
+    HandOverKind { Auto, Always, Never } => pellucid_server::HandOverPolicy
 }
 words! {
     /// The condition under which requests need credentials.
@@ -65,7 +65,7 @@ pub(crate) struct Size(pub(crate) u64);
 
 /// A length of time, as `30s` or a plain number of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct TimeSpan(pub(crate) Duration);
 
 /// The mode of a socket's file, as `0660`. The owner must be able to read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,16 +100,18 @@ impl fmt::Display for Size {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for TimeSpan {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Span, String> {
+    fn from_str(text: &str) -> Result<TimeSpan, String> {
         let parsed = pellucid_clock::parse_duration(text);
-        parsed.map(Span).ok_or_else(|| format!("`{text}` is no length of time: write it as 30s"))
+        parsed
+            .map(TimeSpan)
+            .ok_or_else(|| format!("`{text}` is no length of time: write it as 30s"))
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Settings pass through this text, so it must not lose anything: whole microseconds are the
         // finest length that can be given.
@@ -202,8 +204,8 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
+impl<'de> Deserialize<'de> for TimeSpan {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TimeSpan, D::Error> {
         let expected = "a length of time as \"30s\" or a number of seconds";
         from.deserialize_any(NumberOrText(expected, PhantomData))
     }
@@ -228,7 +230,7 @@ impl Serialize for Size {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for TimeSpan {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
@@ -254,7 +256,7 @@ mod tests {
             assert_eq!(Size(size).to_string().parse(), Ok(Size(size)));
         }
         for span_us in [0, 1, 500, 1_500, 1_000_001, 1_000, 500_000, 1_000_000, 90_000_000] {
-            let span = Span(Duration::from_micros(span_us));
+            let span = TimeSpan(Duration::from_micros(span_us));
             assert_eq!(span.to_string().parse(), Ok(span));
         }
         assert_eq!(Size(64 << 20).to_string(), "64M");

@@ -5,7 +5,7 @@
 //! Use it on a machine that runs nothing else.
 
 mod access;
-mod arena;
+mod attack_servers;
 mod cluster;
 mod documents;
 mod http1;
@@ -17,7 +17,7 @@ mod tls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use arena::{Arena, WAIT_MAX, Watch};
+use attack_servers::{AttackServers, WAIT_MAX, WatchedClient};
 use raw::Attack;
 
 /// The least number of attacks.
@@ -29,7 +29,7 @@ const ATTACK_MAX: Duration = Duration::from_secs(60);
 
 #[test]
 fn no_attack_ends_a_server_or_fills_it_or_holds_others_up() {
-    let arena = Arena::open();
+    let arena = AttackServers::open();
     let attacks: Vec<Attack> = [
         http1::attacks(),
         http2::attacks(),
@@ -44,7 +44,7 @@ fn no_attack_ends_a_server_or_fills_it_or_holds_others_up() {
     .collect();
     assert!(attacks.len() >= ATTACKS_MIN, "there are {} attacks", attacks.len());
     let wanted = std::env::var("PELLUCID_ATTACK").unwrap_or_default();
-    let watch = Watch::begin(&arena);
+    let watch = WatchedClient::begin(&arena);
     let mut failed: Vec<&String> = Vec::new();
     for (number, Attack { name, run }) in attacks.iter().enumerate() {
         if !name.contains(&wanted) {
@@ -73,7 +73,7 @@ fn no_attack_ends_a_server_or_fills_it_or_holds_others_up() {
 }
 
 /// Checks that every server is intact after an attack.
-fn after(arena: &Arena, name: &str) {
+fn after(arena: &AttackServers, name: &str) {
     for (kind, server) in arena.servers() {
         assert!(server.lives(), "{name}: the server `{kind}` has ended");
         let held = server.resident_bytes();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::{
-    Serving, done, entity, failed, fails, finish, json_of, pellucid, run, serve, text,
+    TestServer, done, entity, failed, fails, finish, json_of, pellucid, run, serve, text,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -50,7 +50,7 @@ fn a_server_without_flags_says_where_its_store_is() {
     let mut command = pellucid(&["serve"]);
     command.env("HOME", folder.path()).env_remove("XDG_DATA_HOME");
     command.env("PELLUCID_LISTEN", "127.0.0.1:0").stderr(Stdio::piped());
-    let mut server = Serving::spawn(command);
+    let mut server = TestServer::spawn(command);
     let store = folder.path().join(".local/share/pellucid");
     let line = BufReader::new(server.stderr()).lines().next().unwrap().unwrap();
     assert!(line.contains(store.to_str().unwrap()) && line.contains("--data"), "{line}");
@@ -84,7 +84,7 @@ fn a_failed_start_names_its_cause_and_cure() {
         fails(&["doctor", "--data", path], 1, "see folder");
     }
     // The header of the manifest has the number of a later version, and a valid checksum.
-    Serving::start(Path::new(data), &[]).stop();
+    TestServer::start(Path::new(data), &[]).stop();
     let is_manifest = |path: &PathBuf| path.to_str().unwrap().to_lowercase().contains("manifest");
     let files = std::fs::read_dir(data).unwrap().map(|file| file.unwrap().path());
     let manifest = files.filter(is_manifest).max().unwrap();
@@ -113,7 +113,7 @@ fn a_failed_start_names_its_cause_and_cure() {
     let program = env!("CARGO_BIN_EXE_pellucid");
     scarce.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh", program, "man", data]);
     failed(&finish(scarce), 1, "");
-    Serving::start(Path::new(data), &[]).stop();
+    TestServer::start(Path::new(data), &[]).stop();
 }
 
 /// Creates a folder with the files in which the kernel of some machine would describe it.
@@ -237,7 +237,7 @@ fn help_has_an_example_and_ends_with_0() {
 #[test]
 fn failed_commands_exit_with_1_and_name_a_cure() {
     let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    let server = Serving::start(folder.path(), &[]);
+    let server = TestServer::start(folder.path(), &[]);
     let address = server.address.to_string();
     let data = other.path().to_str().unwrap();
     fails(&["serve", "--data", data, "--listen", &address], 1, "--listen");
@@ -252,7 +252,7 @@ fn failed_commands_exit_with_1_and_name_a_cure() {
     fails(&["serve", "--data", file.to_str().unwrap()], 1, "file");
 }
 
-fn accounting(server: &Serving) -> String {
+fn accounting(server: &TestServer) -> String {
     let snapshot = server.client().get("/_admin/account").json();
     snapshot["accounting"].as_str().unwrap().to_owned()
 }
@@ -266,7 +266,7 @@ fn flags_come_before_the_environment_before_the_file_before_defaults() {
     std::fs::write(&file, format!("data = '{}'\n{listed}", data.display())).unwrap();
     let config = ["serve", "--config", file.to_str().unwrap()];
 
-    let by_file = Serving::spawn(pellucid(&config));
+    let by_file = TestServer::spawn(pellucid(&config));
     assert_eq!(accounting(&by_file), "off");
     let mut client = by_file.client();
     assert_eq!(client.put(&entity("k"), [0; 1_024]).status, 201);
@@ -275,21 +275,21 @@ fn flags_come_before_the_environment_before_the_file_before_defaults() {
 
     let mut command = pellucid(&config);
     command.env("PELLUCID_ACCOUNTING", "ring").env("PELLUCID_VALUE_MAX", "2048");
-    let by_environment = Serving::spawn(command);
+    let by_environment = TestServer::spawn(command);
     assert_eq!(accounting(&by_environment), "ring");
     assert_eq!(by_environment.client().put(&entity("k"), [0; 1_025]).status, 201);
     by_environment.stop();
 
     let mut command = pellucid(&config);
     command.env("PELLUCID_ACCOUNTING", "ring").args(["--accounting", "full"]);
-    let by_flag = Serving::spawn(command);
+    let by_flag = TestServer::spawn(command);
     assert_eq!(accounting(&by_flag), "full");
     assert_eq!(by_flag.client().put(&entity("k"), [0; 1_025]).status, 413, "as the file says");
     by_flag.stop();
 
     let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0"]);
     command.env("PELLUCID_DATA", &data);
-    let by_default = Serving::spawn(command);
+    let by_default = TestServer::spawn(command);
     assert_eq!(accounting(&by_default), "full");
     assert_eq!(
         by_default.client().get(&entity("k")).body.len(),
@@ -310,7 +310,7 @@ fn a_value_that_is_allowed_fits_the_limit_on_bodies() {
     let data = folder.path().to_str().unwrap();
     let arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--value-max", "200M"];
     fails(&[&arguments[..], &["--bodies-max", "199M"]].concat(), 2, "--bodies-max");
-    let server = Serving::start(folder.path(), &["--value-max", "200M"]);
+    let server = TestServer::start(folder.path(), &["--value-max", "200M"]);
     let mut client = server.client();
     let head = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\nContent-Length: 209715200\r\n\
                 Expect: 100-continue\r\n\r\n";
@@ -328,7 +328,7 @@ fn sigint_ends_the_server_as_sigterm_does() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
-fn load(server: &Serving, arguments: &[&str], path: &str) -> Output {
+fn load(server: &TestServer, arguments: &[&str], path: &str) -> Output {
     let url = server.url() + path;
     run(&[&["load", "-t", "1", "-c", "4", "-d", "1s"], arguments, &[&url]].concat())
 }

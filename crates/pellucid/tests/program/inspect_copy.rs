@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::common::{Serving, entity, pellucid, run, text};
+use crate::common::{TestServer, entity, pellucid, run, text};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{Acknowledgement, Condition, Operation, Store};
@@ -92,7 +92,7 @@ fn flip(folder: &Path, index: usize) {
 #[test]
 fn entities_and_documents_are_copied_and_compared() {
     let (_folder, from, to) = two();
-    let serving = Serving::start(&from, &[]);
+    let serving = TestServer::start(&from, &[]);
     let mut client = serving.client();
     assert_eq!(client.put(&entity("a"), "one").status, 201);
     assert_eq!(client.put(&format!("{}&ttl=3600", entity("b")), "two").status, 201);
@@ -108,7 +108,7 @@ fn entities_and_documents_are_copied_and_compared() {
     assert_eq!(code, 0, "{errors}");
     assert!(output.starts_with("entities: 2 entries, 8 bytes, the same in both\n"), "{output}");
     assert!(output.contains("\ndocuments: "), "{output}");
-    let serving = Serving::start(&to, &[]);
+    let serving = TestServer::start(&to, &[]);
     let mut client = serving.client();
     assert_eq!((client.get(&entity("a")).text(), client.get(&entity("b")).text()), ("one", "two"));
     assert_eq!(client.get("/_api/document/c/k").json()["n"], 7);

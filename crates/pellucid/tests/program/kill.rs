@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::client::Client;
-use crate::common::{Serving, entity, request};
+use crate::common::{TestServer, entity, request};
 use pellucid_io::SeededRandom;
 
 const WRITERS: usize = 4;
@@ -14,7 +14,7 @@ const KILLS: u64 = 10;
 
 /// The expected state of a key.
 #[derive(Clone, Default)]
-struct Known {
+struct ExpectedState {
     /// The last acknowledged value; none if the key was deleted.
     acknowledged: Option<String>,
     /// The value of the write that was not acknowledged when the server died; it may be there or
@@ -27,7 +27,7 @@ struct Writer {
     name: usize,
     version: u64,
     random: SeededRandom,
-    known: HashMap<String, Known>,
+    known: HashMap<String, ExpectedState>,
 }
 
 impl Writer {
@@ -61,7 +61,7 @@ impl Writer {
     }
 
     /// Writes until the server is gone, and counts the acknowledged writes.
-    fn run(&mut self, server: &Serving, acknowledged: &AtomicU64) {
+    fn run(&mut self, server: &TestServer, acknowledged: &AtomicU64) {
         let Ok(mut client) = Client::try_connect(server.address) else { return };
         loop {
             let changes = self.changes();
@@ -72,7 +72,7 @@ impl Writer {
             let Ok(answer) = send(&mut client, &text) else { return };
             assert_eq!(answer, status);
             for (key, value) in changes {
-                self.known.insert(key, Known { acknowledged: value, in_doubt: None });
+                self.known.insert(key, ExpectedState { acknowledged: value, in_doubt: None });
             }
             acknowledged.fetch_add(1, Ordering::Relaxed);
         }
@@ -91,7 +91,7 @@ impl Writer {
             if found != known.acknowledged && !is_doubted {
                 panic!("{key}: {} is lost, {} is there", short(&known.acknowledged), short(&found));
             }
-            *known = Known { acknowledged: found, in_doubt: None };
+            *known = ExpectedState { acknowledged: found, in_doubt: None };
         }
     }
 }
@@ -131,7 +131,7 @@ fn text_of(changes: &[(String, Option<String>)]) -> (Vec<u8>, u16) {
 }
 
 /// Checks that each batch without an acknowledgement is there completely or not at all.
-fn verify_batches_are_whole(writers: &[Writer], before: &[HashMap<String, Known>]) {
+fn verify_batches_are_whole(writers: &[Writer], before: &[HashMap<String, ExpectedState>]) {
     for (writer, before) in writers.iter().zip(before) {
         let doubts = before.iter().filter_map(|(key, known)| {
             let doubted = known.in_doubt.as_ref()?;
@@ -152,7 +152,7 @@ fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
     // The memory is small, so that flushes and merges run when the server dies.
     let flags = ["--memory", "1M", "--threads", "2"];
     for round in 0..KILLS {
-        let server = Serving::start(folder.path(), &flags);
+        let server = TestServer::start(folder.path(), &flags);
         let acknowledged = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for writer in &mut writers {
@@ -168,7 +168,7 @@ fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
             server.signal(libc::SIGKILL);
         });
         server.kill();
-        let server = Serving::start(folder.path(), &flags);
+        let server = TestServer::start(folder.path(), &flags);
         let mut client = server.client();
         let before: Vec<_> = writers.iter().map(|writer| writer.known.clone()).collect();
         writers.iter_mut().for_each(|writer| writer.verify(&mut client));
@@ -182,7 +182,7 @@ fn ten_kills_during_writes_lose_nothing_that_was_acknowledged() {
 #[test]
 fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     let folder = tempfile::TempDir::new().unwrap();
-    let mut server = Serving::start(folder.path(), &["--sync", "disk", "--threads", "2"]);
+    let mut server = TestServer::start(folder.path(), &["--sync", "disk", "--threads", "2"]);
     let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
     let acknowledged = AtomicU64::new(0);
     let began_body = request("PUT", &entity("slow"), &[], b"half and half");
@@ -202,7 +202,7 @@ fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     let answer = slow.answer();
     assert_eq!((answer.status, answer.header("Connection")), (201, Some("close")));
     assert_eq!(server.wait().code(), Some(0));
-    let server = Serving::start(folder.path(), &[]);
+    let server = TestServer::start(folder.path(), &[]);
     let mut client = server.client();
     writers.iter_mut().for_each(|writer| writer.verify(&mut client));
     assert_eq!(client.get(&entity("slow")).text(), "half and half");
@@ -213,7 +213,7 @@ fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
 #[test]
 fn a_stop_lets_a_stream_end() {
     let folder = tempfile::TempDir::new().unwrap();
-    let mut server = Serving::start(folder.path(), &[]);
+    let mut server = TestServer::start(folder.path(), &[]);
     let mut client = server.client();
     for index in 0..40 {
         client.put(&entity(format!("{index:02}")), vec![b'v'; 500_000]);
@@ -237,7 +237,7 @@ fn a_stop_lets_a_stream_end() {
 #[test]
 fn idle_connections_do_not_hold_up_a_stop() {
     let folder = tempfile::TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &["--stop-timeout", "60s"]);
+    let server = TestServer::start(folder.path(), &["--stop-timeout", "60s"]);
     let mut idle: Vec<Client> = (0..20).map(|_| server.client()).collect();
     assert_eq!(idle[0].get("/v0/status").status, 200);
     server.stop();

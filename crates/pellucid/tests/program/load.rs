@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Serving, done, failed, fails, json_of, pellucid, run, serve, signal, spawn, text, wait_until,
+    TestServer, done, failed, fails, json_of, pellucid, run, serve, signal, spawn, text, wait_until,
 };
 use pellucid_clock::Clock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn url(server: &Serving) -> String {
+fn url(server: &TestServer) -> String {
     server.url() + "/v0/status"
 }
 
@@ -206,7 +206,7 @@ fn the_search_finds_a_rate_and_says_so() {
     assert!(knee["phases"][0]["phase"].is_string(), "{knee}");
 }
 
-fn result_of(server: &Serving, folder: &Path, name: &str, rate: &str) -> String {
+fn result_of(server: &TestServer, folder: &Path, name: &str, rate: &str) -> String {
     let output = run(&["load", "--json", "-t", "1", "-d", "1s", "-R", rate, &url(server)]);
     let path = folder.join(name);
     std::fs::write(&path, &output.stdout).unwrap();
@@ -253,7 +253,8 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     assert!(done(&run(&halved)).contains("ended before its time (it was interrupted)"));
     failed(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
     failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
-    // Regression: errors were divided by the answers alone, so that a share was infinite or above one.
+    // Regression: errors were divided by the answers alone, so that a share was infinite or above
+    // one.
     let mut dying: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     dying["unanswered"] = dying["requests"].clone();
     dying["errors"]["timeout"] = dying["requests"].clone();
@@ -358,7 +359,7 @@ fn the_way_of_a_request_holds_the_servers_phases_and_adds_up() {
 fn a_server_at_the_file_of_a_socket_is_loaded_as_one_at_a_port_is() {
     let folder = TempDir::new().unwrap();
     let at = format!("unix:{}", folder.path().join("socket").display());
-    let server = Serving::start(&folder.path().join("data"), &["--listen", &at]);
+    let server = TestServer::start(&folder.path().join("data"), &["--listen", &at]);
     let url = format!("{at}:/v0/status");
     let script = folder.path().join("address.lua");
     let text = "function setup(thread)

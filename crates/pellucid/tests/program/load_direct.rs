@@ -104,7 +104,7 @@ fn the_way_of_a_forwarded_request_goes_on_to_its_owner() {
 #[test]
 fn a_node_alone_is_the_owner_of_everything() {
     let folder = TempDir::new().unwrap();
-    let server = crate::common::Serving::start(&folder.path().join("data"), &[]);
+    let server = crate::common::TestServer::start(&folder.path().join("data"), &[]);
     let url = server.url() + "/v0/entity?id=a";
     let output = run(&["load", "--direct", "--json", "-t1", "-c2", "-d1s", &url]);
     let document = json_of(&output);

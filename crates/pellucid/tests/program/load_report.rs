@@ -39,7 +39,7 @@ const LOOK: &str = "
     var colour = getComputedStyle(document.body).backgroundColor;
     document.title = [root.clientWidth, root.scrollWidth, colour].concat(seen).join('#');";
 
-struct Shown {
+struct RenderedPage {
     width: i64,
     sticks_out: i64,
     background: String,
@@ -48,7 +48,7 @@ struct Shown {
     charts: Vec<(String, bool, usize, f64)>,
 }
 
-fn look(page: &str, width: u32, theme: &str) -> Shown {
+fn look(page: &str, width: u32, theme: &str) -> RenderedPage {
     let shown = after_sized(page, &LOOK.replace("THEME", theme), width);
     let parts: Vec<&str> = title_of(&shown).split('#').collect();
     let chart = |text: &&str| {
@@ -58,7 +58,7 @@ fn look(page: &str, width: u32, theme: &str) -> Shown {
         (heading.to_owned(), drawn, numbers.parse().unwrap(), most.parse().unwrap())
     };
     let width: i64 = parts[0].parse().unwrap();
-    Shown {
+    RenderedPage {
         width,
         sticks_out: parts[1].parse::<i64>().unwrap() - width,
         background: parts[2].to_owned(),

@@ -30,16 +30,15 @@ mod nodes;
 mod attacks;
 mod cli;
 mod examples;
-mod hostile;
 mod inspect;
 mod inspect_copy;
 mod kill;
 mod load;
 mod load_direct;
-mod load_ends;
 #[cfg(target_os = "linux")]
-mod load_hostile;
+mod load_floods;
 mod load_report;
+mod load_termination;
 #[cfg(target_os = "linux")]
 mod network_cut;
 mod operate;
@@ -50,7 +49,8 @@ mod profile;
 #[cfg(target_os = "linux")]
 mod resets;
 #[cfg(target_os = "linux")]
-mod scarce;
+mod scarce_resources;
+mod slow_clients;
 #[cfg(target_os = "linux")]
 mod soak;
 mod study;

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Client, Serving, entity, wait_for, wait_until};
-use crate::histories::{History, Mix};
+use crate::common::{Client, TestServer, entity, wait_for, wait_until};
+use crate::histories::{History, OperationMix};
 use pellucid_server::NodeList;
 use tempfile::TempDir;
 
@@ -106,7 +106,7 @@ impl Network {
     }
 
     /// Starts the nodes, which wait for an answer of each other at most for `wait`.
-    fn serve_all(&self, list: &NodeList, wait: &str) -> Vec<(Serving, TempDir)> {
+    fn serve_all(&self, list: &NodeList, wait: &str) -> Vec<(TestServer, TempDir)> {
         let serve = |node| {
             let folder = TempDir::new().unwrap();
             (self.serve(node, &folder, list, wait), folder)
@@ -114,7 +114,7 @@ impl Network {
         (0..NODES).map(serve).collect()
     }
 
-    fn serve(&self, node: usize, data: &TempDir, list: &NodeList, wait: &str) -> Serving {
+    fn serve(&self, node: usize, data: &TempDir, list: &NodeList, wait: &str) -> TestServer {
         let (listen, space) = (socket_address(node).to_string(), self.space(node));
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &space, env!("CARGO_BIN_EXE_pellucid"), "serve"]);
@@ -122,7 +122,7 @@ impl Network {
         command.args(["--insecure-no-accounts", "--insecure-no-tls", "--threads", "1"]);
         command.args(["--cluster-wait", wait, "--cluster-silence", WAIT]);
         command.args(["--cluster", &list.text(), "--advertise", &format!("http://{listen}")]);
-        Serving::spawn(command)
+        TestServer::spawn(command)
     }
 }
 
@@ -231,7 +231,7 @@ fn every_key_is_a_register_beside_cuts_of_the_network() {
                 let connect = move || network.try_client(client % NODES);
                 let seed = (round * 1_000 + client) as u64;
                 scope.spawn(move || {
-                    history.play((prefix, Mix::Single), OPERATIONS, seed, connect);
+                    history.play((prefix, OperationMix::Single), OPERATIONS, seed, connect);
                 });
             }
             // One of these cuts is shorter than the wait of the nodes, the others are longer.

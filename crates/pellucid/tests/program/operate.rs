@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    Serving, account, done, entity, failed, fails, finish, json_of, pellucid, run,
+    TestServer, account, done, entity, failed, fails, finish, json_of, pellucid, run,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ fn addresses_beyond_loopback_need_accounts_and_tls_or_an_explicit_opt_out() {
     assert!(!data.exists(), "nothing was made");
     done(&account(&data, &["add", "ada", "--admin"], "secret\n"));
     refused(&[], "--insecure-no-tls");
-    let server = Serving::spawn(pellucid(&[&serve[..], &["--insecure-no-tls"]].concat()));
+    let server = TestServer::spawn(pellucid(&[&serve[..], &["--insecure-no-tls"]].concat()));
     server.stop();
 }
 
@@ -81,7 +81,7 @@ fn accounts_are_added_and_removed_while_the_server_runs() {
     done(&account(data, &["add", "ada", "--grant", "table/entities=read"], "secret\n"));
     let token = account(data, &["token", "add", "ada", "ci", "--days", "1"], "");
     let bearer = format!("Bearer {}", done(&token).trim());
-    let server = Serving::start(data, &[]);
+    let server = TestServer::start(data, &[]);
     let mut client = server.client();
     let mut status = |method: &str, authorization: &str| {
         let headers = [("Authorization", authorization)];
@@ -139,7 +139,7 @@ fn the_log_is_json_if_requested_and_names_unknown_variables() {
     let arguments = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-format", "json"];
     let mut command = pellucid(&arguments);
     command.env("PELLUCID_SHINE", "1").args(["--engine-log", "1s"]).stderr(Stdio::piped());
-    let mut server = Serving::spawn(command);
+    let mut server = TestServer::spawn(command);
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(server.stderr()));
     let remark: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(remark["level"], "WARN");
@@ -165,7 +165,7 @@ fn systemd_is_told_when_the_server_is_ready_alive_and_stopping() {
         let data = file("data");
         let mut command = pellucid(&["serve", "--listen", "127.0.0.1:0", "--data", &data]);
         command.args(further).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
-        let server = Serving::spawn(command);
+        let server = TestServer::spawn(command);
         let next = || {
             let mut state = [0; 64];
             let count = socket.recv(&mut state).unwrap();

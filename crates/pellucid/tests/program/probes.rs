@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Serving, entity, pellucid, signal};
+use crate::common::{Client, TestServer, entity, pellucid, signal};
 use pellucid_account::Snapshot;
 use tempfile::TempDir;
 
@@ -34,13 +34,13 @@ const MARK_SEEN_NS: f64 = 0.5e9;
 const TELL_AGAIN: Duration = Duration::from_secs(5);
 
 /// A running `bpftrace` that is attached to a server with one of the scripts.
-struct Tracing {
+struct BpftraceProcess {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Tracing {
-    fn start(server: &Serving, script: &Path) -> Option<Tracing> {
+impl BpftraceProcess {
+    fn start(server: &TestServer, script: &Path) -> Option<BpftraceProcess> {
         let mut child = Command::new("bpftrace")
             .args(["-B", "line", "-p", &server.id().to_string()])
             .arg(script)
@@ -57,7 +57,7 @@ impl Tracing {
         std::thread::spawn(move || {
             out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Some(Tracing { child, lines })
+        Some(BpftraceProcess { child, lines })
     }
 
     /// Returns the next line with `columns` numbers, if one comes within `time`.
@@ -113,7 +113,7 @@ impl Tracing {
     }
 }
 
-impl Drop for Tracing {
+impl Drop for BpftraceProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -122,14 +122,14 @@ impl Drop for Tracing {
 
 /// Returns the reason why `bpftrace` cannot be used here, if any. It must report a probe of the
 /// server.
-fn why_not(server: &Serving, folder: &Path) -> Option<String> {
+fn why_not(server: &TestServer, folder: &Path) -> Option<String> {
     // SAFETY: the call has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return Some("this is not root".to_owned());
     }
     let script = folder.join("try.bt");
     std::fs::write(&script, "usdt:$1:pellucid:done { printf(\"%llu\\n\", arg3); }").unwrap();
-    let Some(tracing) = Tracing::start(server, &script) else {
+    let Some(tracing) = BpftraceProcess::start(server, &script) else {
         return Some("there is no program `bpftrace`".to_owned());
     };
     let seen = tracing.await_attached(&mut server.client(), 1);
@@ -143,7 +143,7 @@ fn script(name: &str) -> PathBuf {
 
 /// Starts a server whose threads share one processor, so that the reports of its probes come in
 /// order.
-fn serve_on_one_processor(data: &Path) -> Serving {
+fn serve_on_one_processor(data: &Path) -> TestServer {
     use std::os::unix::process::CommandExt;
     let data = data.to_str().unwrap();
     let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
@@ -162,7 +162,7 @@ fn serve_on_one_processor(data: &Path) -> Serving {
     };
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(keep_one) };
-    Serving::spawn(command)
+    TestServer::spawn(command)
 }
 
 fn requests(client: &mut Client) {
@@ -192,8 +192,8 @@ fn the_scripts_agree_with_the_account() {
 }
 
 /// Checks that the total and `execute` of each request are the same in the probes and the records.
-fn each_request_is_told_alike_by_the_probes_and_by_its_record(server: &Serving) {
-    let tracing = Tracing::start(server, &script("agreement.bt")).unwrap();
+fn each_request_is_told_alike_by_the_probes_and_by_its_record(server: &TestServer) {
+    let tracing = BpftraceProcess::start(server, &script("agreement.bt")).unwrap();
     let mut client = server.client();
     // The first request may have begun before all of its probes were attached.
     let first = tracing.await_attached(&mut client, 5).unwrap()[0];
@@ -231,10 +231,10 @@ fn accounted(client: &mut Client) -> (u64, Vec<f64>) {
 }
 
 /// Checks that the nine columns add up, and that they agree with the built-in account.
-fn the_nine_columns_of_the_study_agree_with_the_account(server: &Serving) {
+fn the_nine_columns_of_the_study_agree_with_the_account(server: &TestServer) {
     let mut client = server.client();
     let (count_before, before) = accounted(&mut client);
-    let tracing = Tracing::start(server, &script("phases.bt")).unwrap();
+    let tracing = BpftraceProcess::start(server, &script("phases.bt")).unwrap();
     tracing.await_attached(&mut client, 9).unwrap();
     send_mark(&mut client);
     let begun = Instant::now();
@@ -266,13 +266,13 @@ fn send_mark(client: &mut Client) {
     assert_eq!(client.answer().status, 200);
 }
 
-fn the_histograms_are_printed_at_the_end(server: &Serving, folder: &Path) {
+fn the_histograms_are_printed_at_the_end(server: &TestServer, folder: &Path) {
     // The script prints nothing before its end. An added line shows when it is attached.
     let text = std::fs::read_to_string(script("histograms.bt")).unwrap();
     let copy = folder.join("histograms.bt");
     let more = "usdt:$1:pellucid:done { printf(\"%llu\\n\", arg3); }";
     std::fs::write(&copy, format!("{text}\n{more}\n")).unwrap();
-    let tracing = Tracing::start(server, &copy).unwrap();
+    let tracing = BpftraceProcess::start(server, &copy).unwrap();
     let mut client = server.client();
     tracing.await_attached(&mut client, 1).unwrap();
     requests(&mut client);

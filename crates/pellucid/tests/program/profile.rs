@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::tls::certificate;
-use crate::common::{Serving, account, done, failed, finish, pellucid};
+use crate::common::{TestServer, account, done, failed, finish, pellucid};
 use tempfile::TempDir;
 
 /// Adds an account with this grant and without a password; returns a token of it.
@@ -19,7 +19,7 @@ fn a_profile_is_taken_over_tls_with_a_token_and_refusals_say_what_is_missing() {
     let (ca, key) = certificate(folder.path());
     let admin = token_of(&data, "ada", "admin=read");
     let reader = token_of(&data, "bob", "table/entities=read");
-    let server = Serving::start(&data, &["--tls-cert", &ca, "--tls-key", &key]);
+    let server = TestServer::start(&data, &["--tls-cert", &ca, "--tls-key", &key]);
     let url = format!("https://localhost:{}", server.address.port());
     let output = folder.path().join("heap.svg").to_str().unwrap().to_owned();
     let profile = |arguments: &[&str], token: Option<&str>| {

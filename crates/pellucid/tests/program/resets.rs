@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::tls::{certificate, client_config};
-use crate::common::{Serving, entity, wait_until};
-use crate::endings::{ENDINGS, Ending, Question, Script, Watched};
+use crate::common::{TestServer, entity, wait_until};
+use crate::endings::{ConnectionProbe, DisconnectKind, ENDINGS, ProbeRequest, Script};
 use crate::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, greeting, headers};
 use pellucid_io::SeededRandom;
 use rustls::pki_types::ServerName;
@@ -32,14 +32,14 @@ const WAIT_BEYOND_IDLE_MAX: Duration = Duration::from_millis(50);
 const LARGE_BYTES: usize = 2 << 20;
 
 /// The requests of the eight clients with the expected answers: each reads back its own writes.
-const QUESTIONS: [&[Question]; 2] = [
+const QUESTIONS: [&[ProbeRequest]; 2] = [
     &[
-        Question { method: "PUT", path: "/v0/entity?id=one", body: "first", answer: "" },
-        Question { method: "GET", path: "/v0/entity?id=one", body: "", answer: "first" },
+        ProbeRequest { method: "PUT", path: "/v0/entity?id=one", body: "first", answer: "" },
+        ProbeRequest { method: "GET", path: "/v0/entity?id=one", body: "", answer: "first" },
     ],
     &[
-        Question { method: "PUT", path: "/v0/entity?id=two", body: "second", answer: "" },
-        Question { method: "GET", path: "/v0/entity?id=two", body: "", answer: "second" },
+        ProbeRequest { method: "PUT", path: "/v0/entity?id=two", body: "second", answer: "" },
+        ProbeRequest { method: "GET", path: "/v0/entity?id=two", body: "", answer: "second" },
     ],
 ];
 const QUERY: &str = r#"{"query":"FOR i IN 1..2000 RETURN [i, RANGE(1, 3)]"}"#;
@@ -122,17 +122,17 @@ fn resets_at_random_hold_nobody_up() {
     let (certificate, key) = certificate(folder.path());
     let arguments = [&[][..], &["--tls-cert", &certificate, "--tls-key", &key]];
     let servers = [("plain", arguments[0]), ("tls", arguments[1])]
-        .map(|(name, arguments)| Serving::start(&folder.path().join(name), arguments));
+        .map(|(name, arguments)| TestServer::start(&folder.path().join(name), arguments));
     let watched: Vec<_> = [0, 1, 2, 3]
         .map(|number| {
             let is_tls = number % 2 == 1;
             let address = servers[usize::from(is_tls)].address;
-            Watched::start(address, is_tls.then_some(tls_config), QUESTIONS[number / 2])
+            ConnectionProbe::start(address, is_tls.then_some(tls_config), QUESTIONS[number / 2])
         })
         .into_iter()
         .collect();
-    let longest = || watched.iter().map(Watched::take_longest).max().unwrap_or_default();
-    watched.iter().for_each(Watched::await_served);
+    let longest = || watched.iter().map(ConnectionProbe::take_longest).max().unwrap_or_default();
+    watched.iter().for_each(ConnectionProbe::await_served);
     longest();
     std::thread::sleep(time.min(Duration::from_secs(60)));
     let idle = longest();
@@ -152,7 +152,11 @@ fn resets_at_random_hold_nobody_up() {
     put_over_tls(servers[1].address, &large);
     // First each script is answered completely; only its last response is as long as this.
     for script in &scripts {
-        assert_eq!(script.play(usize::MAX, 60_000, Ending::Closed).1, 0, "a script is refused");
+        assert_eq!(
+            script.play(usize::MAX, 60_000, DisconnectKind::Closed).1,
+            0,
+            "a script is refused"
+        );
     }
     let (begun, mut random, mut ended) = (Instant::now(), SeededRandom::new(1), 0_u64);
     let (mut worst, mut reports) = (Duration::ZERO, 1);
@@ -175,9 +179,9 @@ fn resets_at_random_hold_nobody_up() {
             reports = minutes + 1;
         }
     }
-    watched.iter().for_each(Watched::await_served);
+    watched.iter().for_each(ConnectionProbe::await_served);
     worst = worst.max(longest());
-    let served: usize = watched.into_iter().map(Watched::end).sum();
+    let served: usize = watched.into_iter().map(ConnectionProbe::end).sum();
     println!(
         "{ended} connections ended, {served} watched requests; the longest wait: {worst:?}, and \
          {idle:?} without resets"

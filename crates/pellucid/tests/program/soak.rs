@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, Serving, entity, request};
+use crate::common::{Client, TestServer, entity, request};
 use crate::endings::{ENDINGS, Script};
 use pellucid_io::{Random, SeededRandom};
 use serde_json::json;
@@ -72,7 +72,7 @@ impl Progress {
 }
 
 /// Writes and reads keys of one client, and compares what comes back.
-fn work(number: u64, server: &Serving, progress: &Progress) {
+fn work(number: u64, server: &TestServer, progress: &Progress) {
     let mut random = SeededRandom::new(number);
     let mut client = server.client();
     let mut written: BTreeMap<String, String> = BTreeMap::new();
@@ -117,7 +117,7 @@ fn work(number: u64, server: &Serving, progress: &Progress) {
 }
 
 /// Creates and removes backups, and starts merges of the store.
-fn operate(server: &Serving, progress: &Progress, pause: Duration) {
+fn operate(server: &TestServer, progress: &Progress, pause: Duration) {
     let mut client = server.client();
     let call = |client: &mut Client, what: &str, body: serde_json::Value| {
         let target = format!("/_admin/backup/{what}");
@@ -136,7 +136,7 @@ fn operate(server: &Serving, progress: &Progress, pause: Duration) {
 }
 
 /// Begins to read ranges and pauses in each, so that the server must keep their snapshots.
-fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
+fn hold_ranges(server: &TestServer, progress: &Progress, pause: Duration) {
     while !progress.is_over() {
         let mut client = server.client();
         client.send(&request("GET", "/v0/entities?start=%00", &[], b""));
@@ -148,7 +148,7 @@ fn hold_ranges(server: &Serving, progress: &Progress, pause: Duration) {
 }
 
 /// Reads the changes, disconnects, and continues at the last number. Checks that numbers only rise.
-fn follow(server: &Serving, progress: &Progress) {
+fn follow(server: &TestServer, progress: &Progress) {
     let (mut random, mut last) = (SeededRandom::new(CLIENTS), 0);
     while !progress.is_over() {
         let mut client = server.client();
@@ -184,7 +184,7 @@ fn follow(server: &Serving, progress: &Progress) {
 }
 
 /// Sends requests that break off at random places, and some that must be refused.
-fn break_off(server: &Serving, progress: &Progress) {
+fn break_off(server: &TestServer, progress: &Progress) {
     let mut random = SeededRandom::new(CLIENTS + 1);
     let query = r#"{"query":"FOR i IN 1..2000 RETURN [i, RANGE(1, 3)]"}"#;
     let text = format!(
@@ -223,7 +223,7 @@ fn disk_bytes(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-fn sample(server: &Serving, data: &Path, progress: &Progress) -> Sample {
+fn sample(server: &TestServer, data: &Path, progress: &Progress) -> Sample {
     let (recent, waited_ns) = (&progress.recent, &progress.waited_ns);
     let recent = recent.swap(0, Ordering::Relaxed).max(1);
     Sample {
@@ -248,7 +248,7 @@ fn mixed_load_reads_all_writes_back_and_leaks_nothing() {
     let seconds = std::env::var("PELLUCID_SOAK_SECONDS").map(|text| text.parse().unwrap());
     let time = Duration::from_secs(seconds.unwrap_or(SOAK_SECONDS));
     let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &["--memory", "16M"]);
+    let server = TestServer::start(folder.path(), &["--memory", "16M"]);
     let (progress, pause) = (Progress::default(), (time / 20).min(Duration::from_secs(20)));
     let mut samples = Vec::new();
     std::thread::scope(|scope| {

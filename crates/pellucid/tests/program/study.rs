@@ -1,6 +1,6 @@
 //! Tests of `pellucid study`: a tiny run has every chart, with figures in it.
 
-use crate::common::profiled::{
+use crate::common::profile_checks::{
     every_load_has_a_verdict, has_three_profiles_of_each, one_load, with_few_samples,
 };
 use crate::common::{done, fails, run, study};

@@ -1,6 +1,6 @@
 //! Tests of `pellucid study cluster`: a tiny run has every chart, with figures in it.
 
-use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
+use crate::common::profile_checks::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::study;
 use serde_json::Value;
 

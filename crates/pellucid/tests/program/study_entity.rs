@@ -1,7 +1,7 @@
 //! Tests of `pellucid study entity`: a tiny run on every store that is built in has every chart,
 //! with figures in it.
 
-use crate::common::profiled::{every_load_has_a_verdict, has_three_profiles_of_each};
+use crate::common::profile_checks::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::{fails, study};
 use serde_json::Value;
 

@@ -18,7 +18,7 @@ use crate::access::password;
 use crate::access::record::{AccountList, AccountRecord};
 use crate::access::secret::Secret;
 use crate::access::token::{self, TokenRecord};
-use crate::access::verified::{Digest, Key, Verified};
+use crate::access::verification_cache::{Digest, Key, VerificationCache};
 
 /// The rule whether requests need credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ struct State {
     jwt_secret: Vec<u8>,
     /// The number of the secret: how often it has changed in this process.
     secret_number: u64,
-    verified: ArcSwap<Verified>,
+    verified: ArcSwap<VerificationCache>,
 }
 
 /// The accounts of a running server.
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn a_file_that_could_not_be_read_is_read_again() {
         const NAME: &str = "access::accounts::tests::a_file_that_could_not_be_read_is_read_again";
-        crate::alone::run(NAME, || {
+        crate::isolated_process::run(NAME, || {
             let folder = TempDir::new().unwrap();
             let open = Accounts::open(folder.path(), Authentication::Auto, None).unwrap();
             let (accounts, other) = (with_ada(&folder), AccountFile::new(folder.path()));

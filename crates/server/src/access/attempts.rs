@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::access::identity::Identity;
-use crate::access::verified::Digest;
+use crate::access::verification_cache::Digest;
 
 /// The limit of waiting passwords: as many as one thread verifies in about a second.
 pub(crate) const PENDING_MAX: usize = 64;
@@ -40,12 +40,12 @@ pub(crate) type Waiter = Box<dyn FnOnce(Option<Identity>) + Send>;
 
 /// The refusal of a password that cannot be verified now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooMany {
+pub(crate) struct RateLimitError {
     /// The time after which the client may retry, in seconds.
     pub(crate) seconds: u64,
 }
 
-impl TooMany {
+impl RateLimitError {
     /// The line for the client.
     pub(crate) const WHAT: &'static str =
         "too many passwords wait to be verified, or were wrong: try again later";
@@ -70,7 +70,7 @@ impl Origin {
 }
 
 /// A password that waits to be verified, and the requests that wait for it.
-struct Pending {
+struct PendingPassword {
     digest: Digest,
     name: String,
     origin: Origin,
@@ -102,7 +102,7 @@ impl Failures {
 /// All waiting passwords, and the counts of wrong ones.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    pending: Vec<Pending>,
+    pending: Vec<PendingPassword>,
     failures: HashMap<(String, Origin), Failures>,
 }
 
@@ -119,11 +119,11 @@ impl Attempts {
         origin: Origin,
         waiter: Waiter,
         now: Duration,
-    ) -> Result<bool, TooMany> {
-        let same = |of: &&mut Pending| of.digest == digest && of.origin == origin;
+    ) -> Result<bool, RateLimitError> {
+        let same = |of: &&mut PendingPassword| of.digest == digest && of.origin == origin;
         if let Some(pending) = self.pending.iter_mut().find(same) {
             if pending.waiters.len() >= WAITERS_MAX {
-                return Err(TooMany { seconds: 1 });
+                return Err(RateLimitError { seconds: 1 });
             }
             pending.waiters.push(waiter);
             return Ok(false);
@@ -132,7 +132,7 @@ impl Attempts {
             let until = failures.last + failures.delay();
             if now < until {
                 let seconds = (until - now).as_millis().div_ceil(1_000) as u64;
-                return Err(TooMany { seconds });
+                return Err(RateLimitError { seconds });
             }
         }
         let of_address = self.pending.iter().filter(|of| of.origin == origin).count();
@@ -141,10 +141,10 @@ impl Attempts {
             || of_address >= PENDING_OF_ADDRESS_MAX
             || of_name >= PENDING_OF_NAME_MAX
         {
-            return Err(TooMany { seconds: 1 });
+            return Err(RateLimitError { seconds: 1 });
         }
         let waiters = vec![waiter];
-        self.pending.push(Pending { digest, name: name.to_owned(), origin, waiters });
+        self.pending.push(PendingPassword { digest, name: name.to_owned(), origin, waiters });
         Ok(true)
     }
 
@@ -157,9 +157,9 @@ impl Attempts {
         is_right: bool,
         now: Duration,
     ) -> Vec<Waiter> {
-        let same = |of: &Pending| of.digest == digest && of.origin == origin;
+        let same = |of: &PendingPassword| of.digest == digest && of.origin == origin;
         let Some(place) = self.pending.iter().position(same) else { return Vec::new() };
-        let Pending { name, waiters, .. } = self.pending.swap_remove(place);
+        let PendingPassword { name, waiters, .. } = self.pending.swap_remove(place);
         let key = (name, origin);
         if is_right {
             self.failures.remove(&key);
@@ -191,7 +191,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::verified::Key;
+    use crate::access::verification_cache::Key;
 
     struct Bench {
         attempts: Attempts,
@@ -208,7 +208,12 @@ mod tests {
             }
         }
 
-        fn enter(&mut self, name: &str, password: &str, address: &str) -> Result<bool, TooMany> {
+        fn enter(
+            &mut self,
+            name: &str,
+            password: &str,
+            address: &str,
+        ) -> Result<bool, RateLimitError> {
             let origin = Origin::of(Some(address.parse().unwrap()));
             let digest = self.key.digest(name, password);
             self.attempts.enter(digest, name, origin, Box::new(drop), self.now)
@@ -247,12 +252,12 @@ mod tests {
             let name = format!("name {guess}");
             assert_eq!(bench.enter(&name, "x", "10.0.0.1"), Ok(true));
         }
-        assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Err(TooMany { seconds: 1 }));
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.1"), Err(RateLimitError { seconds: 1 }));
         for guess in 0..PENDING_OF_NAME_MAX {
             let address = format!("10.0.1.{guess}");
             assert_eq!(bench.enter("ada", &guess.to_string(), &address), Ok(true));
         }
-        assert_eq!(bench.enter("ada", "secret", "10.0.0.2"), Err(TooMany { seconds: 1 }));
+        assert_eq!(bench.enter("ada", "secret", "10.0.0.2"), Err(RateLimitError { seconds: 1 }));
         assert_eq!(bench.enter("bob", "secret", "10.0.0.2"), Ok(true));
     }
 
@@ -260,11 +265,11 @@ mod tests {
     fn delays_double_for_one_name_at_one_address_only() {
         let mut bench = Bench::new();
         bench.fail("ada", "10.0.0.1", FREE_FAILURES);
-        assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(TooMany { seconds: 1 }));
+        assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(RateLimitError { seconds: 1 }));
         assert_eq!(bench.enter("ada", "secret", "10.0.0.2"), Ok(true), "from elsewhere");
         assert_eq!(bench.enter("bob", "secret", "10.0.0.1"), Ok(true), "another name");
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
-            assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(TooMany { seconds }));
+            assert_eq!(bench.enter("ada", "next", "10.0.0.1"), Err(RateLimitError { seconds }));
             bench.now += Duration::from_secs(seconds);
             bench.fail("ada", "10.0.0.1", 1);
         }

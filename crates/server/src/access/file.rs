@@ -25,7 +25,7 @@ const LENGTH_MAX: u64 = 64 << 20;
 
 /// The member that all versions of the file have.
 #[derive(Deserialize)]
-struct Versioned {
+struct FileVersion {
     version: u32,
 }
 
@@ -76,7 +76,7 @@ impl AccountFile {
         }
         let read = file.take(LENGTH_MAX).read_to_string(&mut text);
         read.map_err(|error| AccessError::File(path.clone(), error))?;
-        if let Ok(Versioned { version }) = serde_json::from_str(&text)
+        if let Ok(FileVersion { version }) = serde_json::from_str(&text)
             && version > VERSION
         {
             let what = format!("it has version {version}: start a newer release with it");

@@ -28,28 +28,28 @@ pub(crate) struct Sites {
 
 /// The reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreign {
+pub(crate) enum SiteRefusal {
     /// The name in `Host` is not a name of this server.
     Host,
     /// The request comes from a page of another site.
     Origin,
 }
 
-impl Foreign {
+impl SiteRefusal {
     pub(crate) fn status(self) -> u16 {
         match self {
-            Foreign::Host => 421,
-            Foreign::Origin => 403,
+            SiteRefusal::Host => 421,
+            SiteRefusal::Origin => 403,
         }
     }
 
     pub(crate) fn line(self) -> &'static str {
         match self {
-            Foreign::Host => {
+            SiteRefusal::Host => {
                 "this server has no accounts and does not know itself by the name in `Host`: ask \
                  it by its address, or start it with the name in --allowed-hosts"
             }
-            Foreign::Origin => {
+            SiteRefusal::Origin => {
                 "a page of another site asks this: start the server with its origin in \
                  --allowed-origins, if it may"
             }
@@ -78,7 +78,7 @@ impl Sites {
     /// Returns the reason to refuse a request, if there is one. `Host` is checked only if the
     /// server is open, that is, needs no credentials.
     #[inline]
-    pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<Foreign> {
+    pub(crate) fn refuse(&self, request: &Request<'_>, is_open: bool) -> Option<SiteRefusal> {
         let (mut host, mut origin, mut site, mut mode) = (None, None, None, None);
         for header in request.headers {
             let place = match header.name.len() {
@@ -91,7 +91,7 @@ impl Sites {
             *place = Some(header.value);
         }
         if is_open && host.is_some_and(|host| !self.is_own(host)) {
-            return Some(Foreign::Host);
+            return Some(SiteRefusal::Host);
         }
         let is_foreign = match (origin, site) {
             (Some(origin), _) => !self.is_allowed(origin, host.unwrap_or_default()),
@@ -103,7 +103,7 @@ impl Sites {
             }
             (None, _) => false,
         };
-        is_foreign.then_some(Foreign::Origin)
+        is_foreign.then_some(SiteRefusal::Origin)
     }
 
     /// Returns true if `host` is an IP address, a name that cannot exist in the public DNS, or a
@@ -181,7 +181,7 @@ mod tests {
         Sites::new(&listen, has_tls, names, &["https://console.example.com".to_owned()])
     }
 
-    fn refused(sites: &Sites, method: &str, headers: &[(&str, &str)]) -> Option<Foreign> {
+    fn refused(sites: &Sites, method: &str, headers: &[(&str, &str)]) -> Option<SiteRefusal> {
         let headers: Vec<_> =
             headers.iter().map(|(name, value)| Header { name, value: value.as_bytes() }).collect();
         let request =
@@ -223,7 +223,7 @@ mod tests {
             "b\u{fc}x.example",
         ] {
             let outcome = refused(&sites, "GET", &[("Host", foreign)]);
-            assert_eq!(outcome, Some(Foreign::Host), "{foreign}");
+            assert_eq!(outcome, Some(SiteRefusal::Host), "{foreign}");
         }
         assert_eq!(refused(&sites, "GET", &[]), None, "HTTP/1.0");
     }
@@ -244,7 +244,7 @@ mod tests {
         ] {
             for method in ["PUT", "GET", "OPTIONS"] {
                 let outcome = refused(&sites(false), method, &[host, ("Origin", origin)]);
-                assert_eq!(outcome, Some(Foreign::Origin), "{method} {origin}");
+                assert_eq!(outcome, Some(SiteRefusal::Origin), "{method} {origin}");
             }
         }
         for (has_tls, origin) in [
@@ -257,7 +257,7 @@ mod tests {
             assert_eq!(outcome, None, "{origin}");
         }
         let downgraded = [host, ("Origin", "http://127.0.0.1:8080")];
-        assert_eq!(refused(&sites(true), "PUT", &downgraded), Some(Foreign::Origin));
+        assert_eq!(refused(&sites(true), "PUT", &downgraded), Some(SiteRefusal::Origin));
     }
 
     #[test]
@@ -272,8 +272,8 @@ mod tests {
         }
         for site in ["cross-site", "same-site"] {
             assert_eq!(asked("GET", site, "navigate"), None, "a link that is followed");
-            assert_eq!(asked("GET", site, "no-cors"), Some(Foreign::Origin), "an image");
-            assert_eq!(asked("POST", site, "navigate"), Some(Foreign::Origin), "a form");
+            assert_eq!(asked("GET", site, "no-cors"), Some(SiteRefusal::Origin), "an image");
+            assert_eq!(asked("POST", site, "navigate"), Some(SiteRefusal::Origin), "a form");
         }
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Stopwatch};
-use pellucid_thread::{HandedOver, Mutex, WaitKind};
+use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
 use crate::access::accounts::Accounts;
-use crate::access::attempts::{Attempts, Origin, PENDING_MAX, TooMany};
+use crate::access::attempts::{Attempts, Origin, PENDING_MAX, RateLimitError};
 use crate::access::credentials::Credentials;
 use crate::access::identity::Identity;
-use crate::access::verified::Digest;
-use crate::log::{Log, Trouble};
+use crate::access::verification_cache::Digest;
+use crate::log::{Log, RepeatedFailure};
 
 /// The longest time between two checks of the file for changes.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl Verifier {
         authorization: &[u8],
         from: Option<IpAddr>,
         then: impl FnOnce(Option<Identity>) + Send + 'static,
-    ) -> Result<(), TooMany> {
+    ) -> Result<(), RateLimitError> {
         match Credentials::parse(authorization) {
             Some(Credentials::Basic { name, password }) => self.verify(name, password, from, then),
             Some(Credentials::Bearer(_)) | None => {
@@ -89,8 +89,8 @@ impl Verifier {
         password: String,
         from: Option<IpAddr>,
         then: impl FnOnce(Option<Identity>) + Send + 'static,
-    ) -> Result<(), TooMany> {
-        let put_down = HandedOver::put_down(WaitKind::Thread);
+    ) -> Result<(), RateLimitError> {
+        let put_down = ParkedWork::put_down(WaitKind::Thread);
         let waiter = move |identity| {
             // Ends the wait before `then` tells the event loop, which may answer at once.
             put_down.end();
@@ -103,7 +103,7 @@ impl Verifier {
         // This fails only if the thread has ended: `attempts` admits no more than the queue holds.
         if is_first && self.queue.try_send(Attempt { digest, origin, name, password }).is_err() {
             attempts.leave(digest, origin, true, now_by(self.time));
-            return Err(TooMany { seconds: 1 });
+            return Err(RateLimitError { seconds: 1 });
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ fn run(
     (attempts, time): (&Mutex<Attempts>, Stopwatch),
     log: &Log,
 ) {
-    let mut trouble = Trouble::default();
+    let mut trouble = RepeatedFailure::default();
     loop {
         match queue.recv_timeout(REFRESH_EVERY) {
             Ok(Attempt { digest, origin, name, password }) => {
@@ -137,7 +137,7 @@ fn run(
         match accounts.refresh() {
             Ok(false) => {}
             Ok(true) => {
-                trouble = Trouble::default();
+                trouble = RepeatedFailure::default();
                 log.info("the accounts were changed and are in force");
             }
             Err(error) => trouble.tell(log, format!("{error}; those from before stay in force")),

@@ -10,15 +10,15 @@ use pellucid_thread::{Job, schedule_for_background};
 use serde_json::json;
 
 use super::AdminApi;
-use crate::answer::Handling;
-use crate::helper::page_on_thread;
+use crate::answer::HandlerResult;
+use crate::page_worker::page_on_thread;
 use crate::reply::{Failure, Reply, status_of};
 
 static COMPACT: Job = Job::new("full_merge");
 
 /// Starts a full merge on a thread of its own, which replies when the merge is done. Other requests
 /// are served meanwhile.
-pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn compact(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     let Some(reservation) = api.full_merge.take() else {
         return Err(Failure::Refused(409, "a full merge is under way already".into()));
     };
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_one_full_merge_runs_at_a_time() {
-        let full_merge = crate::helper::OneAtATime::default();
+        let full_merge = crate::page_worker::TaskLock::default();
         let reservation = full_merge.take();
         assert!(reservation.is_some() && full_merge.take().is_none());
         drop(reservation);

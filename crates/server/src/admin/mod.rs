@@ -3,7 +3,7 @@
 //! so most are made by the helper thread.
 
 mod compact;
-mod observed;
+mod request_pages;
 mod trace;
 
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use pellucid_store::Store;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, Handling};
+use crate::answer::{Answer, HandlerResult};
 use crate::documents::Cursors;
 use crate::engine_page::document;
-use crate::helper::{Helper, OneAtATime};
 use crate::metrics::{Figures, page};
 use crate::observer::Observer;
+use crate::page_worker::{PageWorker, TaskLock};
 use crate::process::{ProcessFigures, loop_times};
 use crate::profiles::Profiles;
 use crate::query::number_parameter;
 use crate::reply::Reply;
 
 pub(crate) use compact::compact;
-pub(crate) use observed::{interference_page, requests_page, slow_page};
+pub(crate) use request_pages::{interference_page, requests_page, slow_page};
 pub(crate) use trace::{
     REQUESTS_MAX as TRACE_REQUESTS_MAX, SECONDS_MAX as TRACE_SECONDS_MAX, trace_page,
 };
@@ -42,9 +42,9 @@ pub(crate) struct AdminApi {
     /// The budget of the memory of all requests together.
     pub(crate) memory: Budget,
     pub(crate) cluster: Option<Arc<Cluster>>,
-    pub(crate) helper: Helper,
+    pub(crate) helper: PageWorker,
     pub(crate) profiles: Profiles,
-    pub(crate) full_merge: OneAtATime,
+    pub(crate) full_merge: TaskLock,
     pub(crate) gauge: ServerGauge,
     /// The OpenAPI document, which is made from the table of routes.
     pub(crate) openapi: Arc<Value>,
@@ -58,7 +58,7 @@ impl AdminApi {
 }
 
 /// `GET /v0/status`: 200 if the server serves, 503 while it connects to its cluster.
-pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     if api.cluster.as_deref().is_some_and(|cluster| !cluster.is_settled()) {
         return Ok(Reply::busy("connecting to the other nodes").into());
     }
@@ -66,12 +66,12 @@ pub(crate) fn status(api: &AdminApi, _: &Request<'_>) -> Handling {
 }
 
 /// `GET /openapi.json`: the description of the API.
-pub(crate) fn openapi_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn openapi_page(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     Ok(Reply::value(200, &api.openapi).into())
 }
 
 /// `GET /v0/cluster`: the nodes of the cluster.
-pub(crate) fn cluster_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn cluster_page(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     Ok(Reply::value(200, &crate::cluster::cluster_document(api.cluster.as_deref())).into())
 }
 
@@ -86,7 +86,7 @@ struct AccountPage {
 }
 
 /// `GET /_admin/account`: the account of all requests.
-pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
+pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult {
     let window = number_parameter(request.query, "window")?;
     if window == Some(0) {
         return Err("`window` has at least one second".to_owned().into());
@@ -106,14 +106,14 @@ pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> Handling {
 }
 
 /// `GET /_admin/engine`: the engine's account of itself (docs/engine-account.md).
-pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn engine_page(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     let store = Arc::clone(&api.store);
     // Other kinds of stores have no such document.
     Ok(api.document(move || engine_stats(&*store).as_ref().map_or(Value::Null, document)))
 }
 
 /// `GET /metrics`: the metrics, in the text format of Prometheus.
-pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> Handling {
+pub(crate) fn metrics_page(api: &AdminApi, _: &Request<'_>) -> HandlerResult {
     let (observer, gauge) = (Arc::clone(&api.observer), api.gauge.clone());
     let (store, cursors) = (Arc::clone(&api.store), Arc::clone(&api.cursors));
     let (cluster, memory) = (api.cluster.clone(), api.memory.clone());

@@ -5,7 +5,8 @@
 //! overlap within one lane, but overlapping requests are not parts of each other.
 
 use pellucid_account::{
-    Account, Names, PHASES, Phase, Recent, Record, STAMPS, Stamp, TransportPart, request_name,
+    Account, Names, PHASES, Phase, RecentRequests, Record, STAMPS, Stamp, TransportPart,
+    request_name,
 };
 use pellucid_clock::{Clock, Ticks};
 use pellucid_http::Request;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::AdminApi;
-use crate::answer::Handling;
+use crate::answer::HandlerResult;
 use crate::query::number_parameter;
 use crate::reply::Reply;
 
@@ -33,7 +34,7 @@ const LANES_MAX: usize = 10_000;
 const JOBS_THREAD: usize = 1 << 30;
 
 /// `GET /_admin/trace`: the last seconds as a trace.
-pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> Handling {
+pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult {
     let within = |name: &str, default: u64, max: u64| {
         let number = number_parameter(request.query, name)?.unwrap_or(default);
         let is_within = (1..=max).contains(&number);
@@ -124,7 +125,7 @@ impl Writer {
         self.write(&Event { ph: "X", pid, tid, ts, dur, name, cat: Some(category), args });
     }
 
-    fn requests(&mut self, recent: &Recent) {
+    fn requests(&mut self, recent: &RecentRequests) {
         let mut records: Vec<&Record> = recent.records.iter().collect();
         records.sort_by_key(|record| record.arrived_ticks);
         // For each loop, the times at which its lanes become free.
@@ -195,7 +196,7 @@ impl Writer {
         told.map(|(name, ticks)| (format!("{name}_us"), length(ticks).into())).collect()
     }
 
-    fn jobs(&mut self, recent: &Recent) {
+    fn jobs(&mut self, recent: &RecentRequests) {
         let mut named: Vec<usize> = Vec::new();
         for job in &recent.jobs {
             let thread = JOBS_THREAD + job.kind.slot();

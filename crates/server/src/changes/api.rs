@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pellucid_account::Stamp;
 use pellucid_clock::Clock;
 use pellucid_document::Collection;
-use pellucid_store::{ChangesAfter, Store, StoreError, Table};
+use pellucid_store::{ChangeSelector, Store, StoreError, Table};
 use serde_json::json;
 
 use super::body::ChangesBody;
@@ -16,7 +16,7 @@ use super::pieces::ChangesPieces;
 use super::query::ChangesQuery;
 use super::reader::{Reader, Subject};
 use crate::access::{Accounts, Identity};
-use crate::answer::{Handling, Loop};
+use crate::answer::{HandlerResult, LoopExchange};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
 
@@ -30,7 +30,7 @@ pub(crate) struct ChangesApi {
 }
 
 /// The object whose changes a stream shows.
-pub(crate) enum ChangesOf {
+pub(crate) enum ChangeSource {
     /// A table of entities and its name.
     Table(Table, String),
     /// A collection and the name of its database.
@@ -63,10 +63,10 @@ impl ChangesApi {
     pub(crate) fn answer(
         &self,
         query: &ChangesQuery<'_>,
-        of: ChangesOf,
+        of: ChangeSource,
         caller: &Identity,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let Some(feed) = self.store.local().and_then(|local| local.change_feed()) else {
             let line = "this kind of store tells no changes: the embedded one does";
             return Err(Failure::Refused(501, line.into()));
@@ -79,14 +79,14 @@ impl ChangesApi {
             place => place.flatten(),
         };
         let (table, content, subject) = match of {
-            ChangesOf::Table(table, name) => (table, Content::Entities, Subject::Table(name)),
-            ChangesOf::Collection(collection, database) => {
+            ChangeSource::Table(table, name) => (table, Content::Entities, Subject::Table(name)),
+            ChangeSource::Collection(collection, database) => {
                 let place = collection.shape().documents_prefix().to_vec();
                 let subject = Subject::Collection(database, Arc::clone(&collection));
                 (self.documents, Content::Documents { collection, place }, subject)
             }
         };
-        let changes = feed.changes(ChangesAfter {
+        let changes = feed.changes(ChangeSelector {
             table,
             prefix: &content.prefix(&query.prefix),
             since: query.since.unwrap_or_else(|| feed.newest_sequence()),

@@ -1,10 +1,10 @@
 //! The body of a stream of changes: pieces of some 64 KiB, each read from the journal when the
 //! client has taken the one before.
 
-use pellucid_http::{Filled, READ_BYTES_MAX};
-use pellucid_store::{ChangeStep, Changes, StoreError, Value};
+use pellucid_http::{FillResult, READ_BYTES_MAX};
+use pellucid_store::{ChangeReader, ChangeStep, StoreError, Value};
 
-use super::content::{Content, Rest};
+use super::content::{Content, ItemRemainder};
 use super::form::{ChangeForm, write_member};
 use super::query::ChangesQuery;
 use super::reader::Reader;
@@ -23,7 +23,7 @@ const TAKEN_BACK: &str = "this account may not read it any more, or its token or
 
 /// The body of a stream of changes.
 pub(super) struct ChangesBody {
-    changes: Box<dyn Changes>,
+    changes: Box<dyn ChangeReader>,
     content: Content,
     reader: Reader,
     form: ChangeForm,
@@ -42,7 +42,7 @@ struct OpenValue {
 
 /// The reason for which a piece is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Occasion {
+pub(super) enum PieceTrigger {
     /// The client has taken the piece before, or there are new changes.
     Usual,
     /// Nothing was sent for a long time.
@@ -53,7 +53,7 @@ pub(super) enum Occasion {
 
 impl ChangesBody {
     pub(super) fn new(
-        changes: Box<dyn Changes>,
+        changes: Box<dyn ChangeReader>,
         content: Content,
         reader: Reader,
         query: &ChangesQuery<'_>,
@@ -69,7 +69,7 @@ impl ChangesBody {
     }
 
     /// Appends the next piece to `out`.
-    pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
+    pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
         if !self.reader.may_read() {
             return self.taken_back(out);
         }
@@ -77,13 +77,13 @@ impl ChangesBody {
         while out.len() < full {
             if self.open.is_some() {
                 match self.go_on(out, full) {
-                    Filled::Waiting => continue,
+                    FillResult::Waiting => continue,
                     ended => return ended,
                 }
             }
-            if occasion == Occasion::Stop {
+            if occasion == PieceTrigger::Stop {
                 self.form.progress(out, self.sequence());
-                return Filled::Last;
+                return FillResult::Last;
             }
             match self.changes.step() {
                 Ok(ChangeStep::Change(change)) => {
@@ -94,8 +94,10 @@ impl ChangesBody {
                         write_member(out, "expires_at_ms", expires_at_ms);
                     }
                     match self.content.write(out, change) {
-                        Ok(Rest::Whole) => self.form.end(out),
-                        Ok(Rest::Value(value)) => self.open = Some(OpenValue { value, sent: 0 }),
+                        Ok(ItemRemainder::Whole) => self.form.end(out),
+                        Ok(ItemRemainder::Value(value)) => {
+                            self.open = Some(OpenValue { value, sent: 0 })
+                        }
                         Err(error) => return self.broken(&error),
                     }
                 }
@@ -103,7 +105,7 @@ impl ChangesBody {
                     passed += 1;
                     if passed == STEPS_OVER_OTHERS_MAX {
                         self.form.progress(out, self.sequence());
-                        return Filled::More;
+                        return FillResult::More;
                     }
                 }
                 Ok(ChangeStep::End) => return self.at_end(out, occasion),
@@ -114,41 +116,41 @@ impl ChangesBody {
                 Err(error) => return self.broken(&error),
             }
         }
-        Filled::More
+        FillResult::More
     }
 
-    /// Appends the next part of the open value. [`Filled::Waiting`] means that the caller should
-    /// go on.
-    fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> Filled {
-        let Some(open) = &mut self.open else { return Filled::Waiting };
+    /// Appends the next part of the open value. [`FillResult::Waiting`] means that the caller
+    /// should go on.
+    fn go_on(&mut self, out: &mut Vec<u8>, full: usize) -> FillResult {
+        let Some(open) = &mut self.open else { return FillResult::Waiting };
         let room = full.saturating_sub(out.len());
         match open.value.read(|bytes| write_base64_piece(out, &bytes[open.sent..], room)) {
             Ok(count) => open.sent += count,
             Err(error) => return self.broken(&error),
         }
         if open.sent < open.value.len() {
-            return Filled::Waiting;
+            return FillResult::Waiting;
         }
         self.open = None;
         out.push(b'"');
         self.form.end(out);
-        Filled::Waiting
+        FillResult::Waiting
     }
 
     /// Ends a piece after the newest change. A stream that follows then waits, another one ends.
-    fn at_end(&mut self, out: &mut Vec<u8>, occasion: Occasion) -> Filled {
+    fn at_end(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
         if !self.content.is_there() {
             return self.lost(out, EMPTIED, None);
         }
-        if !self.is_followed || (out.is_empty() && occasion == Occasion::Silence) {
+        if !self.is_followed || (out.is_empty() && occasion == PieceTrigger::Silence) {
             self.form.progress(out, self.sequence());
         }
-        if self.is_followed { Filled::Waiting } else { Filled::Last }
+        if self.is_followed { FillResult::Waiting } else { FillResult::Last }
     }
 
     /// Ends the stream with an item that says why it cannot go on. `there` are the oldest and the
     /// newest sequence number that a new stream can start from.
-    fn lost(&self, out: &mut Vec<u8>, message: &str, there: Option<(u64, u64)>) -> Filled {
+    fn lost(&self, out: &mut Vec<u8>, message: &str, there: Option<(u64, u64)>) -> FillResult {
         self.form.begin(out, "lost", self.sequence());
         out.extend_from_slice(b",\"error\":");
         pellucid_value::json::write_string(message, out);
@@ -157,21 +159,21 @@ impl ChangesBody {
             write_member(out, "newest", newest);
         }
         self.form.end(out);
-        Filled::Last
+        FillResult::Last
     }
 
     /// Ends the stream because the caller has lost the right to read. In the middle of a value the
     /// connection is cut, since a message has no place there.
-    fn taken_back(&self, out: &mut Vec<u8>) -> Filled {
+    fn taken_back(&self, out: &mut Vec<u8>) -> FillResult {
         match self.open {
-            Some(_) => Filled::Broken,
+            Some(_) => FillResult::Broken,
             None => self.lost(out, TAKEN_BACK, None),
         }
     }
 
     /// Logs the error and cuts the stream.
-    fn broken(&self, what: &dyn std::fmt::Display) -> Filled {
+    fn broken(&self, what: &dyn std::fmt::Display) -> FillResult {
         self.log.error(&format!("changes were cut short: {what}"));
-        Filled::Broken
+        FillResult::Broken
     }
 }

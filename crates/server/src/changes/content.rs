@@ -20,7 +20,7 @@ pub(super) enum Content {
 }
 
 /// The part of an item that remains to be written.
-pub(super) enum Rest {
+pub(super) enum ItemRemainder {
     /// Nothing: the item is complete.
     Whole,
     /// A value. The opening quote of its text has been written.
@@ -51,7 +51,11 @@ impl Content {
     ///
     /// # Errors
     /// If a stored document is invalid.
-    pub(super) fn write(&self, out: &mut Vec<u8>, change: Change) -> Result<Rest, DocumentError> {
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        change: Change,
+    ) -> Result<ItemRemainder, DocumentError> {
         out.extend_from_slice(b",\"key\":");
         match self {
             Content::Entities => {
@@ -60,7 +64,7 @@ impl Content {
                 out.push(b'"');
                 let Some(value) = change.value else { return Ok(deleted(out)) };
                 out.extend_from_slice(b",\"value\":\"");
-                Ok(Rest::Value(value))
+                Ok(ItemRemainder::Value(value))
             }
             Content::Documents { collection, place } => {
                 let key = change.key.get(place.len()..).unwrap_or_default();
@@ -70,13 +74,13 @@ impl Content {
                 let document = value.read(|bytes| reveal(&shape, bytes, change.sequence))??;
                 out.extend_from_slice(b",\"document\":");
                 json::write(packed::open(&document).unwrap_or(Ref::Null), out);
-                Ok(Rest::Whole)
+                Ok(ItemRemainder::Whole)
             }
         }
     }
 }
 
-fn deleted(out: &mut Vec<u8>) -> Rest {
+fn deleted(out: &mut Vec<u8>) -> ItemRemainder {
     out.extend_from_slice(b",\"deleted\":true");
-    Rest::Whole
+    ItemRemainder::Whole
 }

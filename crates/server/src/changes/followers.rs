@@ -11,11 +11,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Ticks};
-use pellucid_http::Reminder;
+use pellucid_http::BodyWaker;
 use pellucid_store::Store;
 use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
-use crate::answer::Later;
+use crate::answer::LoopMessage;
 
 /// The limit of streams that follow at the same time.
 const FOLLOWERS_MAX: usize = 1_000;
@@ -28,16 +28,16 @@ const SILENCE_MAX_NS: u64 = 15_000_000_000;
 static FOLLOWING: Job = Job::new("changes");
 
 /// A stream that waits.
-struct Sleeper {
-    awaited: Awaited,
+struct WaitingStream {
+    awaited: AwaitedEvent,
     /// The time at which it began to wait.
     since: Ticks,
-    reminder: Reminder<Later>,
+    reminder: BodyWaker<LoopMessage>,
 }
 
 /// The event for which a stream waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Awaited {
+pub(super) enum AwaitedEvent {
     /// A change after this sequence number, or the end of a long silence.
     Change(u64),
     /// The next look, because no worker was free.
@@ -45,10 +45,10 @@ pub(super) enum Awaited {
 }
 
 /// The state that the thread and all streams share.
-struct Shared {
+struct FollowerState {
     store: Arc<dyn Store>,
     clock: Clock,
-    sleepers: Mutex<Vec<Sleeper>>,
+    sleepers: Mutex<Vec<WaitingStream>>,
     changed: Condvar,
     is_stopping: AtomicBool,
     followers: AtomicUsize,
@@ -56,14 +56,14 @@ struct Shared {
 
 /// The streams that follow, and the thread that wakes them. Dropping it ends the thread.
 pub(super) struct Followers {
-    shared: Arc<Shared>,
+    shared: Arc<FollowerState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// The place of a stream within [`FOLLOWERS_MAX`], released when it is dropped.
-pub(super) struct FollowerPlace(Arc<Shared>);
+pub(super) struct FollowerReservation(Arc<FollowerState>);
 
-impl Drop for FollowerPlace {
+impl Drop for FollowerReservation {
     fn drop(&mut self) {
         self.0.followers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -71,7 +71,7 @@ impl Drop for FollowerPlace {
 
 impl Followers {
     pub(super) fn start(store: Arc<dyn Store>, clock: Clock) -> io::Result<Followers> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(FollowerState {
             store,
             clock,
             sleepers: Mutex::default(),
@@ -89,9 +89,9 @@ impl Followers {
     }
 
     /// Takes a place for a stream; `None` if there are too many.
-    pub(super) fn place(&self) -> Option<FollowerPlace> {
+    pub(super) fn place(&self) -> Option<FollowerReservation> {
         let before = self.shared.followers.fetch_add(1, Ordering::Relaxed);
-        let place = FollowerPlace(Arc::clone(&self.shared));
+        let place = FollowerReservation(Arc::clone(&self.shared));
         (before < FOLLOWERS_MAX).then_some(place)
     }
 
@@ -123,18 +123,23 @@ impl Followers {
     }
 
     /// Returns true if a stream that has waited since `since` is to be woken.
-    pub(super) fn is_due(&self, awaited: Awaited, since: Ticks) -> bool {
+    pub(super) fn is_due(&self, awaited: AwaitedEvent, since: Ticks) -> bool {
         self.shared.is_due(awaited, since, self.shared.newest_sequence(), self.now())
     }
 
     /// Registers a stream that waits since `since`. `reminder` wakes it.
-    pub(super) fn wait(&self, awaited: Awaited, since: Ticks, reminder: Reminder<Later>) {
+    pub(super) fn wait(
+        &self,
+        awaited: AwaitedEvent,
+        since: Ticks,
+        reminder: BodyWaker<LoopMessage>,
+    ) {
         let mut sleepers = self.shared.sleepers();
         if self.is_stopping() {
             // The thread has ended, or is about to.
             return reminder.go_on();
         }
-        sleepers.push(Sleeper { awaited, since, reminder });
+        sleepers.push(WaitingStream { awaited, since, reminder });
         // With others before it, the thread looks soon anyway.
         if sleepers.len() == 1 {
             self.shared.changed.notify_all();
@@ -148,8 +153,8 @@ impl Drop for Followers {
     }
 }
 
-impl Shared {
-    fn sleepers(&self) -> pellucid_thread::MutexGuard<'_, Vec<Sleeper>> {
+impl FollowerState {
+    fn sleepers(&self) -> pellucid_thread::MutexGuard<'_, Vec<WaitingStream>> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,12 +163,12 @@ impl Shared {
         feed.map_or(0, |feed| feed.newest_sequence())
     }
 
-    fn is_due(&self, awaited: Awaited, since: Ticks, newest: u64, now: Ticks) -> bool {
+    fn is_due(&self, awaited: AwaitedEvent, since: Ticks, newest: u64, now: Ticks) -> bool {
         let waited_ns = self.clock.nanoseconds(now.since(since));
         match awaited {
-            Awaited::Change(sequence) => sequence < newest || waited_ns >= SILENCE_MAX_NS,
+            AwaitedEvent::Change(sequence) => sequence < newest || waited_ns >= SILENCE_MAX_NS,
             // Woken at once, it would keep its event loop busy until a worker is free.
-            Awaited::Look => u128::from(waited_ns) >= LOOK_INTERVAL.as_nanos(),
+            AwaitedEvent::Look => u128::from(waited_ns) >= LOOK_INTERVAL.as_nanos(),
         }
     }
 
@@ -174,7 +179,7 @@ impl Shared {
             let is_stopping = self.is_stopping.load(Ordering::Acquire);
             let (newest, now) = (self.newest_sequence(), self.clock.now());
             sleepers.retain(|sleeper| {
-                let Sleeper { awaited, since, .. } = *sleeper;
+                let WaitingStream { awaited, since, .. } = *sleeper;
                 let is_woken = is_stopping || self.is_due(awaited, since, newest, now);
                 if is_woken {
                     sleeper.reminder.go_on();

@@ -14,5 +14,5 @@ mod pieces;
 mod query;
 mod reader;
 
-pub(crate) use api::{ChangesApi, ChangesOf};
+pub(crate) use api::{ChangeSource, ChangesApi};
 pub(crate) use query::ChangesQuery;

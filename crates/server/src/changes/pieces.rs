@@ -4,21 +4,21 @@
 use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::Ticks;
-use pellucid_http::{BodySource, Filled, Reminder};
+use pellucid_http::{BodySource, BodyWaker, FillResult};
 use pellucid_store::{Store, Workers};
 use pellucid_thread::{Mutex, contain};
 
-use super::body::{ChangesBody, Occasion};
-use super::followers::{Awaited, FollowerPlace, Followers};
-use crate::answer::Later;
+use super::body::{ChangesBody, PieceTrigger};
+use super::followers::{AwaitedEvent, FollowerReservation, Followers};
+use crate::answer::LoopMessage;
 
 /// The state that the body and the thread that makes its pieces share.
 enum PieceState {
     /// A piece is ready.
-    Here { piece: Vec<u8>, filled: Filled, body: ChangesBody },
+    Here { piece: Vec<u8>, filled: FillResult, body: ChangesBody },
     /// The stream waits since this time: for the next change, or for a worker to make the piece of
     /// this occasion.
-    Asleep { body: ChangesBody, since: Ticks, put_off: Option<Occasion> },
+    Asleep { body: ChangesBody, since: Ticks, put_off: Option<PieceTrigger> },
     /// A piece is being made, or the stream has ended.
     Away,
     /// The code that made the next piece panicked.
@@ -27,7 +27,7 @@ enum PieceState {
 
 impl PieceState {
     /// Makes the next piece, in the memory of the last one.
-    fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: Occasion) -> PieceState {
+    fn next(mut piece: Vec<u8>, mut body: ChangesBody, occasion: PieceTrigger) -> PieceState {
         let made = contain(move || {
             piece.clear();
             let filled = body.fill(&mut piece, occasion);
@@ -45,8 +45,8 @@ pub(super) struct ChangesPieces {
     state: Arc<Mutex<PieceState>>,
     store: Arc<dyn Store>,
     followers: Arc<Followers>,
-    reminder: Reminder<Later>,
-    _place: Option<FollowerPlace>,
+    reminder: BodyWaker<LoopMessage>,
+    _place: Option<FollowerReservation>,
 }
 
 impl ChangesPieces {
@@ -54,16 +54,22 @@ impl ChangesPieces {
     pub(super) fn new(
         body: ChangesBody,
         (store, followers): (Arc<dyn Store>, Arc<Followers>),
-        reminder: Reminder<Later>,
-        place: Option<FollowerPlace>,
+        reminder: BodyWaker<LoopMessage>,
+        place: Option<FollowerReservation>,
     ) -> ChangesPieces {
-        let state = PieceState::Here { piece: Vec::new(), filled: Filled::More, body };
+        let state = PieceState::Here { piece: Vec::new(), filled: FillResult::More, body };
         let state = Arc::new(Mutex::new(state));
         ChangesPieces { state, store, followers, reminder, _place: place }
     }
 
     /// Has a worker make the next piece; makes it here if the store has no workers.
-    fn make(&self, state: &mut PieceState, piece: Vec<u8>, body: ChangesBody, occasion: Occasion) {
+    fn make(
+        &self,
+        state: &mut PieceState,
+        piece: Vec<u8>,
+        body: ChangesBody,
+        occasion: PieceTrigger,
+    ) {
         let workers = self.store.workers();
         match workers.map(Workers::reserve) {
             None => {
@@ -85,30 +91,30 @@ impl ChangesPieces {
 
     /// Puts the stream to sleep until there is a later change, or it was silent for too long; if a
     /// piece is put off, only until the next look.
-    fn sleep(&self, state: &mut PieceState, body: ChangesBody, put_off: Option<Occasion>) {
+    fn sleep(&self, state: &mut PieceState, body: ChangesBody, put_off: Option<PieceTrigger>) {
         let (awaited, since) = (awaited(&body, put_off), self.followers.now());
         *state = PieceState::Asleep { body, since, put_off };
         self.followers.wait(awaited, since, self.reminder.clone());
     }
 }
 
-fn awaited(body: &ChangesBody, put_off: Option<Occasion>) -> Awaited {
-    if put_off.is_some() { Awaited::Look } else { Awaited::Change(body.sequence()) }
+fn awaited(body: &ChangesBody, put_off: Option<PieceTrigger>) -> AwaitedEvent {
+    if put_off.is_some() { AwaitedEvent::Look } else { AwaitedEvent::Change(body.sequence()) }
 }
 
 impl BodySource for ChangesPieces {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, PieceState::Away) {
-            PieceState::Away => Filled::Waiting,
-            PieceState::Broken => Filled::Broken,
+            PieceState::Away => FillResult::Waiting,
+            PieceState::Broken => FillResult::Broken,
             PieceState::Asleep { body, since, put_off } => {
                 let occasion = match put_off {
-                    _ if self.followers.is_stopping() => Some(Occasion::Stop),
+                    _ if self.followers.is_stopping() => Some(PieceTrigger::Stop),
                     _ if !self.followers.is_due(awaited(&body, put_off), since) => None,
                     Some(occasion) => Some(occasion),
-                    None if self.followers.is_news(body.sequence()) => Some(Occasion::Usual),
-                    None => Some(Occasion::Silence),
+                    None if self.followers.is_news(body.sequence()) => Some(PieceTrigger::Usual),
+                    None => Some(PieceTrigger::Silence),
                 };
                 match occasion {
                     Some(occasion) => self.make(&mut state, Vec::new(), body, occasion),
@@ -116,16 +122,16 @@ impl BodySource for ChangesPieces {
                     // woken.
                     None => *state = PieceState::Asleep { body, since, put_off },
                 }
-                Filled::Waiting
+                FillResult::Waiting
             }
             PieceState::Here { piece, filled, body } => {
                 out.extend_from_slice(&piece);
                 match filled {
-                    Filled::More => self.make(&mut state, piece, body, Occasion::Usual),
-                    Filled::Waiting => self.sleep(&mut state, body, None),
-                    Filled::Last | Filled::Broken => return filled,
+                    FillResult::More => self.make(&mut state, piece, body, PieceTrigger::Usual),
+                    FillResult::Waiting => self.sleep(&mut state, body, None),
+                    FillResult::Last | FillResult::Broken => return filled,
                 }
-                Filled::Waiting
+                FillResult::Waiting
             }
         }
     }

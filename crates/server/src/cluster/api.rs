@@ -4,21 +4,21 @@ use std::io;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use pellucid_cluster::{Ask, AskKind, CONTENT_BYTES_MAX, Cluster, TraceOfAsk};
-use pellucid_http::{LinkEvent, LinkTurn, Request, Ticket};
+use pellucid_cluster::{Ask, AskKind, AskTrace, CONTENT_BYTES_MAX, Cluster};
+use pellucid_http::{LinkContext, LinkEvent, Request, Ticket};
 use pellucid_store::{Acknowledgement, Condition, Table};
 
 use super::links::Links;
-use super::owner_reply::Forwarded;
+use super::owner_reply::ForwardedRequest;
 use super::range::merged_range;
 use super::serve::Owner;
 use crate::access::Accounts;
-use crate::answer::{Answer, Handling, Later, Loop};
+use crate::answer::{Answer, HandlerResult, LoopExchange, LoopMessage};
 use crate::entities::ranges::{Query, form_of};
-use crate::entities::{AskedWrite, ReadConditions, batch};
-use crate::follow::Trace;
+use crate::entities::{ReadConditions, WriteParameters, batch};
 use crate::names::Operation;
 use crate::reply::{Failure, Reply, WriteReply};
+use crate::reporter::Trace;
 use crate::timing::route;
 
 /// The connections of one event loop with peers, and the state to serve them; without links if the
@@ -36,7 +36,7 @@ struct Content<'a> {
     kind: AskKind,
     key: &'a [u8],
     value: &'a [u8],
-    write: AskedWrite,
+    write: WriteParameters,
 }
 
 impl PeerApi {
@@ -67,8 +67,8 @@ impl PeerApi {
         owner: usize,
         key: &[u8],
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let (kind, accounted) = match operation {
             Operation::EntityGet => (AskKind::Get, Operation::EntityGetForwarded),
             Operation::EntityHead => (AskKind::Head, Operation::EntityHeadForwarded),
@@ -83,10 +83,10 @@ impl PeerApi {
             _ => unconditional(Acknowledgement::Memory),
         };
         let forwarded = match kind {
-            AskKind::Get => Forwarded::Get(ReadConditions::of(request)),
-            AskKind::Head => Forwarded::Head(ReadConditions::of(request)),
-            AskKind::Put => Forwarded::Write(WriteReply::Put),
-            _ => Forwarded::Write(WriteReply::Delete),
+            AskKind::Get => ForwardedRequest::Get(ReadConditions::of(request)),
+            AskKind::Head => ForwardedRequest::Head(ReadConditions::of(request)),
+            AskKind::Put => ForwardedRequest::Write(WriteReply::Put),
+            _ => ForwardedRequest::Write(WriteReply::Delete),
         };
         let value = if kind == AskKind::Put { request.body } else { b"" };
         self.ask(owner, Content { kind, key, value, write }, forwarded, exchange)
@@ -100,7 +100,7 @@ impl PeerApi {
         &mut self,
         entries: &[batch::Entry],
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
+        exchange: &mut LoopExchange<'_>,
     ) -> Result<Option<Answer>, Failure> {
         let Some(cluster) = self.cluster.as_deref() else { return Ok(None) };
         let Some(first) = entries.first() else { return Ok(None) };
@@ -120,7 +120,7 @@ impl PeerApi {
         }
         exchange.facts.operation = Operation::EntityBatchForwarded as u8;
         exchange.timeline.set_operation(Operation::EntityBatchForwarded as u8);
-        let forwarded = Forwarded::Write(WriteReply::Batch { entries: entries.len() });
+        let forwarded = ForwardedRequest::Write(WriteReply::Batch { entries: entries.len() });
         let write = unconditional(self.owner.entities().acknowledgement(request)?);
         let content = Content { kind: AskKind::Batch, key: b"", value: request.body, write };
         self.ask(owner, content, forwarded, exchange).map(Some)
@@ -131,21 +131,21 @@ impl PeerApi {
         &mut self,
         owner: usize,
         content: Content<'_>,
-        forwarded: Forwarded,
-        exchange: &Loop<'_>,
-    ) -> Handling {
+        forwarded: ForwardedRequest,
+        exchange: &LoopExchange<'_>,
+    ) -> HandlerResult {
         let Content { kind, key, value, write } = content;
         if key.len() + value.len() > CONTENT_BYTES_MAX {
             let line = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
             return Err(Failure::Refused(413, line.into()));
         }
         let traced = self.owner.observer().traced.whole_of(exchange.facts.request);
-        let trace = traced.as_ref().map(|Trace { context, state, .. }| TraceOfAsk {
+        let trace = traced.as_ref().map(|Trace { context, state, .. }| AskTrace {
             trace: context.trace,
             span: context.span,
             state: state.as_deref().unwrap_or_default(),
         });
-        let AskedWrite { condition, lifetime_ms, acknowledgement } = write;
+        let WriteParameters { condition, lifetime_ms, acknowledgement } = write;
         let ask =
             Ask { acknowledgement, condition, lifetime_ms, trace, key, value, ..Ask::plain(kind) };
         let Some(links) = &mut self.links else {
@@ -170,7 +170,7 @@ impl PeerApi {
         table: Table,
         request: &Request<'_>,
         ticket: Ticket,
-    ) -> Handling {
+    ) -> HandlerResult {
         let (Some(cluster), Some(links)) = (&self.cluster, &mut self.links) else {
             return Err("this node is part of no cluster".to_owned().into());
         };
@@ -180,7 +180,11 @@ impl PeerApi {
     }
 
     /// Answers the handshake of a peer that wants to connect.
-    pub(crate) fn welcome(&mut self, request: &Request<'_>, exchange: &Loop<'_>) -> Handling {
+    pub(crate) fn welcome(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &LoopExchange<'_>,
+    ) -> HandlerResult {
         let Some(links) = &mut self.links else {
             let line = "this node is part of no cluster: start it with --cluster and --advertise";
             return Err(line.to_owned().into());
@@ -190,7 +194,7 @@ impl PeerApi {
     }
 
     /// Opens the links, when the event loop starts.
-    pub(crate) fn begin(&mut self, turn: &LinkTurn<'_, Later>) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, turn: &LinkContext<'_, LoopMessage>) -> io::Result<()> {
         if let Some(cluster) = &self.cluster {
             self.links = Some(Box::new(Links::start(cluster, &self.owner, turn)?));
         }
@@ -198,7 +202,7 @@ impl PeerApi {
     }
 
     /// Handles an event of a link.
-    pub(crate) fn ready(&mut self, event: LinkEvent, turn: &mut LinkTurn<'_, Later>) {
+    pub(crate) fn ready(&mut self, event: LinkEvent, turn: &mut LinkContext<'_, LoopMessage>) {
         require_secret(&self.accounts, self.cluster.as_deref());
         if let Some(links) = &mut self.links {
             links.attend(event, Vec::new(), &mut self.owner, turn);
@@ -211,7 +215,7 @@ impl PeerApi {
         ticket: Ticket,
         socket: TcpStream,
         unread: Vec<u8>,
-        turn: &mut LinkTurn<'_, Later>,
+        turn: &mut LinkContext<'_, LoopMessage>,
     ) {
         require_secret(&self.accounts, self.cluster.as_deref());
         if let Some(links) = &mut self.links {
@@ -225,21 +229,21 @@ impl PeerApi {
 
     /// Sends all asks and answers that this wake-up has made. Returns true if that completed
     /// requests.
-    pub(crate) fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+    pub(crate) fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
         self.links.as_mut().is_some_and(|links| links.settle(turn))
     }
 
     /// Takes the result of a peer's request from another thread, and answers the peer.
-    pub(crate) fn told(&mut self, message: Later, turn: &LinkTurn<'_, Later>) {
-        if let (Some(links), Later::Served(served)) = (&mut self.links, message) {
+    pub(crate) fn told(&mut self, message: LoopMessage, turn: &LinkContext<'_, LoopMessage>) {
+        if let (Some(links), LoopMessage::Served(served)) = (&mut self.links, message) {
             links.finish(*served, &self.owner, turn);
         }
     }
 }
 
 /// The parameters of a write without condition and lifetime.
-fn unconditional(acknowledgement: Acknowledgement) -> AskedWrite {
-    AskedWrite { condition: Condition::None, lifetime_ms: None, acknowledgement }
+fn unconditional(acknowledgement: Acknowledgement) -> WriteParameters {
+    WriteParameters { condition: Condition::None, lifetime_ms: None, acknowledgement }
 }
 
 /// Makes the cluster require its secret from peers, if clients need credentials.

@@ -7,16 +7,16 @@ use std::sync::{Arc, PoisonError, Weak};
 use mio::net::TcpStream;
 use pellucid_account::Record;
 use pellucid_cluster::{
-    Ask, Callers, Cluster, Failure as PeerFailure, Greeted, Hello, Outcome, OwnerAnswer, PROTOCOL,
-    PROTOCOL_OF_ANY_VERSION, Peers, RangePages,
+    Ask, Callers, Cluster, Failure as PeerFailure, Hello, Outcome, OwnerAnswer, PROTOCOL,
+    PROTOCOL_OF_ANY_VERSION, Peers, RangePages, UnverifiedCaller,
 };
-use pellucid_http::{LinkEvent, LinkTurn, Messenger, Request, Ticket};
-use pellucid_thread::{HandedOver, Mutex, WaitKind};
+use pellucid_http::{LinkContext, LinkEvent, Messenger, Request, Ticket};
+use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
-use super::owner_reply::{Forwarded, OwnerReply, refusal_of};
+use super::owner_reply::{ForwardedRequest, OwnerReply, refusal_of};
 use super::serve::Owner;
-use super::served::Served;
-use crate::answer::{Handling, Later};
+use super::served_request::ServedRequest;
+use crate::answer::{HandlerResult, LoopMessage};
 use crate::names::Outcome as End;
 use crate::reply::{Body, Failure, Reply};
 
@@ -35,7 +35,7 @@ const BUFFER_BYTES_KEPT: usize = 64 * 1024;
 /// The purpose of an ask that was sent to a peer, kept until the answer arrives.
 enum Context {
     /// A client's request waits for the answer.
-    Request(Ticket, Forwarded, HandedOver),
+    Request(Ticket, ForwardedRequest, ParkedWork),
     /// A range waits for its next page from the node with this index.
     Range(Ticket, Weak<Mutex<RangePages>>, usize),
 }
@@ -45,27 +45,27 @@ pub(crate) struct Links {
     cluster: Arc<Cluster>,
     peers: Peers<Context>,
     callers: Callers<Option<Record>>,
-    messenger: Messenger<Later>,
+    messenger: Messenger<LoopMessage>,
     /// The callers that have completed the handshake, but whose connections the transport has not
     /// handed over.
-    arriving: Vec<(Ticket, Greeted)>,
+    arriving: Vec<(Ticket, UnverifiedCaller)>,
     ranges: Vec<(Ticket, Weak<Mutex<RangePages>>)>,
     buffers: Vec<Vec<u8>>,
 }
 
 fn peer_token(link: usize) -> mio::Token {
-    LinkTurn::<Later>::token(link)
+    LinkContext::<LoopMessage>::token(link)
 }
 
 fn caller_token(slot: usize) -> mio::Token {
-    LinkTurn::<Later>::token(CALLERS_AT + slot)
+    LinkContext::<LoopMessage>::token(CALLERS_AT + slot)
 }
 
 impl Links {
     pub(super) fn start(
         cluster: &Arc<Cluster>,
         owner: &Owner,
-        turn: &LinkTurn<'_, Later>,
+        turn: &LinkContext<'_, LoopMessage>,
     ) -> io::Result<Links> {
         let clock = owner.observer().account.clock();
         let peers =
@@ -89,10 +89,10 @@ impl Links {
         &mut self,
         node: usize,
         ask: Ask<'_>,
-        request: Forwarded,
+        request: ForwardedRequest,
         ticket: Ticket,
     ) -> Result<(), Failure> {
-        let put_down = HandedOver::put_down(WaitKind::Node);
+        let put_down = ParkedWork::put_down(WaitKind::Node);
         let asked = self.peers.ask(node, ask, Context::Request(ticket, request, put_down));
         asked.map_err(|failure| refusal_of(&failure))
     }
@@ -123,7 +123,7 @@ impl Links {
         request: &Request<'_>,
         ticket: Ticket,
         may_upgrade: bool,
-    ) -> Handling {
+    ) -> HandlerResult {
         let field = |name: &str| {
             request.header(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
         };
@@ -160,7 +160,7 @@ impl Links {
         socket: TcpStream,
         unread: Vec<u8>,
         owner: &mut Owner,
-        turn: &mut LinkTurn<'_, Later>,
+        turn: &mut LinkContext<'_, LoopMessage>,
     ) {
         let Some(at) = self.arriving.iter().position(|(known, _)| *known == ticket) else {
             return;
@@ -180,7 +180,7 @@ impl Links {
         event: LinkEvent,
         unread: Vec<u8>,
         owner: &mut Owner,
-        turn: &mut LinkTurn<'_, Later>,
+        turn: &mut LinkContext<'_, LoopMessage>,
     ) {
         let Links { peers, callers, cluster, messenger, buffers, .. } = self;
         let (registry, LinkEvent { link, is_read_closed }) = (turn.registry(), event);
@@ -210,7 +210,7 @@ impl Links {
 
     /// Sends all asks and answers that this wake-up has made. Returns true if that completed
     /// requests.
-    pub(super) fn settle(&mut self, turn: &mut LinkTurn<'_, Later>) -> bool {
+    pub(super) fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
         if !self.ranges.is_empty() {
             self.ask_for_pages(turn);
         }
@@ -239,7 +239,12 @@ impl Links {
     }
 
     /// Answers an ask that another thread has served.
-    pub(super) fn finish(&mut self, served: Served, owner: &Owner, turn: &LinkTurn<'_, Later>) {
+    pub(super) fn finish(
+        &mut self,
+        served: ServedRequest,
+        owner: &Owner,
+        turn: &LinkContext<'_, LoopMessage>,
+    ) {
         owner.finish(served, &mut self.callers, turn);
     }
 
@@ -253,7 +258,7 @@ impl Links {
     }
 
     /// Asks other nodes for the pages that ranges need next.
-    fn ask_for_pages(&mut self, turn: &mut LinkTurn<'_, Later>) {
+    fn ask_for_pages(&mut self, turn: &mut LinkContext<'_, LoopMessage>) {
         let peers = &mut self.peers;
         self.ranges.retain(|(ticket, range)| {
             let Some(kept) = range.upgrade() else { return false };
@@ -276,7 +281,7 @@ fn bring(
     context: Context,
     outcome: Outcome<'_>,
     buffers: &mut Vec<Vec<u8>>,
-    turn: &mut LinkTurn<'_, Later>,
+    turn: &mut LinkContext<'_, LoopMessage>,
 ) {
     match context {
         Context::Request(ticket, request, put_down) => {
@@ -293,7 +298,7 @@ fn bring(
             };
             turn.complete(
                 ticket,
-                Later::Forwarded(OwnerReply { request, put_down, result, payload }),
+                LoopMessage::Forwarded(OwnerReply { request, put_down, result, payload }),
             );
         }
         Context::Range(ticket, range, node) => {

@@ -11,7 +11,7 @@ mod owner_reply;
 mod page;
 mod range;
 mod serve;
-mod served;
+mod served_request;
 mod start;
 
 pub(crate) use api::PeerApi;
@@ -19,5 +19,5 @@ use owner_parts::OwnerParts;
 pub(crate) use owner_reply::OwnerReply;
 pub(crate) use page::{cluster_document, views};
 pub(crate) use serve::Owner;
-pub(crate) use served::Served;
+pub(crate) use served_request::ServedRequest;
 pub(crate) use start::join;

@@ -2,8 +2,8 @@
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
-use pellucid_store::{Object, Value, Written};
-use pellucid_thread::HandedOver;
+use pellucid_store::{Object, Value, WriteOutcome};
+use pellucid_thread::ParkedWork;
 
 use crate::entities::ReadConditions;
 use crate::log::Log;
@@ -14,7 +14,7 @@ use crate::reply::{Failure, Reply, WriteReply};
 const WAITS_ONE_IN: u32 = 64;
 
 /// The kind of a forwarded request, kept until the answer arrives.
-pub(crate) enum Forwarded {
+pub(crate) enum ForwardedRequest {
     Get(ReadConditions),
     Head(ReadConditions),
     Write(WriteReply),
@@ -22,9 +22,9 @@ pub(crate) enum Forwarded {
 
 /// The owner's answer to a forwarded request.
 pub(crate) struct OwnerReply {
-    pub(super) request: Forwarded,
+    pub(super) request: ForwardedRequest,
     /// The wait since the request was forwarded.
-    pub(super) put_down: HandedOver,
+    pub(super) put_down: ParkedWork,
     pub(super) result: Result<OwnerAnswer, PeerFailure>,
     /// The value, or the text of an error.
     pub(super) payload: Vec<u8>,
@@ -51,12 +51,12 @@ impl OwnerReply {
         }
         let head = answer.head();
         Ok(match request {
-            Forwarded::Write(reply) => reply.of(Written { sequence: answer.sequence }),
-            Forwarded::Head(conditions) => {
+            ForwardedRequest::Write(reply) => reply.of(WriteOutcome { sequence: answer.sequence }),
+            ForwardedRequest::Head(conditions) => {
                 let verdict = conditions.judge(head.as_ref());
                 Reply::to_head(head, verdict)
             }
-            Forwarded::Get(conditions) => {
+            ForwardedRequest::Get(conditions) => {
                 let verdict = conditions.judge(head.as_ref());
                 let object = head.map(|head| Object { head, value: Value::Owned(payload) });
                 Reply::to_get(object, verdict)

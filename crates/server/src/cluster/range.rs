@@ -20,7 +20,7 @@ use crate::reply::{Failure, Reply};
 
 /// The merged entries of all nodes: pages of the other nodes, shared with the event loop's links
 /// that fetch them, and a scan of this node's own entries.
-struct Merged {
+struct MergedEntries {
     pages: Arc<Mutex<RangePages>>,
     scan: Box<dyn Scan>,
     /// The next entry of this node.
@@ -30,7 +30,7 @@ struct Merged {
     expires_at_ms: Option<u64>,
 }
 
-impl Entries for Merged {
+impl Entries for MergedEntries {
     const NAME: &'static str = "a range over the cluster";
 
     fn next(&mut self) -> StoreResult<NextEntry<'_>> {
@@ -99,7 +99,7 @@ pub(super) fn merged_range(
     let pages = RangePages::new(links.nodes(), Some(own), start, end, reverse, entries_max);
     let pages = Arc::new(Mutex::new(pages));
     links.follow_range(ticket, &pages);
-    let merged = Merged { pages, scan, own: None, own_is_over: false, expires_at_ms: None };
+    let merged = MergedEntries { pages, scan, own: None, own_is_over: false, expires_at_ms: None };
     let body = RangeBody::new(merged, form, left, &entities.log);
     Ok(Reply::streamed(form.content_type(), body))
 }

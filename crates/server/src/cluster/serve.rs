@@ -9,7 +9,7 @@ use pellucid_cluster::{
     ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, Callers, Cluster, OwnerTimes, PAGE_BYTES,
     PageEntry, PartOperation, RangeAsk, Reply, clipped_ns,
 };
-use pellucid_http::{LinkTurn, Messenger};
+use pellucid_http::{LinkContext, Messenger};
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::{
     Answer as StoreAnswer, Head, Operation as StoreOperation, Range, Result as StoreResult, Store,
@@ -18,14 +18,14 @@ use pellucid_store::{
 use pellucid_thread::set_operation;
 
 use super::OwnerParts;
-use super::served::{AskResult, Served};
-use crate::answer::Later;
+use super::served_request::{AskResult, ServedRequest};
+use crate::answer::LoopMessage;
 use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 
 /// The account's record of an ask, which is finished when the answer is sent.
-pub(super) type Sink = Option<Record>;
+pub(super) type PendingRecord = Option<Record>;
 
 /// The state with which an event loop serves peers.
 pub(crate) struct Owner {
@@ -58,9 +58,9 @@ impl Owner {
     pub(super) fn serve(
         &mut self,
         cluster: &Cluster,
-        messenger: &Messenger<Later>,
-        turn: &mut LinkTurn<'_, Later>,
-        reply: &mut Reply<'_, Sink>,
+        messenger: &Messenger<LoopMessage>,
+        turn: &mut LinkContext<'_, LoopMessage>,
+        reply: &mut Reply<'_, PendingRecord>,
         ask: &Ask<'_>,
     ) -> Ticks {
         let (mut timeline, mut facts) =
@@ -93,8 +93,8 @@ impl Owner {
                 let flight = turn.recorder().send_away(&timeline);
                 let (caller, id, messenger) = (reply.caller, ask.id, messenger.clone());
                 pending.when_ready(move |arrival| {
-                    let served = Served { caller, id, timeline, facts, flight, arrival };
-                    messenger.tell(Later::Served(Box::new(served)));
+                    let served = ServedRequest { caller, id, timeline, facts, flight, arrival };
+                    messenger.tell(LoopMessage::Served(Box::new(served)));
                 });
                 began
             }
@@ -104,11 +104,11 @@ impl Owner {
     /// Answers an ask that another thread has served, if the connection to the caller still exists.
     pub(super) fn finish(
         &self,
-        served: Served,
-        callers: &mut Callers<Sink>,
-        turn: &LinkTurn<'_, Later>,
+        served: ServedRequest,
+        callers: &mut Callers<PendingRecord>,
+        turn: &LinkContext<'_, LoopMessage>,
     ) {
-        let Served { caller, id, mut timeline, mut facts, flight, arrival } = served;
+        let ServedRequest { caller, id, mut timeline, mut facts, flight, arrival } = served;
         let recorder = turn.recorder();
         recorder.take_back(&timeline, flight);
         arrival.add_to(&mut timeline);
@@ -267,7 +267,7 @@ fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult
 /// Sends the answer to an ask and seals its record. Returns a clock reading from the end.
 fn answer(
     parts: OwnerParts,
-    reply: &mut Reply<'_, Sink>,
+    reply: &mut Reply<'_, PendingRecord>,
     recorder: &Recorder,
     id: u64,
     timeline: &mut Timeline,

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_cluster::{Cluster, ClusterOptions, Held, News, Remembered, RememberedError};
+use pellucid_cluster::{
+    Cluster, ClusterEvent, ClusterOptions, NodeListError, StoreContents, StoredNodeList,
+};
 use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
@@ -13,14 +15,14 @@ use crate::names::ENTITIES;
 use crate::server_error::ServerError;
 
 /// The reason why a node may not start.
-enum NoStart {
-    Remembered(RememberedError),
+enum StartError {
+    Remembered(NodeListError),
     Store(StoreError),
 }
 
-impl From<RememberedError> for NoStart {
-    fn from(error: RememberedError) -> NoStart {
-        NoStart::Remembered(error)
+impl From<NodeListError> for StartError {
+    fn from(error: NodeListError) -> StartError {
+        StartError::Remembered(error)
     }
 }
 
@@ -41,23 +43,23 @@ pub(crate) fn join(
     let refused = |what: String| ServerError::Cluster(what);
     let log = log.clone();
     let cluster = options.map(|options| {
-        let tell = move |news: News<'_>| match news {
-            News::Bad(line) => log.error(line),
-            News::Good(line) => log.info(line),
+        let tell = move |news: ClusterEvent<'_>| match news {
+            ClusterEvent::Bad(line) => log.error(line),
+            ClusterEvent::Good(line) => log.info(line),
         };
         Cluster::new(options.clone(), loops, tell).map_err(|error| refused(error.to_string()))
     });
     let cluster = cluster.transpose()?;
-    let before = Remembered::read(folder).map_err(|error| refused(error.to_string()))?;
+    let before = StoredNodeList::read(folder).map_err(|error| refused(error.to_string()))?;
     let given = match options {
         None => None,
         Some(ClusterOptions { nodes, node: Some(node), .. }) => Some((nodes, node)),
         Some(_) => return Err(refused("a server is one of the nodes, and no guest".to_owned())),
     };
-    let held = || held_by(store, entities).map_err(NoStart::Store);
-    let new = Remembered::judge(before, given, held).map_err(|error| match error {
-        NoStart::Remembered(error) => refused(error.to_string()),
-        NoStart::Store(error) => ServerError::Store(folder.to_owned(), error),
+    let held = || held_by(store, entities).map_err(StartError::Store);
+    let new = StoredNodeList::judge(before, given, held).map_err(|error| match error {
+        StartError::Remembered(error) => refused(error.to_string()),
+        StartError::Store(error) => ServerError::Store(folder.to_owned(), error),
     })?;
     if let Some(new) = new {
         new.write(folder).map_err(|error| refused(error.to_string()))?;
@@ -67,7 +69,7 @@ pub(crate) fn join(
 
 /// The content of a store: documents, entities, or keys in tables that programs outside the cluster
 /// have made (docs/stores.md).
-fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
+fn held_by(store: &dyn Store, entities: Table) -> StoreResult<StoreContents> {
     let names = store
         .local()
         .map(|local| local.table_names())
@@ -77,18 +79,18 @@ fn held_by(store: &dyn Store, entities: Table) -> StoreResult<Held> {
         let documents = pellucid_document::contents(store);
         let documents = documents.map_err(|error| StoreError::Failed(error.to_string()))?;
         if let Some(what) = documents {
-            return Ok(Held::Documents(what));
+            return Ok(StoreContents::Documents(what));
         }
     }
     if has_keys(store, entities)? {
-        return Ok(Held::Keys("keys".to_owned()));
+        return Ok(StoreContents::Keys("keys".to_owned()));
     }
     for name in names.iter().filter(|name| *name != DOCUMENTS && *name != ENTITIES) {
         if has_keys(store, store.table(name)?)? {
-            return Ok(Held::Keys(format!("keys in the table `{name}`")));
+            return Ok(StoreContents::Keys(format!("keys in the table `{name}`")));
         }
     }
-    Ok(Held::Nothing)
+    Ok(StoreContents::Nothing)
 }
 
 fn has_keys(store: &dyn Store, table: Table) -> StoreResult<bool> {

@@ -12,7 +12,7 @@ use pellucid_clock::Clock;
 use pellucid_document::{Collection, Database, DocumentError, Documents, ErrorNumber};
 use pellucid_http::Request;
 use pellucid_store::Acknowledgement;
-use pellucid_thread::Recurring;
+use pellucid_thread::PeriodicThread;
 
 use super::authorization::{
     CallError, authorize_account, collection_of, database_of, find_collection,
@@ -34,8 +34,10 @@ use super::{
 };
 use crate::access::{Accounts, Identity, Right};
 use crate::log::Log;
-use crate::reply::{Driver, Reply};
-use crate::routes::{CollectionCall, DatabaseCall, DocumentHandler, Handler, Runs, ServerCall};
+use crate::reply::{DriverSettings, Reply};
+use crate::routes::{
+    CollectionCall, DatabaseCall, DocumentHandler, Handler, HandlerThread, ServerCall,
+};
 
 /// The most bytes of the body of a query that an event loop runs.
 const LIGHT_QUERY_BYTES_MAX: usize = 4 << 10;
@@ -87,7 +89,7 @@ impl DocumentApi {
     ///
     /// # Errors
     /// If the system cannot start a thread.
-    pub(crate) fn start_upkeep(&self, log: Log) -> io::Result<Recurring> {
+    pub(crate) fn start_upkeep(&self, log: Log) -> io::Result<PeriodicThread> {
         upkeep::start(&self.documents, self.queries.cursors(), log)
     }
 
@@ -165,7 +167,7 @@ impl DocumentApi {
     /// body from the budget.
     pub(super) fn for_driver(&self, reply: Reply, queued_ns: u64) -> Reply {
         let compressed_from_bytes = self.settings.compressed_from_bytes;
-        let driver = Some(Driver { queued_ns, compressed_from_bytes });
+        let driver = Some(DriverSettings { queued_ns, compressed_from_bytes });
         Reply { driver, ..counted(reply, self.memory.budget()) }
     }
 
@@ -191,8 +193,8 @@ impl DocumentApi {
     ) -> Option<Completion> {
         let store = self.documents.store();
         match call.route.runs {
-            Runs::OnWorker => None,
-            Runs::IfPlanned => {
+            HandlerThread::OnWorker => None,
+            HandlerThread::IfPlanned => {
                 let can_be_light = !call.is_async
                     && call.transaction.is_none()
                     && call.body.len() <= LIGHT_QUERY_BYTES_MAX;
@@ -204,8 +206,8 @@ impl DocumentApi {
                 timeline.stamp(Stamp::Executed);
                 Some(Completion::Reply(reply))
             }
-            Runs::IfSmall if !call.is_light() => None,
-            Runs::IfSmall if !store.local().is_some_and(|local| local.is_in_memory()) => {
+            HandlerThread::IfSmall if !call.is_light() => None,
+            HandlerThread::IfSmall if !store.local().is_some_and(|local| local.is_in_memory()) => {
                 // A write cannot be repeated, so it is not tried here. A read may find its document
                 // in memory, even if other reads did not.
                 if !call.reads_document() {
@@ -223,7 +225,9 @@ impl DocumentApi {
                 }
                 completion
             }
-            Runs::AtOnce | Runs::IfSmall => self.try_answer(call, caller, timeline),
+            HandlerThread::AtOnce | HandlerThread::IfSmall => {
+                self.try_answer(call, caller, timeline)
+            }
         }
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, DocumentError, Documents, ErrorNumber, Shape, document_of, is_document_key,
+    Collection, CollectionSchema, DocumentError, Documents, ErrorNumber, document_of,
+    is_document_key,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, json};
@@ -130,7 +131,7 @@ fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
 }
 
 /// The key of the document that an item names, as a key, an id, or an object with one of them.
-fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
+fn key_of<'a>(shape: &CollectionSchema, item: Ref<'a>) -> Result<&'a str, DocumentError> {
     let text = match item {
         Ref::String(text) => text,
         Ref::Object(object) => {
@@ -153,7 +154,7 @@ fn key_of<'a>(shape: &Shape, item: Ref<'a>) -> Result<&'a str, DocumentError> {
 /// The key and the expected revision that an item names. A new document has no key here.
 fn identity_of<'a>(
     method: Method,
-    shape: &Shape,
+    shape: &CollectionSchema,
     request: &WriteRequest,
     item: Ref<'a>,
 ) -> Result<(Option<&'a str>, Option<&'a [u8]>), DocumentError> {

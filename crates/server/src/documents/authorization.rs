@@ -13,7 +13,7 @@ use super::call::{Call, bad_request};
 use super::reply::error_as;
 use crate::access::{Identity, Right, Scope};
 use crate::reply::Reply;
-use crate::routes::Need;
+use crate::routes::RequiredRight;
 
 /// The failure of a call.
 pub(super) enum CallError {
@@ -117,7 +117,7 @@ pub(super) fn authorize(
 
 /// Checks that a call about an account comes from its owner or from an administrator.
 pub(super) fn authorize_account(call: &Call<'_>, caller: &Identity) -> Result<(), DocumentError> {
-    let Need::OwnAccount(right) = call.route.need else { return Ok(()) };
+    let RequiredRight::OwnAccount(right) = call.route.need else { return Ok(()) };
     let is_own = caller.name().is_some() && call.part("{user}") == caller.name();
     if is_own || caller.may(Scope::Admin, right) {
         return Ok(());
@@ -128,7 +128,7 @@ pub(super) fn authorize_account(call: &Call<'_>, caller: &Identity) -> Result<()
 /// The right that a route about a database or a collection needs.
 fn needed(call: &Call<'_>) -> Right {
     match call.route.need {
-        Need::Database(right) | Need::Collection(right) => right,
+        RequiredRight::Database(right) | RequiredRight::Collection(right) => right,
         // Routes with other needs name no collection.
         _ => Right::Write,
     }

@@ -3,7 +3,7 @@
 use pellucid_clock::WallTime;
 use pellucid_document::{DocumentError, Documents, ErrorNumber};
 use pellucid_store::{
-    BACKUP_BYTES_PER_SECOND_MIN, BackupCopying, BackupFigures, BackupId, BackupOutcome,
+    BACKUP_BYTES_PER_SECOND_MIN, BackupCopyOptions, BackupFigures, BackupId, BackupOutcome,
     BackupProgress, Backups,
 };
 use serde_json::{Map, Value, json};
@@ -67,8 +67,10 @@ fn create(backups: &dyn Backups, version: &str, call: &Call<'_>) -> ReplyResult 
         Some(label) => BackupId::parse(&format!("{time}_{label}"))?,
         None => BackupId::parse(&time)?,
     };
-    let copying =
-        BackupCopying { bytes_per_second_max: speed_in(body)?, is_stopped: &|| call.is_ended() };
+    let copying = BackupCopyOptions {
+        bytes_per_second_max: speed_in(body)?,
+        is_stopped: &|| call.is_ended(),
+    };
     match backups.create(&id, copying)? {
         BackupOutcome::Made(made) => Ok(success(201, json!({ "result": show(&made, version) }))),
         BackupOutcome::Duplicate => {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::names::Operation;
 use crate::query::flag_of_word;
-use crate::routes::{Method, Path, Route, Runs, Target, decode};
+use crate::routes::{HandlerThread, Method, Path, Route, Target, decode};
 
 use super::control::Control;
 
@@ -75,9 +75,9 @@ impl<'a> Call<'a> {
     /// True if the call is small enough for an event loop.
     pub(crate) fn is_light(&self) -> bool {
         match self.route.runs {
-            Runs::AtOnce => true,
-            Runs::IfSmall => self.body.len() <= LIGHT_BODY_BYTES_MAX && !self.is_array(),
-            Runs::IfPlanned | Runs::OnWorker => false,
+            HandlerThread::AtOnce => true,
+            HandlerThread::IfSmall => self.body.len() <= LIGHT_BODY_BYTES_MAX && !self.is_array(),
+            HandlerThread::IfPlanned | HandlerThread::OnWorker => false,
         }
     }
 
@@ -145,13 +145,13 @@ impl<'a> Call<'a> {
     /// True if the call inserts the documents of an array.
     pub(crate) fn is_array(&self) -> bool {
         self.method == Method::Post
-            && self.route.runs == Runs::IfSmall
+            && self.route.runs == HandlerThread::IfSmall
             && self.body.trim_ascii_start().first() == Some(&b'[')
     }
 
     /// True if the call only reads one document.
     pub(crate) fn reads_document(&self) -> bool {
-        self.route.runs == Runs::IfSmall && self.route.reads()
+        self.route.runs == HandlerThread::IfSmall && self.route.reads()
     }
 
     /// The decoded query parameter of this name; the last one if there are several. A value that is

@@ -1,7 +1,7 @@
 //! Completions of calls, which handlers return: a reply now, or one after the commit of a write.
 
 use pellucid_document::DocumentError;
-use pellucid_store::{Pending, Result as StoreResult, Written};
+use pellucid_store::{DeferredAnswer, Result as StoreResult, WriteOutcome};
 
 use crate::reply::Reply;
 
@@ -12,11 +12,11 @@ pub(super) type ReplyResult = Result<Reply, DocumentError>;
 pub(super) enum Completion {
     Reply(Reply),
     /// The reply is made from the store's answer to a write.
-    OnCommit(Pending<Written>, FinishCommit),
+    OnCommit(DeferredAnswer<WriteOutcome>, CommitCallback),
 }
 
 /// A function that makes the reply from the store's answer.
-pub(super) type FinishCommit = Box<dyn FnOnce(StoreResult<Written>) -> CommitReply + Send>;
+pub(super) type CommitCallback = Box<dyn FnOnce(StoreResult<WriteOutcome>) -> CommitReply + Send>;
 
 /// The reply to a write that the store has committed or refused.
 pub(super) struct CommitReply {

@@ -9,7 +9,7 @@ use pellucid_clock::Stopwatch;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_thread::{Mutex, MutexGuard};
 
-use super::running::{Running, beginning, stopwatch};
+use super::running_queries::{RunningQuery, beginning, stopwatch};
 
 /// The most bytes of a query's text in a description.
 const TEXT_BYTES_MAX: usize = 200;
@@ -26,7 +26,7 @@ struct State {
     /// Method and path.
     path: String,
     /// The query that the call runs.
-    query: Mutex<Option<Arc<Running>>>,
+    query: Mutex<Option<Arc<RunningQuery>>>,
 }
 
 impl std::fmt::Debug for Control {
@@ -62,7 +62,7 @@ impl Control {
     }
 
     /// Notes the query that the call runs from now on, so that both end together.
-    pub(crate) fn runs(&self, query: &Arc<Running>) {
+    pub(crate) fn runs(&self, query: &Arc<RunningQuery>) {
         *self.query() = Some(Arc::clone(query));
         if self.0.kill.is_killed() {
             query.kill.kill();
@@ -103,7 +103,7 @@ impl Control {
         text
     }
 
-    fn query(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
+    fn query(&self) -> MutexGuard<'_, Option<Arc<RunningQuery>>> {
         self.0.query.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,11 +111,11 @@ impl Control {
 /// The list of calls that workers execute.
 #[derive(Default)]
 pub(crate) struct Calls {
-    listed: Mutex<Listed>,
+    listed: Mutex<CallTable>,
 }
 
 #[derive(Default)]
-struct Listed {
+struct CallTable {
     calls: HashMap<u64, Control>,
     begun: u64,
     /// True once the server stops: each call that begins from then on is ended at once.
@@ -123,12 +123,12 @@ struct Listed {
 }
 
 /// The place of a call in the list, until this is dropped.
-pub(crate) struct AtWork<'a> {
+pub(crate) struct CallRegistration<'a> {
     calls: &'a Calls,
     number: u64,
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for CallRegistration<'_> {
     fn drop(&mut self) {
         self.calls.listed().calls.remove(&self.number);
     }
@@ -136,7 +136,7 @@ impl Drop for AtWork<'_> {
 
 impl Calls {
     /// Adds a call that a worker begins to the list.
-    pub(crate) fn begin(&self, control: &Control) -> AtWork<'_> {
+    pub(crate) fn begin(&self, control: &Control) -> CallRegistration<'_> {
         let mut listed = self.listed();
         listed.begun += 1;
         let number = listed.begun;
@@ -144,7 +144,7 @@ impl Calls {
         if listed.is_ending {
             control.end();
         }
-        AtWork { calls: self, number }
+        CallRegistration { calls: self, number }
     }
 
     /// Ends all calls, including those that begin from now on.
@@ -162,7 +162,7 @@ impl Calls {
         calls.iter().map(|(_, call)| call.describe()).collect()
     }
 
-    fn listed(&self) -> MutexGuard<'_, Listed> {
+    fn listed(&self) -> MutexGuard<'_, CallTable> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

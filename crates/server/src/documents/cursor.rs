@@ -2,14 +2,14 @@
 
 use pellucid_aql::{Execution, QueryError};
 use pellucid_budget::Share;
-use pellucid_document::{Committed, DocumentError, ErrorNumber, QueryData, settle_revisions};
+use pellucid_document::{CommitSequences, DocumentError, ErrorNumber, QueryData, settle_revisions};
 use pellucid_value::{Number, Value, json};
 
 use super::encoding::Encoding;
 use super::memory::over_budget;
 use super::owner::Owner;
 use super::query_extra::{PlannedQuery, trailer};
-use super::running::Listed;
+use super::running_queries::QueryRegistration;
 
 /// The bytes at which a batch ends, even if more values were asked for: 16 MiB.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -24,15 +24,15 @@ pub(super) const RESULT_BEGIN: &[u8] = b"{\"result\":[";
 const ENVELOPE_BYTES_MAX: usize = 256;
 
 /// The rest of a result.
-pub(super) enum Rest {
+pub(super) enum ResultRemainder {
     /// The result is computed, and takes `bytes` bytes of memory.
     Ready { values: std::vec::IntoIter<Value>, bytes: usize },
     /// The result is computed batch by batch.
-    Stream(Box<Streamed>),
+    Stream(Box<StreamedQuery>),
 }
 
 /// A streamed query: each batch is computed when it is asked for.
-pub(super) struct Streamed {
+pub(super) struct StreamedQuery {
     pub(super) execution: Execution,
     pub(super) query: PlannedQuery,
 }
@@ -46,7 +46,7 @@ pub(super) struct Cursor {
     pub(super) collections: Vec<String>,
     /// The text of a streamed query; empty for others.
     pub(super) text: String,
-    pub(super) rest: Rest,
+    pub(super) rest: ResultRemainder,
     pub(super) batch_size: usize,
     /// The number of the next batch.
     pub(super) next_batch: u64,
@@ -60,9 +60,9 @@ pub(super) struct Cursor {
     pub(super) may_retry: bool,
     pub(super) is_exhausted: bool,
     /// The commit of the query's writes, whose revisions replace provisional ones in the result.
-    pub(super) committed: Option<Committed>,
+    pub(super) committed: Option<CommitSequences>,
     /// The entry in the list of running queries, if the result is streamed.
-    pub(super) listed: Option<Listed>,
+    pub(super) listed: Option<QueryRegistration>,
     /// The share of memory for the cursor itself, without that of a streamed query.
     pub(super) memory: Share,
 }
@@ -71,8 +71,8 @@ impl Cursor {
     /// The approximate bytes of memory that it takes.
     pub(super) fn size_bytes(&self) -> usize {
         let of_query = match &self.rest {
-            Rest::Ready { .. } => 0,
-            Rest::Stream(streamed) => streamed.execution.memory_bytes(),
+            ResultRemainder::Ready { .. } => 0,
+            ResultRemainder::Stream(streamed) => streamed.execution.memory_bytes(),
         };
         of_query + self.own_bytes()
     }
@@ -80,8 +80,8 @@ impl Cursor {
     /// The bytes of [`Self::size_bytes`] without those that a streamed query has taken itself.
     fn own_bytes(&self) -> usize {
         let rest = match &self.rest {
-            Rest::Ready { bytes, .. } => *bytes,
-            Rest::Stream(_) => 0,
+            ResultRemainder::Ready { bytes, .. } => *bytes,
+            ResultRemainder::Stream(_) => 0,
         };
         let last_batch = self.last_batch.as_ref().map_or(0, |(_, body)| body.capacity());
         CURSOR_BYTES + rest + last_batch + self.text.len() + self.trailer.len()
@@ -113,8 +113,8 @@ impl Cursor {
     ) -> Result<(), DocumentError> {
         out.bytes(RESULT_BEGIN)?;
         let has_more = match self.rest {
-            Rest::Ready { .. } => self.write_ready(out)?,
-            Rest::Stream(_) => self.write_streamed(out, note)?,
+            ResultRemainder::Ready { .. } => self.write_ready(out)?,
+            ResultRemainder::Stream(_) => self.write_streamed(out, note)?,
         };
         if let Some(committed) = self.committed {
             settle_revisions(out.body_mut(), &committed);
@@ -138,7 +138,7 @@ impl Cursor {
 
     /// Writes the next values of a computed result. Returns true if there are more.
     fn write_ready(&mut self, out: &mut Encoding<'_>) -> Result<bool, DocumentError> {
-        let Rest::Ready { values, bytes } = &mut self.rest else { return Ok(false) };
+        let ResultRemainder::Ready { values, bytes } = &mut self.rest else { return Ok(false) };
         let before = values.len().max(1);
         let mut given = 0;
         while given < self.batch_size && (given == 0 || out.len() < BATCH_BYTES_MAX) {
@@ -161,8 +161,8 @@ impl Cursor {
         out: &mut Encoding<'_>,
         note: impl FnOnce(&str, &Execution, &QueryData),
     ) -> Result<bool, DocumentError> {
-        let Rest::Stream(streamed) = &mut self.rest else { return Ok(false) };
-        let Streamed { execution, query } = &mut **streamed;
+        let ResultRemainder::Stream(streamed) = &mut self.rest else { return Ok(false) };
+        let StreamedQuery { execution, query } = &mut **streamed;
         let next = execution.next_within(self.batch_size, BATCH_BYTES_MAX);
         note(&self.text, execution, &query.data);
         let (values, more) = next.map_err(|error| running_error(&error))?;

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use pellucid_account::Stamp;
 use pellucid_document::{DocumentError, ErrorNumber};
 use pellucid_http::Request;
-use pellucid_store::Arrival;
+use pellucid_store::DeliveredAnswer;
 
 use super::api::DocumentApi;
 use super::call::{Call, bad_request};
 use super::completion::Completion;
 use super::reply::{empty, error_as};
-use super::users::{self, LogIn, token_reply};
+use super::users::{self, LoginRequest, token_reply};
 use super::worker_call::WorkerCall;
-use crate::access::{Identity, TooMany, Verifier};
-use crate::answer::{Answer, Later, Loop, Made};
-use crate::reply::{Driver, Reply};
-use crate::routes::{Methods, Missing, Target};
+use crate::access::{Identity, RateLimitError, Verifier};
+use crate::answer::{Answer, DeferredReply, LoopExchange, LoopMessage};
+use crate::reply::{DriverSettings, Reply};
+use crate::routes::{Methods, MissingRoute, Target};
 use crate::timing::route;
 
 /// Answers a request to the document API.
@@ -26,7 +26,7 @@ pub(crate) fn call(
     target: &mut Target<'_>,
     request: &Request<'_>,
     caller: &Identity,
-    exchange: &mut Loop<'_>,
+    exchange: &mut LoopExchange<'_>,
 ) -> Answer {
     let call = Call::of(request, target, exchange.facts.request);
     route(exchange, call.operation());
@@ -45,8 +45,8 @@ pub(crate) fn call(
             let (api, completer) = (Arc::clone(api), exchange.completer());
             pending.when_ready(move |arrival| {
                 let reply = api.for_driver(finish(arrival.result).reply, 0);
-                let times = Arrival::new(Ok(()), arrival.parts);
-                completer.complete(Later::Made(Made::by(times, |()| reply)));
+                let times = DeliveredAnswer::new(Ok(()), arrival.parts);
+                completer.complete(LoopMessage::Made(DeferredReply::by(times, |()| reply)));
             });
             Answer::Away
         }
@@ -58,7 +58,7 @@ fn hand_over(
     api: &Arc<DocumentApi>,
     call: Call<'_>,
     caller: &Identity,
-    exchange: &mut Loop<'_>,
+    exchange: &mut LoopExchange<'_>,
 ) -> Answer {
     let bytes = call.body.len();
     let mut memory = api.memory().share(usize::MAX);
@@ -79,28 +79,29 @@ pub(crate) fn log_in(
     target: &mut Target<'_>,
     request: &Request<'_>,
     verifier: &Verifier,
-    exchange: &mut Loop<'_>,
+    exchange: &mut LoopExchange<'_>,
 ) -> Answer {
     let call = Call::of(request, target, exchange.facts.request);
     route(exchange, call.route.operation);
     let claimed = match api.refuse_early(request) {
-        Some(refusal) => Ok(LogIn::Granted(refusal)),
+        Some(refusal) => Ok(LoginRequest::Granted(refusal)),
         None => users::log_in(api.accounts(), &call),
     };
     let (name, password) = match claimed {
         Err(error) => return api.for_driver(error.into(), 0).into(),
-        Ok(LogIn::Granted(reply)) => return api.for_driver(reply, 0).into(),
-        Ok(LogIn::Claimed { name, password }) => (name, password),
+        Ok(LoginRequest::Granted(reply)) => return api.for_driver(reply, 0).into(),
+        Ok(LoginRequest::Claimed { name, password }) => (name, password),
     };
     let (of_caller, completer, user) = (Arc::clone(api), exchange.completer(), name.clone());
     let then = move |identity: Option<Identity>| {
         let reply = token_reply(of_caller.accounts(), &user, identity.is_some());
-        completer.complete(Later::Made(Made::of(Ok(of_caller.for_driver(reply, 0)))));
+        completer
+            .complete(LoopMessage::Made(DeferredReply::of(Ok(of_caller.for_driver(reply, 0)))));
     };
     match verifier.verify(name, password, exchange.address(), then) {
         Ok(()) => Answer::Away,
         Err(too_many) => {
-            let error = DocumentError::new(ErrorNumber::QUEUE_FULL, TooMany::WHAT);
+            let error = DocumentError::new(ErrorNumber::QUEUE_FULL, RateLimitError::WHAT);
             let reply = error_as(429, &error);
             let reply = reply.with_header("Retry-After", too_many.seconds.to_string());
             api.for_driver(reply, 0).into()
@@ -117,7 +118,7 @@ pub(crate) fn preflight(request: &Request<'_>) -> Reply {
     let reply = empty(200)
         .with_header("Access-Control-Allow-Methods", methods)
         .with_header("Access-Control-Max-Age", "1800");
-    let driver = Some(Driver { queued_ns: 0, compressed_from_bytes: 0 });
+    let driver = Some(DriverSettings { queued_ns: 0, compressed_from_bytes: 0 });
     let reply = Reply { driver, ..reply };
     match headers {
         None => reply,
@@ -129,18 +130,23 @@ pub(crate) fn preflight(request: &Request<'_>) -> Reply {
 }
 
 /// The reply to a request without a route, in the format of the document API.
-pub(crate) fn no_route(api: &DocumentApi, why: Missing, path: &str, allowed: Methods) -> Reply {
+pub(crate) fn no_route(
+    api: &DocumentApi,
+    why: MissingRoute,
+    path: &str,
+    allowed: Methods,
+) -> Reply {
     let error = match why {
-        Missing::Path => {
+        MissingRoute::Path => {
             DocumentError::new(ErrorNumber::HTTP_NOT_FOUND, format!("unknown path '{path}'"))
         }
-        Missing::Encoding => bad_request("the path is not percent-encoded as it must be"),
-        Missing::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
-        Missing::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
+        MissingRoute::Encoding => bad_request("the path is not percent-encoded as it must be"),
+        MissingRoute::Method { .. } => ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into(),
+        MissingRoute::Superfluous => ErrorNumber::SUPERFLUOUS_SUFFICES.into(),
     };
     let reply = api.for_driver(error.into(), 0);
     match why {
-        Missing::Method { .. } => reply.with_header("Allow", allowed.to_string()),
+        MissingRoute::Method { .. } => reply.with_header("Allow", allowed.to_string()),
         _ => reply,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Attempt, Collection, Committed, DocumentError, Documents, ErrorNumber, Shape, StoredRevision,
-    attempt, document_of, is_document_key, revision_text, sequence_of,
+    Attempt, Collection, CollectionSchema, CommitSequences, DocumentError, Documents, ErrorNumber,
+    StoredRevision, attempt, document_of, is_document_key, revision_text, sequence_of,
 };
 use pellucid_store::{Acknowledgement, Answer, Value as StoreValue};
 use pellucid_value::json;
@@ -144,12 +144,12 @@ fn available<T: Send + 'static>(
 /// The data for the reply to a write.
 struct WriteReply {
     database: String,
-    shape: Arc<Shape>,
+    shape: Arc<CollectionSchema>,
     request: WriteRequest,
 }
 
 impl WriteReply {
-    fn reply(&self, result: Result<(WriteResult, Committed), DocumentError>) -> Reply {
+    fn reply(&self, result: Result<(WriteResult, CommitSequences), DocumentError>) -> Reply {
         let (written, committed) = match result {
             Ok(written) => written,
             Err(error) => return error_reply(&self.shape, error),
@@ -170,7 +170,7 @@ impl WriteReply {
 }
 
 /// The reply to an error. An error about a revision has the status 412 and names the document.
-fn error_reply(shape: &Shape, error: DocumentError) -> Reply {
+fn error_reply(shape: &CollectionSchema, error: DocumentError) -> Reply {
     match &error.stored {
         None => error.into(),
         Some(stored) => {

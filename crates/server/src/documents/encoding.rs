@@ -27,8 +27,8 @@ const UNMEASURED_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Encoding<'a> {
     body: Vec<u8>,
     memory: Share,
-    /// The capacity that is accounted for: charged to `memory`, or part of the first [`FIRST_BYTES`],
-    /// which are free.
+    /// The capacity that is accounted for: charged to `memory`, or part of the first
+    /// [`FIRST_BYTES`], which are free.
     counted_bytes: usize,
     /// The handle by which other threads can cancel the call; `None` where it cannot be cancelled.
     control: Option<&'a Control>,
@@ -54,8 +54,8 @@ impl<'a> Encoding<'a> {
     /// Appends bytes as they are.
     ///
     /// # Errors
-    /// ArangoDB's error 32 (resource limit) if there is not enough memory, 1500 (query killed) if the
-    /// call was cancelled.
+    /// ArangoDB's error 32 (resource limit) if there is not enough memory, 1500 (query killed) if
+    /// the call was cancelled.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), DocumentError> {
         self.reserve(bytes.len())?;
         self.body.extend_from_slice(bytes);

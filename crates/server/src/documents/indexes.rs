@@ -13,7 +13,7 @@ use super::completion::ReplyResult;
 use super::memory::RequestMemory;
 use super::owner::Owner;
 use super::reply::{error_as, success};
-use super::running::{Running, RunningQueries};
+use super::running_queries::{RunningQueries, RunningQuery};
 use crate::access::Identity;
 use crate::reply::Reply;
 use crate::routes::Method;
@@ -85,7 +85,7 @@ fn create(
     let text = format!("create an index of {}", collection.name());
     let id = documents.next_tick()?;
     let owner = Owner::of(caller);
-    let task = Running::beside_queries(id, call.database(), text, owner, memory.of_call());
+    let task = RunningQuery::beside_queries(id, call.database(), text, owner, memory.of_call());
     let listed = running.begin(task);
     let goes_on = || listed.check();
     let made = pellucid_document::create_index_while(documents, collection, wanted, &goes_on);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pellucid_budget::{Budget, OverBudget, Share};
+use pellucid_budget::{Budget, BudgetError, Share};
 use pellucid_document::{DocumentError, ErrorNumber};
 use rustix::process::{Resource, getrlimit};
 
@@ -76,7 +76,7 @@ impl RequestMemory {
 }
 
 /// Makes the error of a call that exceeds the budget.
-pub(super) fn over_budget(error: OverBudget) -> DocumentError {
+pub(super) fn over_budget(error: BudgetError) -> DocumentError {
     DocumentError::new(ErrorNumber::RESOURCE_LIMIT, error.to_string())
 }
 

@@ -27,7 +27,7 @@ mod query_extra;
 mod query_request;
 mod query_runner;
 mod reply;
-mod running;
+mod running_queries;
 mod server_info;
 mod settings;
 mod slow_queries;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, HandedOver, Mutex, MutexGuard, WaitKind, run_contained};
+use pellucid_thread::{Condvar, Mutex, MutexGuard, ParkedWork, WaitKind, run_contained};
 
 /// The most calls that may wait for a thread, unless the operator sets it. ArangoDB has the same
 /// default.
@@ -45,7 +45,7 @@ type Job = Box<dyn FnOnce(u64) + Send>;
 
 /// The kind of a thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Duty {
+enum ThreadKind {
     Regular,
     /// It stands in for a thread whose call pauses.
     StandIn,
@@ -54,19 +54,19 @@ enum Duty {
 }
 
 /// A job that waits for a thread.
-struct Queued {
+struct QueuedJob {
     job: Job,
-    put_down: HandedOver,
+    put_down: ParkedWork,
     bytes: usize,
     since: Ticks,
 }
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Queued>,
+    jobs: VecDeque<QueuedJob>,
     bytes: usize,
     /// Delayed jobs, by the time at which they are due and then by the order of their arrival.
-    due: BTreeMap<(Ticks, u64), Queued>,
+    due: BTreeMap<(Ticks, u64), QueuedJob>,
     due_count: u64,
     is_closed: bool,
     /// The number of threads whose calls pause.
@@ -81,7 +81,7 @@ struct Queue {
     threads: usize,
 }
 
-struct Shared {
+struct PoolState {
     queue: Mutex<Queue>,
     /// Signals threads that there is a job, or that they may end.
     arrived: Condvar,
@@ -96,12 +96,12 @@ struct Shared {
 
 /// A pool of worker threads.
 pub(crate) struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
 }
 
 impl Pool {
     pub(crate) fn start(clock: Clock, queued_calls_max: usize) -> io::Result<Pool> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             queue: Mutex::default(),
             arrived: Condvar::for_work(),
             unattended: Condvar::for_work(),
@@ -113,7 +113,7 @@ impl Pool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = Pool { shared };
         for number in 0..(cores * THREADS_PER_CORE).max(THREADS_MIN) {
-            pool.shared.start(format!("pellucid-call-{number}"), Duty::Regular)?;
+            pool.shared.start(format!("pellucid-call-{number}"), ThreadKind::Regular)?;
         }
         let shared = Arc::clone(&pool.shared);
         let watch = std::thread::Builder::new().name("pellucid-call-watch".to_owned());
@@ -139,9 +139,9 @@ impl Pool {
             return false;
         }
         queue.bytes += bytes;
-        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let put_down = ParkedWork::put_down(WaitKind::Thread);
         let since = self.shared.clock.now();
-        queue.jobs.push_back(Queued { job: Box::new(job), put_down, bytes, since });
+        queue.jobs.push_back(QueuedJob { job: Box::new(job), put_down, bytes, since });
         let is_unattended = queue.jobs.len() == queue.idle + 1;
         drop(queue);
         self.shared.arrived.notify_one();
@@ -161,11 +161,11 @@ impl Pool {
         if queue.is_closed {
             return;
         }
-        let put_down = HandedOver::put_down(WaitKind::Thread);
+        let put_down = ParkedWork::put_down(WaitKind::Thread);
         let since = Ticks(clock.now().0.saturating_add(clock.ticks(pause_ns)));
         queue.due_count += 1;
         let turn = (since, queue.due_count);
-        queue.due.insert(turn, Queued { job: Box::new(job), put_down, bytes: 0, since });
+        queue.due.insert(turn, QueuedJob { job: Box::new(job), put_down, bytes: 0, since });
         drop(queue);
         // The thread that wakes up waits no longer than until the job is due.
         self.shared.arrived.notify_one();
@@ -199,7 +199,7 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl PoolState {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -220,14 +220,14 @@ impl Shared {
         }
         queue.stand_ins += 1;
         drop(queue);
-        if self.start("pellucid-call-in".to_owned(), Duty::StandIn).is_err() {
+        if self.start("pellucid-call-in".to_owned(), ThreadKind::StandIn).is_err() {
             // The system cannot start a thread, so calls wait longer.
             self.queue().stand_ins -= 1;
         }
     }
 
     /// Starts a thread.
-    fn start(self: &Arc<Self>, name: String, duty: Duty) -> io::Result<()> {
+    fn start(self: &Arc<Self>, name: String, duty: ThreadKind) -> io::Result<()> {
         let shared = Arc::clone(self);
         self.queue().threads += 1;
         let work = move || {
@@ -255,7 +255,7 @@ impl Shared {
             if left.is_zero() && queue.idle == 0 && queue.further < FURTHER_MAX {
                 queue.further += 1;
                 drop(queue);
-                let started = self.start("pellucid-call-more".to_owned(), Duty::Further);
+                let started = self.start("pellucid-call-more".to_owned(), ThreadKind::Further);
                 queue = self.queue();
                 queue.further -= usize::from(started.is_err());
             }
@@ -266,7 +266,7 @@ impl Shared {
         }
     }
 
-    fn work(&self, duty: Duty) {
+    fn work(&self, duty: ThreadKind) {
         while let Some(queued) = self.next(duty) {
             let waited = self.clock.nanoseconds(self.clock.now().since(queued.since));
             self.last_queued_ns.store(waited, Ordering::Relaxed);
@@ -278,7 +278,7 @@ impl Shared {
 
     /// Takes a job that can run now. Delayed jobs that are due come first; once the pool is closed,
     /// all of them are due.
-    fn take(&self, queue: &mut Queue) -> Option<Queued> {
+    fn take(&self, queue: &mut Queue) -> Option<QueuedJob> {
         let queued = match queue.due.first_entry() {
             Some(first) if queue.is_closed || first.key().0 <= self.clock.now() => {
                 let due = first.remove();
@@ -307,10 +307,10 @@ impl Shared {
     }
 
     /// Waits for the next job; `None` if the thread has to end.
-    fn next(&self, duty: Duty) -> Option<Queued> {
+    fn next(&self, duty: ThreadKind) -> Option<QueuedJob> {
         let (mut queue, mut is_rested) = (self.queue(), false);
         loop {
-            if duty == Duty::StandIn && (queue.stand_ins > queue.resting || queue.is_closed) {
+            if duty == ThreadKind::StandIn && (queue.stand_ins > queue.resting || queue.is_closed) {
                 queue.stand_ins -= 1;
                 self.pass_on(&queue);
                 return None;
@@ -318,14 +318,14 @@ impl Shared {
             if let Some(queued) = self.take(&mut queue) {
                 return Some(queued);
             }
-            if queue.is_closed || (duty == Duty::Further && is_rested) {
-                queue.further -= usize::from(duty == Duty::Further);
+            if queue.is_closed || (duty == ThreadKind::Further && is_rested) {
+                queue.further -= usize::from(duty == ThreadKind::Further);
                 return None;
             }
             let next_due = queue.due.first_key_value().map(|((at, _), _)| *at);
             let until_due = next_due
                 .map(|at| Duration::from_nanos(self.clock.nanoseconds(at.since(self.clock.now()))));
-            let most = (duty == Duty::Further).then_some(FURTHER_REST);
+            let most = (duty == ThreadKind::Further).then_some(FURTHER_REST);
             queue.idle += 1;
             (queue, is_rested) = match until_due.into_iter().chain(most).min() {
                 None => (self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner), false),
@@ -419,8 +419,8 @@ mod tests {
         let (sender, receiver) = channel();
         let since = pool.shared.clock.now();
         let queued = |job: Box<dyn FnOnce(u64) + Send>| {
-            let put_down = HandedOver::put_down(WaitKind::Thread);
-            Queued { job, put_down, bytes: 0, since }
+            let put_down = ParkedWork::put_down(WaitKind::Thread);
+            QueuedJob { job, put_down, bytes: 0, since }
         };
         let lasting = Arc::clone(&end);
         let mut queue = pool.shared.queue();

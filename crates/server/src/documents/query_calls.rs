@@ -11,7 +11,7 @@ use super::completion::ReplyResult;
 use super::query_extra::to_json;
 use super::query_runner::QueryRunner;
 use super::reply::success;
-use super::running::{Running, beginning};
+use super::running_queries::{RunningQuery, beginning};
 use crate::access::Identity;
 use crate::reply::Reply;
 use crate::routes::Method;
@@ -76,7 +76,7 @@ fn tracking(call: &Call<'_>) -> ReplyResult {
 
 /// The entry of a query in the list of running queries. Only its owner and administrators see its
 /// text and its bind values.
-fn show(query: &Running, caller: &Identity) -> Value {
+fn show(query: &RunningQuery, caller: &Identity) -> Value {
     let is_shown = query.owner.shows_to(caller);
     let bind_variables = match query.bind_variables.size_bytes() <= BIND_BYTES_MAX {
         true if is_shown => to_json(query.bind_variables.view()),

@@ -9,7 +9,7 @@ use pellucid_document::{QueryData, StoreAccount};
 use pellucid_value::{Number, Ref, json};
 use serde_json::{Map, Value as Json};
 
-use super::running::stopwatch;
+use super::running_queries::stopwatch;
 use crate::access::Identity;
 
 /// The bound (2^53) below which doubles hold all whole numbers exactly.

@@ -11,17 +11,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use pellucid_account::Timeline;
 use pellucid_aql::{
-    Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, Statements, number,
-    unreadable, write_point,
+    Execution, KillSwitch, Plan, PointResult, QueryError, QueryOptions, Source, StatementCache,
+    number, unreadable, write_point,
 };
 use pellucid_clock::{Stopwatch, WallTime};
-use pellucid_document::{Database, DocumentError, Documents, ErrorNumber, MayRead, QueryData};
+use pellucid_document::{
+    Database, DocumentError, Documents, ErrorNumber, QueryData, ReadPermission,
+};
 use pellucid_store::{Acknowledgement, ReadMode};
 
 use super::authorization::authorize;
 use super::call::Call;
 use super::completion::ReplyResult;
-use super::cursor::{Cursor, RESULT_BEGIN, Rest, Streamed, end_result, running_error};
+use super::cursor::{
+    Cursor, RESULT_BEGIN, ResultRemainder, StreamedQuery, end_result, running_error,
+};
 use super::cursors::{Cursors, uptime_ms};
 use super::encoding::Encoding;
 use super::memory::RequestMemory;
@@ -31,7 +35,7 @@ use super::query_extra::{
 };
 use super::query_request::{BATCH_SIZE_DEFAULT, QueryRequest};
 use super::reply::{encoded, success};
-use super::running::{Listed, Running, RunningQueries, stopwatch};
+use super::running_queries::{QueryRegistration, RunningQueries, RunningQuery, stopwatch};
 use super::settings::DocumentSettings;
 use super::slow_queries::SlowQueries;
 use crate::access::{Identity, Right, Scope};
@@ -44,20 +48,20 @@ use crate::routes::Method;
 const REPLY_BYTES: usize = 1_000;
 
 /// Tells the pool that a query pauses (true) or resumes (false).
-pub(super) type Resting = Arc<dyn Fn(bool) + Send + Sync>;
+pub(super) type PauseCallback = Arc<dyn Fn(bool) + Send + Sync>;
 
 /// The runner of queries, with their plans, their cursors and the list of running ones.
 pub(crate) struct QueryRunner {
     documents: Arc<Documents>,
     /// The cache of parsed queries and their plans.
-    statements: Statements,
+    statements: StatementCache,
     running: Arc<RunningQueries>,
     cursors: Arc<Cursors>,
     slow_queries: Arc<SlowQueries>,
     memory: RequestMemory,
     acknowledgement: Acknowledgement,
     settings: DocumentSettings,
-    resting: Resting,
+    resting: PauseCallback,
 }
 
 /// The way in which a query is planned and run.
@@ -94,11 +98,11 @@ impl QueryRunner {
         memory: &RequestMemory,
         acknowledgement: Acknowledgement,
         settings: &DocumentSettings,
-        resting: Resting,
+        resting: PauseCallback,
     ) -> QueryRunner {
         QueryRunner {
             documents: Arc::clone(documents),
-            statements: Statements::default(),
+            statements: StatementCache::default(),
             running: Arc::default(),
             cursors: Arc::new(Cursors::new(memory.budget().clone())),
             slow_queries: Arc::default(),
@@ -257,7 +261,7 @@ impl QueryRunner {
             let kill = kill.clone();
             client.when_gone(move || kill.kill());
         }
-        let listed = self.running.begin(Running {
+        let listed = self.running.begin(RunningQuery {
             id: self.documents.next_tick()?,
             database: context.database.name.clone(),
             query: request.query.clone(),
@@ -297,7 +301,7 @@ impl QueryRunner {
             false => Some(listed),
         };
         let given = self.give(cursor, 201, call);
-        drop::<Option<Listed>>(listed);
+        drop::<Option<QueryRegistration>>(listed);
         given
     }
 
@@ -392,7 +396,7 @@ impl QueryRunner {
         let plan = Arc::clone(&query.plan);
         let (rest, trailer) = if request.is_stream {
             timeline.lap(QUERY_RUN);
-            (Rest::Stream(Box::new(Streamed { execution, query })), Vec::new())
+            (ResultRemainder::Stream(Box::new(StreamedQuery { execution, query })), Vec::new())
         } else {
             let (mut all, mut ended) = (Vec::new(), Ok(()));
             while !execution.is_done() {
@@ -411,7 +415,10 @@ impl QueryRunner {
             }
             let count = request.counts.then_some(all.len());
             let trailer = trailer(count, &execution, &query);
-            (Rest::Ready { values: all.into_iter(), bytes: execution.kept_bytes() }, trailer)
+            (
+                ResultRemainder::Ready { values: all.into_iter(), bytes: execution.kept_bytes() },
+                trailer,
+            )
         };
         Ok(Box::new(Cursor {
             // The caller sets the number.
@@ -450,7 +457,7 @@ impl QueryRunner {
             self.cursors.forget(cursor.id);
             return Err(error);
         }
-        if let Rest::Stream(streamed) = &cursor.rest
+        if let ResultRemainder::Stream(streamed) = &cursor.rest
             && let Some(by_whose_rights) = &streamed.query.caller
         {
             by_whose_rights.store(Arc::new(caller.clone()));
@@ -560,7 +567,7 @@ impl QueryRunner {
 
 /// The check for collections that a query names only by computed values; `None` if its caller may
 /// read all.
-fn rights_of(context: Context<'_>, caller: &Arc<ArcSwap<Identity>>) -> Option<MayRead> {
+fn rights_of(context: Context<'_>, caller: &Arc<ArcSwap<Identity>>) -> Option<ReadPermission> {
     if matches!(context.caller, Identity::Anybody | Identity::Superuser(_)) {
         return None;
     }

@@ -11,7 +11,7 @@ use pellucid_thread::Mutex;
 use serde_json::{Value, json};
 
 use super::query_extra::store_account;
-use super::running::beginning;
+use super::running_queries::beginning;
 
 /// The most notes; the oldest is dropped first. The account keeps fewer slow requests than this.
 const NOTED_MAX: usize = 1_024;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pellucid_clock::WallTime;
 use pellucid_document::Documents;
-use pellucid_thread::{Job, Recurring};
+use pellucid_thread::{Job, PeriodicThread};
 
 use crate::log::Log;
 
@@ -27,11 +27,11 @@ pub(super) fn start(
     documents: &Arc<Documents>,
     cursors: &Arc<Cursors>,
     log: Log,
-) -> io::Result<Recurring> {
+) -> io::Result<PeriodicThread> {
     static UPKEEP: Job = Job::new("upkeep");
     let (documents, cursors) = (Arc::clone(documents), Arc::clone(cursors));
     let (mut step, mut refusal) = (0, None);
-    Recurring::start("pellucid-upkeep", &UPKEEP, REST, move || {
+    PeriodicThread::start("pellucid-upkeep", &UPKEEP, REST, move || {
         cursors.remove_expired(uptime_ms());
         step = (step + 1) % STEPS_BETWEEN_EXPIRIES;
         let refused = documents.serve().err().map(|error| error.to_string());

@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::routes::Method;
 
 /// A request for a token.
-pub(super) enum LogIn {
+pub(super) enum LoginRequest {
     /// The reply to a request that needs no verification of a password.
     Granted(Reply),
     /// The password has to be verified.
@@ -70,9 +70,9 @@ pub(super) fn answer(accounts: &Accounts, call: &Call<'_>, caller: &Identity) ->
 }
 
 /// Parses a call to `/_open/auth…`.
-pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LogIn, DocumentError> {
+pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LoginRequest, DocumentError> {
     if call.segment(2) == Some("renew") {
-        return Ok(LogIn::Granted(Reply::value(200, &json!({}))));
+        return Ok(LoginRequest::Granted(Reply::value(200, &json!({}))));
     }
     let bad = || DocumentError::from(ErrorNumber::HTTP_BAD_PARAMETER);
     let body: Value = serde_json::from_slice(&call.body).map_err(|_| bad())?;
@@ -80,9 +80,9 @@ pub(super) fn log_in(accounts: &Accounts, call: &Call<'_>) -> Result<LogIn, Docu
     let password = body["password"].as_str().ok_or_else(bad)?;
     // If no credentials are required, accept the default credentials of drivers.
     if !accounts.is_enforced() && name == "root" && password.is_empty() {
-        return Ok(LogIn::Granted(token_reply(accounts, name, true)));
+        return Ok(LoginRequest::Granted(token_reply(accounts, name, true)));
     }
-    Ok(LogIn::Claimed { name: name.to_owned(), password: password.to_owned() })
+    Ok(LoginRequest::Claimed { name: name.to_owned(), password: password.to_owned() })
 }
 
 /// The reply to a log-in: a token, or an error if `is_right` is false.

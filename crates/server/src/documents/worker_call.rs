@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
 use pellucid_budget::Share;
-use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, Pauses};
+use pellucid_document::{ATTEMPTS_MAX, ErrorNumber, RetryBackoff};
 use pellucid_http::Completer;
-use pellucid_store::{Arrival, Written};
+use pellucid_store::{DeliveredAnswer, WriteOutcome};
 
 use super::api::DocumentApi;
 use super::call::Call;
-use super::completion::{Completion, FinishCommit};
+use super::completion::{CommitCallback, Completion};
 use super::control::Control;
 use crate::access::Identity;
-use crate::answer::{Later, Loop, Made};
+use crate::answer::{DeferredReply, LoopExchange, LoopMessage};
 use crate::reply::Reply;
 
 /// A call that is executed by workers, until it is answered.
@@ -21,11 +21,11 @@ pub(super) struct WorkerCall {
     api: Arc<DocumentApi>,
     call: Call<'static>,
     caller: Identity,
-    completer: Completer<Later>,
+    completer: Completer<LoopMessage>,
     timeline: Timeline,
     attempts: usize,
     /// Pauses before further attempts.
-    pauses: Pauses,
+    pauses: RetryBackoff,
     queued_ns: u64,
     /// The memory of the call's body.
     _memory: Share,
@@ -37,7 +37,7 @@ impl WorkerCall {
         memory: Share,
         api: &Arc<DocumentApi>,
         caller: &Identity,
-        exchange: &mut Loop<'_>,
+        exchange: &mut LoopExchange<'_>,
     ) -> WorkerCall {
         call.client = Some(exchange.client_watch());
         let method = format!("{:?}", call.method).to_uppercase();
@@ -50,7 +50,7 @@ impl WorkerCall {
             completer: exchange.completer(),
             timeline: exchange.timeline.clone(),
             attempts: 0,
-            pauses: Pauses::new(),
+            pauses: RetryBackoff::new(),
             queued_ns: 0,
             _memory: memory,
         }
@@ -88,7 +88,7 @@ impl WorkerCall {
     /// Takes the store's answer, on any thread. A call that conflicts is made again after a pause:
     /// an answer that comes later is one of a remote store, where other writers may retry at the
     /// same time.
-    fn finish(mut self, arrival: Arrival<Written>, finish: FinishCommit) {
+    fn finish(mut self, arrival: DeliveredAnswer<WriteOutcome>, finish: CommitCallback) {
         arrival.parts.iter().for_each(|part| part.add_to(&mut self.timeline));
         let finished = finish(arrival.result);
         if finished.is_conflict && self.attempts < ATTEMPTS_MAX {
@@ -102,6 +102,7 @@ impl WorkerCall {
 
     fn complete(self, reply: Reply) {
         let reply = self.api.for_driver(reply, self.queued_ns);
-        self.completer.complete(Later::Made(Made::of(Ok(reply)).continuing(self.timeline)));
+        self.completer
+            .complete(LoopMessage::Made(DeferredReply::of(Ok(reply)).continuing(self.timeline)));
     }
 }

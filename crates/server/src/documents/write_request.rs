@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, Committed, DocumentError, Outcome, Overwrite, Shape, Transaction, Version,
-    WriteOptions,
+    Collection, CollectionSchema, CommitSequences, DocumentError, DocumentOutcome, Overwrite,
+    Transaction, Version, WriteOptions,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{MergeOptions, ObjectRef, Ref, json};
@@ -136,7 +136,7 @@ impl WriteRequest {
 
 /// The result of writing one document.
 pub(super) struct WriteResult {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: DocumentOutcome,
     /// The stored form of the new document, if the call wants it.
     new: Option<Vec<u8>>,
     is_removal: bool,
@@ -158,8 +158,13 @@ impl WriteResult {
     }
 
     /// Appends the result as JSON.
-    pub(super) fn write(&self, shape: &Shape, committed: &Committed, out: &mut Vec<u8>) {
-        let Outcome { key, version, previous, was_ignored } = &self.outcome;
+    pub(super) fn write(
+        &self,
+        shape: &CollectionSchema,
+        committed: &CommitSequences,
+        out: &mut Vec<u8>,
+    ) {
+        let DocumentOutcome { key, version, previous, was_ignored } = &self.outcome;
         out.push(b'{');
         write_identity(shape, key, &version.revision(committed), out);
         if let Some(previous) = previous.as_ref().filter(|_| !was_ignored) {
@@ -180,7 +185,7 @@ impl WriteResult {
 }
 
 /// Appends `_id`, `_key` and `_rev`.
-fn write_identity(shape: &Shape, key: &str, revision: &str, out: &mut Vec<u8>) {
+fn write_identity(shape: &CollectionSchema, key: &str, revision: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\"_id\":");
     json::write_string(&format!("{}/{key}", shape.definition.name), out);
     out.extend_from_slice(b",\"_key\":");
@@ -192,10 +197,10 @@ fn write_identity(shape: &Shape, key: &str, revision: &str, out: &mut Vec<u8>) {
 
 fn write_document(
     name: &[u8],
-    shape: &Shape,
+    shape: &CollectionSchema,
     stored: &[u8],
     version: Version,
-    committed: &Committed,
+    committed: &CommitSequences,
     out: &mut Vec<u8>,
 ) {
     if let Ok(document) = version.reveal(shape, stored, committed) {

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use pellucid_account::{Stamp, Timeline};
 use pellucid_http::Request;
 use pellucid_store::{
-    Acknowledgement, Answer as StoreAnswer, Arrival, Condition, Copies, Head, KEY_LENGTH_MAX,
-    Object, Operation as StoreOperation, ReadMode, Store, Table, Workers, Written,
+    Acknowledgement, Answer as StoreAnswer, Condition, DeliveredAnswer, Head, KEY_LENGTH_MAX,
+    Object, Operation as StoreOperation, ReadMode, ReplicaQuorum, Store, Table, Workers,
+    WriteOutcome,
 };
 
 use super::batch;
 use super::conditions::{ReadConditions, WriteHeaders};
 use super::lifetime::lifetime_ms;
 use super::multi_get::KeyList;
-use super::pieces::{Asked, RangeWalk};
+use super::pieces::{EntitySelection, RangeWalk};
 use super::ranges::{Form, Query, form_of};
 use super::tables::EntityTables;
-use crate::answer::{Answer, Handling, Later, Loop, Made};
+use crate::answer::{Answer, DeferredReply, HandlerResult, LoopExchange, LoopMessage};
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::Operation;
@@ -38,7 +39,7 @@ pub(crate) struct EntityApi {
 }
 
 /// The entity that a request names.
-pub(crate) struct Named<'q> {
+pub(crate) struct EntityReference<'q> {
     pub(crate) key: Cow<'q, [u8]>,
     table: Table,
     /// The store to use, if the request chooses `ack` and `from`; `None` for the default one.
@@ -46,7 +47,7 @@ pub(crate) struct Named<'q> {
 }
 
 /// The parameters of a write beside key and value.
-pub(crate) struct AskedWrite {
+pub(crate) struct WriteParameters {
     pub(crate) condition: Condition,
     pub(crate) lifetime_ms: Option<u64>,
     pub(crate) acknowledgement: Acknowledgement,
@@ -59,15 +60,19 @@ impl EntityApi {
         &self,
         request: &Request<'q>,
         known: &[&str],
-    ) -> Result<Named<'q>, Failure> {
+    ) -> Result<EntityReference<'q>, Failure> {
         // Fast path: in nearly every request, the key is the only parameter.
         if only_parameter(request.query, "id").is_some() {
-            return Ok(Named { key: key_of(request)?, table: self.tables.usual(), store: None });
+            return Ok(EntityReference {
+                key: key_of(request)?,
+                table: self.tables.usual(),
+                store: None,
+            });
         }
         check_parameters(request.query, known)?;
         let key = key_of(request)?;
         let table = self.tables.named_in(request.query)?;
-        Ok(Named { key, table, store: self.store_of(request)? })
+        Ok(EntityReference { key, table, store: self.store_of(request)? })
     }
 
     /// Checks the headers and parameters of a batch, without its body.
@@ -85,10 +90,10 @@ impl EntityApi {
     pub(crate) fn call(
         &self,
         operation: Operation,
-        named: &Named<'_>,
+        named: &EntityReference<'_>,
         request: &Request<'_>,
         timeline: &mut Timeline,
-    ) -> Handling {
+    ) -> HandlerResult {
         let store = named.store.as_deref().unwrap_or(&*self.store);
         let (table, key) = (named.table, &*named.key);
         match operation {
@@ -110,7 +115,7 @@ impl EntityApi {
             }
             _ => {
                 let is_put = operation == Operation::EntityPut;
-                let AskedWrite { condition, lifetime_ms, acknowledgement } =
+                let WriteParameters { condition, lifetime_ms, acknowledgement } =
                     self.asked_write(request, is_put)?;
                 let value = is_put.then_some(request.body);
                 let operations = [StoreOperation { key, value, condition, lifetime_ms }];
@@ -126,7 +131,7 @@ impl EntityApi {
         &self,
         request: &Request<'_>,
         is_put: bool,
-    ) -> Result<AskedWrite, Failure> {
+    ) -> Result<WriteParameters, Failure> {
         let headers = WriteHeaders::of(request);
         if is_put {
             headers.check_body()?;
@@ -134,7 +139,7 @@ impl EntityApi {
         let condition = headers.condition()?;
         let lifetime_ms = if is_put { lifetime_ms(request)? } else { None };
         let acknowledgement = self.acknowledgement(request)?;
-        Ok(AskedWrite { condition, lifetime_ms, acknowledgement })
+        Ok(WriteParameters { condition, lifetime_ms, acknowledgement })
     }
 
     /// Answers with a range of the entities in this server's own store.
@@ -143,10 +148,10 @@ impl EntityApi {
         query: Query<'_>,
         store: Option<Arc<dyn Store>>,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let table = self.tables.named_in(request.query)?;
-        self.walk(Asked::Range(query), form_of(request), (store, table), exchange)
+        self.walk(EntitySelection::Range(query), form_of(request), (store, table), exchange)
     }
 
     /// Answers with the entities of the keys in `list`.
@@ -155,19 +160,19 @@ impl EntityApi {
         list: KeyList,
         store: Option<Arc<dyn Store>>,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let table = self.tables.named_in(request.query)?;
-        self.walk(Asked::Keys(Arc::new(list)), Form::Ndjson, (store, table), exchange)
+        self.walk(EntitySelection::Keys(Arc::new(list)), Form::Ndjson, (store, table), exchange)
     }
 
     fn walk(
         &self,
-        asked: Asked<'_>,
+        asked: EntitySelection<'_>,
         form: Form,
         (store, table): (Option<Arc<dyn Store>>, Table),
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
         let walk = RangeWalk { asked, form, store, table };
         if self.store.workers().is_some() {
@@ -189,7 +194,7 @@ impl EntityApi {
         entries: &[batch::Entry],
         request: &Request<'_>,
         timeline: &mut Timeline,
-    ) -> Handling {
+    ) -> HandlerResult {
         let (other, acknowledgement) = (self.store_of(request)?, self.acknowledgement(request)?);
         let table = self.tables.named_in(request.query)?;
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
@@ -201,7 +206,7 @@ impl EntityApi {
 
     /// Hands a batch to a worker, which parses and writes it: parsing it here would block the event
     /// loop for too long.
-    pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> Handling {
+    pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> HandlerResult {
         let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
         let table = self.tables.named_in(request.query)?;
         let acknowledgement = self.acknowledgement(request)?;
@@ -213,21 +218,21 @@ impl EntityApi {
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
-                let complete = move |made: Made| {
-                    completer.complete(Later::Made(made.started_at(started)));
+                let complete = move |made: DeferredReply| {
+                    completer.complete(LoopMessage::Made(made.started_at(started)));
                 };
                 let entries = match batch::parse(&body) {
                     Ok(entries) => entries,
-                    Err(line) => return complete(Made::of(Err(line.into()))),
+                    Err(line) => return complete(DeferredReply::of(Err(line.into()))),
                 };
                 drop(body);
                 let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
                 let reply = WriteReply::Batch { entries: operations.len() };
-                let done = move |arrival: Arrival<Written>| {
-                    complete(Made::by(arrival, |written| reply.of(written)));
+                let done = move |arrival: DeliveredAnswer<WriteOutcome>| {
+                    complete(DeferredReply::by(arrival, |written| reply.of(written)));
                 };
                 match store.write(table, &operations, acknowledgement, &mut Timeline::off()) {
-                    StoreAnswer::Now(result) => done(Arrival::new(result, Vec::new())),
+                    StoreAnswer::Now(result) => done(DeliveredAnswer::new(result, Vec::new())),
                     StoreAnswer::Later(pending) => pending.when_ready(done),
                 }
             });
@@ -260,7 +265,7 @@ impl EntityApi {
                 Err("`ack` and `from` are given both or neither".to_owned())
             }
             (Some(ack), Some(from)) if 1 <= ack && ack <= from && from <= copies => {
-                let asked = Copies { ack: ack as u32, from: from as u32 };
+                let asked = ReplicaQuorum { ack: ack as u32, from: from as u32 };
                 let Some(store) = self.store.replicated() else { return Ok(None) };
                 store.waiting_for(asked).map_err(|error| error.to_string())
             }
@@ -278,14 +283,16 @@ fn reply_to<T: 'static>(
     answer: StoreAnswer<T>,
     timeline: &mut Timeline,
     make: impl FnOnce(T) -> Reply + Send + 'static,
-) -> Handling {
+) -> HandlerResult {
     match answer {
         StoreAnswer::Now(result) => {
             timeline.stamp_after_lap(Stamp::Executed);
             Ok(Answer::Reply(make(result?)))
         }
         StoreAnswer::Later(pending) => Ok(Answer::pending(|completer| {
-            pending.when_ready(|arrival| completer.complete(Later::Made(Made::by(arrival, make))));
+            pending.when_ready(|arrival| {
+                completer.complete(LoopMessage::Made(DeferredReply::by(arrival, make)))
+            });
         })),
     }
 }

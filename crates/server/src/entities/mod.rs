@@ -10,7 +10,7 @@ mod pieces;
 pub(crate) mod ranges;
 mod tables;
 
-pub(crate) use api::{AskedWrite, EntityApi};
+pub(crate) use api::{EntityApi, WriteParameters};
 pub(crate) use conditions::{ReadConditions, WriteHeaders};
 pub(crate) use lifetime::LIFETIME_SECONDS_MAX;
 pub(crate) use multi_get::KEYS_MAX;

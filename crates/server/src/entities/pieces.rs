@@ -7,15 +7,16 @@ use std::borrow::Cow;
 use std::sync::{Arc, PoisonError};
 
 use pellucid_account::Stamp;
-use pellucid_http::{BodySource, Filled, Reminder};
+use pellucid_http::{BodySource, BodyWaker, FillResult};
 use pellucid_store::{
-    Arrival, Range, ReadMode, Result as StoreResult, Scan, Store, StoreError, Table, Workers,
+    DeliveredAnswer, Range, ReadMode, Result as StoreResult, Scan, Store, StoreError, Table,
+    Workers,
 };
 use pellucid_thread::{Mutex, contain};
 
 use super::multi_get::{KeyList, KeyReads};
 use super::ranges::{Entries, Form, NextEntry, Query, RangeBody};
-use crate::answer::{Answer, Handling, Later, Loop, Made};
+use crate::answer::{Answer, DeferredReply, HandlerResult, LoopExchange, LoopMessage};
 use crate::log::Log;
 use crate::reply::{Failure, Reply};
 
@@ -24,25 +25,25 @@ use crate::reply::{Failure, Reply};
 const ROWS_AT_ONCE_MAX: u64 = 128;
 
 /// The entities that a request asks for.
-pub(crate) enum Asked<'q> {
+pub(crate) enum EntitySelection<'q> {
     Range(Query<'q>),
     Keys(Arc<KeyList>),
 }
 
-impl Asked<'_> {
+impl EntitySelection<'_> {
     /// The limit of entries in the reply.
     fn entries_max(&self) -> u64 {
         match self {
-            Asked::Range(query) => query.left,
-            Asked::Keys(list) => list.keys.len() as u64,
+            EntitySelection::Range(query) => query.left,
+            EntitySelection::Keys(list) => list.keys.len() as u64,
         }
     }
 
     /// A copy for a thread, which does not borrow from the request.
-    fn into_owned(self) -> Asked<'static> {
+    fn into_owned(self) -> EntitySelection<'static> {
         match self {
-            Asked::Range(query) => Asked::Range(query.into_owned()),
-            Asked::Keys(list) => Asked::Keys(list),
+            EntitySelection::Range(query) => EntitySelection::Range(query.into_owned()),
+            EntitySelection::Keys(list) => EntitySelection::Keys(list),
         }
     }
 }
@@ -86,7 +87,7 @@ type StoreRange = RangeBody<StoreEntries>;
 
 /// A walk over the entities that a request asks for.
 pub(crate) struct RangeWalk<'q> {
-    pub(crate) asked: Asked<'q>,
+    pub(crate) asked: EntitySelection<'q>,
     pub(crate) form: Form,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) table: Table,
@@ -95,7 +96,7 @@ pub(crate) struct RangeWalk<'q> {
 /// The first piece of a reply, and the body that makes the following ones.
 struct FirstPiece {
     piece: Vec<u8>,
-    filled: Filled,
+    filled: FillResult,
     body: StoreRange,
 }
 
@@ -106,8 +107,8 @@ impl RangeWalk<'_> {
     /// If the store cannot be read.
     pub(crate) fn begin(&self, log: &Log, mode: ReadMode) -> StoreResult<StoreRange> {
         let entries = match &self.asked {
-            Asked::Range(query) => StoreEntries::Range(self.scan(query, mode)?),
-            Asked::Keys(list) => {
+            EntitySelection::Range(query) => StoreEntries::Range(self.scan(query, mode)?),
+            EntitySelection::Keys(list) => {
                 let snapshot = self.store.snapshot_in(mode)?;
                 StoreEntries::Keys(Box::new(KeyReads::new(snapshot, self.table, Arc::clone(list))))
             }
@@ -135,8 +136,8 @@ impl RangeWalk<'_> {
         self,
         own: &Arc<dyn Store>,
         log: &Log,
-        exchange: &mut Loop<'_>,
-    ) -> Handling {
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
         let (makers, reminder) = (Arc::clone(own), exchange.reminder());
         if let Some(first) = self.first_piece_here(own, log) {
             exchange.timeline.stamp(Stamp::Executed);
@@ -152,9 +153,10 @@ impl RangeWalk<'_> {
         Ok(Answer::pending(move |completer| {
             place.run(move || {
                 let started = clock.now();
-                let first = Arrival::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
-                let made = Made::by(first, |first| first.reply(makers, reminder));
-                completer.complete(Later::Made(made.started_at(started)));
+                let first =
+                    DeliveredAnswer::new(walk.first_piece(&log, ReadMode::MayBlock), Vec::new());
+                let made = DeferredReply::by(first, |first| first.reply(makers, reminder));
+                completer.complete(LoopMessage::Made(made.started_at(started)));
             });
         }))
     }
@@ -180,7 +182,7 @@ impl RangeWalk<'_> {
                 (_, Err(StoreError::NotInMemory)) => false,
                 // Later pieces may have to wait for the disk: a worker starts again from the
                 // beginning.
-                (_, Ok(first)) => first.filled == Filled::Last,
+                (_, Ok(first)) => first.filled == FillResult::Last,
                 (_, Err(_)) => true,
             };
             made = Some(first);
@@ -191,7 +193,7 @@ impl RangeWalk<'_> {
 }
 
 impl FirstPiece {
-    fn reply(self, makers: Arc<dyn Store>, reminder: Reminder<Later>) -> Reply {
+    fn reply(self, makers: Arc<dyn Store>, reminder: BodyWaker<LoopMessage>) -> Reply {
         let FirstPiece { piece, filled, body } = self;
         let content_type = body.form().content_type();
         let state = Arc::new(Mutex::new(State::Here { piece, filled, body }));
@@ -204,7 +206,7 @@ impl FirstPiece {
 enum State {
     Here {
         piece: Vec<u8>,
-        filled: Filled,
+        filled: FillResult,
         body: StoreRange,
     },
     /// The next piece is being made, or all pieces were taken.
@@ -233,18 +235,18 @@ struct Pieces {
     state: Arc<Mutex<State>>,
     /// The store whose workers make the pieces.
     makers: Arc<dyn Store>,
-    reminder: Reminder<Later>,
+    reminder: BodyWaker<LoopMessage>,
 }
 
 impl BodySource for Pieces {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (piece, body) = match std::mem::replace(&mut *state, State::Away) {
-            State::Away => return Filled::Waiting,
-            State::Broken => return Filled::Broken,
+            State::Away => return FillResult::Waiting,
+            State::Broken => return FillResult::Broken,
             State::Here { piece, filled, body } => {
                 out.extend_from_slice(&piece);
-                if filled != Filled::More {
+                if filled != FillResult::More {
                     return filled;
                 }
                 (piece, body)
@@ -262,7 +264,7 @@ impl BodySource for Pieces {
                 });
             }
         }
-        Filled::More
+        FillResult::More
     }
 }
 
@@ -272,9 +274,9 @@ mod tests {
 
     use super::*;
 
-    struct Panicking;
+    struct PanickingScan;
 
-    impl Scan for Panicking {
+    impl Scan for PanickingScan {
         fn next(&mut self) -> StoreResult<Option<(&[u8], Object)>> {
             panic!("on purpose");
         }
@@ -288,7 +290,7 @@ mod tests {
     #[test]
     fn a_piece_whose_making_panics_ends_its_response() {
         let log = Log::new(|_| {});
-        let entries = StoreEntries::Range(Box::new(Panicking));
+        let entries = StoreEntries::Range(Box::new(PanickingScan));
         let body = RangeBody::new(entries, Form::Ndjson, 10, &log);
         assert!(matches!(State::next(Vec::new(), body), State::Broken));
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pellucid_http::{BodySource, Filled, READ_BYTES_MAX, Request};
+use pellucid_http::{BodySource, FillResult, READ_BYTES_MAX, Request};
 use pellucid_store::{Object, Result as StoreResult};
 
 use crate::log::Log;
@@ -146,7 +146,7 @@ impl<E: Entries> RangeBody<E> {
     ///
     /// # Errors
     /// If the source of the entries fails before the end of the range.
-    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> StoreResult<Filled> {
+    pub(crate) fn try_fill(&mut self, out: &mut Vec<u8>) -> StoreResult<FillResult> {
         let full = out.len() + READ_BYTES_MAX;
         while out.len() < full {
             if let Some(entry) = &mut self.open {
@@ -159,11 +159,11 @@ impl<E: Entries> RangeBody<E> {
                 continue;
             }
             if self.left == 0 {
-                return Ok(Filled::Last);
+                return Ok(FillResult::Last);
             }
             let found = match self.entries.next()? {
-                NextEntry::Over => return Ok(Filled::Last),
-                NextEntry::NotHere => return Ok(Filled::Waiting),
+                NextEntry::Over => return Ok(FillResult::Last),
+                NextEntry::NotHere => return Ok(FillResult::Waiting),
                 NextEntry::Here(key, object) => {
                     write_key(out, self.form, &key);
                     Some(object)
@@ -184,7 +184,7 @@ impl<E: Entries> RangeBody<E> {
             }
             self.left -= 1;
         }
-        Ok(Filled::More)
+        Ok(FillResult::More)
     }
 
     pub(crate) fn form(&self) -> Form {
@@ -193,10 +193,10 @@ impl<E: Entries> RangeBody<E> {
 }
 
 impl<E: Entries> BodySource for RangeBody<E> {
-    fn fill(&mut self, out: &mut Vec<u8>) -> Filled {
+    fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
         self.try_fill(out).unwrap_or_else(|what| {
             self.log.error(&format!("{} was cut short: {what}", E::NAME));
-            Filled::Broken
+            FillResult::Broken
         })
     }
 }

@@ -8,8 +8,8 @@ use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Condition, Operation, Range, Store, StoreError, Table};
 use pellucid_thread::{Mutex, RwLock};
 
-use crate::helper::OneAtATime;
 use crate::names::ENTITIES;
+use crate::page_worker::TaskLock;
 use crate::query::text_parameter;
 use crate::reply::Failure;
 
@@ -35,7 +35,7 @@ pub(crate) struct EntityTables {
     /// Locked while a table is created.
     making: Mutex<()>,
     /// Reserved while a table is being emptied.
-    pub(crate) emptying: OneAtATime,
+    pub(crate) emptying: TaskLock,
     /// The reason why there can be no named tables, if there can be none.
     refused: Option<&'static str>,
 }
@@ -99,7 +99,7 @@ impl EntityTables {
             usual,
             named: RwLock::new(named),
             making: Mutex::default(),
-            emptying: OneAtATime::default(),
+            emptying: TaskLock::default(),
             refused,
         })
     }

@@ -1,23 +1,23 @@
 //! The gate in front of the APIs: identifies callers, and refuses those without the right.
 
 mod budgets;
-mod held;
+mod held_request;
 
 use std::sync::Arc;
 
 use pellucid_clock::WallTime;
-use pellucid_http::{Admission, Applicant, Denial, Head, Refusal, Request};
+use pellucid_http::{Admission, AdmissionContext, Denial, Head, Refusal, Request};
 use serde_json::json;
 
-use crate::access::{Accounts, Foreign, Identity, Sites, TooMany, Verdict, Verifier};
-use crate::answer::{Answer, Later, Loop};
+use crate::access::{Accounts, Identity, RateLimitError, SiteRefusal, Sites, Verdict, Verifier};
+use crate::answer::{Answer, LoopExchange, LoopMessage};
 use crate::names::Operation;
 use crate::reply::Reply;
-use crate::routes::{Need, Target};
+use crate::routes::{RequiredRight, Target};
 use crate::timing::route;
 
 pub(crate) use budgets::BodyBudgets;
-pub(crate) use held::HeldRequest;
+pub(crate) use held_request::HeldRequest;
 
 /// The values of `WWW-Authenticate`: the accepted schemes of credentials (RFC 7617, RFC 6750).
 const CHALLENGES: [&str; 2] =
@@ -37,7 +37,7 @@ const DENIED: &str = "{\"error\":true,\"code\":401,\"errorNum\":11,\
     clippy::large_enum_variant,
     reason = "a box would be an allocation for each request that is refused"
 )]
-pub(crate) enum Judged {
+pub(crate) enum GateDecision {
     /// The request may go on, with this identity as its caller.
     Admitted(Identity),
     /// The request is refused, or waits on another thread for its password to be verified.
@@ -57,19 +57,19 @@ impl Gate {
     #[inline]
     pub(crate) fn judge(
         &self,
-        need: Need,
+        need: RequiredRight,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Judged {
+        exchange: &mut LoopExchange<'_>,
+    ) -> GateDecision {
         let is_open = !self.accounts.is_enforced();
         if let Some(foreign) = self.sites.refuse(request, is_open) {
             return refuse_site(foreign, request, exchange);
         }
         if is_open {
-            return Judged::Admitted(Identity::Anybody);
+            return GateDecision::Admitted(Identity::Anybody);
         }
         if need.is_open() {
-            return Judged::Admitted(Identity::Nobody);
+            return GateDecision::Admitted(Identity::Nobody);
         }
         let authorization = request.header("authorization");
         match self.accounts.verify(authorization, WallTime::now().unix_ms() / 1_000) {
@@ -84,10 +84,10 @@ impl Gate {
     pub(crate) fn judge_verified(
         &self,
         identity: Option<Identity>,
-        need: Need,
+        need: RequiredRight,
         request: &Request<'_>,
-        exchange: &mut Loop<'_>,
-    ) -> Judged {
+        exchange: &mut LoopExchange<'_>,
+    ) -> GateDecision {
         match identity {
             Some(identity) => judge_right(identity, need, request, exchange),
             None => unauthorized(request, exchange),
@@ -95,26 +95,30 @@ impl Gate {
     }
 
     /// Gives a copy of the request to the verifier; 429 if too many wait or have failed.
-    fn verify_later(&self, request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+    fn verify_later(&self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> GateDecision {
         let mut seconds = 1;
         if let Some(held) = HeldRequest::of(request) {
             let authorization = request.header("authorization").unwrap_or_default();
             let (completer, from) = (exchange.completer(), exchange.address());
             let then = move |identity| {
-                completer.complete(Later::Verified(Box::new(held), identity));
+                completer.complete(LoopMessage::Verified(Box::new(held), identity));
             };
             match self.verifier.verify_header(authorization, from, then) {
-                Ok(()) => return Judged::Answered(Answer::Away),
+                Ok(()) => return GateDecision::Answered(Answer::Away),
                 Err(too_many) => seconds = too_many.seconds,
             }
         }
-        let reply = Reply::line(429, TooMany::WHAT);
+        let reply = Reply::line(429, RateLimitError::WHAT);
         refuse(reply.with_header("Retry-After", seconds.to_string()), exchange)
     }
 
     /// Decides by the credentials in the head about a request whose body has not been received yet.
     /// So bodies of callers without an account take neither memory nor time.
-    pub(crate) fn admit(&self, head: &Head<'_, '_>, applicant: &Applicant<'_, Later>) -> Admission {
+    pub(crate) fn admit(
+        &self,
+        head: &Head<'_, '_>,
+        applicant: &AdmissionContext<'_, LoopMessage>,
+    ) -> Admission {
         let is_open = || Target::of(head.method, head.path, head.query).route.need.is_open();
         if !self.accounts.is_enforced() || is_open() {
             return Admission::Granted(None);
@@ -145,7 +149,7 @@ impl Gate {
         &self,
         head: &Head<'_, '_>,
         authorization: &[u8],
-        applicant: &Applicant<'_, Later>,
+        applicant: &AdmissionContext<'_, LoopMessage>,
     ) -> Admission {
         let (bodies, judge) = (Arc::clone(&self.bodies), applicant.judge());
         let denial = denial_of(head);
@@ -157,8 +161,8 @@ impl Gate {
         };
         match self.verifier.verify_header(authorization, applicant.address(), then) {
             Ok(()) => Admission::Pending,
-            Err(TooMany { seconds }) => {
-                let what = TooMany::WHAT;
+            Err(RateLimitError { seconds }) => {
+                let what = RateLimitError::WHAT;
                 Admission::Refused(Refusal::TooManyAttempts { what, seconds })
             }
         }
@@ -167,18 +171,18 @@ impl Gate {
 
 fn judge_right(
     identity: Identity,
-    need: Need,
+    need: RequiredRight,
     request: &Request<'_>,
-    exchange: &mut Loop<'_>,
-) -> Judged {
+    exchange: &mut LoopExchange<'_>,
+) -> GateDecision {
     if need.lets_in(&identity, request.query) {
-        return Judged::Admitted(identity);
+        return GateDecision::Admitted(identity);
     }
     let line = "this account has no right to do this: see `pellucid account grant --help`";
     refuse(refusal(403, line, NOT_AUTHORIZED, request), exchange)
 }
 
-fn unauthorized(request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+fn unauthorized(request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> GateDecision {
     let line = "this needs an account: send its name and password (Basic) or a token (Bearer)";
     let mut reply = refusal(401, line, NOT_AUTHORIZED, request);
     if request.header("x-omit-www-authenticate").is_none() {
@@ -190,7 +194,11 @@ fn unauthorized(request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
 }
 
 #[cold]
-fn refuse_site(foreign: Foreign, request: &Request<'_>, exchange: &mut Loop<'_>) -> Judged {
+fn refuse_site(
+    foreign: SiteRefusal,
+    request: &Request<'_>,
+    exchange: &mut LoopExchange<'_>,
+) -> GateDecision {
     let line = foreign.line();
     refuse(refusal(foreign.status(), line, line, request), exchange)
 }
@@ -205,9 +213,9 @@ fn refusal(status: u16, line: &'static str, message: &str, request: &Request<'_>
     Reply::value(status, &body)
 }
 
-fn refuse(reply: Reply, exchange: &mut Loop<'_>) -> Judged {
+fn refuse(reply: Reply, exchange: &mut LoopExchange<'_>) -> GateDecision {
     route(exchange, Operation::Refused);
-    Judged::Answered(Answer::Reply(reply))
+    GateDecision::Answered(Answer::Reply(reply))
 }
 
 fn denied(denial: Denial) -> Admission {

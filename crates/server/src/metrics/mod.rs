@@ -2,14 +2,14 @@
 
 mod family;
 mod figures;
-mod observed;
 mod peers;
+mod request_metrics;
 
 use std::fmt::Write;
 
-use pellucid_account::{Named, OperationAccount};
+use pellucid_account::{NamedDistribution, OperationAccount};
 use pellucid_embedded::EngineStats;
-use pellucid_http::{Cut, CutFigures};
+use pellucid_http::{DisconnectFigures, DisconnectReason};
 
 use self::family::{family, histogram, kind_of, single};
 use crate::engine_metrics::families;
@@ -25,7 +25,7 @@ const EXECUTE: &str = "execute";
 pub(crate) fn page(figures: &Figures) -> String {
     let mut page = String::new();
     write_requests(&mut page, &figures.snapshot.operations);
-    observed::write(&mut page, figures);
+    request_metrics::write(&mut page, figures);
     for (name, help, value) in SINGLES {
         single(&mut page, name, help, value(figures));
     }
@@ -73,8 +73,8 @@ fn write_requests(page: &mut String, operations: &[OperationAccount]) {
 fn parts_of<'account>(
     account: &'account OperationAccount,
     phase: &str,
-) -> impl Iterator<Item = &'account Named> + use<'account> {
-    let of_store: &[Named] = if phase == EXECUTE { &account.parts } else { &[] };
+) -> impl Iterator<Item = &'account NamedDistribution> + use<'account> {
+    let of_store: &[NamedDistribution] = if phase == EXECUTE { &account.parts } else { &[] };
     of_store.iter().chain(account.transport_part_of(phase))
 }
 
@@ -83,9 +83,9 @@ fn labels_of(account: &OperationAccount) -> String {
 }
 
 /// A metric without labels: its name, its description, and its value. The name decides the type.
-type Single = (&'static str, &'static str, fn(&Figures) -> f64);
+type UnlabeledMetric = (&'static str, &'static str, fn(&Figures) -> f64);
 
-const SINGLES: &[Single] = &[
+const SINGLES: &[UnlabeledMetric] = &[
     ("pellucid_connections_open", "Connections open now.", |f| f.transport.connections_open as f64),
     (
         "pellucid_requests_in_flight",
@@ -208,26 +208,26 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn write_cuts(page: &mut String, cuts: &CutFigures) {
-    type Count = fn(&CutFigures, Cut) -> u64;
-    let families: [(&str, &str, &[Cut], Count); 3] = [
+fn write_cuts(page: &mut String, cuts: &DisconnectFigures) {
+    type Count = fn(&DisconnectFigures, DisconnectReason) -> u64;
+    let families: [(&str, &str, &[DisconnectReason], Count); 3] = [
         (
             "pellucid_connections_refused_total",
             "New connections that were closed at once.",
-            &Cut::OF_NEW_CONNECTIONS,
-            CutFigures::refused,
+            &DisconnectReason::OF_NEW_CONNECTIONS,
+            DisconnectFigures::refused,
         ),
         (
             "pellucid_connections_cut_total",
             "Connections that the server ended by itself.",
-            &Cut::OF_CONNECTIONS,
-            CutFigures::connections,
+            &DisconnectReason::OF_CONNECTIONS,
+            DisconnectFigures::connections,
         ),
         (
             "pellucid_streams_cut_total",
             "Streams of HTTP/2 that the server ended by itself, and their connections not.",
-            &Cut::OF_STREAMS,
-            CutFigures::streams,
+            &DisconnectReason::OF_STREAMS,
+            DisconnectFigures::streams,
         ),
     ];
     for (name, help, reasons, count) in families {

@@ -18,17 +18,17 @@ struct Parameter {
     place: &'static str,
     about: &'static str,
     is_required: bool,
-    form: Form,
+    form: SchemaFunction,
 }
 
 /// A function that makes the schema of a parameter, for a store that keeps `copies` copies.
-type Form = fn(copies: u32) -> Value;
+type SchemaFunction = fn(copies: u32) -> Value;
 
-const fn query(name: &'static str, about: &'static str, form: Form) -> Parameter {
+const fn query(name: &'static str, about: &'static str, form: SchemaFunction) -> Parameter {
     Parameter { name, place: "query", about, is_required: false, form }
 }
 
-const fn header(name: &'static str, about: &'static str, form: Form) -> Parameter {
+const fn header(name: &'static str, about: &'static str, form: SchemaFunction) -> Parameter {
     Parameter { name, place: "header", about, is_required: false, form }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{named, text};
 use crate::access::Right;
-use crate::routes::{Method, Need, Route};
+use crate::routes::{Method, RequiredRight, Route};
 
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
@@ -70,9 +70,9 @@ fn refusal(status: u16, about: &str) -> Value {
 /// All responses of an operation.
 pub(super) fn of(route: &Route, method: Method) -> Value {
     let is_of_table = route.path == ["v0", "tables", "{table}"];
-    let is_of_store = is_of_table || matches!(route.need, Need::Entities(_));
+    let is_of_store = is_of_table || matches!(route.need, RequiredRight::Entities(_));
     let is_write = is_of_table
-        || matches!(route.need, Need::Entities(Right::Write))
+        || matches!(route.need, RequiredRight::Entities(Right::Write))
         || route.path == ["_admin", "compact"];
     let is_of_backups = matches!(route.path, ["_admin", "backup", ..]);
     let mut responses = Map::new();

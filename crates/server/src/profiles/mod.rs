@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pellucid_profile::{Kind, Profile, Profiler, Resolved};
+use pellucid_profile::{Kind, Profile, Profiler, ResolvedProfile};
 use pellucid_thread::{Job, sample_waits};
 
-use crate::answer::Handling;
-use crate::helper::page_on_thread;
+use crate::answer::HandlerResult;
 use crate::names::NAMES;
+use crate::page_worker::page_on_thread;
 use crate::reply::Failure;
 pub(crate) use rates::{BYTES_MIN, ONE_IN_MAX, set_rates, show_rates};
-use request::{Asked, Span};
 pub(crate) use request::{FORMATS, PROFILES, SECONDS_MAX};
+use request::{ProfileRequest, Span};
 
 /// The limit of profiles that are recorded at the same time.
 const RECORDINGS_MAX: usize = 4;
@@ -88,10 +88,13 @@ impl Profiles {
 
     /// Records a profile, and the base that it is compared with, if one was asked for. It blocks
     /// for the time to record.
-    fn record(&self, asked: &Asked) -> Result<(Resolved, Option<Resolved>), String> {
+    fn record(
+        &self,
+        asked: &ProfileRequest,
+    ) -> Result<(ResolvedProfile, Option<ResolvedProfile>), String> {
         let operations = NAMES.operations;
         if !asked.needs_times() {
-            let [profile] = Resolved::of([count(asked)], operations);
+            let [profile] = ResolvedProfile::of([count(asked)], operations);
             return Ok((profile.filtered(&asked.filter), None));
         }
         let off = "nothing is sampled with its time here: start the server with --profile-hertz 19";
@@ -112,11 +115,11 @@ impl Profiles {
         };
         let profile = profiler.past(asked.kind, from_ns, to_ns);
         let Some((from_ns, to_ns)) = asked.base else {
-            let [profile] = Resolved::of([profile], operations);
+            let [profile] = ResolvedProfile::of([profile], operations);
             return Ok((profile.filtered(&asked.filter), None));
         };
         let base = profiler.past(asked.kind, from_ns, to_ns);
-        let both = Resolved::of([profile, base], operations);
+        let both = ResolvedProfile::of([profile, base], operations);
         let [profile, base] = both.map(|profile| profile.filtered(&asked.filter));
         Ok((profile, Some(base)))
     }
@@ -124,7 +127,7 @@ impl Profiles {
 
 /// The counts since the start, or, if a number of seconds was asked for, the increase during that
 /// time.
-fn count(asked: &Asked) -> Profile {
+fn count(asked: &ProfileRequest) -> Profile {
     let Span::Next(seconds) = asked.span else { return Profile::counted(asked.kind) };
     if seconds == 0.0 {
         return Profile::counted(asked.kind);
@@ -135,7 +138,7 @@ fn count(asked: &Asked) -> Profile {
 }
 
 /// `GET /debug/pprof/{profile}`: records the profile `name`.
-pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> Handling {
+pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> HandlerResult {
     let Some(asked) = request::parse(name, query)? else {
         let line = format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
         return Err(Failure::Refused(404, line.into()));

@@ -6,7 +6,7 @@ use pellucid_profile::{HERTZ_MAX, allocation_sampling, set_allocation_sampling};
 use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, wait_sampling};
 
 use super::Profiles;
-use crate::answer::Handling;
+use crate::answer::HandlerResult;
 use crate::query::number_parameter;
 use crate::reply::{Failure, Reply};
 
@@ -59,7 +59,7 @@ impl Rates {
 }
 
 /// `PUT /debug/pprof/rates`: sets the rates, and shows them.
-pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> Handling {
+pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> HandlerResult {
     let rates = Rates::parse(query)?;
     match (rates.hertz, profiles.profiler()) {
         (Some(hertz), Some(profiler)) => profiler.set_usual_hertz(hertz),
@@ -77,7 +77,7 @@ pub(crate) fn set_rates(profiles: &Profiles, query: Option<&str>) -> Handling {
 }
 
 /// `GET /debug/pprof/rates`: shows the rates.
-pub(crate) fn show_rates(profiles: &Profiles) -> Handling {
+pub(crate) fn show_rates(profiles: &Profiles) -> HandlerResult {
     let hertz = profiles.profiler().map_or(0, |profiler| profiler.usual_hertz());
     let text = format!(
         "hz={hertz}\nbytes={}\nwait_ns={}\nholders={}",

@@ -2,10 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pellucid_profile::{Kind, Profiler, Resolved, folded, folded_beside, head_of, pprof, shares};
+use pellucid_profile::{
+    Kind, Profiler, ResolvedProfile, folded, folded_beside, head_of, pprof, shares,
+};
 use pellucid_report::{FlameGraph, FlameSample, FlameUnit, flame_html, flame_svg};
 
-use super::request::{Asked, Format};
+use super::request::{Format, ProfileRequest};
 use crate::reply::Reply;
 
 /// The profile as a page, compared with `base` if there is one.
@@ -13,9 +15,9 @@ use crate::reply::Reply;
 /// # Errors
 /// If the profile cannot be encoded.
 pub(super) fn page(
-    profile: &Resolved,
-    base: Option<&Resolved>,
-    asked: &Asked,
+    profile: &ResolvedProfile,
+    base: Option<&ResolvedProfile>,
+    asked: &ProfileRequest,
 ) -> Result<Reply, String> {
     let (content_type, body) = match asked.format {
         Format::Pprof => {
@@ -43,20 +45,20 @@ pub(super) fn page(
 }
 
 /// The notes about samples that are missing in either profile.
-fn gaps(profile: &Resolved, base: Option<&Resolved>) -> Vec<String> {
-    let of_base = base.map_or_else(Vec::new, Resolved::gaps);
+fn gaps(profile: &ResolvedProfile, base: Option<&ResolvedProfile>) -> Vec<String> {
+    let of_base = base.map_or_else(Vec::new, ResolvedProfile::gaps);
     let of_base = of_base.into_iter().map(|gap| format!("Of what it is compared with: {gap}"));
     profile.gaps().into_iter().chain(of_base).collect()
 }
 
 /// The beginning of the profile, in nanoseconds since 1970.
-fn began_unix_ns(profile: &Resolved) -> u64 {
+fn began_unix_ns(profile: &ResolvedProfile) -> u64 {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ago_ns = Profiler::now_ns().saturating_sub(profile.began_ns);
     u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX).saturating_sub(ago_ns)
 }
 
-fn graph(profile: &Resolved, base: Option<&Resolved>) -> FlameGraph {
+fn graph(profile: &ResolvedProfile, base: Option<&ResolvedProfile>) -> FlameGraph {
     let mut graph = FlameGraph::new(
         title(profile),
         if profile.kind.is_bytes() { FlameUnit::Bytes } else { FlameUnit::Nanoseconds },
@@ -84,7 +86,7 @@ fn graph(profile: &Resolved, base: Option<&Resolved>) -> FlameGraph {
     graph
 }
 
-fn add(graph: &mut FlameGraph, profile: &Resolved, is_base: bool) {
+fn add(graph: &mut FlameGraph, profile: &ResolvedProfile, is_base: bool) {
     for sample in &profile.samples {
         let root = head_of(&sample.operation, &sample.phase, &sample.job);
         let stack: Vec<u32> = sample.stack.iter().rev().map(|frame| frame.function).collect();
@@ -93,7 +95,7 @@ fn add(graph: &mut FlameGraph, profile: &Resolved, is_base: bool) {
     }
 }
 
-fn title(profile: &Resolved) -> String {
+fn title(profile: &ResolvedProfile) -> String {
     let what = match profile.kind {
         Kind::Cpu => "Processor time",
         Kind::Heap => "Memory in use",

@@ -43,7 +43,7 @@ pub(super) enum Span {
 
 /// A profile that a request asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ProfileRequest {
     pub(super) kind: Kind,
     pub(super) span: Span,
     pub(super) base: Option<(u64, u64)>,
@@ -52,7 +52,7 @@ pub(super) struct Asked {
     pub(super) format: Format,
 }
 
-impl Asked {
+impl ProfileRequest {
     /// Returns true if the profile needs samples with times. Otherwise counts since the start of
     /// the process are enough, which never lose a sample.
     pub(super) fn needs_times(&self) -> bool {
@@ -68,7 +68,7 @@ impl Asked {
 ///
 /// # Errors
 /// If a parameter is invalid; the text names it.
-pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, String> {
+pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<ProfileRequest>, String> {
     let kind = match name {
         "profile" | "cpu" => Kind::Cpu,
         "heap" => Kind::Heap,
@@ -100,7 +100,7 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<Asked>, St
     let base = base.map(|text| base_of(kind, span, &text)).transpose()?;
     let filter = Filter { operation: text("op")?, phase: text("phase")? };
     filter.operation.as_deref().map_or(Ok(()), check_operation)?;
-    Ok(Some(Asked { kind, span, base, hertz, filter, format }))
+    Ok(Some(ProfileRequest { kind, span, base, hertz, filter, format }))
 }
 
 /// The time that a profile covers.
@@ -179,7 +179,7 @@ fn stretch(
 mod tests {
     use super::*;
 
-    fn asked(name: &str, query: &str) -> Result<Asked, String> {
+    fn asked(name: &str, query: &str) -> Result<ProfileRequest, String> {
         parse(name, Some(query)).map(|asked| asked.expect("there is such a profile"))
     }
 

@@ -1,11 +1,11 @@
 //! The rows of the document API. Each path may also follow the prefix `/_db/NAME`.
 
 use super::methods::Method::{self, Delete, Get, Head, Options, Patch, Post, Put};
-use super::need::Need;
+use super::required_right::RequiredRight;
 use super::route::CollectionCall::{self, Array, Change, Document, Import, Index, Indexes, Rename};
 use super::route::DatabaseCall::{self, Cursors, Explain, Queries, Unimplemented};
 use super::route::ServerCall::{self, Admin, Backups, Databases, Incomplete, Users, Version};
-use super::route::{BodyLimit, OTHER_BODY_BYTES_MAX, Route, Runs};
+use super::route::{BodyLimit, HandlerThread, OTHER_BODY_BYTES_MAX, Route};
 use crate::access::Right::{self, Read, Write};
 use crate::names::Operation;
 
@@ -20,73 +20,73 @@ const DOCUMENTS: BodyLimit = BodyLimit::Bytes(DOCUMENTS_BYTES_MAX);
 const QUERY: BodyLimit = BodyLimit::Bytes(64 << 20);
 const OTHER: BodyLimit = BodyLimit::Bytes(OTHER_BODY_BYTES_MAX);
 
-type Parts = &'static [&'static str];
+type PathSegments = &'static [&'static str];
 
 /// A row for calls with single documents.
-const fn one(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn one(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::DocumentWrite);
-    route.with_body(DOCUMENTS).runs(Runs::IfSmall)
+    route.with_body(DOCUMENTS).runs(HandlerThread::IfSmall)
 }
 
 /// A row for calls with arrays of documents.
-const fn many(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn many(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::DocumentArray);
-    route.with_body(DOCUMENTS).runs(Runs::OnWorker)
+    route.with_body(DOCUMENTS).runs(HandlerThread::OnWorker)
 }
 
 /// A row for calls that fetch batches of a query's result.
-const fn cursor(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn cursor(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::Cursor).with_body(QUERY);
-    route.runs(Runs::OnWorker).of_database(Read, Cursors)
+    route.runs(HandlerThread::OnWorker).of_database(Read, Cursors)
 }
 
 /// A row for calls about queries.
-const fn query(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn query(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::Query).with_body(OTHER)
 }
 
 /// A row for calls about the catalogue: databases, collections and indexes.
-const fn catalogue(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn catalogue(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::Catalogue).with_body(OTHER)
 }
 
 /// A row for calls that change a collection itself.
-const fn change(path: Parts, about: &'static str) -> Route {
-    catalogue(&[Put], path, about).runs(Runs::OnWorker).of_collection(Write, Change)
+const fn change(path: PathSegments, about: &'static str) -> Route {
+    catalogue(&[Put], path, about).runs(HandlerThread::OnWorker).of_collection(Write, Change)
 }
 
 /// A row for calls about accounts.
-const fn access(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn access(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::Access).with_body(OTHER);
-    route.runs(Runs::OnWorker)
+    route.runs(HandlerThread::OnWorker)
 }
 
 /// A row for calls about the server.
-const fn about(methods: &[Method], path: Parts, about: &'static str) -> Route {
+const fn about(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     Route::on(methods, path, about).counts_as(Operation::About).with_body(OTHER)
 }
 
 /// A row for calls about backups of the store. They contain the entities, too, so a cluster has
 /// these rows as well.
-const fn backup(method: Method, path: Parts, what: &'static str, right: Right) -> Route {
-    let route = about(&[method], path, what).runs(Runs::OnWorker).described();
-    route.of_server(Need::Server(right), Backups)
+const fn backup(method: Method, path: PathSegments, what: &'static str, right: Right) -> Route {
+    let route = about(&[method], path, what).runs(HandlerThread::OnWorker).described();
+    route.of_server(RequiredRight::Server(right), Backups)
 }
 
 /// A row for calls that would move a backup to or from the server, which are refused.
-const fn unmoved_backup(path: Parts, what: &'static str) -> Route {
-    let route = about(&[Post], path, what).runs(Runs::OnWorker);
-    route.of_server(Need::Server(Write), Backups)
+const fn unmoved_backup(path: PathSegments, what: &'static str) -> Route {
+    let route = about(&[Post], path, what).runs(HandlerThread::OnWorker);
+    route.of_server(RequiredRight::Server(Write), Backups)
 }
 
 /// A row for a part of ArangoDB's API that is not implemented.
-const fn unbuilt(path: Parts, what: &'static str) -> Route {
+const fn unbuilt(path: PathSegments, what: &'static str) -> Route {
     about(ANY, path, what).of_database(Read, Unimplemented)
 }
 
 /// A row for an incomplete path, which is refused with the text `expected`.
-const fn incomplete(methods: &[Method], path: Parts, expected: &'static str) -> Route {
-    about(methods, path, expected).for_documents().of_server(Need::Account, Incomplete)
+const fn incomplete(methods: &[Method], path: PathSegments, expected: &'static str) -> Route {
+    about(methods, path, expected).for_documents().of_server(RequiredRight::Account, Incomplete)
 }
 
 const COLLECTION: &str = "{collection}";
@@ -104,7 +104,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     Route::on(&[Post], &["_api", "cursor"], "Asks a query.")
         .counts_as(Operation::Query)
         .with_body(QUERY)
-        .runs(Runs::IfPlanned)
+        .runs(HandlerThread::IfPlanned)
         .of_database(Read, Cursors),
     one(&[Put], &["_api", "document", COLLECTION, KEY], "Replaces a document.")
         .of_collection(Write, Document),
@@ -139,7 +139,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     Route::on(&[Post], &["_api", "import"], "Imports documents into a collection.")
         .counts_as(Operation::Import)
         .with_body(DOCUMENTS)
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Write, Import),
     cursor(&[Post, Put], &["_api", "cursor", CURSOR], "Gives the next batch of a result."),
     cursor(&[Delete], &["_api", "cursor", CURSOR], "Ends a query whose result is not at its end."),
@@ -148,10 +148,10 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .counts_as(Operation::Query),
     query(&[Post], &["_api", "explain"], "Shows the plan of a query.")
         .with_body(QUERY)
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_database(Read, Explain),
     query(&[Post], &["_api", "query"], "Parses a query.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_database(Read, Queries),
     // These calls need no worker: an operator can find and end the queries that keep all workers
     // busy.
@@ -165,15 +165,15 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .of_database(Read, Queries),
     query(&[Delete], &["_api", "query", "{query}"], "Ends a query.").of_database(Read, Queries),
     catalogue(&[Get], &["_api", "collection"], "Lists the collections.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_database(Read, DatabaseCall::ListCollections),
     catalogue(&[Post], &["_api", "collection"], "Makes a collection.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_database(Write, DatabaseCall::CreateCollection),
     catalogue(&[Get], &["_api", "collection", COLLECTION], "Shows a collection.")
         .of_collection(Read, CollectionCall::Show),
     catalogue(&[Delete], &["_api", "collection", COLLECTION], "Removes a collection.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Write, CollectionCall::Drop),
     catalogue(&[Get], &["_api", "collection", COLLECTION, "properties"], "Shows its properties.")
         .of_collection(Read, CollectionCall::Show),
@@ -182,15 +182,15 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     catalogue(&[Get], &["_api", "collection", COLLECTION, "revision"], "Shows its last revision.")
         .of_collection(Read, CollectionCall::Show),
     catalogue(&[Get], &["_api", "collection", COLLECTION, "figures"], "Shows its sizes.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Read, CollectionCall::Show),
     catalogue(&[Get], &["_api", "collection", COLLECTION, "checksum"], "Sums its documents up.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Read, CollectionCall::Show),
     change(&["_api", "collection", COLLECTION, "properties"], "Sets its properties."),
     change(&["_api", "collection", COLLECTION, "truncate"], "Removes its documents."),
     catalogue(&[Put], &["_api", "collection", COLLECTION, "rename"], "Gives it another name.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Write, Rename),
     change(&["_api", "collection", COLLECTION, "load"], "Does nothing, and counts."),
     change(&["_api", "collection", COLLECTION, "unload"], "Does nothing."),
@@ -208,62 +208,67 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     catalogue(&[Get], &["_api", "index"], "Lists the indexes of the parameter's collection.")
         .of_collection(Read, Indexes),
     catalogue(&[Post], &["_api", "index"], "Makes an index.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Write, Indexes),
     catalogue(&[Get], &["_api", "index", COLLECTION, "{index}"], "Shows an index.")
         .of_collection(Read, Index),
     catalogue(&[Delete], &["_api", "index", COLLECTION, "{index}"], "Removes an index.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .of_collection(Write, Index),
     catalogue(ANY, &["_api", "index", COLLECTION], "Refuses a path without an index.")
         .for_documents()
-        .of_server(Need::Account, ServerCall::BadIndex),
+        .of_server(RequiredRight::Account, ServerCall::BadIndex),
     catalogue(&[Get], &["_api", "database"], "Lists the databases that the caller may read.")
         .for_documents()
-        .of_server(Need::Account, Databases),
+        .of_server(RequiredRight::Account, Databases),
     catalogue(&[Get], &["_api", "database", "user"], "Lists them in any database.")
         .for_documents()
-        .of_server(Need::Account, Databases),
+        .of_server(RequiredRight::Account, Databases),
     catalogue(&[Get], &["_api", "database", "current"], "Shows the database of the path.")
         .of_database(Read, DatabaseCall::Current),
     catalogue(&[Post], &["_api", "database"], "Makes a database.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .for_documents()
-        .of_server(Need::Server(Write), Databases),
+        .of_server(RequiredRight::Server(Write), Databases),
     catalogue(&[Delete], &["_api", "database", "{database}"], "Removes a database.")
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .for_documents()
-        .of_server(Need::Server(Write), Databases),
-    access(&[Get], &["_api", "user"], "Lists the accounts.").of_server(Need::Server(Read), Users),
-    access(&[Post], &["_api", "user"], "Makes an account.").of_server(Need::Server(Write), Users),
+        .of_server(RequiredRight::Server(Write), Databases),
+    access(&[Get], &["_api", "user"], "Lists the accounts.")
+        .of_server(RequiredRight::Server(Read), Users),
+    access(&[Post], &["_api", "user"], "Makes an account.")
+        .of_server(RequiredRight::Server(Write), Users),
     access(&[Get], &["_api", "user", USER], "Shows an account.")
-        .of_server(Need::OwnAccount(Read), Users),
+        .of_server(RequiredRight::OwnAccount(Read), Users),
     access(&[Patch], &["_api", "user", USER], "Changes an account.")
-        .of_server(Need::OwnAccount(Write), Users),
+        .of_server(RequiredRight::OwnAccount(Write), Users),
     access(&[Put], &["_api", "user", USER], "Replaces an account.")
-        .of_server(Need::Server(Write), Users),
+        .of_server(RequiredRight::Server(Write), Users),
     access(&[Delete], &["_api", "user", USER], "Removes an account.")
-        .of_server(Need::Server(Write), Users),
+        .of_server(RequiredRight::Server(Write), Users),
     access(ANY, &["_api", "user", USER, "{scope}", "*"], "Refuses grants.")
-        .of_server(Need::Account, ServerCall::Grants),
+        .of_server(RequiredRight::Account, ServerCall::Grants),
     access(&[Post], &["_open", "auth"], "Gives a token for a name and a password.").to_log_in(),
     access(&[Post], &["_open", "auth", "renew"], "Gives nothing new.").to_log_in(),
     about(&[Get, Head], &["_api", "version"], "Shows the version.")
         .counts_as(Operation::Version)
-        .of_server(Need::Account, Version),
+        .of_server(RequiredRight::Account, Version),
     about(&[Get, Head], &["_api", "engine"], "Shows the storage engine.")
-        .of_server(Need::Account, Version),
+        .of_server(RequiredRight::Account, Version),
     about(&[Get], &["_admin", "server", "availability"], "Says whether the server serves.")
         .with_body(BodyLimit::Little)
-        .of_server(Need::Open, Admin),
-    about(&[Get], &["_admin", "server", "role"], "Shows its role.").of_server(Need::Account, Admin),
-    about(&[Get], &["_admin", "server", "mode"], "Shows its mode.").of_server(Need::Account, Admin),
+        .of_server(RequiredRight::Open, Admin),
+    about(&[Get], &["_admin", "server", "role"], "Shows its role.")
+        .of_server(RequiredRight::Account, Admin),
+    about(&[Get], &["_admin", "server", "mode"], "Shows its mode.")
+        .of_server(RequiredRight::Account, Admin),
     about(&[Put], &["_admin", "server", "mode"], "Sets its mode.")
-        .of_server(Need::Server(Write), Admin),
+        .of_server(RequiredRight::Server(Write), Admin),
     about(&[Get], &["_admin", "server", "id"], "Refuses: it has none.")
-        .of_server(Need::Account, Admin),
-    about(&[Get], &["_admin", "time"], "Shows its clock.").of_server(Need::Account, Admin),
-    about(&[Get], &["_admin", "status"], "Shows its state.").of_server(Need::Account, Admin),
+        .of_server(RequiredRight::Account, Admin),
+    about(&[Get], &["_admin", "time"], "Shows its clock.").of_server(RequiredRight::Account, Admin),
+    about(&[Get], &["_admin", "status"], "Shows its state.")
+        .of_server(RequiredRight::Account, Admin),
     backup(Get, &["_admin", "backup"], "Lists the backups, and shows one in the making.", Read),
     backup(Post, &["_admin", "backup"], "Makes a backup of the store while it serves.", Write),
     backup(Post, &["_admin", "backup", "create"], "As `POST /_admin/backup`.", Write),

@@ -8,8 +8,8 @@
 
 mod document_routes;
 mod methods;
-mod need;
 mod path;
+mod required_right;
 mod route;
 mod server_routes;
 mod target;
@@ -18,11 +18,11 @@ mod tests;
 
 pub(crate) use document_routes::{DOCUMENT_ROUTES, DOCUMENTS_BYTES_MAX};
 pub(crate) use methods::{Method, Methods};
-pub(crate) use need::Need;
 pub(crate) use path::{Path, decode};
+pub(crate) use required_right::RequiredRight;
 pub(crate) use route::{
-    BodyLimit, CollectionCall, DatabaseCall, Distinction, DocumentHandler, Handler, Missing, Route,
-    Runs, ServerCall,
+    BodyLimit, CollectionCall, DatabaseCall, DocumentHandler, Handler, HandlerThread, MissingRoute,
+    ParameterCondition, Route, ServerCall,
 };
 pub(crate) use server_routes::{ENTITY_ROUTES, SERVER_ROUTES};
 pub(crate) use target::Target;

@@ -3,11 +3,11 @@
 use pellucid_http::Request;
 
 use super::methods::{Method, Methods};
-use super::need::Need;
 use super::path::Path;
+use super::required_right::RequiredRight;
 use crate::access::Right;
 use crate::admin::AdminApi;
-use crate::answer::Handling;
+use crate::answer::HandlerResult;
 use crate::names::Operation;
 use crate::query::flag_of_word;
 
@@ -19,7 +19,7 @@ pub(super) const OTHER_BODY_BYTES_MAX: usize = 1 << 20;
 
 /// A parameter that distinguishes routes of the same path.
 #[derive(Clone, Copy)]
-pub(crate) enum Distinction {
+pub(crate) enum ParameterCondition {
     /// The parameter is present, with or without a value.
     Given(&'static str),
     /// The flag is present and not false. The handler refuses a value that is neither true nor
@@ -27,10 +27,10 @@ pub(crate) enum Distinction {
     Set(&'static str),
 }
 
-impl Distinction {
+impl ParameterCondition {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Distinction::Given(name) | Distinction::Set(name) => name,
+            ParameterCondition::Given(name) | ParameterCondition::Set(name) => name,
         }
     }
 
@@ -40,8 +40,8 @@ impl Distinction {
         let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let value = pairs.rfind(|(key, _)| *key == self.name()).map(|(_, value)| value);
         match self {
-            Distinction::Given(_) => value.is_some(),
-            Distinction::Set(_) => {
+            ParameterCondition::Given(_) => value.is_some(),
+            ParameterCondition::Set(_) => {
                 value.is_some_and(|word| !matches!(flag_of_word(word), Ok(None | Some(false))))
             }
         }
@@ -56,16 +56,16 @@ pub(crate) struct Route {
     /// of segments.
     pub(crate) path: &'static [&'static str],
     /// The parameter that distinguishes the route from a later one of the same path.
-    pub(crate) parameter: Option<Distinction>,
+    pub(crate) parameter: Option<ParameterCondition>,
     /// The known parameters; all others are refused. `None` if the handler checks them itself.
     pub(crate) parameters: Option<&'static [&'static str]>,
     /// A description in one line.
     pub(crate) about: &'static str,
     /// The operation under which requests are accounted.
     pub(crate) operation: Operation,
-    pub(crate) need: Need,
+    pub(crate) need: RequiredRight,
     pub(crate) body: BodyLimit,
-    pub(crate) runs: Runs,
+    pub(crate) runs: HandlerThread,
     /// True if the route needs the documents' catalogue, which a sharded cluster does not have.
     pub(crate) needs_documents: bool,
     /// True for routes of the document API that `/openapi.json` describes. The others are described
@@ -91,7 +91,7 @@ pub(crate) enum BodyLimit {
 
 /// The thread that a handler runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Runs {
+pub(crate) enum HandlerThread {
     /// The event loop: the handler never blocks, or hands the blocking work to another thread
     /// itself.
     AtOnce,
@@ -105,10 +105,10 @@ pub(crate) enum Runs {
 }
 
 /// A handler of one of the server's own pages.
-pub(crate) type AdminHandler = fn(&AdminApi, &Request<'_>) -> Handling;
+pub(crate) type AdminHandler = fn(&AdminApi, &Request<'_>) -> HandlerResult;
 
 /// A handler of profiles. It takes the profile's name and the query with the parameters.
-pub(crate) type ProfileHandler = fn(&AdminApi, &str, Option<&str>) -> Handling;
+pub(crate) type ProfileHandler = fn(&AdminApi, &str, Option<&str>) -> HandlerResult;
 
 /// The handler of a route.
 #[derive(Clone, Copy)]
@@ -138,7 +138,7 @@ pub(crate) enum Handler {
     LogIn,
     Documents(DocumentHandler),
     /// There is no route, for this reason.
-    Missing(Missing),
+    Missing(MissingRoute),
 }
 
 /// A call of the document API, by the kind of object that it is about. The API finds the object and
@@ -197,7 +197,7 @@ pub(crate) enum CollectionCall {
 
 /// The reason why there is no route for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingRoute {
     /// The path's percent-encoding is malformed.
     Encoding,
     /// The path is unknown.
@@ -225,62 +225,62 @@ impl Route {
             parameters: None,
             about,
             operation: Operation::Unknown,
-            need: Need::Account,
+            need: RequiredRight::Account,
             body: BodyLimit::Little,
-            runs: Runs::AtOnce,
+            runs: HandlerThread::AtOnce,
             needs_documents: false,
             is_described: false,
             takes_slash: false,
-            handler: Handler::Missing(Missing::Path),
+            handler: Handler::Missing(MissingRoute::Path),
         }
     }
 
     /// A row for requests that have no route, for the reason `why`.
-    pub(super) const fn missing(why: Missing) -> Route {
+    pub(super) const fn missing(why: MissingRoute) -> Route {
         Route { handler: Handler::Missing(why), ..Route::on(&[], &[], "No route.") }
     }
 
-    pub(super) const fn to(self, need: Need, handler: Handler) -> Route {
+    pub(super) const fn to(self, need: RequiredRight, handler: Handler) -> Route {
         Route { need, handler, ..self }
     }
 
-    pub(super) const fn to_admin(self, need: Need, handler: AdminHandler) -> Route {
+    pub(super) const fn to_admin(self, need: RequiredRight, handler: AdminHandler) -> Route {
         self.to(need, Handler::Admin(handler))
     }
 
     /// Sets a page that the helper thread makes.
     pub(super) const fn to_page(self, page: AdminHandler) -> Route {
-        let route = self.counts_as(Operation::Admin).runs(Runs::OnWorker);
-        route.to_admin(Need::Server(Right::Read), page)
+        let route = self.counts_as(Operation::Admin).runs(HandlerThread::OnWorker);
+        route.to_admin(RequiredRight::Server(Right::Read), page)
     }
 
     pub(super) const fn to_entity(self, right: Right) -> Route {
-        self.to(Need::Entities(right), Handler::Entity)
+        self.to(RequiredRight::Entities(right), Handler::Entity)
     }
 
     pub(super) const fn to_preflight(self) -> Route {
-        self.to(Need::Open, Handler::Preflight)
+        self.to(RequiredRight::Open, Handler::Preflight)
     }
 
     pub(super) const fn to_log_in(self) -> Route {
-        self.with_body(BodyLimit::Little).to(Need::Open, Handler::LogIn)
+        self.with_body(BodyLimit::Little).to(RequiredRight::Open, Handler::LogIn)
     }
 
     /// Sets a call of the document API that is about no database.
-    pub(super) const fn of_server(self, need: Need, call: ServerCall) -> Route {
+    pub(super) const fn of_server(self, need: RequiredRight, call: ServerCall) -> Route {
         self.to(need, Handler::Documents(DocumentHandler::Server(call)))
     }
 
     /// Sets a call of the document API about a database.
     pub(super) const fn of_database(self, right: Right, call: DatabaseCall) -> Route {
         let handler = Handler::Documents(DocumentHandler::Database(call));
-        self.for_documents().to(Need::Database(right), handler)
+        self.for_documents().to(RequiredRight::Database(right), handler)
     }
 
     /// Sets a call of the document API about a collection.
     pub(super) const fn of_collection(self, right: Right, call: CollectionCall) -> Route {
         let handler = Handler::Documents(DocumentHandler::Collection(call));
-        self.for_documents().to(Need::Collection(right), handler)
+        self.for_documents().to(RequiredRight::Collection(right), handler)
     }
 
     pub(super) const fn counts_as(self, operation: Operation) -> Route {
@@ -291,7 +291,7 @@ impl Route {
         Route { body, ..self }
     }
 
-    pub(super) const fn runs(self, runs: Runs) -> Route {
+    pub(super) const fn runs(self, runs: HandlerThread) -> Route {
         Route { runs, ..self }
     }
 
@@ -320,17 +320,20 @@ impl Route {
 
     /// Restricts the row to requests that have this parameter.
     pub(super) const fn if_given(self, parameter: &'static str) -> Route {
-        Route { parameter: Some(Distinction::Given(parameter)), ..self }
+        Route { parameter: Some(ParameterCondition::Given(parameter)), ..self }
     }
 
     /// Restricts the row to requests in which this flag is present and not false.
     pub(super) const fn if_set(self, flag: &'static str) -> Route {
-        Route { parameter: Some(Distinction::Set(flag)), ..self }
+        Route { parameter: Some(ParameterCondition::Set(flag)), ..self }
     }
 
     /// Returns true if the row needs only the right to read a database or a collection.
     pub(crate) fn reads(&self) -> bool {
-        matches!(self.need, Need::Collection(Right::Read) | Need::Database(Right::Read))
+        matches!(
+            self.need,
+            RequiredRight::Collection(Right::Read) | RequiredRight::Database(Right::Read)
+        )
     }
 
     pub(crate) fn is_of_documents(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The rows of the entity API, of the server's own pages, and of connections between nodes.
 
 use super::methods::Method::{self, Delete, Get, Head, Post, Put};
-use super::need::Need;
-use super::route::{BodyLimit, Handler, Route, Runs};
+use super::required_right::RequiredRight;
+use super::route::{BodyLimit, Handler, HandlerThread, Route};
 use crate::access::Right::{Read, Write};
 use crate::admin;
 use crate::names::Operation;
@@ -43,53 +43,53 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)
         .knows(&["table", "start", "end", "limit", "reverse", "cluster", "ack", "from"])
-        .to(Need::Entities(Read), Handler::Range),
+        .to(RequiredRight::Entities(Read), Handler::Range),
     Route::on(&[Post], &["v0", "entities", "get"], "Reads several entities at one moment.")
         .counts_as(Operation::EntityMultiGet)
         .knows(&["table", "ack", "from"])
         .with_body(BodyLimit::Bytes(KEYS_BYTES_MAX))
-        .to(Need::Entities(Read), Handler::MultiGet),
+        .to(RequiredRight::Entities(Read), Handler::MultiGet),
     Route::on(&[Get], &["v0", "changes"], "Streams the writes of a collection in their order.")
         .if_given("collection")
         .counts_as(Operation::Changes)
         .knows(CHANGES_PARAMETERS)
-        .to(Need::Account, Handler::Changes),
+        .to(RequiredRight::Account, Handler::Changes),
     Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities, or of a collection.")
         .counts_as(Operation::Changes)
         .knows(CHANGES_PARAMETERS)
-        .to(Need::Entities(Read), Handler::Changes),
+        .to(RequiredRight::Entities(Read), Handler::Changes),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
         .knows(&["table", "sync", "ack", "from"])
         .with_body(BodyLimit::Batch)
-        .to(Need::Entities(Write), Handler::Batch),
+        .to(RequiredRight::Entities(Write), Handler::Batch),
     Route::on(&[Get], &["v0", "tables"], "Lists the tables of entities.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .to(Need::Account, Handler::Tables),
+        .to(RequiredRight::Account, Handler::Tables),
     Route::on(&[Put], &["v0", "tables", "{table}"], "Makes a table of entities.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .to(Need::Account, Handler::Tables),
+        .to(RequiredRight::Account, Handler::Tables),
     Route::on(&[Delete], &["v0", "tables", "{table}"], "Removes all entities of a table.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .runs(Runs::OnWorker)
-        .to(Need::Account, Handler::Tables),
+        .runs(HandlerThread::OnWorker)
+        .to(RequiredRight::Account, Handler::Tables),
     Route::on(&[Get, Head], &["v0", "status"], "Says whether the server serves.")
         .counts_as(Operation::Status)
         .knows(&[])
-        .to_admin(Need::Open, admin::status),
+        .to_admin(RequiredRight::Open, admin::status),
     Route::on(&[Get], &["openapi.json"], "Describes the entity API and the server's own pages.")
         .counts_as(Operation::Admin)
-        .to_admin(Need::Account, admin::openapi_page),
+        .to_admin(RequiredRight::Account, admin::openapi_page),
     Route::on(&[Get], &["v0", "cluster"], "Shows the nodes of the cluster.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .to_admin(Need::Account, admin::cluster_page),
+        .to_admin(RequiredRight::Account, admin::cluster_page),
     Route::on(&[Get], &["v0", "cluster", "peer"], "Takes another node in.")
         .counts_as(Operation::Admin)
-        .to(Need::Peer, Handler::Peer),
+        .to(RequiredRight::Peer, Handler::Peer),
     Route::on(&[Get], &["metrics"], "Shows the metrics, in the text form of Prometheus.")
         .to_page(admin::metrics_page),
     Route::on(&[Get], &["_admin", "account"], "Shows the account of all requests.")
@@ -112,26 +112,28 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .to_page(admin::engine_page),
     Route::on(&[Put], &["_admin", "compact"], "Gives back the room of what was removed.")
         .counts_as(Operation::Admin)
-        .runs(Runs::OnWorker)
-        .to_admin(Need::Server(Write), admin::compact),
+        .runs(HandlerThread::OnWorker)
+        .to_admin(RequiredRight::Server(Write), admin::compact),
     Route::on(&[Get], &["debug", "pprof"], "Lists the profiles.")
         .with_slash()
         .counts_as(Operation::Admin)
-        .to_admin(Need::Server(Read), |_, _| Ok(Reply::line(200, INDEX).into())),
+        .to_admin(RequiredRight::Server(Read), |_, _| Ok(Reply::line(200, INDEX).into())),
     Route::on(&[Get], &["debug", "pprof", "rates"], "Shows how often profiles are sampled.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .to_admin(Need::Server(Read), |api, _| show_rates(&api.profiles)),
+        .to_admin(RequiredRight::Server(Read), |api, _| show_rates(&api.profiles)),
     Route::on(&[Put], &["debug", "pprof", "rates"], "Sets how often profiles are sampled.")
         .counts_as(Operation::Admin)
         .knows(&["hz", "bytes", "wait_ns", "holders"])
-        .to_admin(Need::Server(Write), |api, request| set_rates(&api.profiles, request.query)),
+        .to_admin(RequiredRight::Server(Write), |api, request| {
+            set_rates(&api.profiles, request.query)
+        }),
     Route::on(&[Get], &["debug", "pprof", "{profile}"], "Records a profile.")
         .with_slash()
         .counts_as(Operation::Admin)
-        .runs(Runs::OnWorker)
+        .runs(HandlerThread::OnWorker)
         .to(
-            Need::Server(Read),
+            RequiredRight::Server(Read),
             Handler::Profile(|api, name, query| profile(&api.profiles, name, query)),
         ),
 ];

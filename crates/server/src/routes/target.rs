@@ -1,9 +1,9 @@
 //! The route of a request, together with the names in its path.
 
 use super::methods::{Method, Methods};
-use super::need::Need;
 use super::path::Path;
-use super::route::{BodyLimit, Handler, Missing, OTHER_BODY_BYTES_MAX, Route};
+use super::required_right::RequiredRight;
+use super::route::{BodyLimit, Handler, MissingRoute, OTHER_BODY_BYTES_MAX, Route};
 use super::{DOCUMENT_ROUTES, ENTITY_ROUTES, SERVER_ROUTES, all};
 use crate::names::Operation;
 
@@ -12,15 +12,15 @@ const ENTITY_PATH: &str = "/v0/entity";
 
 static OPTIONS: Route = Route::on(&[Method::Options], &[], "Tells the methods of the server.")
     .counts_as(Operation::Status)
-    .to(Need::Open, Handler::Methods);
-static NO_PATH: Route = Route::missing(Missing::Path);
-static NO_ENCODING: Route = Route::missing(Missing::Encoding);
-static NO_END: Route = Route::missing(Missing::Superfluous);
+    .to(RequiredRight::Open, Handler::Methods);
+static NO_PATH: Route = Route::missing(MissingRoute::Path);
+static NO_ENCODING: Route = Route::missing(MissingRoute::Encoding);
+static NO_END: Route = Route::missing(MissingRoute::Superfluous);
 /// A wrong method gets the refusal of a wrong method even if the body is as long as a right one's
 /// may be.
 static NO_METHOD: Route =
-    Route::missing(Missing::Method { is_of_documents: false }).with_body(BodyLimit::Value);
-static NO_DOCUMENT_METHOD: Route = Route::missing(Missing::Method { is_of_documents: true })
+    Route::missing(MissingRoute::Method { is_of_documents: false }).with_body(BodyLimit::Value);
+static NO_DOCUMENT_METHOD: Route = Route::missing(MissingRoute::Method { is_of_documents: true })
     .with_body(BodyLimit::Bytes(OTHER_BODY_BYTES_MAX));
 
 /// The row that was found for a request, and the segments of the path.

@@ -3,7 +3,7 @@
 use crate::names::Operation;
 
 use super::methods::Method;
-use super::route::{BodyLimit, Distinction, Handler, Missing};
+use super::route::{BodyLimit, Handler, MissingRoute, ParameterCondition};
 use super::{Target, all};
 
 /// A path that fits a row, with `tail` in place of `*`.
@@ -23,7 +23,8 @@ fn every_row_is_found_by_its_path() {
             let path = example(route.path, tail);
             for method in route.methods.iter() {
                 let found =
-                    Target::of(method.name(), &path, route.parameter.map(Distinction::name)).route;
+                    Target::of(method.name(), &path, route.parameter.map(ParameterCondition::name))
+                        .route;
                 assert!(
                     std::ptr::eq(found, route),
                     "{} {path} is of {}",
@@ -39,7 +40,7 @@ fn every_row_is_found_by_its_path() {
 fn a_head_is_accepted_wherever_a_get_is() {
     for route in all().filter(|route| route.methods.has(Method::Get)) {
         let path = example(route.path, "/y");
-        let found = Target::of("HEAD", &path, route.parameter.map(Distinction::name)).route;
+        let found = Target::of("HEAD", &path, route.parameter.map(ParameterCondition::name)).route;
         assert!(found.path == route.path && found.need.to_string() == route.need.to_string());
         assert!(found.methods.has(found.method_of(Method::Head)), "{path}");
     }
@@ -111,7 +112,7 @@ fn a_parameter_distinguishes_reading_from_writing() {
 
 #[test]
 fn a_request_without_a_route_has_a_reason() {
-    use Missing::{Encoding, Method, Path, Superfluous};
+    use MissingRoute::{Encoding, Method, Path, Superfluous};
     let (page, call) = (Method { is_of_documents: false }, Method { is_of_documents: true });
     for (method, path, why, allowed) in [
         ("POST", "/v0/entity", page, "GET, HEAD, PUT, DELETE"),

@@ -24,24 +24,24 @@ const WAIT: Duration = Duration::from_millis(300);
 const WAIT_BOUND: Duration = Duration::from_secs(5);
 
 /// A node whose only peer is the test.
-struct Alone {
+struct IsolatedNode {
     node: Node,
     list: NodeList,
     greeted: Receiver<PeerEnd>,
 }
 
 /// Starts a node. `silence` is the time for which its peer may be silent.
-fn start(silence: Duration) -> Alone {
+fn start(silence: Duration) -> IsolatedNode {
     start_beside(silence, b"")
 }
 
 /// Like [`start`], with a peer that sends `with_it` in the same write as its consent.
-fn start_beside(silence: Duration, with_it: &'static [u8]) -> Alone {
+fn start_beside(silence: Duration, with_it: &'static [u8]) -> IsolatedNode {
     start_as(with_it, |cluster| (cluster.wait, cluster.silence) = (WAIT, silence))
 }
 
 /// Like [`start_beside`], with cluster options that `set` changes.
-fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> Alone {
+fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> IsolatedNode {
     let addresses = free_addresses(2);
     let list = list_of(&addresses);
     let listener = TcpListener::bind(addresses[1]).unwrap();
@@ -61,7 +61,11 @@ fn start_as(with_it: &'static [u8], set: impl Fn(&mut ClusterOptions)) -> Alone 
         set(cluster);
     }
     let (server, log) = try_start(options).unwrap();
-    Alone { node: Node { server: Some(server), address: addresses[0], folder, log }, list, greeted }
+    IsolatedNode {
+        node: Node { server: Some(server), address: addresses[0], folder, log },
+        list,
+        greeted,
+    }
 }
 
 /// The largest frame of these tests, in bytes.
@@ -90,7 +94,7 @@ fn next_ask_as<T>(peer: &mut PeerEnd, seen: impl Fn(&Ask<'_>) -> T) -> T {
     }
 }
 
-impl Alone {
+impl IsolatedNode {
     fn peer(&self) -> PeerEnd {
         self.greeted.recv_timeout(PATIENCE).unwrap()
     }
@@ -146,7 +150,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for IsolatedNode {
     fn drop(&mut self) {
         if let Some(server) = self.node.server.take() {
             let _ = server.stop();
@@ -257,7 +261,7 @@ fn a_request_that_waits_for_another_node_is_shown_as_waiting() {
 }
 
 /// The number of asks that the node has under way with its peer.
-fn in_flight(alone: &Alone) -> u64 {
+fn in_flight(alone: &IsolatedNode) -> u64 {
     let view = alone.client().get("/v0/cluster").json();
     let nodes = view["nodes"].as_array().unwrap();
     nodes.iter().filter_map(|node| node["in_flight"].as_u64()).sum()

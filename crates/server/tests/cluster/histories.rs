@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::Client;
-use crate::common::histories::{History, Mix};
+use crate::common::histories::{History, OperationMix};
 use crate::common::nodes::{Nodes, options, try_start};
 
 /// Number of concurrent clients.
@@ -32,7 +32,9 @@ fn every_key_is_a_register_at_any_node() {
                     let address = addresses[client as usize % addresses.len()];
                     let connect = move || Client::try_connect(address).ok();
                     let seed = round * 1_000 + client;
-                    scope.spawn(move || history.play((prefix, Mix::Single), 60, seed, connect))
+                    scope.spawn(move || {
+                        history.play((prefix, OperationMix::Single), 60, seed, connect)
+                    })
                 })
                 .collect();
             let restarted = round as usize % 3;

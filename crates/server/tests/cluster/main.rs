@@ -8,11 +8,11 @@ mod common;
 #[path = "../../../http/tests/common/h2_client.rs"]
 mod h2_client;
 
+mod attackers;
 mod faults;
 mod histories;
 mod http2;
 mod nodes;
 mod sharded;
 mod start;
-mod strangers;
 mod trace;

@@ -8,10 +8,10 @@ use crate::common::{PATIENCE, entity, wait_for};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
-use pellucid_store::suite::{Feature, Kind, behaves};
+use pellucid_store::suite::{Feature, TestedStore, behaves};
 use pellucid_store::{
     Acknowledgement, Condition, CopiedTable, Operation, Range, Result, Source, Store, StoreError,
-    Table, Written, compare, copy,
+    Table, WriteOutcome, compare, copy,
 };
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ fn sharded(nodes: &Nodes, wait: Duration) -> ShardedStore {
     ShardedStore::open(options).unwrap()
 }
 
-fn put(store: &dyn Store, table: Table, keys: &[&str]) -> Result<Written> {
+fn put(store: &dyn Store, table: Table, keys: &[&str]) -> Result<WriteOutcome> {
     let operations: Vec<_> = keys
         .iter()
         .map(|key| Operation {
@@ -43,7 +43,7 @@ fn put(store: &dyn Store, table: Table, keys: &[&str]) -> Result<Written> {
 #[test]
 fn the_sharded_store_passes_the_suite() {
     let nodes = Nodes::start(3, |_| {});
-    behaves(&Kind {
+    behaves(&TestedStore {
         open: &|| Box::new(sharded(&nodes, PATIENCE)),
         value_bytes_max: VALUE_BYTES_MAX,
         unsupported: &[

@@ -4,7 +4,7 @@
 use crate::common::collector::{collector, spans};
 use crate::common::nodes::Nodes;
 use crate::common::{PATIENCE, entity, wait_for};
-use pellucid_server::Export;
+use pellucid_server::TraceCollector;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -13,7 +13,7 @@ const PARENT: &str = "b7ad6b7169203331";
 fn the_trace_goes_on_at_the_owner_below_the_entry_nodes_span() {
     let (url, received) = collector();
     let nodes = Nodes::start(2, |options| {
-        options.export = Some(Export::to(&url, None).unwrap());
+        options.export = Some(TraceCollector::to(&url, None).unwrap());
     });
     let target = entity(nodes.key_of(1));
     assert_eq!(nodes.client(0).call("PUT", &target, &[], b"value").status, 201);

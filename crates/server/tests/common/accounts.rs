@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pellucid_server::access::{AccountFile, AccountRecord, Right};
 
-use super::{Running, basic, wait_until};
+use super::{TestServer, basic, wait_until};
 
 /// An account without a password.
 pub(crate) fn account_of(name: &str, grants: &[(&str, Right)]) -> AccountRecord {
@@ -31,7 +31,7 @@ pub(crate) fn add_account(data: &Path, name: &str, grants: &[(&str, Right)]) -> 
 
 /// Takes the right to `scope` from an account, and waits until the server refuses the account
 /// `target`.
-pub(crate) fn take_right(server: &Running, name: &str, scope: &str, target: &str) {
+pub(crate) fn take_right(server: &TestServer, name: &str, scope: &str, target: &str) {
     let changed = AccountFile::new(server.folder()).change(|list| {
         list.account(name)?.grants.set(scope, Right::None).unwrap();
         Ok(())

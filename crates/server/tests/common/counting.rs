@@ -29,7 +29,7 @@ fn is_loop() -> bool {
 }
 
 /// The counting allocator.
-pub(crate) struct Counting;
+pub(crate) struct CountingAllocator;
 
 fn count() {
     // A thread gets its name only after its start, so only a positive result is cached.
@@ -43,7 +43,7 @@ fn count() {
 }
 
 // SAFETY: every call is passed unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: the caller guarantees the requirements of the system's allocator.

@@ -211,7 +211,7 @@ impl State {
 
 /// The kinds of operations that clients make.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mix {
+pub(crate) enum OperationMix {
     /// Operations on one key.
     Single,
     /// Operations on one key, batches, ranges and reads of several keys.
@@ -227,7 +227,7 @@ pub(crate) struct History {
 }
 
 /// A client, with the last value that it read of each key, and that value's ETag.
-struct Player<'a> {
+struct HistoryClient<'a> {
     history: &'a History,
     prefix: &'a str,
     known: BTreeMap<usize, (u64, String)>,
@@ -242,18 +242,18 @@ impl History {
     /// ends, `connect` makes a new one, within `PATIENCE`.
     pub(crate) fn play(
         &self,
-        (prefix, mix): (&str, Mix),
+        (prefix, mix): (&str, OperationMix),
         count: u64,
         seed: u64,
         connect: impl Fn() -> Option<Client>,
     ) {
         let mut random = SeededRandom::new(seed);
         let mut client = None;
-        let mut player = Player { history: self, prefix, known: BTreeMap::new() };
+        let mut player = HistoryClient { history: self, prefix, known: BTreeMap::new() };
         for _ in 0..count {
             let mut connection = wait_for(|| client.take().or_else(&connect).ok_or("no server"));
             let key = random.next_u64() as usize % KEYS;
-            let kind = random.next_u64() % if mix == Mix::Several { 12 } else { 8 };
+            let kind = random.next_u64() % if mix == OperationMix::Several { 12 } else { 8 };
             let is_there = match kind {
                 0..6 => player.operate(&mut connection, key, kind),
                 6 | 7 => player.swap(&mut connection, key),
@@ -302,7 +302,7 @@ fn outcome(answer: &Answer) -> Option<bool> {
 }
 
 /// The operations. Each returns whether the connection still works.
-impl Player<'_> {
+impl HistoryClient<'_> {
     fn key(&self, key: usize) -> String {
         format!("{}{key}", self.prefix)
     }

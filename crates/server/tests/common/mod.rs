@@ -26,7 +26,7 @@ pub(crate) use stores::TestStore;
 use tempfile::TempDir;
 
 /// A server that is stopped cleanly when this value is dropped.
-pub(crate) struct Running {
+pub(crate) struct TestServer {
     server: Option<RunningServer>,
     pub(crate) address: SocketAddr,
     folder: Arc<TempDir>,
@@ -36,12 +36,12 @@ pub(crate) struct Running {
 
 /// Starts a server with two event loops, on the kind of store that the environment names, with
 /// options that `set` changes.
-pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> Running {
+pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> TestServer {
     start_on(Arc::new(TempDir::new().unwrap()), set)
 }
 
 /// Like [`start_with`], in `folder`.
-pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> Running {
+pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> TestServer {
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     options.threads = 2;
@@ -53,26 +53,26 @@ pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions
         start_server(options, Log::new(move |line| lines.lock().unwrap().push(line.to_owned())));
     let server = server.unwrap();
     let address = server.address().unwrap();
-    Running { server: Some(server), address, folder, log }
+    TestServer { server: Some(server), address, folder, log }
 }
 
-pub(crate) fn start() -> Running {
+pub(crate) fn start() -> TestServer {
     start_with(|_| {})
 }
 
 /// Like [`start`], and returns a client, too.
-pub(crate) fn serve() -> (Running, Client) {
+pub(crate) fn serve() -> (TestServer, Client) {
     serve_with(|_| {})
 }
 
 /// Like [`start_with`], and returns a client, too.
-pub(crate) fn serve_with(set: impl FnOnce(&mut ServerOptions)) -> (Running, Client) {
+pub(crate) fn serve_with(set: impl FnOnce(&mut ServerOptions)) -> (TestServer, Client) {
     let running = start_with(set);
     let client = running.client();
     (running, client)
 }
 
-impl Running {
+impl TestServer {
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address)
     }
@@ -105,13 +105,13 @@ impl Running {
     }
 
     /// Stops the server and starts another one on its folder.
-    pub(crate) fn restart(mut self) -> Running {
+    pub(crate) fn restart(mut self) -> TestServer {
         self.server.take().unwrap().stop().unwrap();
         start_on(Arc::clone(&self.folder), |_| {})
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let Some(server) = self.server.take() else { return };
         let stopped = server.stop();

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use pellucid_cluster::{Ask, AskKind, KeyShare, PROTOCOL, Parties, Session, Side};
+use pellucid_cluster::{Ask, AskKind, KeyDerivationInputs, KeyShare, PROTOCOL, Session, Side};
 use pellucid_store::{Acknowledgement, Condition};
 
 use super::PATIENCE;
@@ -78,7 +78,7 @@ impl PeerEnd {
             share.text()
         );
         let (from, to) = (header(&head, "pellucid-from"), header(&head, "pellucid-to"));
-        let parties = Parties { from, to, secret: None };
+        let parties = KeyDerivationInputs { from, to, secret: None };
         let theirs = header(&head, "pellucid-key");
         let session = Session::agree(share, theirs, Side::Responder, parties).unwrap();
         let mut end = PeerEnd::new(socket, session);
@@ -103,7 +103,8 @@ impl PeerEnd {
         socket.write_all(hello(caller, share.text()).as_bytes()).unwrap();
         let head = head_of(&mut socket);
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        let parties = Parties { from: caller.from, to: caller.to, secret: caller.secret };
+        let parties =
+            KeyDerivationInputs { from: caller.from, to: caller.to, secret: caller.secret };
         let theirs = header(&head, "pellucid-key");
         let session = Session::agree(share, theirs, Side::Initiator, parties).unwrap();
         let mut end = PeerEnd::new(socket, session);

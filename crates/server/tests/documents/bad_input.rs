@@ -3,11 +3,11 @@
 
 use std::io::Read;
 
-use crate::common::{Answer, Client, Running, number, wait_for, wait_until};
+use crate::common::{Answer, Client, TestServer, number, wait_for, wait_until};
 use crate::{asked, with_collection};
 use serde_json::{Value, json};
 
-fn with_one() -> (Running, Client) {
+fn with_one() -> (TestServer, Client) {
     with_collection(r#"{"_key":"kept","n":1}"#)
 }
 
@@ -252,14 +252,14 @@ fn huge_numbers_keep_their_value_or_are_refused() {
 /// The resources of cursors: their number, the bytes of their results, and the snapshots of the
 /// store that they hold (if the store reports these).
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Held {
+struct CursorResources {
     open: f64,
     bytes: f64,
     snapshots: Option<u64>,
 }
 
-fn held(client: &mut Client) -> Held {
-    Held {
+fn held(client: &mut Client) -> CursorResources {
+    CursorResources {
         open: client.figure("pellucid_cursors_open"),
         bytes: client.figure("pellucid_cursors_bytes"),
         snapshots: client.get("/_admin/engine").json()["state"]["snapshots"].as_u64(),
@@ -267,7 +267,7 @@ fn held(client: &mut Client) -> Held {
 }
 
 /// Waits until cursors hold no more than `expected`.
-fn wait_until_held(client: &mut Client, expected: Held) {
+fn wait_until_held(client: &mut Client, expected: CursorResources) {
     wait_until(|| held(client), |found| *found == expected);
 }
 

@@ -1,16 +1,16 @@
 //! Concurrent writes of the same documents on a store that reports conflicts only later: the
 //! embedded one with `--hand-over always`, or the one that the environment names.
 
-use crate::common::{Client, Running, start_with};
-use pellucid_server::HandOver;
+use crate::common::{Client, TestServer, start_with};
+use pellucid_server::HandOverPolicy;
 
 /// Number of clients that change one document.
 const CLIENTS: usize = 6;
 /// Number of changes that each client makes.
 const CHANGES: usize = 25;
 
-fn start() -> Running {
-    let server = start_with(|options| options.embedded.hand_over = HandOver::Always);
+fn start() -> TestServer {
+    let server = start_with(|options| options.embedded.hand_over = HandOverPolicy::Always);
     server.client().call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
     server
 }

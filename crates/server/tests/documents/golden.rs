@@ -30,12 +30,12 @@ const OTHER_TEXTS: [(&str, &str); 1] = [
 
 /// Values from earlier answers of a line: the last `id`, and the revision of each key.
 #[derive(Default)]
-struct Given {
+struct PlaceholderValues {
     id: String,
     revisions: HashMap<String, String>,
 }
 
-impl Given {
+impl PlaceholderValues {
     /// Notes the values of an answer.
     fn note(&mut self, answer: &Value) {
         if let Some(id) = answer["id"].as_str() {
@@ -104,7 +104,7 @@ fn put_other_texts(line: &mut Value) -> bool {
 }
 
 /// Sends one step; returns the difference of its answer, if there is one.
-fn step(client: &mut Client, step: &Value, given: &mut Given) -> Option<String> {
+fn step(client: &mut Client, step: &Value, given: &mut PlaceholderValues) -> Option<String> {
     let text = |name: &str| given.fill(step[name].as_str().unwrap_or(""));
     let (method, path, body) = (text("method"), text("path"), text("body"));
     let none = Vec::new();
@@ -155,7 +155,7 @@ fn answers_are_those_of_arangodb() {
         let mut line: Value = serde_json::from_str(line).unwrap();
         others += usize::from(put_other_texts(&mut line));
         let name = line["name"].as_str().unwrap();
-        let mut given = Given::default();
+        let mut given = PlaceholderValues::default();
         for call in line["setup"].as_array().unwrap() {
             let [method, path, body] = [0, 1, 2].map(|part| call[part].as_str().unwrap());
             let made = client.call(method, path, &[], body);

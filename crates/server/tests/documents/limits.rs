@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{
     Client, PATIENCE, number, request, serve, serve_with, start_with, wait_for, wait_until,
 };
-use crate::refused::Wrong;
+use crate::refused_calls::UnexpectedAnswers;
 use crate::{asked, call};
 use serde_json::{Value, json};
 
@@ -125,7 +125,7 @@ fn errors_have_the_status_and_the_number_of_the_contract() {
     make(&mut client, "/_api/index?collection=c", &unique);
     make(&mut client, "/_api/document/c", &json!({"_key": "a", "u": 1, "n": 1}));
     make(&mut client, "/_api/document/c", &json!({"_key": "b", "n": 1}));
-    let mut wrong = Wrong::default();
+    let mut wrong = UnexpectedAnswers::default();
     for (method, target, body, status, number) in REFUSED {
         let answer = client.call(method, target, &[], body);
         wrong.check(&format!("{method} {target} {body}"), &answer, (*status, *number));

@@ -4,22 +4,22 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod again;
 mod bad_input;
 mod conflicts;
 mod crud;
 mod golden;
 mod limits;
 mod queries;
-mod refused;
+mod refused_calls;
+mod repeated_queries;
 mod rights;
 mod users;
 
-use common::{Answer, Client, Running, serve};
+use common::{Answer, Client, TestServer, serve};
 use serde_json::{Value, json};
 
 /// Starts a server with a collection `c` that has this document.
-fn with_collection(document: &str) -> (Running, Client) {
+fn with_collection(document: &str) -> (TestServer, Client) {
     let (server, mut client) = serve();
     assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
     assert_eq!(client.call("POST", "/_api/document/c", &[], document).status, 202);

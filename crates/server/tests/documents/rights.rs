@@ -1,14 +1,14 @@
 //! Rights to the collections of a query: those in its text, and those that only its values name.
 
 use crate::common::{
-    Answer, Client, Running, TestStore, add_account, basic, start_with, take_right,
+    Answer, Client, TestServer, TestStore, add_account, basic, start_with, take_right,
 };
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// Starts a server with a database `d` of two collections. The account `guest` has no right to one
 /// of them, `root` has all. Each password equals the name.
-fn guarded() -> (Running, Client) {
+fn guarded() -> (TestServer, Client) {
     let server = start_with(|options| {
         let add = |name: &str, grants: &[_]| add_account(&options.data, name, grants);
         add("root", &[("*", Right::Write), ("admin", Right::Write)]);

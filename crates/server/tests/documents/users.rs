@@ -1,11 +1,11 @@
 //! `/_api/user`: accounts are created, changed and removed as ArangoDB's drivers do it.
 
-use crate::common::{Answer, Client, Running, add_account, basic, number, serve, start_with};
+use crate::common::{Answer, Client, TestServer, add_account, basic, number, serve, start_with};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// Starts a server whose account `root` may do everything; its password is its name.
-fn guarded() -> (Running, Client) {
+fn guarded() -> (TestServer, Client) {
     let all = [("*", Right::Write), ("admin", Right::Write)];
     let server = start_with(|options| drop(add_account(&options.data, "root", &all)));
     let client = server.client();

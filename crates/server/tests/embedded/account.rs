@@ -1,7 +1,7 @@
 //! The account as clients see it: `Server-Timing`, `/_admin/account`, and the three modes of
 //! `--accounting`.
 
-use crate::common::{Answer, Client, Running, entity, serve, start, start_with};
+use crate::common::{Answer, Client, TestServer, entity, serve, start, start_with};
 use pellucid_account::{OperationAccount, SCHEMA, Snapshot};
 use pellucid_clock::{Clock, SharedReading};
 use pellucid_server::Accounting;
@@ -129,7 +129,7 @@ fn the_preference_may_stand_among_others() {
 }
 
 /// Makes requests of each operation and outcome; returns these with the number of their requests.
-fn requests(running: &Running) -> Vec<(&'static str, &'static str, u64)> {
+fn requests(running: &TestServer) -> Vec<(&'static str, &'static str, u64)> {
     let mut client = running.client();
     let etag = client.put(&entity("k"), "v").etag();
     for _ in 0..9 {

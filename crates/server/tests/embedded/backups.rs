@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Client, Running, entity, serve, start, start_on};
+use crate::common::{Client, TestServer, entity, serve, start, start_on};
 use pellucid_engine::{EngineOptions, restore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ fn ask(client: &mut Client, call: &str, body: &Value) -> (u16, Value) {
 }
 
 /// Restores a backup into a new folder, and starts a server on it.
-fn restored(server: &Running, id: &str) -> Running {
+fn restored(server: &TestServer, id: &str) -> TestServer {
     let (folder, files) = (TempDir::new().unwrap(), EngineOptions::default().file_system);
     let backup = server.folder().join("backups").join(id);
     restore(backup, folder.path(), &*files).unwrap();
@@ -86,7 +86,7 @@ fn backups_are_listed_and_removed() {
 }
 
 /// A server with 1.8 MB of entries, whose backups are on another file system, so files are copied.
-fn start_with_backups_elsewhere() -> (Running, TempDir) {
+fn start_with_backups_elsewhere() -> (TestServer, TempDir) {
     let (server, other) = (start(), tempfile::tempdir_in("/dev/shm").unwrap());
     let device = |path: &Path| std::fs::metadata(path).unwrap().dev();
     assert_ne!(device(server.folder()), device(other.path()), "set TMPDIR to another file system");
@@ -99,7 +99,7 @@ fn start_with_backups_elsewhere() -> (Running, TempDir) {
 }
 
 /// Makes a backup with this label, slowly, and calls `watch` with each progress that `GET` shows.
-fn make_slowly(server: &Running, label: &str, mut watch: impl FnMut(&Value)) -> (u16, Value) {
+fn make_slowly(server: &TestServer, label: &str, mut watch: impl FnMut(&Value)) -> (u16, Value) {
     let mut client = server.client();
     std::thread::scope(|scope| {
         let making = scope.spawn(|| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, Running, add_account, basic, entity, request, serve, start_with, take_right,
+    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_with, take_right,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(server: &Running, target: &str, headers: &[(&str, &str)]) -> Stream {
+    fn open(server: &TestServer, target: &str, headers: &[(&str, &str)]) -> Stream {
         let mut socket = TcpStream::connect(server.address).unwrap();
         socket.set_read_timeout(Some(SOON)).unwrap();
         socket.write_all(&request("GET", target, headers, b"")).unwrap();

@@ -10,8 +10,9 @@ use pellucid_account::Timeline;
 use pellucid_embedded::EmbeddedStore;
 use pellucid_server::{EmbeddedOptions, Log, RunningServer, ServerOptions, start_on};
 use pellucid_store::{
-    Acknowledgement, Answer, Arrival, Copies, Head, Object, Operation, Pending, Properties, Range,
-    ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table, Written,
+    Acknowledgement, Answer, DeferredAnswer, DeliveredAnswer, Head, Object, Operation, Properties,
+    Range, ReplicaQuorum, ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table,
+    WriteOutcome,
 };
 use tempfile::TempDir;
 
@@ -47,10 +48,13 @@ impl ThreeCopies {
         answer: impl FnOnce(&EmbeddedStore) -> Answer<T>,
     ) -> Answer<T> {
         if self.hangs.load(Ordering::Relaxed) {
-            return Answer::Later(Pending::new(|callback| {
+            return Answer::Later(DeferredAnswer::new(|callback| {
                 std::thread::spawn(move || {
                     std::thread::sleep(HANG);
-                    callback(Arrival::new(Err(StoreError::Unreachable(String::new())), Vec::new()));
+                    callback(DeliveredAnswer::new(
+                        Err(StoreError::Unreachable(String::new())),
+                        Vec::new(),
+                    ));
                 });
             }));
         }
@@ -90,7 +94,7 @@ impl Store for ThreeCopies {
         operations: &[Operation<'_>],
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
-    ) -> Answer<Written> {
+    ) -> Answer<WriteOutcome> {
         self.checked(|entries| entries.write(table, operations, acknowledgement, timeline))
     }
 
@@ -121,7 +125,7 @@ impl Store for ThreeCopies {
 }
 
 impl ReplicatedStore for ThreeCopies {
-    fn waiting_for(&self, copies: Copies) -> Result<Option<Arc<dyn Store>>> {
+    fn waiting_for(&self, copies: ReplicaQuorum) -> Result<Option<Arc<dyn Store>>> {
         if copies.from != COPIES {
             return Err(StoreError::Unacceptable(format!("`from` has to be {COPIES}")));
         }

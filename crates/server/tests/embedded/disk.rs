@@ -1,13 +1,13 @@
 //! `sync=disk`: the acknowledgement waits for the medium, and waits that coincide share a sync.
 
-use crate::common::{Running, entity, request, start, start_with, wait_until};
+use crate::common::{TestServer, entity, request, start, start_with, wait_until};
 use pellucid_server::Acknowledgement;
 
-fn figure(running: &Running, name: &str) -> u64 {
+fn figure(running: &TestServer, name: &str) -> u64 {
     running.client().figure(name) as u64
 }
 
-fn put_to_disk(running: &Running, threads: usize, each: usize, query: &str) {
+fn put_to_disk(running: &TestServer, threads: usize, each: usize, query: &str) {
     std::thread::scope(|scope| {
         for thread in 0..threads {
             scope.spawn(move || {

@@ -1,12 +1,12 @@
 //! Queries and cursors belong to the account that asked.
 
-use crate::common::{Answer, Client, Running, add_account, basic, number, request, start_with};
+use crate::common::{Answer, Client, TestServer, add_account, basic, number, request, start_with};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
 /// A server with the accounts `ann` and `ben`, who may write everything but not administer, and
 /// `root`, who may administer. Each password equals the name.
-fn start() -> Running {
+fn start() -> TestServer {
     start_with(|options| {
         let all = [("*", Right::Write), ("admin", Right::Write)];
         for (name, grants) in [("ann", &all[..1]), ("ben", &all[..1]), ("root", &all)] {

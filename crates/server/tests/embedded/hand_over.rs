@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{Client, Running, request, start_with};
+use crate::common::{Client, TestServer, request, start_with};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
 use pellucid_server::{
-    EmbeddedOptions, HandOver, Log, RunningServer, ServerError, ServerOptions, start_on,
+    EmbeddedOptions, HandOverPolicy, Log, RunningServer, ServerError, ServerOptions, start_on,
 };
 use tempfile::TempDir;
 
@@ -152,7 +152,7 @@ fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TempDir, RunningServer) {
 }
 
 /// The longest `queue` of the operation's requests, in nanoseconds.
-fn queue_ns(server: &Running, operation: &str) -> u64 {
+fn queue_ns(server: &TestServer, operation: &str) -> u64 {
     let account = server.account();
     let of = account.operations.iter().find(|found| found.operation == operation).unwrap();
     of.phases.iter().find(|phase| phase.name == "queue").unwrap().distribution.max_ns
@@ -235,17 +235,17 @@ fn a_range_that_leaves_memory_midway_delays_no_other_request() {
 
 #[test]
 fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
-    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+    for mode in [HandOverPolicy::Auto, HandOverPolicy::Always, HandOverPolicy::Never] {
         let server = start_with(|options| options.embedded.hand_over = mode);
         let mut client = server.client();
         assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
         let queue_ns = || queue_ns(&server, "entity_range");
         assert_eq!(client.get("/v0/entities?start=a&limit=128").body, b"a\none", "{mode:?}");
-        assert_eq!(queue_ns() > 0, mode == HandOver::Always, "{mode:?}");
+        assert_eq!(queue_ns() > 0, mode == HandOverPolicy::Always, "{mode:?}");
         for query in ["start=a&limit=129", "start=a"] {
             assert_eq!(client.get(&format!("/v0/entities?{query}")).body, b"a\none", "{mode:?}");
         }
-        assert_eq!(queue_ns() > 0, mode != HandOver::Never, "{mode:?}");
+        assert_eq!(queue_ns() > 0, mode != HandOverPolicy::Never, "{mode:?}");
     }
 }
 
@@ -298,7 +298,7 @@ fn reads_beyond_the_limit_of_waiting_ones_are_503_at_once() {
 
 #[test]
 fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
-    for mode in [HandOver::Auto, HandOver::Always, HandOver::Never] {
+    for mode in [HandOverPolicy::Auto, HandOverPolicy::Always, HandOverPolicy::Never] {
         let server = start_with(|options| options.embedded.hand_over = mode);
         let mut client = server.client();
         assert_eq!(client.call("PUT", "/v0/entity?id=a", &[], b"one").status, 201);
@@ -313,7 +313,7 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
         let broken = [&large[..], b"nonsense\n"].concat();
         assert_eq!(client.call("POST", "/v0/batch", &[], &broken).status, 400);
         assert_eq!(client.get("/v0/entity?id=b").body, b"two");
-        assert_eq!(queue_ns(&server, "entity_get") > 0, mode == HandOver::Always, "{mode:?}");
+        assert_eq!(queue_ns(&server, "entity_get") > 0, mode == HandOverPolicy::Always, "{mode:?}");
     }
 }
 

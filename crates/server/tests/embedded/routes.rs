@@ -1,7 +1,7 @@
 //! The table of routes, tested over real sockets: each route lets exactly those accounts pass that
 //! have the right that it needs, and no spelling of its path needs less.
 
-use crate::common::{Answer, Client, Running, account_of, enter, start_with};
+use crate::common::{Answer, Client, TestServer, account_of, enter, start_with};
 use pellucid_server::access::Right::{self, None as Nothing, Read, Write};
 use pellucid_server::fuzzing::{RouteView, need_of, routes};
 
@@ -58,7 +58,7 @@ const ASKED_ABOUT: &str = "reader";
 
 /// Starts a server with these accounts and one that may do everything. Returns the server, the
 /// accounts' credentials, and those of the last.
-fn guarded() -> (Running, Vec<String>, String) {
+fn guarded() -> (TestServer, Vec<String>, String) {
     let (mut tokens, mut root) = (Vec::new(), String::new());
     let server = start_with(|options| {
         let add = |name: &str, grants: &[_]| {

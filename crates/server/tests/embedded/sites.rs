@@ -35,7 +35,7 @@ fn pages_of_other_sites_neither_read_nor_write() {
 /// Regression: with DNS rebinding, an attacker's page had the same origin as the server.
 #[test]
 fn a_public_name_that_resolves_to_the_server_is_refused() {
-    let ask = |server: &crate::common::Running, host: &str| {
+    let ask = |server: &crate::common::TestServer, host: &str| {
         let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", entity("a"));
         server.sent(request.as_bytes()).answer()
     };

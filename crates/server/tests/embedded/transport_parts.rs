@@ -6,7 +6,7 @@ use crate::common::collector::{collector, spans};
 use crate::common::tls::{connect, localhost};
 use crate::common::{entity, start_with};
 use pellucid_account::Snapshot;
-use pellucid_server::Export;
+use pellucid_server::TraceCollector;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -100,7 +100,7 @@ fn every_view_has_the_parts_of_the_transport() {
     let running = start_with(|options| {
         options.tls = Some(files);
         options.slow_request = Duration::from_nanos(1);
-        options.export = Some(Export::to(&url, None).unwrap());
+        options.export = Some(TraceCollector::to(&url, None).unwrap());
     });
     let mut client = connect(running.address, &config);
     let value = b"the same words again and again, ".repeat(500);

@@ -7,10 +7,10 @@ use pellucid_server::{ListenAddress, Log, ServerError, ServerOptions, start};
 use tempfile::TempDir;
 
 use crate::common::nodes::{free_addresses, list_of, options};
-use crate::common::{Client, Running, entity, start_with};
+use crate::common::{Client, TestServer, entity, start_with};
 
 /// Starts a server on TCP and on a Unix socket in `folder`, with options that `set` changes.
-fn start_at_both(folder: &TempDir, set: impl FnOnce(&mut ServerOptions)) -> (Running, PathBuf) {
+fn start_at_both(folder: &TempDir, set: impl FnOnce(&mut ServerOptions)) -> (TestServer, PathBuf) {
     let path = folder.path().join("socket");
     let at = ListenAddress::Unix(path.clone());
     let running = start_with(|options| {

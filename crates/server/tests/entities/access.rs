@@ -2,12 +2,12 @@
 
 use std::io::Read;
 
-use crate::common::{Client, Running, add_account, basic, entity, request, serve, start_with};
+use crate::common::{Client, TestServer, add_account, basic, entity, request, serve, start_with};
 use pellucid_server::access::{Authentication, Right};
 
 /// Starts a server with accounts that may read, write, and see the admin pages. Each password
 /// equals the name. Returns also a token of the account that reads.
-fn guarded() -> (Running, String) {
+fn guarded() -> (TestServer, String) {
     let mut token = String::new();
     let running = start_with(|options| {
         let add = |name: &str, scope, right| add_account(&options.data, name, &[(scope, right)]);

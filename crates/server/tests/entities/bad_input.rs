@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use pellucid_io::{Random, SeededRandom};
 
-use crate::common::{Running, entity, request, start, start_with, wait_until};
+use crate::common::{TestServer, entity, request, start, start_with, wait_until};
 
 const PUT: &str = "PUT /v0/entity?id=k HTTP/1.1\r\nHost: a\r\n";
 
 /// A server with one entry, which no bad input may change.
-fn guarded() -> (Running, String) {
+fn guarded() -> (TestServer, String) {
     let running = start();
     assert_eq!(running.client().put(&entity("k"), "guarded").status, 201);
     let contents = running.contents();
@@ -24,7 +24,7 @@ fn put(headers: &str, body: &str) -> String {
 }
 
 /// Sends `text` and one more request behind it; expects exactly one answer, and then the end.
-fn refused(running: &Running, text: &[u8], status: u16) {
+fn refused(running: &TestServer, text: &[u8], status: u16) {
     let next = request("DELETE", &entity("k"), &[], b"");
     let mut client = running.sent(&[text, &next].concat());
     let answer = client.answer();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::histories::{Effect, Event, History, Mix, is_linearizable};
+use crate::common::histories::{Effect, Event, History, OperationMix, is_linearizable};
 use crate::common::{Client, start, start_on};
 use tempfile::TempDir;
 
@@ -12,19 +12,19 @@ const CLIENTS: u64 = 6;
 
 #[test]
 fn every_key_is_a_register() {
-    let events = play(40, 40, Mix::Single);
+    let events = play(40, 40, OperationMix::Single);
     assert_eq!(events, 40 * 40 * CLIENTS as usize);
 }
 
 /// Reads of several keys and ranges see a batch completely or not at all.
 #[test]
 fn operations_on_several_keys_have_one_moment() {
-    let events = play(40, 40, Mix::Several);
+    let events = play(40, 40, OperationMix::Several);
     assert_eq!(events, 40 * 40 * CLIENTS as usize);
 }
 
 /// Plays `rounds` histories with `count` operations for each client; returns the number of events.
-fn play(rounds: u64, count: u64, mix: Mix) -> usize {
+fn play(rounds: u64, count: u64, mix: OperationMix) -> usize {
     let server = start();
     let mut events = 0;
     for round in 0..rounds {
@@ -60,7 +60,7 @@ fn every_key_is_a_register_beside_restarts() {
                     Client::try_connect(address).ok()
                 };
                 let seed = round * 1_000 + client;
-                scope.spawn(move || history.play(("k", Mix::Several), 60, seed, connect));
+                scope.spawn(move || history.play(("k", OperationMix::Several), 60, seed, connect));
             }
             let mut server = server;
             for _ in 0..3 {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::common::{Client, Running, entity, start};
+use crate::common::{Client, TestServer, entity, start};
 
 const CASES: &str = include_str!("http_cases.txt");
 
@@ -45,7 +45,7 @@ fn unescaped(text: &str) -> Vec<u8> {
 }
 
 /// Plays one case; returns an error that describes a failed expectation.
-fn play(running: &Running, request: &str, expected: &str) -> Result<(), String> {
+fn play(running: &TestServer, request: &str, expected: &str) -> Result<(), String> {
     let etag = running.client().put(&entity("k"), "guarded").etag();
     let etag = etag.trim_matches('"');
     let mut pieces = pieces(request, etag).into_iter();

@@ -1,6 +1,6 @@
 //! `GET /v0/entities`: the entries of a range, their order, their format and their snapshot.
 
-use crate::common::{Answer, Client, Running, encode, entity, request, serve, serve_with};
+use crate::common::{Answer, Client, TestServer, encode, entity, request, serve, serve_with};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -17,7 +17,7 @@ fn text(client: &mut Client, query: &str) -> String {
     answer.text().to_owned()
 }
 
-fn letters() -> Running {
+fn letters() -> TestServer {
     let (running, mut client) = serve();
     for key in ["d", "b", "a", "c", "ab"] {
         client.put(&entity(key), key.to_uppercase());

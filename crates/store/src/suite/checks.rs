@@ -5,11 +5,11 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 
-use super::using::{Using, delete, put, when};
-use super::{Feature, Kind};
+use super::blocking_table::{BlockingTable, delete, put, when};
+use super::{Feature, TestedStore};
 use crate::KEY_LENGTH_MAX;
 use crate::error::{Result, StoreError};
-use crate::model::{Acknowledgement, Condition, Copies, Operation, Written};
+use crate::model::{Acknowledgement, Condition, Operation, ReplicaQuorum, WriteOutcome};
 use crate::store::Store;
 
 /// The longest wait for an expected event, so long that a slow machine makes no difference.
@@ -21,7 +21,7 @@ const WALL_STEP_MS: u64 = 1_000;
 /// The number of entries of a large batch.
 pub(super) const LARGE_BATCH: usize = 5_000;
 
-pub(super) fn reads_and_writes(using: &Using<'_>) {
+pub(super) fn reads_and_writes(using: &BlockingTable<'_>) {
     assert!(using.get("a").is_none() && using.head("a").is_none());
     let before_ms = Clock::system().wall().unix_ms();
     let first = using.put("a", "one");
@@ -51,11 +51,11 @@ pub(super) fn reads_and_writes(using: &Using<'_>) {
     assert_eq!(*object.value, *b"one", "what was read stays readable");
 }
 
-pub(super) fn fails_with_current(result: Result<Written>, index: usize, current: Option<u64>) {
+pub(super) fn fails_with_current(result: Result<WriteOutcome>, index: usize, current: Option<u64>) {
     assert_eq!(result, Err(StoreError::ConditionFailed { index, current }));
 }
 
-pub(super) fn conditions(using: &Using<'_>) {
+pub(super) fn conditions(using: &BlockingTable<'_>) {
     let first = put("a", "1");
     fails_with_current(using.write(&[when(first, Condition::Present)]), 0, None);
     fails_with_current(using.write(&[when(first, Condition::Sequence(1))]), 0, None);
@@ -85,13 +85,13 @@ pub(super) fn pairs(entries: &[(&str, &str)]) -> Vec<(String, String)> {
     entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
 }
 
-pub(super) fn is_unacceptable(result: Result<Written>) {
+pub(super) fn is_unacceptable(result: Result<WriteOutcome>) {
     let Err(StoreError::Unacceptable(text)) = result else { panic!("{result:?}") };
     assert!(text.len() > 10, "{text}");
 }
 
 /// A full merge, if the store has one, changes no contents.
-pub(super) fn full_merge(using: &Using<'_>) {
+pub(super) fn full_merge(using: &BlockingTable<'_>) {
     for key in ["a", "b", "c"] {
         using.put(key, "old");
     }
@@ -107,7 +107,7 @@ pub(super) fn full_merge(using: &Using<'_>) {
     assert!(using.get("c").is_none());
 }
 
-pub(super) fn limits(using: &Using<'_>) {
+pub(super) fn limits(using: &BlockingTable<'_>) {
     assert_eq!(using.store.properties().value_bytes_max, using.value_bytes_max);
     let longest_key = "k".repeat(KEY_LENGTH_MAX);
     using.put(&longest_key, "fits");
@@ -130,7 +130,7 @@ pub(super) fn limits(using: &Using<'_>) {
     }
 }
 
-pub(super) fn scans(using: &Using<'_>) {
+pub(super) fn scans(using: &BlockingTable<'_>) {
     for key in ["d", "b", "a", "c", "ab", "b\u{0}", "\u{7f}"] {
         using.put(key, key);
     }
@@ -154,7 +154,7 @@ pub(super) fn scans(using: &Using<'_>) {
 }
 
 /// An expired entry is absent from every read and for every condition.
-pub(super) fn lifetimes(using: &Using<'_>) {
+pub(super) fn lifetimes(using: &BlockingTable<'_>) {
     let brief = Operation { lifetime_ms: Some(1_250), ..put("brief", "x") };
     let long = Operation { lifetime_ms: Some(3_600_500), ..put("long", "y") };
     using.write(&[long]).unwrap();
@@ -187,7 +187,7 @@ fn part_of(key: &[u8]) -> usize {
 /// Batches within a part are atomic, with conditions, for any number of entries.
 pub(super) fn parts(store: &dyn Store) {
     let table = store.table_in_parts("parts", part_of).unwrap();
-    let using = Using::of(store, table);
+    let using = BlockingTable::of(store, table);
     using.write(&[put("a:1", "1"), put("a:2", "1"), put("a:2", "2")]).unwrap();
     using.put("b:1", "1");
     using.put("0", "none");
@@ -220,7 +220,7 @@ pub(super) fn parts(store: &dyn Store) {
 /// acknowledged, and its other entries were not written.
 pub(super) fn deletions_of_absent_entries(store: &dyn Store) {
     let table = store.table_in_parts("absent", part_of).unwrap();
-    let using = Using::of(store, table);
+    let using = BlockingTable::of(store, table);
     let absent = |operation| when(operation, Condition::Absent);
     using.write(&[absent(delete("p:0"))]).unwrap();
     using.write(&[absent(delete("p:0")), put("p:1", "x")]).unwrap();
@@ -236,17 +236,17 @@ pub(super) fn deletions_of_absent_entries(store: &dyn Store) {
 }
 
 /// Reads that wait for any number of copies see a write that all copies acknowledged.
-pub(super) fn copies(using: &Using<'_>) {
+pub(super) fn copies(using: &BlockingTable<'_>) {
     let from = using.store.properties().copies;
     let replicated = using.store.replicated();
     let waiting_for = |copies| replicated.and_then(|store| store.waiting_for(copies).unwrap());
     for ack in [1, from / 2 + 1, from] {
         let key = format!("by {ack}");
-        let all = Copies { ack: from, from };
-        let asking = waiting_for(Copies { ack, from });
+        let all = ReplicaQuorum { ack: from, from };
+        let asking = waiting_for(ReplicaQuorum { ack, from });
         let writing = waiting_for(all);
-        let writer = Using::of(writing.as_deref().unwrap_or(using.store), using.table);
-        let reader = Using::of(asking.as_deref().unwrap_or(using.store), using.table);
+        let writer = BlockingTable::of(writing.as_deref().unwrap_or(using.store), using.table);
+        let reader = BlockingTable::of(asking.as_deref().unwrap_or(using.store), using.table);
         let sequence = writer.put(&key, "value");
         assert_eq!(reader.value(&key).unwrap(), b"value");
         assert_eq!(reader.head(&key).unwrap().sequence, sequence);
@@ -256,9 +256,9 @@ pub(super) fn copies(using: &Using<'_>) {
 }
 
 pub(super) fn tables(store: &dyn Store) {
-    let (one, other) = (Using::new(store, "one"), Using::new(store, "other"));
+    let (one, other) = (BlockingTable::new(store, "one"), BlockingTable::new(store, "other"));
     assert_ne!(one.table, other.table);
-    assert_eq!(one.table, Using::new(store, "one").table, "a name is one table");
+    assert_eq!(one.table, BlockingTable::new(store, "one").table, "a name is one table");
     if let Some(names) = store.local().map(|local| local.table_names().unwrap()) {
         let known = |name: &str| names.iter().any(|known| known == name);
         assert!(known("one") && known("other") && !known("none"), "{names:?}");
@@ -275,7 +275,7 @@ pub(super) fn tables(store: &dyn Store) {
 
 pub(super) fn acknowledgements(store: &dyn Store) {
     let table = store.table_in_parts("acknowledgements", part_of).unwrap();
-    let using = Using::of(store, table);
+    let using = BlockingTable::of(store, table);
     for acknowledgement in [Acknowledgement::Memory, Acknowledgement::Os, Acknowledgement::Disk] {
         let operations = [put("p:a", "x"), put("p:b", "y")];
         let mut timeline = Timeline::off();
@@ -298,12 +298,12 @@ pub(super) fn figures(store: &dyn Store) {
 
 /// If one increment overwrote another, the sum would be too small.
 pub(super) fn concurrent_increments(store: &dyn Store) {
-    let table = Using::new(store, "increments");
+    let table = BlockingTable::new(store, "increments");
     table.put("sum", "0");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let using = Using::new(store, "increments");
+                let using = BlockingTable::new(store, "increments");
                 (0..100).for_each(|_| increment(&using));
             });
         }
@@ -311,7 +311,7 @@ pub(super) fn concurrent_increments(store: &dyn Store) {
     assert_eq!(table.value("sum").unwrap(), b"400");
 }
 
-fn increment(using: &Using<'_>) {
+fn increment(using: &BlockingTable<'_>) {
     loop {
         let object = using.get("sum").unwrap();
         let sum: u64 = std::str::from_utf8(&object.value).unwrap().parse().unwrap();
@@ -327,8 +327,8 @@ fn increment(using: &Using<'_>) {
     }
 }
 
-pub(super) fn closes_and_opens_again(store: Box<dyn Store>, kind: &Kind<'_>) {
-    let using = Using::new(store.as_ref(), "kept");
+pub(super) fn closes_and_opens_again(store: Box<dyn Store>, kind: &TestedStore<'_>) {
+    let using = BlockingTable::new(store.as_ref(), "kept");
     let large = "l".repeat(kind.value_bytes_max);
     using.put("large", &large);
     using.put("gone", "x");
@@ -337,7 +337,7 @@ pub(super) fn closes_and_opens_again(store: Box<dyn Store>, kind: &Kind<'_>) {
     let head = using.head("small");
     let tables = ["scans", "conditions", "limits", "kept"];
     let contents = |store: &dyn Store| -> Vec<Vec<(String, String)>> {
-        tables.iter().map(|name| Using::new(store, name).scan("", None, false)).collect()
+        tables.iter().map(|name| BlockingTable::new(store, name).scan("", None, false)).collect()
     };
     let before = contents(store.as_ref());
     store.close().unwrap();
@@ -346,7 +346,7 @@ pub(super) fn closes_and_opens_again(store: Box<dyn Store>, kind: &Kind<'_>) {
     drop(store);
     let store = (kind.open)();
     assert!(contents(store.as_ref()) == before, "everything is there, and nothing else");
-    let using = Using::new(store.as_ref(), "kept");
+    let using = BlockingTable::new(store.as_ref(), "kept");
     assert_eq!((using.head("small"), using.value("large")), (head, Some(large.into_bytes())));
     assert!(using.get("gone").is_none() && using.get("late").is_none());
     let again = using.put("small", "x");

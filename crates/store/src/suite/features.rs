@@ -4,13 +4,13 @@
 use pellucid_account::Timeline;
 
 use super::Feature;
+use super::blocking_table::{BlockingTable, delete, put, when};
 use super::checks::{LARGE_BATCH, fails_with_current, is_unacceptable, pairs};
-use super::using::{Using, delete, put, when};
 use crate::model::Condition;
 use crate::store::{Range, Store};
 
 pub(super) fn check(feature: Feature, is_supported: bool, store: &dyn Store) {
-    let using = Using::new(store, &format!("{feature:?}"));
+    let using = BlockingTable::new(store, &format!("{feature:?}"));
     match (feature, is_supported) {
         (Feature::Snapshots, true) => snapshots(&using),
         (Feature::Snapshots, false) => no_snapshots(&using),
@@ -28,7 +28,7 @@ pub(super) fn check(feature: Feature, is_supported: bool, store: &dyn Store) {
     }
 }
 
-fn batches(using: &Using<'_>) {
+fn batches(using: &BlockingTable<'_>) {
     using.put("old", "x");
     let written = using.write(&[put("a", "1"), delete("old"), put("b", "2"), put("a", "3")]);
     assert_eq!(using.value("a").unwrap(), b"3", "the last operation on a key counts");
@@ -38,7 +38,7 @@ fn batches(using: &Using<'_>) {
 
 /// Some pairs of keys are in one part by chance. The others are refused, and nothing of them is
 /// written.
-fn no_batches(using: &Using<'_>) {
+fn no_batches(using: &BlockingTable<'_>) {
     let pairs = (0..100).map(|index| (format!("{index} one"), format!("{index} other")));
     let mut refused = 0;
     for (one, other) in pairs {
@@ -52,13 +52,13 @@ fn no_batches(using: &Using<'_>) {
     assert!(refused > 0, "it has batches after all");
 }
 
-fn one_line(using: &Using<'_>, is_supported: bool) {
+fn one_line(using: &BlockingTable<'_>, is_supported: bool) {
     let sequences: Vec<u64> =
         (0..200).map(|index| using.put(&format!("line {index}"), "x")).collect();
     assert_eq!(sequences.is_sorted_by(|one, next| one < next), is_supported);
 }
 
-fn conditions(using: &Using<'_>) {
+fn conditions(using: &BlockingTable<'_>) {
     using.write(&[put("a", "3"), put("b", "2")]).unwrap();
     let bad = [put("a", "4"), put("c", "4"), when(put("b", "4"), Condition::Absent), delete("a")];
     let current = using.head("b").map(|head| head.sequence);
@@ -66,7 +66,7 @@ fn conditions(using: &Using<'_>) {
     assert_eq!(using.scan("", None, false), pairs(&[("a", "3"), ("b", "2")]));
 }
 
-fn large_batches(using: &Using<'_>, is_supported: bool) {
+fn large_batches(using: &BlockingTable<'_>, is_supported: bool) {
     let many: Vec<String> = (0..LARGE_BATCH).map(|index| format!("many {index:05}")).collect();
     let operations: Vec<_> = many.iter().map(|key| put(key, key)).collect();
     if !is_supported {
@@ -81,7 +81,7 @@ fn large_batches(using: &Using<'_>, is_supported: bool) {
 }
 
 /// A snapshot of a store without this feature sees entries that were written after it was taken.
-fn no_snapshots(using: &Using<'_>) {
+fn no_snapshots(using: &BlockingTable<'_>) {
     using.put("a", "old");
     let snapshot = using.store.snapshot().unwrap();
     using.put("a", "new");
@@ -90,7 +90,7 @@ fn no_snapshots(using: &Using<'_>) {
 }
 
 /// A scan sees only the state at its beginning, whatever is written while it runs.
-fn snapshots(using: &Using<'_>) {
+fn snapshots(using: &BlockingTable<'_>) {
     using.put("a", "old");
     let snapshot = using.store.snapshot().unwrap();
     using.put("a", "new");

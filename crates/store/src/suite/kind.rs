@@ -18,7 +18,7 @@ pub enum Feature {
 }
 
 /// A kind of store under test.
-pub struct Kind<'a> {
+pub struct TestedStore<'a> {
     /// Opens the store. Its contents persist between openings, and it is empty when the suite
     /// begins.
     pub open: &'a dyn Fn() -> Box<dyn Store>,

@@ -6,13 +6,13 @@
 //! work.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod blocking_table;
 mod checks;
 mod features;
 mod kind;
-mod using;
 
-pub use self::kind::{Feature, Kind};
-use self::using::Using;
+use self::blocking_table::BlockingTable;
+pub use self::kind::{Feature, TestedStore};
 
 /// All features.
 const FEATURES: [Feature; 5] = [
@@ -27,9 +27,9 @@ const FEATURES: [Feature; 5] = [
 ///
 /// # Panics
 /// At the first check that fails.
-pub fn behaves(kind: &Kind<'_>) {
+pub fn behaves(kind: &TestedStore<'_>) {
     let store = (kind.open)();
-    let using = |name: &str| Using::new(store.as_ref(), name);
+    let using = |name: &str| BlockingTable::new(store.as_ref(), name);
     assert_eq!(store.properties().value_bytes_max, kind.value_bytes_max);
     checks::reads_and_writes(&using("reads and writes"));
     checks::conditions(&using("conditions"));

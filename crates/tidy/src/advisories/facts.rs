@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The file of facts about the packages in our lock files.
 #[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Facts {
+pub(super) struct AdvisoryFacts {
     /// The URL of the database.
     pub(super) database: String,
     /// The commit of the database that the facts come from.
@@ -20,7 +20,7 @@ pub(super) struct Facts {
     pub(super) advisory: Vec<Advisory>,
     /// The advisories that we accept. People write them; a refresh keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) accepted: Vec<Accepted>,
+    pub(super) accepted: Vec<AcceptedAdvisory>,
 }
 
 /// An advisory: its facts, without its prose.
@@ -42,7 +42,7 @@ pub(super) struct Advisory {
 
 /// An advisory that does not matter here.
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedAdvisory {
     pub(super) id: String,
     pub(super) reason: String,
 }

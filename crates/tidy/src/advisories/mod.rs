@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use semver::Version;
 use serde::Deserialize;
 
-use facts::{Advisory, Facts};
+use facts::{Advisory, AdvisoryFacts};
 pub use refresh::refresh;
 
 use crate::finding::Finding;
@@ -23,14 +23,14 @@ const AGE_MAX_DAYS: u64 = 180;
 
 /// A lock file of cargo.
 #[derive(Deserialize)]
-struct Lock {
+struct LockFile {
     #[serde(default)]
-    package: Vec<Locked>,
+    package: Vec<LockedPackage>,
 }
 
 /// A package in a lock.
 #[derive(Deserialize)]
-struct Locked {
+struct LockedPackage {
     name: String,
     version: String,
     /// The source of the package; `None` for a package of this repository.
@@ -81,7 +81,7 @@ fn cure() -> String {
         .to_owned()
 }
 
-fn read_facts(file: &File) -> Result<Facts, Finding> {
+fn read_facts(file: &File) -> Result<AdvisoryFacts, Finding> {
     toml::from_str(file.text().unwrap_or("")).map_err(|error| {
         let what = format!("it cannot be read: {}", error.message());
         Finding::new(FACTS, 1, what, cure())
@@ -94,9 +94,9 @@ fn locked_versions(tree: &Tree) -> Result<Versions, Finding> {
     for file in tree.files.iter().filter(|file| file.name() == LOCK_NAME) {
         let unreadable =
             |what: String| Finding::new(&file.path, 1, what, "let cargo write it anew");
-        let lock: Lock = toml::from_str(file.text().unwrap_or(""))
+        let lock: LockFile = toml::from_str(file.text().unwrap_or(""))
             .map_err(|error| unreadable(error.message().to_owned()))?;
-        for Locked { name, version, source } in lock.package {
+        for LockedPackage { name, version, source } in lock.package {
             if source.is_none() {
                 continue;
             }
@@ -109,7 +109,7 @@ fn locked_versions(tree: &Tree) -> Result<Versions, Finding> {
 }
 
 fn finding_of(
-    facts: &Facts,
+    facts: &AdvisoryFacts,
     advisory: &Advisory,
     lock: &str,
     version: &Version,
@@ -135,7 +135,7 @@ fn finding_of(
     }
 }
 
-fn finding_of_age(facts: &Facts) -> Option<Finding> {
+fn finding_of_age(facts: &AdvisoryFacts) -> Option<Finding> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let Some(day) = facts::day_of(&facts.committed_on) else {
         let what = format!("`{}` is no date", facts.committed_on);
@@ -149,14 +149,14 @@ fn finding_of_age(facts: &Facts) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::Weight;
+    use crate::finding::Severity;
     use crate::tree::tests::tree_of;
 
     const LOCK: &str = "version = 4\n[[package]]\nname = \"weak\"\nversion = \"1.2.0\"\n\
         source = \"registry+a\"\n[[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n";
 
     /// The weights of the findings if `more` is appended to the fixed facts.
-    fn weights(more: &str) -> Vec<Weight> {
+    fn weights(more: &str) -> Vec<Severity> {
         let facts = format!(
             "database = \"d\"\ncommit = \"c\"\ncommitted_on = \"2999-01-01\"\n\
              covered = [\"weak\"]\n{more}"
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn a_weak_version_fails_unless_it_is_accepted_with_a_reason() {
         let weak = advisory("patched = [\">= 1.2.1\"]\nunaffected = [\"< 1.1\"]");
-        assert_eq!(weights(&weak), [Weight::Failure]);
+        assert_eq!(weights(&weak), [Severity::Failure]);
         let accepted = format!("{weak}[[accepted]]\nid = \"R-1\"\nreason = \"not called\"\n");
         assert_eq!(weights(&accepted), []);
         let no_reason = format!("{weak}[[accepted]]\nid = \"R-1\"\nreason = \" \"\n");
-        assert_eq!(weights(&no_reason), [Weight::Failure]);
+        assert_eq!(weights(&no_reason), [Severity::Failure]);
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn an_informational_advisory_is_a_note() {
         let note = advisory("informational = \"unmaintained\"\npatched = []");
-        assert_eq!(weights(&note), [Weight::Note]);
+        assert_eq!(weights(&note), [Severity::Note]);
     }
 
     #[test]
@@ -197,15 +197,15 @@ mod tests {
         let facts = "database = \"d\"\ncommit = \"c\"\ncommitted_on = \"2000-01-01\"\ncovered = []";
         let findings = check(&tree_of(&[(FACTS, facts), ("Cargo.lock", &lock)]));
         assert!(findings[0].what.contains("does not cover new"), "{findings:?}");
-        assert_eq!(findings[0].weight, Weight::Failure);
+        assert_eq!(findings[0].weight, Severity::Failure);
         // The facts from the year 2000 are old, but that is only a note.
-        assert_eq!((findings.len(), findings[1].weight), (2, Weight::Note));
+        assert_eq!((findings.len(), findings[1].weight), (2, Severity::Note));
     }
 
     #[test]
     fn missing_and_unreadable_facts_fail() {
         assert_eq!(check(&tree_of(&[("Cargo.lock", LOCK)])).len(), 1);
-        assert_eq!(weights("nonsense"), [Weight::Failure]);
-        assert_eq!(weights(&advisory("patched = [\"?\"]")), [Weight::Failure]);
+        assert_eq!(weights("nonsense"), [Severity::Failure]);
+        assert_eq!(weights(&advisory("patched = [\"?\"]")), [Severity::Failure]);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::facts::{Advisory, Facts};
+use super::facts::{Advisory, AdvisoryFacts};
 use super::{FACTS, locked_versions, read_facts};
 use crate::tree::{Tree, git};
 
@@ -21,7 +21,7 @@ const FENCES: (&str, &str) = ("```toml\n", "\n```");
 
 /// The facts in the front matter of an advisory.
 #[derive(Deserialize)]
-struct Published {
+struct PublishedAdvisory {
     advisory: Header,
     versions: Versions,
 }
@@ -60,7 +60,7 @@ pub fn refresh(tree: &Tree, database: &Path) -> io::Result<String> {
     }
     let commit = git(database, &["log", "-1", "--format=%H %cs"])?;
     let (commit, committed_on) = commit.trim_end().split_once(' ').unwrap_or_default();
-    let mut facts = Facts {
+    let mut facts = AdvisoryFacts {
         database: DATABASE.to_owned(),
         commit: commit.to_owned(),
         committed_on: committed_on.to_owned(),
@@ -98,7 +98,7 @@ fn published(folder: &Path) -> io::Result<Vec<Advisory>> {
 fn facts_in(text: &str) -> Result<Option<Advisory>, String> {
     let front = text.split_once(FENCES.0).and_then(|(_, rest)| rest.split_once(FENCES.1));
     let (front, _) = front.ok_or("there is no front matter")?;
-    let Published { advisory: Header { facts, withdrawn }, versions } =
+    let PublishedAdvisory { advisory: Header { facts, withdrawn }, versions } =
         toml::from_str(front).map_err(|error| error.message().to_owned())?;
     let Versions { patched, unaffected } = versions;
     Ok(withdrawn.is_none().then_some(Advisory { patched, unaffected, ..facts }))
@@ -143,7 +143,7 @@ mod tests {
         tree.root = root.clone();
         refresh(&tree, &database).unwrap();
         let written = fs::read_to_string(root.join(FACTS)).unwrap();
-        let facts: Facts = toml::from_str(&written).unwrap();
+        let facts: AdvisoryFacts = toml::from_str(&written).unwrap();
         assert_eq!((&facts.covered[..], facts.advisory.len()), (&["weak".to_owned()][..], 1));
         assert_eq!(facts.accepted[0].reason, "not called");
         assert!(super::super::facts::day_of(&facts.committed_on).is_some());

@@ -6,7 +6,7 @@ use crate::tree::{File, Tree};
 
 /// The files in which a word is forbidden.
 #[derive(Clone, Copy)]
-enum Place {
+enum WordScope {
     /// In code of any language.
     Code,
     /// In Rust.
@@ -16,7 +16,7 @@ enum Place {
 }
 
 /// A word, the files in which it is forbidden, and the cure.
-type Forbidden = (&'static str, Place, &'static str);
+type ForbiddenWord = (&'static str, WordScope, &'static str);
 
 /// Crates on the path of a request, whose times go into the account.
 const TIMED: &[&str] = &["account", "engine", "http", "server", "store"];
@@ -29,26 +29,26 @@ const FROM_BYTES: &str = "use `from_le_bytes`: files mean the same on every mach
 const CLOCK: &str = "take the time from pellucid_clock, which a simulation can hold";
 const FILES: &str = "go through pellucid_io, so that tests can make it fail";
 
-const FORBIDDEN: &[Forbidden] = &[
-    (concat!("to", "do!("), Place::Rust, LATER),
-    (concat!("unimple", "mented!("), Place::Rust, LATER),
-    (concat!("#[ig", "nore"), Place::Rust, TEST),
-    (concat!("FIX", "ME"), Place::Code, WRONG),
-    (concat!("XX", "X"), Place::Code, WRONG),
-    (concat!("to_n", "e_bytes"), Place::Rust, TO_BYTES),
-    (concat!("from_n", "e_bytes"), Place::Rust, FROM_BYTES),
-    (concat!("Instant", "::now"), Place::Sources(TIMED), CLOCK),
-    (concat!("std", "::fs"), Place::Sources(&["engine"]), FILES),
+const FORBIDDEN: &[ForbiddenWord] = &[
+    (concat!("to", "do!("), WordScope::Rust, LATER),
+    (concat!("unimple", "mented!("), WordScope::Rust, LATER),
+    (concat!("#[ig", "nore"), WordScope::Rust, TEST),
+    (concat!("FIX", "ME"), WordScope::Code, WRONG),
+    (concat!("XX", "X"), WordScope::Code, WRONG),
+    (concat!("to_n", "e_bytes"), WordScope::Rust, TO_BYTES),
+    (concat!("from_n", "e_bytes"), WordScope::Rust, FROM_BYTES),
+    (concat!("Instant", "::now"), WordScope::Sources(TIMED), CLOCK),
+    (concat!("std", "::fs"), WordScope::Sources(&["engine"]), FILES),
 ];
 
 const CODE: &[&str] = &["css", "js", "lua", "py", "rs", "sh", "toml", "ts"];
 
-impl Place {
+impl WordScope {
     fn holds(self, file: &File, line: usize) -> bool {
         match self {
-            Place::Code => CODE.contains(&file.extension()),
-            Place::Rust => file.extension() == "rs",
-            Place::Sources(crates) => {
+            WordScope::Code => CODE.contains(&file.extension()),
+            WordScope::Rust => file.extension() == "rs",
+            WordScope::Sources(crates) => {
                 file.extension() == "rs"
                     && file.source_of().is_some_and(|name| crates.contains(&name))
                     && line < file.tests_from()

@@ -2,7 +2,7 @@
 
 use super::{JsonError, JsonProblem, number, string};
 use crate::packed::{Builder, DEPTH_MAX};
-use crate::{Duplicates, OverLimit, VALUE_BYTES_MAX, Value};
+use crate::{DuplicateRule, LimitError, VALUE_BYTES_MAX, Value};
 
 /// Limits on JSON text.
 #[derive(Clone, Copy, Debug)]
@@ -12,12 +12,12 @@ pub struct Limits {
     /// The most bytes of the text of one value.
     pub size_bytes: usize,
     /// The rule for an attribute name that occurs twice in an object.
-    pub duplicates: Duplicates,
+    pub duplicates: DuplicateRule,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: DEPTH_MAX, size_bytes: 1 << 30, duplicates: Duplicates::Refuse }
+        Self { depth: DEPTH_MAX, size_bytes: 1 << 30, duplicates: DuplicateRule::Refuse }
     }
 }
 
@@ -196,10 +196,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn over(&self, over: OverLimit) -> JsonError {
+    fn over(&self, over: LimitError) -> JsonError {
         self.error(match over {
-            OverLimit::Depth { .. } => JsonProblem::Depth(DEPTH_MAX),
-            OverLimit::Size => JsonProblem::Size(VALUE_BYTES_MAX),
+            LimitError::Depth { .. } => JsonProblem::Depth(DEPTH_MAX),
+            LimitError::Size => JsonProblem::Size(VALUE_BYTES_MAX),
         })
     }
 
@@ -386,8 +386,8 @@ mod tests {
     fn duplicate_names_follow_the_rule() {
         let text = br#"{"a":1,"b":2,"a":{"c":3},"d":4}"#;
         for (duplicates, expected) in [
-            (Duplicates::First, r#"{"a":1,"b":2,"d":4}"#),
-            (Duplicates::Last, r#"{"a":{"c":3},"b":2,"d":4}"#),
+            (DuplicateRule::First, r#"{"a":1,"b":2,"d":4}"#),
+            (DuplicateRule::Last, r#"{"a":{"c":3},"b":2,"d":4}"#),
         ] {
             let limits = Limits { duplicates, ..Limits::default() };
             let document = parse_packed(text, limits).unwrap();
@@ -425,7 +425,7 @@ mod tests {
         ) {
             let ours = parse_packed(text.as_bytes(), Limits::default()).is_ok();
             // The other parser keeps the last of two members of one name.
-            let lenient = Limits { duplicates: Duplicates::Last, ..Limits::default() };
+            let lenient = Limits { duplicates: DuplicateRule::Last, ..Limits::default() };
             let ours = ours || parse_packed(text.as_bytes(), lenient).is_ok();
             prop_assert_eq!(ours, serde_json::from_str::<serde_json::Value>(&text).is_ok());
         }

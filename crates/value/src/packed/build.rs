@@ -3,7 +3,7 @@
 
 use super::depth::depth;
 use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, FORMAT, string_at, tag};
-use crate::{ArrayRef, Duplicates, Number, ObjectRef, OverLimit, Ref, VALUE_BYTES_MAX};
+use crate::{ArrayRef, DuplicateRule, LimitError, Number, ObjectRef, Ref, VALUE_BYTES_MAX};
 
 /// A builder of one document. Values are added between [`begin_object`](Self::begin_object) or
 /// [`begin_array`](Self::begin_array) and [`end`](Self::end); in objects, each value follows its
@@ -15,11 +15,11 @@ pub struct Builder {
     frames: Vec<Frame>,
     /// The offsets in `bytes` of the entries of all frames.
     entries: Vec<u32>,
-    duplicates: Duplicates,
+    duplicates: DuplicateRule,
     /// True between a name and its value.
     is_named: bool,
     /// The limit that was exceeded. The document is refused then, whatever is added.
-    failed: Option<OverLimit>,
+    failed: Option<LimitError>,
 }
 
 /// The number of entries for which memory is reserved first.
@@ -37,20 +37,20 @@ impl Builder {
     /// Makes a builder that keeps the last of several members with one name.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Duplicates::Last)
+        Self::with(DuplicateRule::Last)
     }
 
-    /// Makes a builder with this rule for duplicate names. [`Duplicates::Refuse`] keeps the first
-    /// unless `try_end` is used.
+    /// Makes a builder with this rule for duplicate names. [`DuplicateRule::Refuse`] keeps the
+    /// first unless `try_end` is used.
     #[must_use]
-    pub fn with(duplicates: Duplicates) -> Self {
+    pub fn with(duplicates: DuplicateRule) -> Self {
         let mut builder = Self::idle(duplicates);
         builder.restart(Vec::new());
         builder
     }
 
     /// Makes a builder without a document; [`restart`](Self::restart) begins the first one.
-    pub(crate) fn idle(duplicates: Duplicates) -> Self {
+    pub(crate) fn idle(duplicates: DuplicateRule) -> Self {
         let (bytes, frames, entries) = (Vec::new(), Vec::new(), Vec::new());
         Self { bytes, frames, entries, duplicates, is_named: false, failed: None }
     }
@@ -67,7 +67,7 @@ impl Builder {
     }
 
     /// Returns the document. Only [`restart`](Self::restart) may be called afterwards.
-    pub(crate) fn take(&mut self) -> Result<Vec<u8>, OverLimit> {
+    pub(crate) fn take(&mut self) -> Result<Vec<u8>, LimitError> {
         assert!(self.frames.is_empty() && self.bytes.len() > 1, "a document is one whole value");
         match self.failed.take() {
             Some(over) => Err(over),
@@ -84,7 +84,7 @@ impl Builder {
     /// Appends `part`, unless the document gets too large.
     fn append(&mut self, part: &[u8]) {
         if self.bytes.len() + part.len() > VALUE_BYTES_MAX {
-            self.failed.get_or_insert(OverLimit::Size);
+            self.failed.get_or_insert(LimitError::Size);
         } else {
             self.bytes.extend_from_slice(part);
         }
@@ -99,7 +99,7 @@ impl Builder {
 
     fn begin_value(&mut self) {
         if self.bytes.len() > VALUE_BYTES_MAX {
-            self.failed.get_or_insert(OverLimit::Size);
+            self.failed.get_or_insert(LimitError::Size);
         }
         match self.frames.last() {
             Some(frame) if frame.is_object => {
@@ -203,7 +203,7 @@ impl Builder {
         self.begin_value();
         let start = self.bytes.len();
         if self.frames.len() >= DEPTH_MAX {
-            self.failed.get_or_insert(OverLimit::Depth { document: None });
+            self.failed.get_or_insert(LimitError::Depth { document: None });
         }
         self.frames.push(Frame { start, first_entry: self.entries.len(), is_object });
         self.bytes.push(tag);
@@ -219,7 +219,7 @@ impl Builder {
     /// As [`end`](Self::end), with an error for duplicate names.
     ///
     /// # Errors
-    /// A name that occurs twice, with [`Duplicates::Refuse`]. The first member is kept.
+    /// A name that occurs twice, with [`DuplicateRule::Refuse`]. The first member is kept.
     pub(crate) fn try_end(&mut self) -> Result<(), String> {
         assert!(!self.is_named, "a name has its value before the object ends");
         let frame = self.frames.pop().expect("what ends has begun");
@@ -232,7 +232,7 @@ impl Builder {
             }
         }
         self.close(&frame);
-        if self.duplicates == Duplicates::Refuse { outcome } else { Ok(()) }
+        if self.duplicates == DuplicateRule::Refuse { outcome } else { Ok(()) }
     }
 
     fn name_at(bytes: &[u8], entry: u32) -> &[u8] {
@@ -268,7 +268,7 @@ impl Builder {
         let mut kept: Vec<(u32, u32)> = Vec::new();
         for entries in by_name.chunk_by(|left, right| name(*left) == name(*right)) {
             let (first, last) = (entries[0], entries[entries.len() - 1]);
-            let stays = if self.duplicates == Duplicates::Last { last } else { first };
+            let stays = if self.duplicates == DuplicateRule::Last { last } else { first };
             kept.push((first, stays));
         }
         kept.sort_unstable();
@@ -339,7 +339,7 @@ impl Builder {
     fn node(&mut self, node: &[u8]) {
         self.begin_value();
         if self.frames.len() + depth(node) > DEPTH_MAX {
-            self.failed.get_or_insert(OverLimit::Depth { document: None });
+            self.failed.get_or_insert(LimitError::Depth { document: None });
         }
         self.append(node);
     }
@@ -348,7 +348,7 @@ impl Builder {
     ///
     /// # Errors
     /// If it is deeper than [`DEPTH_MAX`] or larger than [`VALUE_BYTES_MAX`].
-    pub fn finish(mut self) -> Result<Vec<u8>, OverLimit> {
+    pub fn finish(mut self) -> Result<Vec<u8>, LimitError> {
         self.take()
     }
 }

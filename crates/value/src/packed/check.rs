@@ -1,7 +1,8 @@
 //! A complete check of packed documents.
 
 use super::node::{
-    CONTAINER_HEADER_BYTES, DEPTH_MAX, Damage, Table, extent, is_container, node_of, string_at, tag,
+    CONTAINER_HEADER_BYTES, Container, DEPTH_MAX, Damage, extent, is_container, node_of, string_at,
+    tag,
 };
 
 /// Checks every byte of a packed document.
@@ -42,7 +43,7 @@ fn check_entries(node: &[u8], offset: usize, depth: usize) -> Result<(), Damage>
     if depth >= DEPTH_MAX {
         return Err(Damage::Depth { offset });
     }
-    let table = Table::open(node).ok_or(Damage::Table { offset })?;
+    let table = Container::open(node).ok_or(Damage::Table { offset })?;
     let is_object = table.is_object;
     let mut places = Vec::new();
     let mut at = CONTAINER_HEADER_BYTES;

@@ -1,6 +1,6 @@
 //! The depth of a packed value.
 
-use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, string_at};
+use super::node::{CONTAINER_HEADER_BYTES, Container, DEPTH_MAX, extent, string_at};
 
 /// The levels of nested arrays and objects in the node at the front of `node`, counted up to one
 /// more than [`DEPTH_MAX`].
@@ -10,7 +10,7 @@ pub(crate) fn depth(node: &[u8]) -> usize {
 
 /// As [`depth`], counted up to `most`.
 fn levels(node: &[u8], most: usize) -> usize {
-    let Some(table) = Table::open(node).filter(|_| most > 0) else { return 0 };
+    let Some(table) = Container::open(node).filter(|_| most > 0) else { return 0 };
     let most = most - 1;
     let (mut at, mut deepest) = (CONTAINER_HEADER_BYTES, 0);
     for _ in 0..table.count {

@@ -2,7 +2,7 @@
 //! open the values one by one, because each document is measured when it is written.
 
 use super::node::{
-    CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, node_of, string_at, tag,
+    CONTAINER_HEADER_BYTES, Container, DEPTH_MAX, extent, is_container, node_of, string_at, tag,
 };
 use crate::Ref;
 use crate::json::{number_length, string_length};
@@ -38,7 +38,7 @@ fn measure(node: &[u8], depth: usize) -> Option<(usize, usize)> {
 }
 
 fn contents(node: &[u8], depth: usize) -> Option<(usize, usize)> {
-    let table = Table::open(node)?;
+    let table = Container::open(node)?;
     if depth > DEPTH_MAX {
         return None;
     }

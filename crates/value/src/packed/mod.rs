@@ -26,7 +26,7 @@
 mod build;
 mod check;
 mod depth;
-mod front;
+mod front_members;
 mod measure;
 mod node;
 mod text;
@@ -34,11 +34,11 @@ mod text;
 pub use build::Builder;
 pub use check::check;
 pub(crate) use depth::depth;
-pub use front::{FRONT_MAX, Front, with_front};
+pub use front_members::{FRONT_MAX, FrontMember, with_front};
 pub use measure::json_length;
 pub(crate) use measure::node_length;
+pub(crate) use node::{Container, fixed, string_at, string_member, tag, text_of};
 pub use node::{DEPTH_MAX, Damage, FORMAT, PackedArray, PackedObject, node_of};
-pub(crate) use node::{Table, fixed, string_at, string_member, tag, text_of};
 pub(crate) use text::write_json;
 
 use crate::Ref;

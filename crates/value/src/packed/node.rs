@@ -154,7 +154,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> Option<&str> {
 
 /// An array or object node with its table of entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table<'a> {
+pub(crate) struct Container<'a> {
     /// The bytes of the node, and no others.
     pub(super) node: &'a [u8],
     pub(super) count: usize,
@@ -166,7 +166,7 @@ pub(crate) struct Table<'a> {
     pub(crate) is_object: bool,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Container<'a> {
     /// Opens the array or object at the front of `node`; `None` for other or damaged nodes.
     pub(crate) fn open(node: &'a [u8]) -> Option<Self> {
         let first = *node.first().filter(|first| is_container(**first))?;
@@ -199,7 +199,7 @@ impl<'a> Table<'a> {
 
 /// An array in packed bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct PackedArray<'a>(pub(crate) Table<'a>);
+pub struct PackedArray<'a>(pub(crate) Container<'a>);
 
 impl<'a> PackedArray<'a> {
     /// The bytes of the array's node.
@@ -220,7 +220,7 @@ impl<'a> PackedArray<'a> {
 
 /// An object in packed bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct PackedObject<'a>(pub(crate) Table<'a>);
+pub struct PackedObject<'a>(pub(crate) Container<'a>);
 
 impl<'a> PackedObject<'a> {
     /// The offset at which the first member begins.
@@ -290,6 +290,6 @@ impl<'a> PackedObject<'a> {
 
 /// The member of this name of a packed object, if it is a string.
 pub(crate) fn string_member<'a>(node: &'a [u8], name: &str) -> Option<&'a str> {
-    let object = Table::open(node).filter(|table| table.is_object).map(PackedObject)?;
+    let object = Container::open(node).filter(|table| table.is_object).map(PackedObject)?;
     text_of(string_at(object.get(name)?)?.0)
 }

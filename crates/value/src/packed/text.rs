@@ -1,7 +1,9 @@
 //! Writing of packed documents as JSON directly from their bytes. Nearly all strings are copied
 //! unchanged, and the values are not opened one by one.
 
-use super::node::{CONTAINER_HEADER_BYTES, DEPTH_MAX, Table, extent, is_container, string_at, tag};
+use super::node::{
+    CONTAINER_HEADER_BYTES, Container, DEPTH_MAX, extent, is_container, string_at, tag,
+};
 use crate::Ref;
 use crate::json::{is_plain, write_number, write_string};
 
@@ -49,7 +51,7 @@ fn write_text(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn contents(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
-    let table = Table::open(node)?;
+    let table = Container::open(node)?;
     if depth > DEPTH_MAX {
         return None;
     }
@@ -75,7 +77,7 @@ fn contents(node: &[u8], depth: usize, out: &mut Vec<u8>) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::Duplicates;
+    use crate::DuplicateRule;
     use crate::json::{self, Limits, parse_packed};
     use crate::packed::open;
     use crate::samples::values;
@@ -106,7 +108,7 @@ mod tests {
                 let mut written = vec![b'['];
                 json::write(value, &mut written);
                 written.push(b']');
-                let limits = Limits { duplicates: Duplicates::Last, ..Limits::default() };
+                let limits = Limits { duplicates: DuplicateRule::Last, ..Limits::default() };
                 prop_assert!(parse_packed(&written, limits).is_ok(), "{written:?}");
             }
         }

@@ -12,18 +12,18 @@ const READS_PER_SECOND_UNBOUNDED: u64 = 1_000_000_000;
 
 /// The groups of one child. They are inside those of this process, so that its limits stay in
 /// force.
-pub struct Groups {
+pub struct ChildCgroups {
     memory: PathBuf,
     disk: Option<PathBuf>,
 }
 
-impl Groups {
+impl ChildCgroups {
     /// Makes groups whose members share `limit_bytes` of memory and whose reads are counted on the
     /// disk of `folder`.
-    pub fn new(limit_bytes: u64, folder: &Path) -> Outcome<Groups> {
+    pub fn new(limit_bytes: u64, folder: &Path) -> Outcome<ChildCgroups> {
         let memory = make_group("memory")?;
         let disk = make_group("blkio").ok();
-        let groups = Groups { memory, disk };
+        let groups = ChildCgroups { memory, disk };
         write(&groups.memory.join("memory.limit_in_bytes"), &limit_bytes.to_string())?;
         if let Some(disk) = &groups.disk {
             count_reads(disk, folder);
@@ -31,14 +31,14 @@ impl Groups {
         Ok(groups)
     }
 
-    /// The text for [`Cgroup::enter`]: the folders of the groups, one per line.
+    /// The text for [`CgroupMembership::enter`]: the folders of the groups, one per line.
     pub fn description(&self) -> String {
         let disk = self.disk.as_deref().unwrap_or(Path::new(""));
         format!("{}\n{}\n", self.memory.display(), disk.display())
     }
 }
 
-impl Drop for Groups {
+impl Drop for ChildCgroups {
     fn drop(&mut self) {
         for group in std::iter::once(&self.memory).chain(&self.disk) {
             // The child has ended, so the group is empty and can be removed.
@@ -48,13 +48,13 @@ impl Drop for Groups {
 }
 
 /// The membership of this process in the groups.
-pub struct Cgroup {
+pub struct CgroupMembership {
     disk: PathBuf,
 }
 
-impl Cgroup {
+impl CgroupMembership {
     /// Puts this process into the groups that the file at `description` names.
-    pub fn enter(description: &Path) -> Outcome<Cgroup> {
+    pub fn enter(description: &Path) -> Outcome<CgroupMembership> {
         let text = std::fs::read_to_string(description)
             .map_err(|error| format!("cannot read {}: {error}", description.display()))?;
         let mut lines = text.lines().map(PathBuf::from);
@@ -64,7 +64,7 @@ impl Cgroup {
         if !disk.as_os_str().is_empty() {
             write(&disk.join("cgroup.procs"), &process)?;
         }
-        Ok(Cgroup { disk })
+        Ok(CgroupMembership { disk })
     }
 
     /// The number of disk reads so far; `None` if the kernel does not count them.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::CgroupMembership;
 use crate::figures::Figures;
 use crate::parts;
 use crate::pauses::Pauses;
 use crate::peer::{self, Outcome, Peer, Setting, text};
 use crate::process;
-use crate::work::{self, Draws, Latencies};
+use crate::workload::{self, Latencies, WorkloadGenerator};
 
 /// The longest wait for merges to end.
 const SETTLE_MAX: Duration = Duration::from_secs(900);
@@ -63,7 +63,7 @@ fn measure_filled(store: &dyn Peer, task: &Task, anonymous_before: u64) -> Outco
 }
 
 fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<()> {
-    let (draws, traffic) = (Draws::new(task.keys), process::disk_traffic());
+    let (draws, traffic) = (WorkloadGenerator::new(task.keys), process::disk_traffic());
     fill_and_settle(store, &draws, task.keys, figures)?;
     if parts::is_wanted(parts::SETTLED) {
         scan(store, "scan_after_fill", figures)?;
@@ -96,13 +96,13 @@ fn measure_all(store: &dyn Peer, task: &Task, figures: &mut Figures) -> Outcome<
 
 fn fill_and_settle(
     store: &dyn Peer,
-    draws: &Draws,
+    draws: &WorkloadGenerator,
     keys: u64,
     figures: &mut Figures,
 ) -> Outcome<()> {
     let (traffic, cpu, begun) = (process::disk_traffic(), process::cpu_seconds(), Instant::now());
     let mut pauses = Pauses::new();
-    let latencies = work::put(store, draws, 0..keys, &mut pauses)?;
+    let latencies = workload::put(store, draws, 0..keys, &mut pauses)?;
     pauses.tell("put", figures);
     figures.set("put_unsettled_per_s", keys as f64 / begun.elapsed().as_secs_f64());
     store.flush()?;
@@ -124,7 +124,7 @@ fn fill_and_settle(
 
 /// The bytes of the keys and values of this number of puts.
 fn user_bytes(puts: u64) -> f64 {
-    (puts * (work::KEY_LENGTH + work::VALUE_LENGTH) as u64) as f64
+    (puts * (workload::KEY_LENGTH + workload::VALUE_LENGTH) as u64) as f64
 }
 
 fn settle(store: &dyn Peer) -> Outcome<()> {
@@ -157,13 +157,13 @@ fn scan(store: &dyn Peer, name: &str, figures: &mut Figures) -> Outcome<u64> {
 
 fn reads(
     store: &dyn Peer,
-    draws: &Draws,
+    draws: &WorkloadGenerator,
     keys: u64,
     prefix: &str,
     figures: &mut Figures,
 ) -> Outcome<()> {
     let count = keys / 5;
-    work::get_present(store, draws, 1, count)?;
+    workload::get_present(store, draws, 1, count)?;
     let mut measure = |name: &str, work: &dyn Fn() -> Outcome<Latencies>| {
         let (cpu, begun) = (process::cpu_seconds(), Instant::now());
         let latencies = work()?;
@@ -172,16 +172,16 @@ fn reads(
         figures.operation(&format!("{prefix}{name}"), per_second, cpu_us, &latencies);
         Ok::<(), String>(())
     };
-    measure("get", &|| work::get_present(store, draws, 2, count))?;
-    measure("get_missing", &|| work::get_missing(store, draws, 3, count))?;
-    measure("get_mixed", &|| work::get_mixed(store, draws, 4, count))?;
-    measure("head", &|| work::head(store, draws, 5, count))
+    measure("get", &|| workload::get_present(store, draws, 2, count))?;
+    measure("get_missing", &|| workload::get_missing(store, draws, 3, count))?;
+    measure("get_mixed", &|| workload::get_mixed(store, draws, 4, count))?;
+    measure("head", &|| workload::head(store, draws, 5, count))
 }
 
 /// Two threads read while one writes at a steady rate.
 fn readers_and_writer(
     store: &dyn Peer,
-    draws: &Draws,
+    draws: &WorkloadGenerator,
     keys: u64,
     figures: &mut Figures,
 ) -> Outcome<()> {
@@ -190,9 +190,11 @@ fn readers_and_writer(
     let (latencies, seconds, puts) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| write_steadily(store, draws, &is_over));
         let readers: Vec<_> = (0..READERS)
-            .map(|reader| scope.spawn(move || work::get_present(store, draws, 10 + reader, count)))
+            .map(|reader| {
+                scope.spawn(move || workload::get_present(store, draws, 10 + reader, count))
+            })
             .collect();
-        let mut latencies = work::latencies()?;
+        let mut latencies = workload::latencies()?;
         let mut outcome = Ok(());
         for reader in readers {
             let read = reader.join().map_err(|_| "a reader panicked".to_owned())?;
@@ -210,7 +212,11 @@ fn readers_and_writer(
     Ok(())
 }
 
-fn write_steadily(store: &dyn Peer, draws: &Draws, is_over: &AtomicBool) -> Outcome<u64> {
+fn write_steadily(
+    store: &dyn Peer,
+    draws: &WorkloadGenerator,
+    is_over: &AtomicBool,
+) -> Outcome<u64> {
     let (begun, mut index) = (Instant::now(), 0);
     while !is_over.load(Ordering::Relaxed) {
         store.put(&draws.put(index), draws.value(!index))?;
@@ -228,7 +234,7 @@ pub fn open(task: &Task) -> Outcome<Figures> {
     let mut figures = Figures::default();
     let begun = Instant::now();
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
-    work::get_present(&*store, &Draws::new(task.keys), 0, 1)?;
+    workload::get_present(&*store, &WorkloadGenerator::new(task.keys), 0, 1)?;
     figures.set("open_s", begun.elapsed().as_secs_f64());
     store.close()?;
     Ok(figures)
@@ -246,7 +252,12 @@ pub fn scan_again(task: &Task) -> Outcome<Figures> {
 /// Writes a fifth of all keys again, and then kills this process without closing the store.
 pub fn kill(task: &Task) -> Outcome<Figures> {
     let store = peer::open(&task.peer, &task.folder, Setting::default())?;
-    work::put(&*store, &Draws::new(task.keys), 0..task.keys / 5, &mut Pauses::new())?;
+    workload::put(
+        &*store,
+        &WorkloadGenerator::new(task.keys),
+        0..task.keys / 5,
+        &mut Pauses::new(),
+    )?;
     // SAFETY: the signal goes to this process alone.
     unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     Err("the process survived its kill".to_owned())
@@ -255,18 +266,18 @@ pub fn kill(task: &Task) -> Outcome<Figures> {
 /// Measures look-ups in limited memory, page cache included. `groups` is the file with the
 /// description of the control groups.
 pub fn confined(task: &Task, limit_bytes: u64, groups: &Path) -> Outcome<Figures> {
-    let group = Cgroup::enter(groups)?;
+    let group = CgroupMembership::enter(groups)?;
     let mut figures = Figures::default();
-    let draws = Draws::new(task.keys);
+    let draws = WorkloadGenerator::new(task.keys);
     let setting = Setting { confined_to_bytes: Some(limit_bytes) };
     let store = peer::open(&task.peer, &task.folder, setting)?;
     let wanted = (task.keys / 25).max(1);
     let gets = |seed: u64| -> Outcome<(Latencies, u64)> {
         let (begun, mut done) = (Instant::now(), 0);
-        let mut taken = work::latencies()?;
+        let mut taken = workload::latencies()?;
         while done < wanted && begun.elapsed() < CONFINED_MAX {
             let chunk = (wanted - done).min(1_000);
-            let latencies = work::get_present(&*store, &draws, seed + done, chunk)?;
+            let latencies = workload::get_present(&*store, &draws, seed + done, chunk)?;
             taken.add(latencies).map_err(text)?;
             done += chunk;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::peer::{Outcome, text};
-use crate::work::Latencies;
+use crate::workload::Latencies;
 
 /// The figures of one run of one peer.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 
-use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+use crate::peer::{Outcome, Peer, ScanResult, Setting, text};
 
 const CACHE_BYTES: u64 = 512 << 20;
 /// The length from which on values are stored separately.
@@ -48,8 +48,8 @@ impl Peer for Fjall {
         Ok(self.keyspace.size_of(key).map_err(text)?.is_some())
     }
 
-    fn scan(&self) -> Outcome<Scanned> {
-        let mut scanned = Scanned::default();
+    fn scan(&self) -> Outcome<ScanResult> {
+        let mut scanned = ScanResult::default();
         for guard in self.keyspace.iter() {
             let (key, value) = guard.into_inner().map_err(text)?;
             scanned.rows += 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 
-use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+use crate::peer::{Outcome, Peer, ScanResult, Setting, text};
 
 /// The address space reserved for the file, in bytes. The file takes only the disk space of its
 /// pages.
@@ -58,9 +58,9 @@ impl Peer for Lmdb {
         Ok(self.table.get(&transaction, key).map_err(text)?.is_some())
     }
 
-    fn scan(&self) -> Outcome<Scanned> {
+    fn scan(&self) -> Outcome<ScanResult> {
         let transaction = self.env.read_txn().map_err(text)?;
-        let mut scanned = Scanned::default();
+        let mut scanned = ScanResult::default();
         for row in self.table.iter(&transaction).map_err(text)? {
             let (key, value) = row.map_err(text)?;
             // Values are borrowed: without the copy, they would not be read.

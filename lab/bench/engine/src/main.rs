@@ -25,7 +25,7 @@ mod redb_peer;
 mod rocksdb_peer;
 mod suite;
 mod verdict;
-mod work;
+mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -20,7 +20,7 @@ const LONG_NS: u64 = 2_000_000;
 const ASKED_EVERY: u64 = 2_048;
 
 /// The kernel's counters of this thread.
-struct Known {
+struct ThreadStatistics {
     at: Instant,
     processor_ns: u64,
     ready_ns: u64,
@@ -30,7 +30,7 @@ struct Known {
 /// A watch over the operations of one thread.
 pub struct Pauses {
     schedule: Option<File>,
-    before: Known,
+    before: ThreadStatistics,
     operations: u64,
     /// The duration of the longest operation.
     longest_ns: u64,
@@ -44,7 +44,7 @@ impl Pauses {
     /// Watches the operations of the calling thread from now on.
     pub fn new() -> Pauses {
         let schedule = File::open("/proc/thread-self/schedstat").ok();
-        let before = Known::now(schedule.as_ref());
+        let before = ThreadStatistics::now(schedule.as_ref());
         Pauses {
             schedule,
             before,
@@ -63,7 +63,7 @@ impl Pauses {
         if !is_long && !self.operations.is_multiple_of(ASKED_EVERY) {
             return false;
         }
-        let known = Known::now(self.schedule.as_ref());
+        let known = ThreadStatistics::now(self.schedule.as_ref());
         if is_long {
             let stolen_ns = known.stolen_since(&self.before).min(took_ns);
             if took_ns > self.longest_ns {
@@ -85,8 +85,8 @@ impl Pauses {
     }
 }
 
-impl Known {
-    fn now(schedule: Option<&File>) -> Known {
+impl ThreadStatistics {
+    fn now(schedule: Option<&File>) -> ThreadStatistics {
         let mut line = [0; 128];
         let length = schedule.and_then(|file| file.read_at(&mut line, 0).ok()).unwrap_or(0);
         let line = String::from_utf8_lossy(&line[..length]);
@@ -101,12 +101,12 @@ impl Known {
             libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut processor);
         }
         let processor_ns = processor.tv_sec as u64 * 1_000_000_000 + processor.tv_nsec as u64;
-        Known { at: Instant::now(), processor_ns, ready_ns, sleeps: usage.ru_nvcsw }
+        ThreadStatistics { at: Instant::now(), processor_ns, ready_ns, sleeps: usage.ru_nvcsw }
     }
 
     /// The steal time since `before`; zero if the thread slept, because sleep and steal time cannot
     /// be told apart.
-    fn stolen_since(&self, before: &Known) -> u64 {
+    fn stolen_since(&self, before: &ThreadStatistics) -> u64 {
         if self.sleeps != before.sleeps {
             return 0;
         }
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn steal_time_is_neither_work_nor_waiting_unless_the_thread_slept() {
         let at = Instant::now();
-        let before = Known { at, processor_ns: 5, ready_ns: 7, sleeps: 1 };
+        let before = ThreadStatistics { at, processor_ns: 5, ready_ns: 7, sleeps: 1 };
         let later = at + std::time::Duration::from_nanos(100);
-        let after = Known { at: later, processor_ns: 35, ready_ns: 17, sleeps: 1 };
+        let after = ThreadStatistics { at: later, processor_ns: 35, ready_ns: 17, sleeps: 1 };
         assert_eq!(after.stolen_since(&before), 60);
-        assert_eq!(Known { sleeps: 2, ..after }.stolen_since(&before), 0);
+        assert_eq!(ThreadStatistics { sleeps: 2, ..after }.stolen_since(&before), 0);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Setting {
 
 /// The result of a full scan.
 #[derive(Clone, Copy, Default)]
-pub struct Scanned {
+pub struct ScanResult {
     /// The number of keys.
     pub rows: u64,
     /// The bytes of keys and values.
@@ -51,7 +51,7 @@ pub trait Peer: Send + Sync {
     /// is none.
     fn head(&self, key: &[u8]) -> Outcome<bool>;
     /// Reads all keys and values in order.
-    fn scan(&self) -> Outcome<Scanned>;
+    fn scan(&self) -> Outcome<ScanResult>;
     /// Writes all that is in memory to tables.
     fn flush(&self) -> Outcome<()>;
     /// Returns true if no flush or merge runs or is due.

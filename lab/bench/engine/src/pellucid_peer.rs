@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pellucid_engine::{Direction, Engine, EngineOptions, TableId};
 
-use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+use crate::peer::{Outcome, Peer, ScanResult, Setting, text};
 
 /// The divisor for the engine's share of limited memory. The rest is for the page cache, which the
 /// engine uses as its cache.
@@ -56,10 +56,10 @@ impl Peer for Pellucid {
         Ok(found.is_some())
     }
 
-    fn scan(&self) -> Outcome<Scanned> {
+    fn scan(&self) -> Outcome<ScanResult> {
         let (all, forward) = (Bound::Unbounded, Direction::Forward);
         let mut scan = self.engine.scan(self.table, all, all, forward).map_err(text)?;
-        let mut scanned = Scanned::default();
+        let mut scanned = ScanResult::default();
         while let Some((key, object)) = scan.next().map_err(text)? {
             scanned.rows += 1;
             scanned.bytes += (key.len() + object.value.len()) as u64;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+use crate::peer::{Outcome, Peer, ScanResult, Setting, text};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
 const FILE: &str = "bench.redb";
@@ -76,10 +76,10 @@ impl Peer for Redb {
         Ok(table.get(key).map_err(text)?.is_some())
     }
 
-    fn scan(&self) -> Outcome<Scanned> {
+    fn scan(&self) -> Outcome<ScanResult> {
         let transaction = self.database.begin_read().map_err(text)?;
         let table = transaction.open_table(TABLE).map_err(text)?;
-        let mut scanned = Scanned::default();
+        let mut scanned = ScanResult::default();
         for row in table.iter().map_err(text)? {
             let (key, value) = row.map_err(text)?;
             // Values are borrowed: without the copy, they would not be read.

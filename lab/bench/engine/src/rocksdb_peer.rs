@@ -7,7 +7,7 @@ use rocksdb::{
     ReadOptions,
 };
 
-use crate::peer::{Outcome, Peer, Scanned, Setting, text};
+use crate::peer::{Outcome, Peer, ScanResult, Setting, text};
 
 const BLOCK_CACHE_BYTES: usize = 512 << 20;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
@@ -98,11 +98,11 @@ impl Peer for RocksDb {
         Ok(self.db.get_pinned(key).map_err(text)?.is_some())
     }
 
-    fn scan(&self) -> Outcome<Scanned> {
+    fn scan(&self) -> Outcome<ScanResult> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);
         let mut iterator = self.db.raw_iterator_opt(options);
-        let mut scanned = Scanned::default();
+        let mut scanned = ScanResult::default();
         iterator.seek_to_first();
         while let Some((key, value)) = iterator.item() {
             scanned.rows += 1;

@@ -5,12 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::cgroup::Groups;
+use crate::cgroup::ChildCgroups;
 use crate::figures::Figures;
 use crate::parts;
 use crate::peer::{Outcome, text};
 use crate::process;
-use crate::work::{KEY_LENGTH, VALUE_LENGTH};
+use crate::workload::{KEY_LENGTH, VALUE_LENGTH};
 
 /// The smallest memory limit; with less, some peer could not open its store.
 const CONFINED_MIN_BYTES: u64 = 48 << 20;
@@ -106,7 +106,7 @@ impl Run<'_> {
 
     fn confined(&self, limit_bytes: u64) -> Outcome<Figures> {
         process::evict(&self.folder)?;
-        let groups = Groups::new(limit_bytes, &self.folder)?;
+        let groups = ChildCgroups::new(limit_bytes, &self.folder)?;
         let description = self.folder.with_extension("groups");
         std::fs::write(&description, groups.description()).map_err(text)?;
         self.child("confined", &[&limit_bytes.to_string(), &description.to_string_lossy()])

@@ -2,16 +2,16 @@
 //! The load asks one of them for its own keys or for those of the other, or asks each for its own.
 //! Processor time is that of both nodes.
 
-mod at_half;
-mod direct;
+mod direct_clients;
+mod half_rate;
 mod keys;
-mod missing;
-mod throttle;
+mod missing_keys;
+mod saturation;
 
 use std::time::Duration;
 
 use self::keys::fill;
-use crate::Effort;
+use crate::RunSettings;
 use crate::death;
 use crate::nodes::{Nodes, start_nodes};
 use crate::peers::{Server, start_pellucid, text};
@@ -60,20 +60,20 @@ fn start_servers() -> Result<Servers, String> {
 }
 
 /// Runs only the part about direct clients; returns true if all its bars hold.
-pub fn run_direct(effort: Effort) -> Result<bool, String> {
+pub fn run_direct(effort: RunSettings) -> Result<bool, String> {
     let servers = start_servers()?;
-    let loads = at_half::loads(&servers, effort)?;
-    Ok(direct::run_beside_alone(&servers, &loads, effort)?.into_iter().all(|holds| holds))
+    let loads = half_rate::loads(&servers, effort)?;
+    Ok(direct_clients::run_beside_alone(&servers, &loads, effort)?.into_iter().all(|holds| holds))
 }
 
 /// Runs the benchmark; returns true if all bars hold.
-pub fn run(effort: Effort) -> Result<bool, String> {
+pub fn run(effort: RunSettings) -> Result<bool, String> {
     let servers = start_servers()?;
     // Before all loads that write: a look-up of a missing key searches every table, so unfinished
     // flushes and merges would distort the result.
-    let mut held = missing::run(&servers, effort)?;
-    held.extend(at_half::run(&servers, effort)?);
-    held.extend(throttle::run(&servers, effort)?);
+    let mut held = missing_keys::run(&servers, effort)?;
+    held.extend(half_rate::run(&servers, effort)?);
+    held.extend(saturation::run(&servers, effort)?);
     drop(servers);
     held.extend(death::run(effort)?);
     Ok(held.into_iter().all(|holds| holds))

@@ -5,23 +5,23 @@
 mod round;
 mod samples;
 
-use self::round::{Fall, Round, round};
-use crate::Effort;
+use self::round::{NodeFailure, Round, round};
+use crate::RunSettings;
 use crate::bars::{Bar, judge};
 use crate::peers::{CLUSTER_WAIT, pin_to_load_core};
-use crate::quiet::rounds;
+use crate::quiet_rounds::rounds;
 
 /// Runs rounds in which a node falls, for each kind of fall; returns for each bar whether it holds.
-pub fn run(effort: Effort) -> Result<Vec<bool>, String> {
+pub fn run(effort: RunSettings) -> Result<Vec<bool>, String> {
     pin_to_load_core()?;
     let mut held = Vec::new();
-    for fall in Fall::ALL {
+    for fall in NodeFailure::ALL {
         held.extend(run_one(fall, effort)?);
     }
     Ok(held)
 }
 
-fn run_one(fall: Fall, effort: Effort) -> Result<Vec<bool>, String> {
+fn run_one(fall: NodeFailure, effort: RunSettings) -> Result<Vec<bool>, String> {
     let mut faults = Faults::default();
     let figures = rounds(effort.runs.div_ceil(3), |_| {
         let figures = round(fall)?;

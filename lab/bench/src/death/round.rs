@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::samples::{End, Sample, longest_refusal_s, p99_ns, refusals, sample};
+use super::samples::{GetOutcome, Sample, longest_refusal_s, p99_ns, refusals, sample};
 use crate::client::Client;
 use crate::nodes::{Nodes, PATIENCE, start_nodes};
 use crate::overload::load_url;
@@ -32,41 +32,41 @@ const FALLS: usize = 2;
 
 /// The kind of a node's fall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fall {
+pub(super) enum NodeFailure {
     /// Its process ends, and its connections with it.
     Killed,
     /// Its process is stopped; the kernel keeps its connections open and accepts new ones.
     Hung,
 }
 
-impl Fall {
-    pub(super) const ALL: [Fall; 2] = [Fall::Killed, Fall::Hung];
+impl NodeFailure {
+    pub(super) const ALL: [NodeFailure; 2] = [NodeFailure::Killed, NodeFailure::Hung];
 
     /// The part of the bars' names for this kind.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Fall::Killed => "death",
-            Fall::Hung => "hang",
+            NodeFailure::Killed => "death",
+            NodeFailure::Hung => "hang",
         }
     }
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Fall::Killed => "A node that is killed and started again",
-            Fall::Hung => "A node that is stopped and goes on",
+            NodeFailure::Killed => "A node that is killed and started again",
+            NodeFailure::Hung => "A node that is stopped and goes on",
         }
     }
 
     fn befall(self, nodes: &mut Nodes) {
         match self {
-            Fall::Killed => nodes.servers[FALLS].kill(),
-            Fall::Hung => nodes.servers[FALLS].stop(),
+            NodeFailure::Killed => nodes.servers[FALLS].kill(),
+            NodeFailure::Hung => nodes.servers[FALLS].stop(),
         }
     }
 
     /// Ends the fall; returns once the node runs again.
     fn end(self, nodes: &mut Nodes) -> Result<(), String> {
-        if self == Fall::Hung {
+        if self == NodeFailure::Hung {
             nodes.servers[FALLS].go_on();
             return Ok(());
         }
@@ -124,7 +124,7 @@ struct Times {
 }
 
 /// The results of all clients.
-struct Seen {
+struct ClientResults {
     times: Times,
     others: Vec<Sample>,
     fallen: Vec<Sample>,
@@ -132,8 +132,8 @@ struct Seen {
     errors: f64,
 }
 
-pub(super) fn round(fall: Fall) -> Result<Round, String> {
-    let Seen { times, others, fallen, errors } = watch(fall)?;
+pub(super) fn round(fall: NodeFailure) -> Result<Round, String> {
+    let ClientResults { times, others, fallen, errors } = watch(fall)?;
     let p99_ns = |zero: Instant, second: i32| p99_ns(&others, zero, second);
     let usual_ns =
         (1..=BEFORE as i32).map(|n| p99_ns(times.fell, -n)).fold(f64::INFINITY, f64::min);
@@ -141,7 +141,7 @@ pub(super) fn round(fall: Fall) -> Result<Round, String> {
         return Err("nothing was answered before the fall".to_owned());
     }
     let later = (GRACE..AWAY).map(|n| p99_ns(times.fell, n as i32)).fold(0.0, f64::max);
-    let failures = others.iter().filter(|sample| sample.end != End::Answered);
+    let failures = others.iter().filter(|sample| sample.end != GetOutcome::Answered);
     let failures = failures.inspect(|sample| eprintln!("another owner's key: {:?}", sample.end));
     let (refused, unexpected) = refusals(&fallen, times.fell, times.back);
     Ok(Round {
@@ -158,7 +158,7 @@ pub(super) fn round(fall: Fall) -> Result<Round, String> {
 }
 
 /// Runs the load and the clients while the node falls and comes back.
-fn watch(fall: Fall) -> Result<Seen, String> {
+fn watch(fall: NodeFailure) -> Result<ClientResults, String> {
     let mut nodes = start_nodes(3)?;
     let (alive, dead) = (nodes.key_of(1)?, nodes.key_of(FALLS)?);
     let (alive_target, dead_target) = (target_of(&alive), target_of(&dead));
@@ -183,11 +183,11 @@ fn watch(fall: Fall) -> Result<Seen, String> {
             fallen.extend(asker.join().map_err(panicked)??);
         }
         let errors = load.join().map_err(panicked)??.errors;
-        Ok(Seen { times: times?, others, fallen, errors })
+        Ok(ClientResults { times: times?, others, fallen, errors })
     })
 }
 
-fn fall_and_return(fall: Fall, nodes: &mut Nodes, target: &str) -> Result<Times, String> {
+fn fall_and_return(fall: NodeFailure, nodes: &mut Nodes, target: &str) -> Result<Times, String> {
     // The load begins within the additional half second.
     std::thread::sleep(SECOND / 2 + SECOND * BEFORE as u32);
     let fell = Instant::now();

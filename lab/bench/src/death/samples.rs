@@ -8,7 +8,7 @@ use crate::nodes::PATIENCE;
 
 /// The outcome of one GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum GetOutcome {
     /// The value was returned.
     Answered,
     /// The answer was 504 with the owner's address.
@@ -22,7 +22,7 @@ pub(super) enum End {
 pub(super) struct Sample {
     pub(super) sent: Instant,
     pub(super) took_ns: f64,
-    pub(super) end: End,
+    pub(super) end: GetOutcome,
 }
 
 /// Sends GETs of `target` to `entry`, with a pause after each answer, until `over` is set. `owner`
@@ -40,7 +40,7 @@ pub(super) fn sample(
         let answer = client.call("GET", target, "").map(|_| ());
         let took_ns = sent.elapsed().as_nanos() as f64;
         let end = end_of(answer, target, owner);
-        if matches!(end, End::Failed(_)) {
+        if matches!(end, GetOutcome::Failed(_)) {
             // The state of this connection is unknown after a failure.
             client = Client::connect_within(entry, PATIENCE)?;
         }
@@ -52,14 +52,14 @@ pub(super) fn sample(
     Ok(samples)
 }
 
-fn end_of(answer: Result<(), String>, target: &str, owner: &str) -> End {
+fn end_of(answer: Result<(), String>, target: &str, owner: &str) -> GetOutcome {
     let timeout = refusal_start(target, 504);
     match answer {
-        Ok(()) => End::Answered,
+        Ok(()) => GetOutcome::Answered,
         Err(what) if what.strip_prefix(&timeout).is_some_and(|body| body.contains(owner)) => {
-            End::Refused
+            GetOutcome::Refused
         }
-        Err(what) => End::Failed(what),
+        Err(what) => GetOutcome::Failed(what),
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) fn p99_ns(samples: &[Sample], zero: Instant, second: i32) -> f64 {
 
 /// Returns the longest time of a refusal, in seconds.
 pub(super) fn longest_refusal_s(samples: &[Sample]) -> f64 {
-    let refused = samples.iter().filter(|sample| sample.end == End::Refused);
+    let refused = samples.iter().filter(|sample| sample.end == GetOutcome::Refused);
     refused.map(|sample| sample.took_ns / 1e9).fold(0.0, f64::max)
 }
 
@@ -91,13 +91,13 @@ pub(super) fn refusals(samples: &[Sample], begin: Instant, end: Instant) -> (f64
     for sample in samples {
         let ended = sample.sent + Duration::from_nanos(sample.took_ns as u64);
         match &sample.end {
-            End::Answered => {}
-            End::Refused if ended >= begin && sample.sent <= end => refused += 1.0,
-            End::Refused => {
+            GetOutcome::Answered => {}
+            GetOutcome::Refused if ended >= begin && sample.sent <= end => refused += 1.0,
+            GetOutcome::Refused => {
                 eprintln!("a request for the dead node's key got 504 while the node was there");
                 unexpected += 1.0;
             }
-            End::Failed(what) => {
+            GetOutcome::Failed(what) => {
                 eprintln!("a request for the dead node's key: {what}");
                 unexpected += 1.0;
             }
@@ -112,7 +112,7 @@ mod tests {
 
     const OWNER: &str = "127.0.0.1:1";
 
-    fn at(zero: Instant, ms: u64, took_ms: f64, end: End) -> Sample {
+    fn at(zero: Instant, ms: u64, took_ms: f64, end: GetOutcome) -> Sample {
         Sample { sent: zero + Duration::from_millis(ms), took_ns: took_ms * 1e6, end }
     }
 
@@ -122,10 +122,10 @@ mod tests {
         let answered = |status, body: String| {
             end_of(Err(refusal_start(target, status) + &body), target, OWNER)
         };
-        assert_eq!(answered(504, format!("owner http://{OWNER} is away")), End::Refused);
-        assert!(matches!(answered(504, "owner".to_owned()), End::Failed(_)));
-        assert!(matches!(answered(503, format!("504: http://{OWNER}")), End::Failed(_)));
-        assert_eq!(end_of(Ok(()), target, OWNER), End::Answered);
+        assert_eq!(answered(504, format!("owner http://{OWNER} is away")), GetOutcome::Refused);
+        assert!(matches!(answered(504, "owner".to_owned()), GetOutcome::Failed(_)));
+        assert!(matches!(answered(503, format!("504: http://{OWNER}")), GetOutcome::Failed(_)));
+        assert_eq!(end_of(Ok(()), target, OWNER), GetOutcome::Answered);
     }
 
     #[test]
@@ -133,13 +133,13 @@ mod tests {
         let zero = Instant::now();
         let (fall, back) = (zero + Duration::from_millis(100), zero + Duration::from_millis(200));
         let samples = [
-            at(zero, 10, 1.0, End::Answered),
+            at(zero, 10, 1.0, GetOutcome::Answered),
             // This request was in flight when the node fell.
-            at(zero, 99, 40.0, End::Refused),
-            at(zero, 150, 1.0, End::Refused),
-            at(zero, 160, 1.0, End::Failed("503".to_owned())),
-            at(zero, 250, 1.0, End::Refused),
-            at(zero, 20, 1.0, End::Refused),
+            at(zero, 99, 40.0, GetOutcome::Refused),
+            at(zero, 150, 1.0, GetOutcome::Refused),
+            at(zero, 160, 1.0, GetOutcome::Failed("503".to_owned())),
+            at(zero, 250, 1.0, GetOutcome::Refused),
+            at(zero, 20, 1.0, GetOutcome::Refused),
         ];
         assert_eq!(refusals(&samples, fall, back), (2.0, 3.0));
         assert_eq!(longest_refusal_s(&samples), 0.04);
@@ -150,10 +150,10 @@ mod tests {
         let zero = Instant::now() + Duration::from_secs(5);
         let before = zero.checked_sub(Duration::from_millis(500)).expect("it lies ahead");
         let samples = [
-            Sample { sent: before, took_ns: 7.0, end: End::Answered },
-            at(zero, 10, 1.0, End::Answered),
-            at(zero, 20, 3.0, End::Answered),
-            at(zero, 1_000, 2.0, End::Answered),
+            Sample { sent: before, took_ns: 7.0, end: GetOutcome::Answered },
+            at(zero, 10, 1.0, GetOutcome::Answered),
+            at(zero, 20, 3.0, GetOutcome::Answered),
+            at(zero, 1_000, 2.0, GetOutcome::Answered),
         ];
         assert_eq!(p99_ns(&samples, zero, -1), 7.0);
         assert_eq!(p99_ns(&samples, zero, 0), 3e6);

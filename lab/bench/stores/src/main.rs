@@ -8,13 +8,13 @@
 #[path = "../../src/bars.rs"]
 #[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
 mod bars;
+mod cql_overhead;
 mod driver;
-mod front;
 mod http;
 mod overhead;
 mod plan;
-#[path = "../../src/quiet.rs"]
-mod quiet;
+#[path = "../../src/quiet_rounds.rs"]
+mod quiet_rounds;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let outcome = match what.as_deref() {
         Some("rocksdb") => overhead::run(),
         Some(overhead::ONE_DATABASE) => overhead::run_one(Path::new(&file.unwrap_or_default())),
-        Some("cql") => front::run(),
+        Some("cql") => cql_overhead::run(),
         _ => Err("name the benchmark: rocksdb or cql".to_owned()),
     };
     match outcome {

@@ -15,7 +15,7 @@ use pellucid_rocksdb::{Bare, RocksOptions, RocksStore};
 use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store, Table};
 
 use crate::bars::{Bar, judge, median};
-use crate::quiet::{columns, rounds};
+use crate::quiet_rounds::{columns, rounds};
 use crate::{Outcome, is_quick, text};
 
 /// The number of keys. They make an odd number of runs, so that each run of keys is measured first
@@ -43,7 +43,7 @@ const ROUNDS_QUICK: usize = 20;
 /// The smallest share of RocksDB's throughput that the store must reach.
 const SHARE_LEAST: f64 = 0.97;
 
-struct Both {
+struct StorePair {
     store: RocksStore,
     table: Table,
     bare: Bare,
@@ -93,7 +93,7 @@ pub fn run() -> Outcome<bool> {
 /// first line, GETs on the second.
 pub fn run_one(file: &Path) -> Outcome<bool> {
     let folder = tempfile::tempdir().map_err(text)?;
-    let both = Both::open(folder.path())?;
+    let both = StorePair::open(folder.path())?;
     // One disabled timeline serves all requests, as in a server without accounting.
     let off = &mut Timeline::off();
     both.fill(off)?;
@@ -116,7 +116,7 @@ fn read_shares(file: &Path) -> Outcome<[Vec<f64>; 2]> {
 /// Prints the cost of RocksDB's own clocks.
 fn tell_clocks() -> Outcome<()> {
     let folder = tempfile::tempdir().map_err(text)?;
-    let both = Both::open(folder.path())?;
+    let both = StorePair::open(folder.path())?;
     let clock = Clock::system();
     let on = || Timeline::begin(clock, clock.now());
     both.fill(&mut on())?;
@@ -127,8 +127,8 @@ fn tell_clocks() -> Outcome<()> {
     both.store.close().map_err(text)
 }
 
-impl Both {
-    fn open(folder: &Path) -> Outcome<Both> {
+impl StorePair {
+    fn open(folder: &Path) -> Outcome<StorePair> {
         let store = RocksStore::open(folder, RocksOptions::default()).map_err(text)?;
         let table = store.table("bench").map_err(text)?;
         let bare = store.bare(table).map_err(text)?;
@@ -141,7 +141,7 @@ impl Both {
             keys.push(Key { name, value_length });
         }
         let value = vec![b'v'; VALUE_BYTES_LEAST + VALUE_LENGTHS];
-        Ok(Both { store, table, bare, value, keys, handed_over: Cell::new(0) })
+        Ok(StorePair { store, table, bare, value, keys, handed_over: Cell::new(0) })
     }
 
     /// Writes all keys through the store, so that both sides read its entries.

@@ -9,21 +9,21 @@ use http::Request;
 use pellucid_client::http::Address;
 
 use super::*;
-use crate::connection::Opening;
+use crate::connection::ConnectionSettings;
 use crate::http2::tests::use_up;
-use crate::maker::{Maker, Requests};
 use crate::pool::PoolPlan;
-use crate::recorder::Scope;
+use crate::recorder::RecorderSettings;
+use crate::request_factory::{RequestFactory, RequestOrigin};
 use crate::simulation::{Service, Simulation};
 use crate::stages::Profile;
-use crate::watch::Watcher;
-use crate::worker::{Limits, Work};
+use crate::trace_sampler::TraceSampler;
+use crate::worker::{Limits, WorkerTask};
 
 /// A server that sends its HTTP/2 settings, and then nothing.
 #[derive(Default)]
-struct Silent(Vec<UnixStream>);
+struct SilentServer(Vec<UnixStream>);
 
-impl Service for Silent {
+impl Service for SilentServer {
     fn accept(&mut self, mut socket: UnixStream) -> io::Result<()> {
         io::Write::write_all(&mut socket, &[0, 0, 0, 4, 0, 0, 0, 0, 0])?;
         self.0.push(socket);
@@ -38,15 +38,15 @@ impl Service for Silent {
 /// A thread with one connection of four streams.
 fn worker(simulation: &Arc<Simulation>) -> Worker {
     let request = Request::get("http://h/").body(()).unwrap();
-    let requests = Requests::FixedStream { request, body: Bytes::new() };
-    let opening = Opening {
+    let requests = RequestOrigin::FixedStream { request, body: Bytes::new() };
+    let opening = ConnectionSettings {
         address: Address::Tcp(([192, 0, 2, 1], 80).into()),
         tls: None,
         http2_streams: Some(4),
         capture: false,
         simulation: Some(Arc::clone(simulation)),
     };
-    let work = Work {
+    let work = WorkerTask {
         thread: 0,
         pool: PoolPlan {
             opening,
@@ -55,11 +55,11 @@ fn worker(simulation: &Arc<Simulation>) -> Worker {
             profile: Arc::new(Profile::constant(1, 1)),
             keep_alive: true,
         },
-        maker: Maker::new(requests, None, [false; 2], false),
+        maker: RequestFactory::new(requests, None, [false; 2], false),
         depth: 4,
         plan: None,
-        watcher: Watcher::new(0, false, None),
-        scope: Scope {
+        watcher: TraceSampler::new(0, false, None),
+        scope: RecorderSettings {
             apart: false,
             measures_batches: false,
             expected_ns: 0,
@@ -82,7 +82,7 @@ fn worker(simulation: &Arc<Simulation>) -> Worker {
 /// that the latency of that one came out too short.
 #[test]
 fn a_request_that_is_not_sent_leaves_the_times_of_others() {
-    let simulation = Simulation::new(Silent::default());
+    let simulation = Simulation::new(SilentServer::default());
     let mut worker = worker(&simulation);
     worker.open_connections().unwrap();
     worker.send(0, 2, None).unwrap();

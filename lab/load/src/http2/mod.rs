@@ -24,11 +24,11 @@ use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request};
 use pellucid_clock::{Clock, Ticks};
 
-use crate::loss::Loss;
+use crate::disconnect_reason::DisconnectReason;
 use crate::poller::Poller;
 use crate::stream::Stream as Socket;
 use pellucid_client::http::{
-    Captured, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, Malformed, ServerTiming,
+    CapturedResponse, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, ResponseError, ServerTiming,
 };
 pub(crate) use wire::TURN_BYTES_MAX;
 use wire::{Wire, WireEnd};
@@ -41,18 +41,18 @@ const WINDOW_BYTES_MAX: u32 = 0x7fff_ffff;
 pub(crate) struct Answer {
     pub(crate) stream: u32,
     /// The status, or the reason that there is none.
-    pub(crate) status: Result<u16, Unanswered>,
+    pub(crate) status: Result<u16, StreamFailure>,
     /// The time at which its first bytes were received.
     pub(crate) first_byte: Ticks,
     /// Head and body, if answers are captured.
-    pub(crate) captured: Option<Box<Captured>>,
+    pub(crate) captured: Option<Box<CapturedResponse>>,
     /// The server's timing, if the request was watched.
     pub(crate) timing: Option<ServerTiming>,
 }
 
 /// The reason for a request without an answer.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
+pub(crate) enum StreamFailure {
     /// The server has not processed the request, so it can be sent again whatever it asks for (RFC
     /// 9113, section 8.7).
     LeftOut(&'static str),
@@ -82,14 +82,14 @@ impl Signal {
 
 /// A request in flight.
 struct Stream {
-    part: Part,
+    part: AnswerPart,
     signal: Arc<Signal>,
     wants_timing: bool,
     answer: Answer,
 }
 
 /// The part of an answer that comes next.
-enum Part {
+enum AnswerPart {
     Head(ResponseFuture),
     Body(RecvStream),
 }
@@ -214,7 +214,12 @@ impl Http2 {
             captured: None,
             timing: None,
         };
-        self.streams.push_back(Stream { part: Part::Head(response), signal, wants_timing, answer });
+        self.streams.push_back(Stream {
+            part: AnswerPart::Head(response),
+            signal,
+            wants_timing,
+            answer,
+        });
         Some(stream)
     }
 
@@ -227,7 +232,7 @@ impl Http2 {
 
     /// Reads and writes as far as the socket allows, and appends complete answers to `answers`. An
     /// error is the end of the connection.
-    pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+    pub(crate) fn turn(&mut self, answers: &mut Vec<Answer>) -> Result<(), DisconnectReason> {
         let waker = Waker::from(Arc::clone(&self.signal));
         self.wire.borrow_mut().begin_turn();
         // New requests have set the signal, and the poll below is what they ask for.
@@ -238,21 +243,27 @@ impl Http2 {
             match outcome {
                 Poll::Pending if self.signal.take() => {}
                 Poll::Pending => break,
-                Poll::Ready(Ok(())) if self.streams.is_empty() => return Err(Loss::Ended),
+                Poll::Ready(Ok(())) if self.streams.is_empty() => {
+                    return Err(DisconnectReason::Ended);
+                }
                 Poll::Ready(Ok(())) => {
                     let text = "the connection ended before the answer";
                     let error = io::Error::new(io::ErrorKind::UnexpectedEof, text);
-                    return Err(Loss::Read(error));
+                    return Err(DisconnectReason::Read(error));
                 }
                 Poll::Ready(Err(error)) => return Err(loss_by(error)),
             }
         }
         let ready = self.requests.poll_ready(&mut Context::from_waker(Waker::noop()));
         self.is_ending |= matches!(ready, Poll::Ready(Err(_)));
-        if self.is_ending && self.streams.is_empty() { Err(Loss::Ended) } else { Ok(()) }
+        if self.is_ending && self.streams.is_empty() {
+            Err(DisconnectReason::Ended)
+        } else {
+            Ok(())
+        }
     }
 
-    fn collect(&mut self, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+    fn collect(&mut self, answers: &mut Vec<Answer>) -> Result<(), DisconnectReason> {
         let read_at = self.wire.borrow().read_at;
         let mut at = 0;
         while let Some(stream) = self.streams.get_mut(at) {
@@ -268,12 +279,12 @@ impl Http2 {
 
 impl Stream {
     /// Takes the available part of the answer. Returns true if the request is finished.
-    fn advance(&mut self, read_at: Ticks, capture: bool) -> Result<bool, Loss> {
+    fn advance(&mut self, read_at: Ticks, capture: bool) -> Result<bool, DisconnectReason> {
         let waker = Waker::from(Arc::clone(&self.signal));
         let mut context = Context::from_waker(&waker);
         loop {
             let error = match &mut self.part {
-                Part::Head(response) => match Pin::new(response).poll(&mut context) {
+                AnswerPart::Head(response) => match Pin::new(response).poll(&mut context) {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(Ok(response)) => {
                         let (head, body) = response.into_parts();
@@ -285,12 +296,12 @@ impl Stream {
                         if capture {
                             self.answer.captured = Some(Box::new(captured(status, &head.headers)));
                         }
-                        self.part = Part::Body(body);
+                        self.part = AnswerPart::Body(body);
                         continue;
                     }
                     Poll::Ready(Err(error)) => error,
                 },
-                Part::Body(body) => match body.poll_data(&mut context) {
+                AnswerPart::Body(body) => match body.poll_data(&mut context) {
                     Poll::Pending => return Ok(false),
                     Poll::Ready(None) => return Ok(true),
                     Poll::Ready(Some(Ok(piece))) => {
@@ -298,7 +309,9 @@ impl Stream {
                         let _ = body.flow_control().release_capacity(piece.len());
                         if let Some(captured) = &mut self.answer.captured {
                             if captured.body.len() + piece.len() > MAX_CAPTURED_BODY_BYTES {
-                                return Err(Loss::Malformed(Malformed::BodyTooLong));
+                                return Err(DisconnectReason::Malformed(
+                                    ResponseError::BodyTooLong,
+                                ));
                             }
                             captured.body.extend_from_slice(&piece);
                         }
@@ -326,46 +339,50 @@ fn timing_in(headers: &HeaderMap) -> Option<ServerTiming> {
 }
 
 /// The head in the form of HTTP/1.1, for scripts and checks.
-fn captured(status: u16, headers: &HeaderMap) -> Captured {
+fn captured(status: u16, headers: &HeaderMap) -> CapturedResponse {
     let mut head = format!("HTTP/2 {status}\r\n").into_bytes();
     for (name, value) in headers {
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             head.extend_from_slice(part);
         }
     }
-    Captured { head, body: Vec::new() }
+    CapturedResponse { head, body: Vec::new() }
 }
 
 /// The meaning of a stream's error; `None` if it is an error of the connection.
-fn unanswered_by(error: &h2::Error) -> Option<Unanswered> {
+fn unanswered_by(error: &h2::Error) -> Option<StreamFailure> {
     if error.is_go_away() && error.is_remote() {
-        return Some(Unanswered::LeftOut("the server ended the connection before it (GOAWAY)"));
+        return Some(StreamFailure::LeftOut("the server ended the connection before it (GOAWAY)"));
     }
     if !error.is_reset() {
         return None;
     }
     Some(match error.reason() {
         Some(Reason::REFUSED_STREAM) if error.is_remote() => {
-            Unanswered::LeftOut("the server refused the stream (REFUSED_STREAM)")
+            StreamFailure::LeftOut("the server refused the stream (REFUSED_STREAM)")
         }
         Some(Reason::ENHANCE_YOUR_CALM) if error.is_remote() => {
-            Unanswered::Reset("the server asks for less (ENHANCE_YOUR_CALM)".to_owned())
+            StreamFailure::Reset("the server asks for less (ENHANCE_YOUR_CALM)".to_owned())
         }
         Some(reason) if error.is_remote() => {
-            Unanswered::Reset(format!("the server reset the stream ({reason:?})"))
+            StreamFailure::Reset(format!("the server reset the stream ({reason:?})"))
         }
-        _ => Unanswered::Reset(format!("the response is no HTTP/2: {error}")),
+        _ => StreamFailure::Reset(format!("the response is no HTTP/2: {error}")),
     })
 }
 
-fn loss_by(error: h2::Error) -> Loss {
+fn loss_by(error: h2::Error) -> DisconnectReason {
     if error.is_remote() {
-        return Loss::Read(io::Error::other(format!("the server ended the connection: {error}")));
+        return DisconnectReason::Read(io::Error::other(format!(
+            "the server ended the connection: {error}"
+        )));
     }
     match error.reason() {
-        Some(Reason::ENHANCE_YOUR_CALM) => Loss::Malformed(Malformed::Flooded),
-        Some(_) => Loss::Malformed(Malformed::Frame),
-        None => Loss::Read(error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())),
+        Some(Reason::ENHANCE_YOUR_CALM) => DisconnectReason::Malformed(ResponseError::Flooded),
+        Some(_) => DisconnectReason::Malformed(ResponseError::Frame),
+        None => DisconnectReason::Read(
+            error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into()),
+        ),
     }
 }
 

@@ -51,7 +51,7 @@ impl Pair {
         pair
     }
 
-    fn received(&mut self, bytes: &[u8]) -> Result<Vec<Answer>, Loss> {
+    fn received(&mut self, bytes: &[u8]) -> Result<Vec<Answer>, DisconnectReason> {
         self.server.write_all(bytes).unwrap();
         let mut answers = Vec::new();
         self.http2.note_readable(false);
@@ -110,12 +110,14 @@ fn a_goaway_refuses_later_requests_and_lets_the_others_end() {
     let goaway = frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]);
     let answers = pair.received(&goaway).unwrap();
     assert_eq!((answers.len(), answers[0].stream), (1, 5));
-    assert!(matches!(answers[0].status, Err(Unanswered::LeftOut(_))));
+    assert!(matches!(answers[0].status, Err(StreamFailure::LeftOut(_))));
     assert_eq!(pair.http2.room(), 0);
     let answers = pair.received(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 7])).unwrap();
-    assert!(matches!(answers[0].status, Err(Unanswered::LeftOut(why)) if why.contains("REFUSED")));
+    assert!(
+        matches!(answers[0].status, Err(StreamFailure::LeftOut(why)) if why.contains("REFUSED"))
+    );
     pair.http2.cancel(3);
-    assert!(matches!(pair.received(&[]), Err(Loss::Ended)));
+    assert!(matches!(pair.received(&[]), Err(DisconnectReason::Ended)));
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn frames_that_no_server_may_send_are_refused() {
     ];
     for bytes in cases {
         let outcome = Pair::asked(1).received(&bytes);
-        assert!(matches!(outcome, Err(Loss::Malformed(_))), "{bytes:?}");
+        assert!(matches!(outcome, Err(DisconnectReason::Malformed(_))), "{bytes:?}");
     }
 }
 

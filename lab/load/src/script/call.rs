@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use mlua::{Lua, ffi};
 
 use super::state;
-use pellucid_client::http::Captured;
+use pellucid_client::http::CapturedResponse;
 
 /// The largest number of places on Lua's stack that a call needs.
 const STACK_PLACES: c_int = 12;
@@ -20,13 +20,14 @@ const STACK_PLACES: c_int = 12;
 #[derive(Debug)]
 struct Stack(*mut ffi::lua_State);
 
-// SAFETY: the pointer moves to another thread only inside `Calls`, next to the `Lua` that owns the
-// state, and nobody else has that `Lua` while the thread runs (`ThreadSlot` gives it away).
+// SAFETY: the pointer moves to another thread only inside `ScriptFunctions`, next to the `Lua` that
+// owns the state, and nobody else has that `Lua` while the thread runs (`ThreadSlot` gives it
+// away).
 unsafe impl Send for Stack {}
 
 /// The functions of a script, ready to be called.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct ScriptFunctions {
     stack: Stack,
     /// The reference in the registry of the function that turns errors into text.
     describe: c_int,
@@ -34,8 +35,8 @@ pub(super) struct Calls {
     _lua: Lua,
 }
 
-impl Calls {
-    pub(super) fn new(lua: &Lua) -> mlua::Result<Calls> {
+impl ScriptFunctions {
+    pub(super) fn new(lua: &Lua) -> mlua::Result<ScriptFunctions> {
         let describe_function = state::internal(lua, "describe")?;
         let (mut stack, mut describe) = (std::ptr::null_mut(), 0);
         // SAFETY: the closure runs protected, with the function as the only value on the stack,
@@ -46,7 +47,7 @@ impl Calls {
                 describe = ffi::luaL_ref(state, ffi::LUA_REGISTRYINDEX);
             })?;
         }
-        Ok(Calls { stack: Stack(stack), describe, _lua: lua.clone() })
+        Ok(ScriptFunctions { stack: Stack(stack), describe, _lua: lua.clone() })
     }
 
     /// Calls `request` and appends its result to `out`. Returns false if it returned nothing.
@@ -78,7 +79,11 @@ impl Calls {
 
     /// Passes an answer to `response`, if the script still has one.
     #[inline]
-    pub(super) fn response(&mut self, status: u16, answer: &Captured) -> Result<(), String> {
+    pub(super) fn response(
+        &mut self,
+        status: u16,
+        answer: &CapturedResponse,
+    ) -> Result<(), String> {
         let state = self.stack.0;
         // SAFETY: see `Frame`; the table is on the stack while its fields are set.
         unsafe {

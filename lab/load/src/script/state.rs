@@ -19,13 +19,13 @@ const PRELUDE: &str = include_str!("prelude.lua");
 const INTERNALS: &str = "pellucid.internals";
 
 /// A script file that was read: its path and its code.
-pub(super) struct FileOf<'a> {
+pub(super) struct ScriptSource<'a> {
     pub(super) path: &'a Path,
     pub(super) code: &'a [u8],
 }
 
 /// Creates a state and runs the script in it.
-pub(super) fn create(options: &LoadOptions, file: &FileOf<'_>) -> mlua::Result<Lua> {
+pub(super) fn create(options: &LoadOptions, file: &ScriptSource<'_>) -> mlua::Result<Lua> {
     let lua_options = LuaOptions::new().catch_rust_panics(false);
     // SAFETY: scripts may use all libraries, also those that can break the process (`ffi`,
     // `debug`, modules in C), because those who give a script run it as their own program, just

@@ -16,13 +16,13 @@ use pellucid_client::http::Address;
 #[derive(Debug)]
 pub(super) struct ThreadSlot {
     lua: Mutex<Option<Lua>>,
-    shared: Arc<Shared>,
+    shared: Arc<ThreadContext>,
 }
 
 /// The part of a thread that its own state refers to. It does not hold the state, which would then
 /// hold itself.
 #[derive(Debug)]
-struct Shared {
+struct ThreadContext {
     address: Mutex<Address>,
     control: Arc<ThreadControl>,
 }
@@ -33,7 +33,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ThreadSlot {
     pub(super) fn new(lua: Lua, address: Address, control: Arc<ThreadControl>) -> ThreadSlot {
-        let shared = Arc::new(Shared { address: Mutex::new(address), control });
+        let shared = Arc::new(ThreadContext { address: Mutex::new(address), control });
         ThreadSlot { lua: Mutex::new(Some(lua)), shared }
     }
 
@@ -87,7 +87,7 @@ pub(super) fn own_thread(lua: &Lua, slot: &ThreadSlot) -> mlua::Result<Value> {
     internal(lua, "new_thread")?.call(reach)
 }
 
-fn shared_functions(lua: &Lua, shared: &Arc<Shared>) -> mlua::Result<Table> {
+fn shared_functions(lua: &Lua, shared: &Arc<ThreadContext>) -> mlua::Result<Table> {
     let reach = lua.create_table()?;
     let of = Arc::clone(shared);
     let address = move |_: &Lua, (): ()| Ok(locked(&of.address).to_string());

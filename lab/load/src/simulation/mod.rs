@@ -46,7 +46,7 @@ pub trait Service: Send {
 
 /// The time that the simulated machine takes from the generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Burden {
+pub struct SimulatedOverhead {
     /// The lateness of each wake-up after a wait, as of a thread that shares its core.
     pub wake_up_late: Duration,
     /// The processor time that the generator takes for each event.
@@ -59,7 +59,7 @@ pub struct Burden {
 pub struct Simulation {
     clock: &'static SimulatedClock,
     connections: AtomicUsize,
-    burden: Burden,
+    burden: SimulatedOverhead,
     state: Mutex<State>,
 }
 
@@ -76,12 +76,12 @@ impl Simulation {
     /// may use it one after another.
     #[must_use]
     pub fn new(service: impl Service + 'static) -> Arc<Simulation> {
-        Simulation::burdened(service, Burden::default())
+        Simulation::burdened(service, SimulatedOverhead::default())
     }
 
     /// A simulation of a machine that takes time from the generator.
     #[must_use]
-    pub fn burdened(service: impl Service + 'static, burden: Burden) -> Arc<Simulation> {
+    pub fn burdened(service: impl Service + 'static, burden: SimulatedOverhead) -> Arc<Simulation> {
         let state = Mutex::new(State { service: Box::new(service), idle_ns: 0, waited_ns: 0 });
         let clock = SimulatedClock::leaked(BEGIN_UNIX_MS);
         Arc::new(Simulation { clock, connections: AtomicUsize::new(0), burden, state })

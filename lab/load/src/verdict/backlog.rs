@@ -12,7 +12,7 @@ const TO_THE_END_PART: usize = 4;
 
 /// A period in which the backlog was above both the number of connections and [`SHARE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Excursion {
+pub(super) struct BacklogPeriod {
     /// The index of the interval from whose end on the backlog rose.
     begin: usize,
     /// The index of the interval at whose end the backlog was greatest.
@@ -23,20 +23,20 @@ pub(super) struct Excursion {
     requests: u64,
 }
 
-impl Excursion {
+impl BacklogPeriod {
     /// The excursion that lasts to the end of the run, or else the greatest one; `None` without
     /// any.
-    pub(super) fn of(figures: &Figures) -> Option<Excursion> {
+    pub(super) fn of(figures: &Figures) -> Option<BacklogPeriod> {
         let due = figures.requests + figures.unanswered;
         let counts = (figures.connections as f64).max(due as f64 * SHARE);
-        let mut closed: Vec<Excursion> = Vec::new();
-        let mut open: Option<Excursion> = None;
+        let mut closed: Vec<BacklogPeriod> = Vec::new();
+        let mut open: Option<BacklogPeriod> = None;
         for (place, requests) in figures.backlog.iter().copied().enumerate() {
             if requests as f64 <= counts {
-                closed.extend(open.take().map(|open| Excursion { end: Some(place), ..open }));
+                closed.extend(open.take().map(|open| BacklogPeriod { end: Some(place), ..open }));
                 continue;
             }
-            let mut now = open.unwrap_or_else(|| Excursion {
+            let mut now = open.unwrap_or_else(|| BacklogPeriod {
                 begin: foot(&figures.backlog, place),
                 peak: place,
                 end: None,

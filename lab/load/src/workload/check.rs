@@ -1,7 +1,7 @@
 //! Checks of answers.
 
 use crate::source::Acceptance;
-use pellucid_client::http::Captured;
+use pellucid_client::http::CapturedResponse;
 
 /// The expected properties of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Check {
     }
 
     /// Judges an answer. The status comes first: the body of an error page means nothing.
-    pub(crate) fn judge(&self, status: u16, answer: Option<&Captured>) -> Acceptance {
+    pub(crate) fn judge(&self, status: u16, answer: Option<&CapturedResponse>) -> Acceptance {
         let listed = self.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status));
         if !self.statuses.is_empty() && !listed {
             return Acceptance::Failed;
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn status_length_and_content_are_judged() {
         use Acceptance::{ByStatus, Failed, Passed};
-        let answer = Captured { head: Vec::new(), body: b"hello world".to_vec() };
+        let answer = CapturedResponse { head: Vec::new(), body: b"hello world".to_vec() };
         let judged = |check: &Check, status| check.judge(status, Some(&answer));
         let statuses = Check { statuses: vec![(200, 299), (404, 404)], ..Check::default() };
         assert_eq!([200, 404, 500].map(|s| judged(&statuses, s)), [Passed, Passed, Failed]);

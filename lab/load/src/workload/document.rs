@@ -13,10 +13,10 @@ use toml::Spanned;
 use super::check::Check;
 use super::keys::{Distribution, KEYS_MAX, Keys, Zipf};
 use super::operation::{MAX_OPERATIONS, Operation};
-use super::place::{Mistake, Place};
 use super::settings::Settings;
 use super::template::Template;
 use super::value::{VALUE_BYTES_MAX, Values};
+use super::workload_file::{ParseError, WorkloadFile};
 use crate::stages::Stage;
 use pellucid_client::http::Header;
 
@@ -112,7 +112,7 @@ enum Status {
 
 impl Document {
     /// Parses the text; mistakes are reported with their line.
-    pub(super) fn parse(place: &Place<'_>) -> Result<Document, Mistake> {
+    pub(super) fn parse(place: &WorkloadFile<'_>) -> Result<Document, ParseError> {
         let document: Document = toml::from_str(place.text).map_err(|error| {
             let line = error.span().map_or(1, |span| place.line(&span));
             (line, error.message().replace('\n', " "))
@@ -129,7 +129,10 @@ impl Document {
     }
 
     /// The operations, at least one.
-    pub(super) fn operations(&self, place: &Place<'_>) -> Result<Vec<Operation>, Mistake> {
+    pub(super) fn operations(
+        &self,
+        place: &WorkloadFile<'_>,
+    ) -> Result<Vec<Operation>, ParseError> {
         let common = headers_of(place, &self.headers)?;
         let keys = self.keys.as_ref().map(|keys| keys_of(place, keys)).transpose()?;
         let mut operations: Vec<Operation> = Vec::new();
@@ -145,7 +148,7 @@ impl Document {
     }
 }
 
-fn keys_of(place: &Place<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, Mistake> {
+fn keys_of(place: &WorkloadFile<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, ParseError> {
     let table = keys.get_ref();
     let count = *table.count.get_ref();
     if !(1..=KEYS_MAX).contains(&count) {
@@ -177,11 +180,11 @@ fn keys_of(place: &Place<'_>, keys: &Spanned<KeysTable>) -> Result<Keys, Mistake
 }
 
 fn operation_of(
-    place: &Place<'_>,
+    place: &WorkloadFile<'_>,
     table: &Spanned<OperationTable>,
     common: &[(Header, Range<usize>)],
     keys: Option<Keys>,
-) -> Result<Operation, Mistake> {
+) -> Result<Operation, ParseError> {
     let table = table.get_ref();
     let method = table.method.as_ref().map_or("GET", |method| method.get_ref().as_str());
     let known = ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"];
@@ -229,9 +232,9 @@ fn operation_of(
 }
 
 fn headers_of(
-    place: &Place<'_>,
+    place: &WorkloadFile<'_>,
     table: &HeadersTable,
-) -> Result<Vec<(Header, Range<usize>)>, Mistake> {
+) -> Result<Vec<(Header, Range<usize>)>, ParseError> {
     let headers = table.iter().map(|(name, value)| {
         let wrong = |text: String| place.mistake(&value.span(), text);
         let text = match value.get_ref() {
@@ -250,10 +253,10 @@ fn headers_of(
 }
 
 fn values_of(
-    place: &Place<'_>,
+    place: &WorkloadFile<'_>,
     value: &Spanned<ValueTable>,
-    template: impl Fn(&str, Range<usize>) -> Result<Template, Mistake>,
-) -> Result<Values, Mistake> {
+    template: impl Fn(&str, Range<usize>) -> Result<Template, ParseError>,
+) -> Result<Values, ParseError> {
     let wrong = |text: String| place.mistake(&value.span(), text);
     let table = value.get_ref();
     match (&table.size, &table.file, &table.text) {
@@ -284,7 +287,7 @@ fn values_of(
     }
 }
 
-fn check_of(place: &Place<'_>, expect: &Spanned<ExpectTable>) -> Result<Check, Mistake> {
+fn check_of(place: &WorkloadFile<'_>, expect: &Spanned<ExpectTable>) -> Result<Check, ParseError> {
     let table = expect.get_ref();
     let statuses = table.status.iter().map(|status| match status {
         Status::Code(code) if (100..=599).contains(code) => Ok((*code, *code)),

@@ -30,16 +30,16 @@ pub(crate) struct Keys {
 
 /// Draws the keys of one thread.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyHand {
+pub(crate) struct KeyGenerator {
     keys: Keys,
     next: u64,
     step: u64,
 }
 
-impl KeyHand {
+impl KeyGenerator {
     /// The key generator of one of `threads` threads.
-    pub(crate) fn new(keys: Keys, thread: u64, threads: u64) -> KeyHand {
-        KeyHand { keys, next: thread % keys.count, step: threads }
+    pub(crate) fn new(keys: Keys, thread: u64, threads: u64) -> KeyGenerator {
+        KeyGenerator { keys, next: thread % keys.count, step: threads }
     }
 
     #[inline]
@@ -123,7 +123,7 @@ mod tests {
 
     fn drawn(distribution: Distribution, count: u64, missing: f64, draws: usize) -> Vec<u64> {
         let keys = Keys { count, distribution, missing };
-        let (mut hand, mut random) = (KeyHand::new(keys, 0, 1), SeededRandom::of_stream(3, 0));
+        let (mut hand, mut random) = (KeyGenerator::new(keys, 0, 1), SeededRandom::of_stream(3, 0));
         (0..draws).map(|_| hand.draw(&mut random)).collect()
     }
 
@@ -164,7 +164,8 @@ mod tests {
         let keys = Keys { count: 6, distribution: Distribution::Sequential, missing: 0.0 };
         let mut random = SeededRandom::of_stream(0, 0);
         let mut seen = Vec::new();
-        let mut hands: Vec<KeyHand> = (0..2).map(|thread| KeyHand::new(keys, thread, 2)).collect();
+        let mut hands: Vec<KeyGenerator> =
+            (0..2).map(|thread| KeyGenerator::new(keys, thread, 2)).collect();
         (0..3).for_each(|_| seen.extend(hands.iter_mut().map(|hand| hand.draw(&mut random))));
         assert_eq!(seen, [1, 2, 3, 4, 5, 6]);
     }

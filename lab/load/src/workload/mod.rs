@@ -9,11 +9,11 @@ mod check;
 mod document;
 mod keys;
 mod operation;
-mod place;
 mod settings;
 mod source;
 mod template;
 mod value;
+mod workload_file;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::stages::Stage;
 use document::Document;
 pub use operation::MAX_OPERATIONS;
 use operation::Operation;
-use place::{Mistake, Place};
 pub use settings::Settings;
 use source::Source;
+use workload_file::{ParseError, WorkloadFile};
 
 /// A description of work that has been read.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Workload {
             .map_err(|(line, reason)| LoadError::Work(format!("{shown}:{line}: {reason}")))
     }
 
-    fn parse(text: &str, folder: &Path) -> Result<Workload, Mistake> {
-        let place = Place { text, folder };
+    fn parse(text: &str, folder: &Path) -> Result<Workload, ParseError> {
+        let place = WorkloadFile { text, folder };
         let document = Document::parse(&place)?;
         Ok(Workload {
             operations: document.operations(&place)?,

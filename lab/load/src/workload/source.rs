@@ -1,14 +1,14 @@
 //! The request source of one thread, by a description of work.
 
 use crate::source::{Acceptance, RequestSource, ThreadShare};
-use crate::workload::keys::KeyHand;
+use crate::workload::keys::KeyGenerator;
 use crate::workload::operation::Operation;
-use pellucid_client::http::Captured;
+use pellucid_client::http::CapturedResponse;
 use pellucid_io::SeededRandom;
 
 /// The request source of one thread.
 pub(super) struct Source {
-    operations: Vec<(Operation, KeyHand)>,
+    operations: Vec<(Operation, KeyGenerator)>,
     /// The sums of the weights up to each operation, inclusive.
     bounds: Vec<u64>,
     random: SeededRandom,
@@ -37,7 +37,7 @@ impl Source {
                     if operation.bodiless { b"\r\n" } else { b"Content-Length: 0\r\n\r\n" };
                 operation.head.push(end);
             }
-            let hand = KeyHand::new(operation.keys, thread, threads);
+            let hand = KeyGenerator::new(operation.keys, thread, threads);
             (operation, hand)
         });
         Source {
@@ -69,7 +69,12 @@ impl RequestSource for Source {
         self.current
     }
 
-    fn check(&mut self, operation: usize, status: u16, answer: Option<&Captured>) -> Acceptance {
+    fn check(
+        &mut self,
+        operation: usize,
+        status: u16,
+        answer: Option<&CapturedResponse>,
+    ) -> Acceptance {
         self.operations[operation].0.check.judge(status, answer)
     }
 }

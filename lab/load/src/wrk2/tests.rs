@@ -5,7 +5,7 @@ use pellucid_clock::WallTime;
 use super::*;
 use crate::error_counts::ErrorCounts;
 use crate::histograms::{rate_histogram, time_histogram};
-use crate::result::{Course, OfferedLoad, ThreadResult};
+use crate::result::{OfferedLoad, RunHistory, ThreadResult};
 use crate::times::Times;
 use crate::traces::Traces;
 use pellucid_client::http::Target;
@@ -52,7 +52,7 @@ fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadRe
             response: response_time,
             ..Times::new()
         },
-        course: Course {
+        course: RunHistory {
             throughput_per_second: Vec::new(),
             request_rates,
             timeline: Vec::new(),

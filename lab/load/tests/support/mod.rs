@@ -134,9 +134,9 @@ pub(crate) fn load(options: &LoadOptions) -> LoadResult {
 }
 
 /// A source that makes each request in the same way.
-struct Made(fn(&mut Vec<u8>));
+struct FunctionSource(fn(&mut Vec<u8>));
 
-impl RequestSource for Made {
+impl RequestSource for FunctionSource {
     fn next(&mut self, out: &mut Vec<u8>) {
         (self.0)(out);
     }
@@ -144,14 +144,16 @@ impl RequestSource for Made {
 
 /// Sources that make each request by `make`.
 pub(crate) fn made_by(make: fn(&mut Vec<u8>)) -> Option<Arc<dyn RequestSources>> {
-    Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(Made(make)) }))
+    Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> {
+        Box::new(FunctionSource(make))
+    }))
 }
 
 /// A source that gives each request its own number, so that a request that is lost or sent twice is
 /// noticed.
-struct Numbered(u64);
+struct NumberedSource(u64);
 
-impl RequestSource for Numbered {
+impl RequestSource for NumberedSource {
     fn next(&mut self, out: &mut Vec<u8>) {
         let (number, body) = (self.0, self.0.to_string());
         let head = format!("PUT /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
@@ -163,7 +165,7 @@ impl RequestSource for Numbered {
 /// Sources of PUTs of the numbers of the requests in the run.
 pub(crate) fn numbered() -> Option<Arc<dyn RequestSources>> {
     Some(Arc::new(|share: ThreadShare| -> Box<dyn RequestSource> {
-        Box::new(Numbered(share.first_request))
+        Box::new(NumberedSource(share.first_request))
     }))
 }
 
@@ -205,15 +207,15 @@ pub(crate) fn paced_in(
 
 /// A server with an exact capacity of requests per second; each takes at least a millisecond.
 #[derive(Clone, Copy)]
-pub(crate) struct Bucket {
+pub(crate) struct ServerCapacity {
     pub(crate) per_second: u32,
     /// Above this rate, one request in fifty takes 50 ms.
     pub(crate) slow_above_per_second: Option<u32>,
 }
 
-impl Bucket {
-    pub(crate) fn of(per_second: u32) -> Bucket {
-        Bucket { per_second, slow_above_per_second: None }
+impl ServerCapacity {
+    pub(crate) fn of(per_second: u32) -> ServerCapacity {
+        ServerCapacity { per_second, slow_above_per_second: None }
     }
 
     pub(crate) fn server(self) -> HttpServer {

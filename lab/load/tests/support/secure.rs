@@ -34,7 +34,7 @@ pub(crate) fn reply(body: &[u8]) -> Reply {
 
 /// The behaviour of a server.
 #[derive(Clone, Default)]
-pub(crate) struct Manner {
+pub(crate) struct ServerBehaviour {
     /// The protocol that it offers in ALPN; without one, it does not speak TLS.
     pub(crate) tls: Option<&'static str>,
     pub(crate) streams_max: Option<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct SecureServer {
     folder: TempDir,
 }
 
-pub(crate) type Respond = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
+pub(crate) type ResponseFunction = dyn Fn(Request<Vec<u8>>) -> Reply + Send + Sync;
 
 /// A certificate authority, and a server certificate that it signed. They are made for each test,
 /// so that no private key is in the repository.
@@ -81,7 +81,7 @@ impl Identity {
 
 impl SecureServer {
     pub(crate) fn start(
-        manner: Manner,
+        manner: ServerBehaviour,
         respond: impl Fn(Request<Vec<u8>>) -> Reply + Send + Sync + 'static,
     ) -> SecureServer {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -100,7 +100,7 @@ impl SecureServer {
         }
         let (connections, most) =
             (Arc::clone(&server.connections), Arc::clone(&server.most_at_once));
-        let respond: Arc<Respond> = Arc::new(respond);
+        let respond: Arc<ResponseFunction> = Arc::new(respond);
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
@@ -166,7 +166,7 @@ fn acceptor(identity: &Identity, protocol: &'static str) -> TlsAcceptor {
 
 /// The functions that a server needs from the world that it runs in.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct ServerRuntime {
     pub(crate) spawn: Arc<dyn Fn(Task) + Send + Sync>,
     pub(crate) sleep: Arc<dyn Fn(Duration) -> Task + Send + Sync>,
 }
@@ -174,8 +174,8 @@ pub(crate) struct World {
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The world with a real clock.
-fn real() -> World {
-    World {
+fn real() -> ServerRuntime {
+    ServerRuntime {
         spawn: Arc::new(|task| drop(tokio::spawn(task))),
         sleep: Arc::new(|duration| Box::pin(tokio::time::sleep(duration))),
     }
@@ -184,10 +184,10 @@ fn real() -> World {
 /// Serves a connection of HTTP/2.
 pub(crate) async fn serve(
     socket: impl AsyncRead + AsyncWrite + Unpin,
-    manner: Manner,
-    respond: Arc<Respond>,
+    manner: ServerBehaviour,
+    respond: Arc<ResponseFunction>,
     most: Arc<AtomicUsize>,
-    world: World,
+    world: ServerRuntime,
 ) {
     let mut builder = h2::server::Builder::new();
     if let Some(streams) = manner.streams_max {
@@ -229,7 +229,10 @@ pub(crate) async fn serve(
     }
 }
 
-async fn serve_http1(mut socket: impl AsyncRead + AsyncWrite + Unpin, respond: Arc<Respond>) {
+async fn serve_http1(
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+    respond: Arc<ResponseFunction>,
+) {
     let mut bytes = Vec::new();
     loop {
         let mut buffer = [0; 4_096];

@@ -14,11 +14,11 @@ use http::Request;
 use pellucid_load::simulation::Service;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::secure::{Manner, Reply, Respond, Task, World, serve};
+use crate::secure::{Reply, ResponseFunction, ServerBehaviour, ServerRuntime, Task, serve};
 
 /// The state that the tasks share with the simulation.
 #[derive(Default)]
-struct Shared {
+struct SharedState {
     now_ns: AtomicU64,
     /// The times at which tasks have something to do again.
     due_ns: Mutex<BTreeSet<u64>>,
@@ -29,9 +29,9 @@ struct Shared {
 
 /// A server made of the library `h2`.
 pub(crate) struct Http2Server {
-    shared: Arc<Shared>,
-    manner: Manner,
-    respond: Arc<Respond>,
+    shared: Arc<SharedState>,
+    manner: ServerBehaviour,
+    respond: Arc<ResponseFunction>,
     tasks: Vec<Task>,
     /// The largest number of requests that were in flight at once on any connection.
     pub(crate) most_at_once: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ pub(crate) struct Http2Server {
 
 impl Http2Server {
     pub(crate) fn new(
-        manner: Manner,
+        manner: ServerBehaviour,
         respond: impl Fn(Request<Vec<u8>>) -> Reply + Send + Sync + 'static,
     ) -> Http2Server {
         let respond = Arc::new(respond);
@@ -47,9 +47,9 @@ impl Http2Server {
         Http2Server { shared, manner, respond, tasks: Vec::new(), most_at_once }
     }
 
-    fn world(&self) -> World {
+    fn world(&self) -> ServerRuntime {
         let (spawning, sleeping) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        World {
+        ServerRuntime {
             spawn: Arc::new(move |task| {
                 spawning.begun.lock().unwrap().push(task);
                 spawning.moved.store(true, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Service for Http2Server {
 /// A socket that is polled in each step, instead of reporting when it is ready.
 struct Socket {
     socket: UnixStream,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl Socket {
@@ -150,14 +150,14 @@ const SETTINGS: [u8; HEAD_BYTES] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 /// A server that answers a number of requests on each connection, and ends it with a GOAWAY that
 /// refuses all later ones, as in RFC 9113 (section 6.8).
-pub(crate) struct Leaving {
+pub(crate) struct DrainingServer {
     answers: usize,
     peers: Vec<Option<(UnixStream, Vec<u8>)>>,
 }
 
-impl Leaving {
-    pub(crate) fn after(answers: usize) -> Leaving {
-        Leaving { answers, peers: Vec::new() }
+impl DrainingServer {
+    pub(crate) fn after(answers: usize) -> DrainingServer {
+        DrainingServer { answers, peers: Vec::new() }
     }
 
     /// Answers the requests that have arrived. Returns false when the connection is over.
@@ -198,7 +198,7 @@ impl Leaving {
     }
 }
 
-impl Service for Leaving {
+impl Service for DrainingServer {
     fn accept(&mut self, mut socket: UnixStream) -> io::Result<()> {
         socket.write_all(&SETTINGS)?;
         self.peers.push(Some((socket, Vec::new())));
@@ -209,7 +209,7 @@ impl Service for Leaving {
         for peer in &mut self.peers {
             let Some((socket, input)) = peer else { continue };
             // A connection that the client has closed first is over as well.
-            if !Leaving::serve(self.answers, socket, input).unwrap_or(false) {
+            if !DrainingServer::serve(self.answers, socket, input).unwrap_or(false) {
                 mem::take(peer);
             }
         }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use pellucid_io::SeededRandom;
 
-use crate::model::Stretch;
+use crate::model::TimelineInterval;
 
 /// The number of times that a run is drawn again.
 const DRAWS: usize = 600;
@@ -20,7 +20,7 @@ const TAIL: f64 = 0.025;
 
 /// A value and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// The value.
     pub value: f64,
     /// The lower end of the confidence interval.
@@ -29,14 +29,14 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl Interval {
+impl ConfidenceInterval {
     /// The confidence interval of a value by its draws; it always contains the value.
-    pub(super) fn around(value: f64, mut draws: Vec<f64>) -> Interval {
+    pub(super) fn around(value: f64, mut draws: Vec<f64>) -> ConfidenceInterval {
         draws.sort_by(f64::total_cmp);
         let at = |share: f64| draws.get((draws.len() as f64 * share) as usize).copied();
         let low = at(TAIL).unwrap_or(value).min(value);
         let high = at(1.0 - TAIL).unwrap_or(value).max(value);
-        Interval { value, low, high }
+        ConfidenceInterval { value, low, high }
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Blocks {
 impl Blocks {
     /// The blocks of a run: its intervals of time, joined to a few dozen. With too few intervals,
     /// the blocks are made of its response times without their order.
-    pub(super) fn of(timeline: &[Stretch], response_time: &Histogram<u64>) -> Blocks {
+    pub(super) fn of(timeline: &[TimelineInterval], response_time: &Histogram<u64>) -> Blocks {
         let filled: Vec<_> = timeline.iter().filter(|s| !s.response_times.is_empty()).collect();
         if filled.len() < BLOCKS_MIN {
             return Blocks::shuffled(response_time);

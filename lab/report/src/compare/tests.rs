@@ -3,7 +3,7 @@
 use super::*;
 
 /// A run of 100 stretches; `time_us` gives the response time of request n of stretch s.
-fn run(time_us: impl Fn(u64, u64) -> u64) -> Measured {
+fn run(time_us: impl Fn(u64, u64) -> u64) -> ComparedRun {
     let mut response_time = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
     let mut timeline = Vec::new();
     for stretch in 0..100 {
@@ -11,9 +11,13 @@ fn run(time_us: impl Fn(u64, u64) -> u64) -> Measured {
             (0..200).map(|request| (time_us(stretch, request) * 1_000, 1)).collect();
         times.sort_unstable();
         times.iter().for_each(|(time_ns, _)| response_time.record(*time_ns).unwrap());
-        timeline.push(Stretch { response_times: times, answered: 200, ..Stretch::default() });
+        timeline.push(TimelineInterval {
+            response_times: times,
+            answered: 200,
+            ..TimelineInterval::default()
+        });
     }
-    Measured {
+    ComparedRun {
         response_time,
         timeline,
         throughput_per_second: 10_000.0,
@@ -70,7 +74,7 @@ fn a_tail_that_grew_is_found_and_the_median_is_unchanged() {
 fn one_bad_interval_is_less_certain_than_a_slow_run() {
     let spread = run(|s, r| if (s * 200 + r) % 50 == 0 { 5_000 } else { noise(s, r) });
     let bunched = run(|s, r| if s < 2 { 5_000 } else { noise(s, r) });
-    let width = |after: &Measured| {
+    let width = |after: &ComparedRun| {
         let comparison = compare(&run(noise), after, &[]);
         let delta = comparison.quantiles.iter().find(|delta| delta.quantile == 0.99).unwrap();
         (delta.change.high - delta.change.low, delta.direction())
@@ -130,7 +134,7 @@ fn the_curve_rises_and_each_point_has_a_confidence_interval() {
         assert!(pair[0].before_ns.value <= pair[1].before_ns.value, "{pair:?}");
     }
     for delta in &comparison.quantiles {
-        let Interval { value, low, high } = delta.after_ns;
+        let ConfidenceInterval { value, low, high } = delta.after_ns;
         assert!(low <= value && value <= high, "{delta:?}");
     }
 }
@@ -139,11 +143,11 @@ fn the_curve_rises_and_each_point_has_a_confidence_interval() {
 #[test]
 fn without_phases_of_both_servers_the_way_is_compared() {
     let (mut before, mut after) = (run(noise), run(noise));
-    assert_eq!(compare(&before, &after, &[]).phases_of, PhasesOf::Server);
+    assert_eq!(compare(&before, &after, &[]).phases_of, PhaseSource::Server);
     before.phases.clear();
     after.steps[1].1 = 9_000.0;
     let comparison = compare(&before, &after, &[]);
-    assert_eq!((comparison.phases_of, comparison.phases.len()), (PhasesOf::Way, 2));
+    assert_eq!((comparison.phases_of, comparison.phases.len()), (PhaseSource::Way, 2));
     assert_eq!(comparison.phases[0].name, "network");
     let expected = "Of the steps of a request around p50, 'network' changed most";
     assert!(comparison.sentence.contains(expected), "{}", comparison.sentence);

@@ -5,14 +5,14 @@ use super::curves;
 use super::figure::{Mark, Table, Width, figure};
 use super::groups;
 use super::markup::Markup;
-use super::over_time::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
 use super::plot::{percentage, write_hit};
 use super::points;
 use super::rows;
 use super::scale::Scale;
 use super::series::{class_of, finite, mark_of, show, write_bars_box, write_legend};
 use super::spans;
-use crate::chart::{Chart, Form, Series, Unit};
+use super::time_axis::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
+use crate::chart::{Chart, ChartForm, Series, Unit};
 use crate::units::quantile_percent;
 
 /// The end of the axis, as a multiple of the greatest value, so that the greatest value is visible.
@@ -29,23 +29,23 @@ const BAR_PIXELS: usize = 30;
 const CHARACTER_PERCENT: f64 = 2.7;
 
 pub(crate) fn write(markup: &mut Markup, chart: &Chart) {
-    if let Form::Table { columns } = &chart.form {
+    if let ChartForm::Table { columns } = &chart.form {
         return rows::write(markup, chart, columns);
     }
     let draw = |markup: &mut Markup| match &chart.form {
-        Form::Lines { seconds, is_logarithmic } => {
+        ChartForm::Lines { seconds, is_logarithmic } => {
             write_lines(markup, chart, seconds, *is_logarithmic);
         }
-        Form::Areas { seconds } => write_areas(markup, chart, seconds),
-        Form::Bars { rows } => write_bars(markup, chart, rows),
-        Form::Groups { rows } => groups::write(markup, chart, rows),
-        Form::Percentiles { quantiles } => curves::write(markup, chart, quantiles),
-        Form::Points { seconds, ceiling } => points::write(markup, chart, seconds, *ceiling),
-        Form::Table { .. } => {}
+        ChartForm::Areas { seconds } => write_areas(markup, chart, seconds),
+        ChartForm::Bars { rows } => write_bars(markup, chart, rows),
+        ChartForm::Groups { rows } => groups::write(markup, chart, rows),
+        ChartForm::Percentiles { quantiles } => curves::write(markup, chart, quantiles),
+        ChartForm::Points { seconds, ceiling } => points::write(markup, chart, seconds, *ceiling),
+        ChartForm::Table { .. } => {}
     };
     let heading = (chart.title.as_str(), Width::Half);
     let table = match &chart.form {
-        Form::Points { seconds, .. } => points::table_of(chart, seconds),
+        ChartForm::Points { seconds, .. } => points::table_of(chart, seconds),
         _ => table_of(chart),
     };
     figure(markup, heading, &chart.how_to_read, draw, &table);
@@ -264,17 +264,17 @@ fn write_segment(markup: &mut Markup, segment: &Segment<'_>, left: f64) {
 fn table_of(chart: &Chart) -> Table {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     let (first, names): (&str, Vec<String>) = match &chart.form {
-        Form::Lines { seconds, .. } | Form::Areas { seconds } => {
+        ChartForm::Lines { seconds, .. } | ChartForm::Areas { seconds } => {
             stretches.extend(intervals(seconds));
             ("time", stretches.iter().map(|(begin, end)| interval(*begin, *end)).collect())
         }
-        Form::Bars { rows } | Form::Groups { rows } => ("", rows.clone()),
-        Form::Percentiles { quantiles } => {
+        ChartForm::Bars { rows } | ChartForm::Groups { rows } => ("", rows.clone()),
+        ChartForm::Percentiles { quantiles } => {
             let name = |quantile: &f64| format!("{} %", quantile_percent(*quantile));
             ("percentile", quantiles.iter().map(name).collect())
         }
         // These forms have their own tables.
-        Form::Points { .. } | Form::Table { .. } => ("", Vec::new()),
+        ChartForm::Points { .. } | ChartForm::Table { .. } => ("", Vec::new()),
     };
     let mut table = Table::with_header([first]);
     table.header.extend(chart.series.iter().map(|series| series.name.clone()));

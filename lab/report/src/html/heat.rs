@@ -7,7 +7,7 @@ use super::figure::{Mark, Table, Width, figure, legend};
 use super::markup::Markup;
 use super::plot::{Axis, Plot, write_hit};
 use super::scale::Scale;
-use crate::model::{Section, Stretch};
+use crate::model::{Section, TimelineInterval};
 use crate::units::{count, duration, duration_tick};
 
 /// The largest number of columns; in longer runs, each has several intervals.
@@ -25,7 +25,7 @@ const TABLE_ROWS: usize = 20;
 struct Column {
     begin_ns: u64,
     end_ns: u64,
-    stretch: Stretch,
+    stretch: TimelineInterval,
     cells: Vec<(i32, u64)>,
 }
 
@@ -77,18 +77,19 @@ fn floor_of(row: i32) -> f64 {
     (f64::from(row) / ROWS_PER_DOUBLING).exp2()
 }
 
-fn columns_of(timeline: &[Stretch], columns_max: usize) -> Vec<Column> {
+fn columns_of(timeline: &[TimelineInterval], columns_max: usize) -> Vec<Column> {
     joined(timeline, columns_max).into_iter().map(Column::of).collect()
 }
 
 /// Joins the timeline to at most `stretches_max` intervals.
-pub(super) fn joined(timeline: &[Stretch], stretches_max: usize) -> Vec<Stretch> {
+pub(super) fn joined(timeline: &[TimelineInterval], stretches_max: usize) -> Vec<TimelineInterval> {
     let each = timeline.len().div_ceil(stretches_max.max(1)).max(1);
     timeline.chunks(each).map(join).collect()
 }
 
-fn join(stretches: &[Stretch]) -> Stretch {
-    let mut sum = Stretch { begin_ns: stretches[0].begin_ns, ..Stretch::default() };
+fn join(stretches: &[TimelineInterval]) -> TimelineInterval {
+    let mut sum =
+        TimelineInterval { begin_ns: stretches[0].begin_ns, ..TimelineInterval::default() };
     let mut times = BTreeMap::new();
     for stretch in stretches {
         let end_ns = stretch.begin_ns.saturating_add(stretch.length_ns);
@@ -106,7 +107,7 @@ fn join(stretches: &[Stretch]) -> Stretch {
 }
 
 impl Column {
-    fn of(stretch: Stretch) -> Column {
+    fn of(stretch: TimelineInterval) -> Column {
         let mut cells = BTreeMap::new();
         for (time_ns, number) in &stretch.response_times {
             let sum = cells.entry(row_of(*time_ns)).or_insert(0_u64);
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn columns_have_the_sums_of_their_intervals() {
-        let stretch = |index: u64| Stretch {
+        let stretch = |index: u64| TimelineInterval {
             begin_ns: index * 10,
             length_ns: 10,
             answered: 2,
@@ -229,7 +230,7 @@ mod tests {
             backlog: index,
             response_times: vec![(100, 1), (100 + index, 1)],
         };
-        let timeline: Vec<Stretch> = (0..200).map(stretch).collect();
+        let timeline: Vec<TimelineInterval> = (0..200).map(stretch).collect();
         let columns = columns_of(&timeline, COLUMNS_MAX);
         assert_eq!(columns.len(), 67);
         assert_eq!(columns.iter().map(|column| column.stretch.answered).sum::<u64>(), 400);

@@ -6,7 +6,7 @@ use super::markup::Markup;
 use super::plot::{Axis, Plot};
 use super::scale::Scale;
 use crate::model::{Sample, Section};
-use crate::thin::thin_out;
+use crate::thinning::thin_out;
 use crate::units::{count, duration, duration_tick};
 
 /// The largest number of points in the jitter plot of one section.

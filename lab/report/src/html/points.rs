@@ -2,10 +2,10 @@
 
 use super::figure::{Mark, Table};
 use super::markup::Markup;
-use super::over_time::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
 use super::scale::Scale;
 use super::series::{class_of, finite, show, write_legend};
 use super::spans;
+use super::time_axis::{SECOND_NS, interval, plot_over_time, write_moments, write_moments_legend};
 use crate::chart::{Chart, Series};
 use crate::units::count;
 

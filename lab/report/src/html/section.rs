@@ -4,8 +4,8 @@ use pellucid_account::OperationAccount;
 
 use super::figure::Table;
 use super::markup::Markup;
-use super::{chart, heat, jitter, log_histogram, percentiles, shapes, throughput};
-use crate::chart::{Chart, Form, Series, Unit};
+use super::{chart, heat, jitter, log_histogram, percentiles, quantile_bars, throughput};
+use crate::chart::{Chart, ChartForm, Series, Unit};
 use crate::model::Section;
 use crate::phases;
 use crate::quantiles::Curve;
@@ -37,7 +37,7 @@ pub(crate) fn write(page: &mut Markup, index: usize, section: &Section, points_m
         write_errors(page, section);
         page.element("div", &[("class", "charts")], |page| {
             if let Some(account) = &section.account {
-                shapes::write(page, account);
+                quantile_bars::write(page, account);
             }
             percentiles::write(page, section);
             heat::write(page, section, points_max);
@@ -84,7 +84,7 @@ fn troubles_of(section: &Section) -> Option<Chart> {
     let timeline = heat::joined(&section.timeline, TROUBLE_STRETCHES);
     let end = |begin_ns: u64, length_ns: u64| begin_ns.saturating_add(length_ns) as f64 / 1e9;
     let seconds: Vec<f64> = timeline.iter().map(|s| end(s.begin_ns, s.length_ns)).collect();
-    let series = |name: &str, value: fn(&crate::model::Stretch) -> u64| {
+    let series = |name: &str, value: fn(&crate::model::TimelineInterval) -> u64| {
         Series::new(name, timeline.iter().map(|s| Some(value(s) as f64)).collect())
     };
     let how_to_read = "Errors within each stretch of the load, and requests that were due and not \
@@ -93,7 +93,7 @@ fn troubles_of(section: &Section) -> Option<Chart> {
         Chart::new(
             ("errors_and_backlog", "Errors and backlog", how_to_read),
             Unit::Count,
-            Form::Lines { seconds, is_logarithmic: false },
+            ChartForm::Lines { seconds, is_logarithmic: false },
             [series("errors", |s| s.errors), series("backlog", |s| s.backlog)],
         )
     })

@@ -3,8 +3,8 @@
 
 use super::figure::{Mark, legend};
 use super::markup::Markup;
-use super::over_time::{SECOND_NS, interval};
 use super::plot::{BOX_HEIGHT, BOX_WIDTH, Plot, percentage};
+use super::time_axis::{SECOND_NS, interval};
 use crate::chart::Chart;
 use crate::span::{Span, covered_seconds, span_labels};
 use crate::units::{count, duration};

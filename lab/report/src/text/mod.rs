@@ -4,21 +4,21 @@
 //! the line of quantiles below it, and the logarithmic histogram of bpftrace. So a new table can be
 //! compared with one of the studies.
 
-mod around;
 mod columns;
 mod findings;
 mod log_histogram;
 mod phase_table;
+mod quantile_bars;
 mod sentence;
 mod study;
 
 use pellucid_account::OperationAccount;
 
-pub use around::around;
 pub use findings::findings;
 pub use log_histogram::log_histogram;
 pub(crate) use log_histogram::powers_of_two;
 pub use phase_table::phase_table;
+pub use quantile_bars::around;
 pub use sentence::sentence;
 pub use study::study_table;
 

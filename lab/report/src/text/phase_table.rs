@@ -23,7 +23,7 @@ pub fn phase_table(account: &OperationAccount) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pellucid_account::Named;
+    use pellucid_account::NamedDistribution;
 
     use super::*;
     use crate::example::account;
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn the_transports_parts_stand_below_their_phases() {
         let mut account = account();
-        let named = |name: &str, of: usize| Named {
+        let named = |name: &str, of: usize| NamedDistribution {
             name: name.to_owned(),
             distribution: account.phases[of].distribution.clone(),
         };

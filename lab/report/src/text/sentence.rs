@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use pellucid_account::{Around, OperationAccount, Share};
+use pellucid_account::{OperationAccount, QuantileBreakdown, Share};
 
 use crate::model::ClientFigures;
 use crate::phases::activity;
@@ -43,7 +43,7 @@ fn request_of(account: &OperationAccount) -> String {
     if matches!(outcome, "" | "ok") { name } else { format!("{name} with outcome {outcome}") }
 }
 
-fn around_of(account: &OperationAccount, quantile: f64) -> Option<&Around> {
+fn around_of(account: &OperationAccount, quantile: f64) -> Option<&QuantileBreakdown> {
     let mut shapes = account.around.iter().filter(|around| around.count > 0);
     shapes.find(|around| (around.quantile - quantile).abs() < 1e-9)
 }
@@ -63,7 +63,7 @@ fn typical(account: &OperationAccount) -> String {
 }
 
 /// The phase that took the time. For the store, also its largest part, if that is most of it.
-fn place(phase: &Share, around: &Around) -> String {
+fn place(phase: &Share, around: &QuantileBreakdown) -> String {
     let place = activity(&phase.name);
     if phase.name != "execute" {
         return place;

@@ -2,14 +2,15 @@
 //! sections.
 
 use pellucid_report::{
-    Chart, ChartGroup, ChartSection, Estimate, Finding, Form, JudgedLoad, Machine, Moment,
-    ProfileSection, ProfileShare, ProfileStack, Series, Span, StepDone, StudyReport, Unit,
+    Chart, ChartEvent, ChartForm, ChartGroup, ChartSection, CompletedStep, Estimate, Finding,
+    JudgedLoad, Machine, ProfileSection, ProfileShare, ProfileStack, Series, Span, StudyReport,
+    Unit,
 };
 
 const LONG: &str = "arangojs 8.3.0, loadBalancingStrategy ROUND_ROBIN, maxSockets 100";
 const SECTIONS: usize = 28;
 
-fn chart(name: &str, unit: Unit, form: Form, series: usize) -> Chart {
+fn chart(name: &str, unit: Unit, form: ChartForm, series: usize) -> Chart {
     let length = form.length();
     let value = |at: usize| Some([1_234_567_890.0, 82_456.0, 0.4, 3e7][at % 4] * (1 + at) as f64);
     let series = (0..series).map(|index| {
@@ -20,7 +21,10 @@ fn chart(name: &str, unit: Unit, form: Form, series: usize) -> Chart {
     let how_to_read = "A sentence on how to read it, and another one. ".repeat(3);
     Chart {
         moments: [0.02, 5.9, 11.98]
-            .map(|at_seconds| Moment { at_seconds, label: "the store outgrows memory".to_owned() })
+            .map(|at_seconds| ChartEvent {
+                at_seconds,
+                label: "the store outgrows memory".to_owned(),
+            })
             .to_vec(),
         spans: vec![Span { from_seconds: 11.0, to_seconds: 99.0, label: "compaction".to_owned() }],
         ..Chart::new((name, title, how_to_read), unit, form, series)
@@ -33,20 +37,25 @@ fn names(count: usize) -> Vec<String> {
 
 fn charts() -> Vec<Chart> {
     let seconds = || (1..=90).map(|at| f64::from(at) * 12.0 / 90.0).collect::<Vec<f64>>();
-    let lines = |is_logarithmic| Form::Lines { seconds: seconds(), is_logarithmic };
+    let lines = |is_logarithmic| ChartForm::Lines { seconds: seconds(), is_logarithmic };
     let quantiles = vec![0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
     vec![
-        chart("two", Unit::PerSecond, Form::Table { columns: names(2) }, 6),
-        chart("four", Unit::Count, Form::Table { columns: names(4) }, 6),
-        chart("seven", Unit::Nanoseconds, Form::Table { columns: names(7) }, 6),
-        chart("eleven", Unit::Bytes, Form::Table { columns: names(11) }, 6),
+        chart("two", Unit::PerSecond, ChartForm::Table { columns: names(2) }, 6),
+        chart("four", Unit::Count, ChartForm::Table { columns: names(4) }, 6),
+        chart("seven", Unit::Nanoseconds, ChartForm::Table { columns: names(7) }, 6),
+        chart("eleven", Unit::Bytes, ChartForm::Table { columns: names(11) }, 6),
         chart("lines", Unit::BytesPerSecond, lines(false), 9),
         chart("logarithmic", Unit::Nanoseconds, lines(true), 4),
-        chart("areas", Unit::Bytes, Form::Areas { seconds: seconds() }, 7),
-        chart("bars", Unit::Nanoseconds, Form::Bars { rows: names(5) }, 8),
-        chart("groups", Unit::Count, Form::Groups { rows: names(5) }, 5),
-        chart("curves", Unit::Nanoseconds, Form::Percentiles { quantiles }, 5),
-        chart("dots", Unit::Nanoseconds, Form::Points { seconds: seconds(), ceiling: None }, 1),
+        chart("areas", Unit::Bytes, ChartForm::Areas { seconds: seconds() }, 7),
+        chart("bars", Unit::Nanoseconds, ChartForm::Bars { rows: names(5) }, 8),
+        chart("groups", Unit::Count, ChartForm::Groups { rows: names(5) }, 5),
+        chart("curves", Unit::Nanoseconds, ChartForm::Percentiles { quantiles }, 5),
+        chart(
+            "dots",
+            Unit::Nanoseconds,
+            ChartForm::Points { seconds: seconds(), ceiling: None },
+            1,
+        ),
     ]
 }
 
@@ -112,7 +121,7 @@ pub(crate) fn study() -> StudyReport {
         command: format!("pellucid study long --data /{}", "folder/".repeat(30)),
         machine: Machine::of_this_machine("1", None),
         settings: vec![("connections".to_owned(), names(9).join("; ")); 7],
-        steps: vec![StepDone { name: LONG.repeat(2), seconds: 123.4 }; 30],
+        steps: vec![CompletedStep { name: LONG.repeat(2), seconds: 123.4 }; 30],
         findings: [Some(true), Some(false), None, None, Some(true), None].map(finding).to_vec(),
         loads: (0..90).map(load).collect(),
         sections: (0..SECTIONS).map(|at| section(at, (at > 1).then_some("Single runs"))).collect(),

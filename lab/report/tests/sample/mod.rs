@@ -9,7 +9,7 @@ use pellucid_account::{
 };
 use pellucid_clock::{Clock, SimulatedClock, Ticks};
 use pellucid_io::SeededRandom;
-use pellucid_report::{Machine, Report, Sample, Section, Stretch, Verdict};
+use pellucid_report::{Machine, Report, Sample, Section, TimelineInterval, Verdict};
 
 const NAMES: Names = Names {
     operations: &["entity_get", "entity_put"],
@@ -20,9 +20,9 @@ const NAMES: Names = Names {
 const SECONDS: u64 = 20;
 
 /// Random numbers for an invented load, the same every time.
-struct Chance(SeededRandom);
+struct RandomNumbers(SeededRandom);
 
-impl Chance {
+impl RandomNumbers {
     fn unit(&mut self) -> f64 {
         self.0.unit()
     }
@@ -35,7 +35,7 @@ impl Chance {
 }
 
 /// The durations of the phases of one request, receive first, and of its parts by slot.
-fn request(chance: &mut Chance, put: bool) -> ([u64; 7], [u64; 4]) {
+fn request(chance: &mut RandomNumbers, put: bool) -> ([u64; 7], [u64; 4]) {
     let stalled = if chance.unit() < 0.004 { chance.around(180_000.0, 0.7) } else { 0 };
     let disk = if chance.unit() < 0.02 { chance.around(60_000.0, 0.4) } else { 0 };
     let parts = match put {
@@ -67,7 +67,7 @@ fn run(requests: u64, put: bool) -> Load {
     let clock = SimulatedClock::leaked(0);
     let account = Account::new(Accounting::Full, Clock::simulated(clock), NAMES);
     let recorder = account.recorder();
-    let mut chance = Chance(SeededRandom::new(7 + u64::from(put)));
+    let mut chance = RandomNumbers(SeededRandom::new(7 + u64::from(put)));
     let histogram =
         || Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are valid");
     let (mut response_time, mut service_time) = (histogram(), histogram());
@@ -105,13 +105,13 @@ fn run(requests: u64, put: bool) -> Load {
 }
 
 /// The samples in intervals of 100 ms.
-fn timeline(samples: &[Sample]) -> Vec<Stretch> {
+fn timeline(samples: &[Sample]) -> Vec<TimelineInterval> {
     const LENGTH_NS: u64 = 100_000_000;
-    let mut timeline: Vec<Stretch> = (0..SECONDS * 10)
-        .map(|index| Stretch {
+    let mut timeline: Vec<TimelineInterval> = (0..SECONDS * 10)
+        .map(|index| TimelineInterval {
             begin_ns: index * LENGTH_NS,
             length_ns: LENGTH_NS,
-            ..Stretch::default()
+            ..TimelineInterval::default()
         })
         .collect();
     for sample in samples {

@@ -3,24 +3,24 @@
 
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
-use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, ChartSection, Series, Unit};
 
-use super::load::{PERCENTILES, Work};
-use super::nodes::Whose;
+use super::load::{LoadKind, PERCENTILES};
+use super::nodes::RoutingVariant;
 use super::run::{ClusterRun, Row};
 use crate::means;
-use crate::spread::histogram;
+use crate::response_histogram::histogram;
 
 /// All runs of one load, with their response times merged.
-struct Pooled<'a> {
-    whose: Whose,
+struct MergedRuns<'a> {
+    whose: RoutingVariant,
     rows: Vec<&'a Row>,
     times: Histogram<u64>,
 }
 
-impl Pooled<'_> {
+impl MergedRuns<'_> {
     /// Merges the runs of each load of one kind of work.
-    fn of(measured: &ClusterRun, work: Work) -> Vec<Pooled<'_>> {
+    fn of(measured: &ClusterRun, work: LoadKind) -> Vec<MergedRuns<'_>> {
         let of = |whose| {
             let all = measured.rounds.iter().flatten();
             let rows: Vec<&Row> =
@@ -30,9 +30,9 @@ impl Pooled<'_> {
                 // All histograms come from the same generator and have the same bounds.
                 times.add(&row.loaded.times).ok()?;
             }
-            Some(Pooled { whose, rows, times })
+            Some(MergedRuns { whose, rows, times })
         };
-        Whose::ALL.into_iter().filter_map(of).collect()
+        RoutingVariant::ALL.into_iter().filter_map(of).collect()
     }
 
     fn processor_ns(&self) -> f64 {
@@ -41,14 +41,15 @@ impl Pooled<'_> {
 }
 
 pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
-    let mut sections: Vec<_> = Work::ALL.into_iter().map(|work| section(measured, work)).collect();
+    let mut sections: Vec<_> =
+        LoadKind::ALL.into_iter().map(|work| section(measured, work)).collect();
     let of = |(node, share): (usize, &u64)| {
         Series::new(format!("node {}", node + 1), vec![Some(*share as f64)])
     };
     let shares = Chart::new(
         ("shares", "Keys of each node", "As each node counts its own."),
         Unit::Count,
-        Form::Table { columns: vec!["keys".to_owned()] },
+        ChartForm::Table { columns: vec!["keys".to_owned()] },
         measured.shares.iter().enumerate().map(of),
     );
     let description = "The spread of the keys over the nodes.";
@@ -58,9 +59,9 @@ pub(super) fn sections(measured: &ClusterRun) -> Vec<ChartSection> {
 
 /// The main chart of the study: the processor time of a request, by kind of load.
 pub(super) fn picture(measured: &ClusterRun) -> Chart {
-    let rows = Whose::ALL.map(|whose| whose.title().to_owned()).to_vec();
-    let series = [Work::Put, Work::Get].map(|work| {
-        let values = Pooled::of(measured, work);
+    let rows = RoutingVariant::ALL.map(|whose| whose.title().to_owned()).to_vec();
+    let series = [LoadKind::Put, LoadKind::Get].map(|work| {
+        let values = MergedRuns::of(measured, work);
         Series::new(work.title(), values.iter().map(|of| Some(of.processor_ns())).collect())
     });
     let words = (
@@ -69,15 +70,15 @@ pub(super) fn picture(measured: &ClusterRun) -> Chart {
         "Means of all runs, all nodes together. Forwarding costs the distance of the fourth row \
          from the third.",
     );
-    Chart::new(words, Unit::Nanoseconds, Form::Groups { rows }, series)
+    Chart::new(words, Unit::Nanoseconds, ChartForm::Groups { rows }, series)
 }
 
-fn section(measured: &ClusterRun, work: Work) -> ChartSection {
-    let pooled = Pooled::of(measured, work);
+fn section(measured: &ClusterRun, work: LoadKind) -> ChartSection {
+    let pooled = MergedRuns::of(measured, work);
     let name = work.name();
     let columns = PERCENTILES.iter().map(|(name, _)| *name).chain(["processor time"]);
-    let at = |of: &Pooled<'_>, quantile| of.times.value_at_quantile(quantile) as f64;
-    let values = |of: &Pooled<'_>| {
+    let at = |of: &MergedRuns<'_>, quantile| of.times.value_at_quantile(quantile) as f64;
+    let values = |of: &MergedRuns<'_>| {
         let percentiles = PERCENTILES.iter().map(|(_, quantile)| at(of, *quantile));
         let values = percentiles.chain([of.processor_ns()]).map(Some).collect();
         Series::new(of.whose.title(), values)
@@ -88,10 +89,10 @@ fn section(measured: &ClusterRun, work: Work) -> ChartSection {
         "Response times of all runs as the clients saw them, from the intended start. Processor \
          time is that of all nodes, by request.",
     );
-    let form = Form::Table { columns: columns.map(str::to_owned).collect() };
+    let form = ChartForm::Table { columns: columns.map(str::to_owned).collect() };
     let times = Chart::new(words, Unit::Nanoseconds, form, pooled.iter().map(values));
     let quantiles: Vec<f64> = PERCENTILES[..PERCENTILES.len() - 1].iter().map(|of| of.1).collect();
-    let curve = |of: &Pooled<'_>| {
+    let curve = |of: &MergedRuns<'_>| {
         let values = quantiles.iter().map(|quantile| Some(at(of, *quantile)));
         Series::new(of.whose.title(), values.collect())
     };
@@ -100,11 +101,11 @@ fn section(measured: &ClusterRun, work: Work) -> ChartSection {
         "Percentile spectrum",
         "The response time of all runs by the share of requests that took no longer.",
     );
-    let form = Form::Percentiles { quantiles: quantiles.clone() };
+    let form = ChartForm::Percentiles { quantiles: quantiles.clone() };
     let curves = Chart::new(words, Unit::Nanoseconds, form, pooled.iter().map(curve));
     let spectra: Vec<_> = pooled.iter().map(|of| (of.whose.title(), &of.times)).collect();
     let mut charts = vec![times, curves, histogram(format!("{name}_histogram"), &spectra)];
-    let forwarded = pooled.iter().find(|of| of.whose == Whose::Others);
+    let forwarded = pooled.iter().find(|of| of.whose == RoutingVariant::Others);
     charts.extend(forwarded.and_then(|of| account(of.rows.last()?, name)));
     ChartSection::new(work.title(), measured.rates(work), charts)
 }

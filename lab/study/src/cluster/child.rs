@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use pellucid_server::{ClusterOptions, NodeList, NodeUrl, ServerOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::child_server::serve;
 use crate::error::StudyError;
-use crate::served::serve;
 
 /// The configuration of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]

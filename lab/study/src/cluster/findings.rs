@@ -2,8 +2,8 @@
 
 use pellucid_report::{Estimate, Finding, Unit, both, either};
 
-use super::load::{P99, Work};
-use super::nodes::Whose;
+use super::load::{LoadKind, P99};
+use super::nodes::RoutingVariant;
 use super::run::{ClusterRun, Row};
 use crate::loads::{has_times, has_work};
 
@@ -29,7 +29,7 @@ fn p99_ns(row: &Row) -> Option<f64> {
 
 impl ClusterRun {
     /// The ratio of a figure between two loads, estimated over all rounds.
-    fn ratio(&self, name: String, of: Figure, pair: [(Work, Whose); 2]) -> Estimate {
+    fn ratio(&self, name: String, of: Figure, pair: [(LoadKind, RoutingVariant); 2]) -> Estimate {
         let ratios = self.rounds.iter().map(|rows| {
             let [one, other] = pair.map(|(work, whose)| {
                 of(rows.iter().find(|row| (row.work, row.whose) == (work, whose))?)
@@ -39,7 +39,12 @@ impl ClusterRun {
         Estimate::of_runs(name, Unit::Ratio, ratios)
     }
 
-    fn against(&self, (name, of): (&str, Figure), work: Work, pair: [Whose; 2]) -> Estimate {
+    fn against(
+        &self,
+        (name, of): (&str, Figure),
+        work: LoadKind,
+        pair: [RoutingVariant; 2],
+    ) -> Estimate {
         let [one, other] = pair.map(|whose| (work, whose));
         self.ratio(format!("{}: {name}", work.title()), of, [one, other])
     }
@@ -51,8 +56,8 @@ impl ClusterRun {
             let p99 = |work, whose| {
                 p99_ns(rows.iter().find(|row| (row.work, row.whose) == (work, whose))?)
             };
-            let of = |whose| Some(p99(Work::GetMissing, whose)? / p99(Work::Get, whose)?);
-            let mut ratios: Vec<f64> = Whose::ALL.into_iter().filter_map(of).collect();
+            let of = |whose| Some(p99(LoadKind::GetMissing, whose)? / p99(LoadKind::Get, whose)?);
+            let mut ratios: Vec<f64> = RoutingVariant::ALL.into_iter().filter_map(of).collect();
             ratios.sort_by(f64::total_cmp);
             ratios.get(ratios.len() / 2).copied()
         });
@@ -65,8 +70,9 @@ pub(super) fn findings(measured: &ClusterRun) -> Vec<Finding> {
 }
 
 fn forwarding(measured: &ClusterRun) -> Finding {
-    let pair = [Whose::Others, Whose::Own];
-    let of = |figure| [Work::Put, Work::Get].map(|work| measured.against(figure, work, pair));
+    let pair = [RoutingVariant::Others, RoutingVariant::Own];
+    let of =
+        |figure| [LoadKind::Put, LoadKind::Get].map(|work| measured.against(figure, work, pair));
     let [put, get] = of(("processor time, forwarded over own", processor_ns));
     let [put_p99, get_p99] = of(("p99, forwarded over own", p99_ns));
     let sentence = format!(
@@ -103,11 +109,12 @@ fn told_ratio(ratio: &Estimate) -> String {
 fn three_and_one(measured: &ClusterRun) -> Finding {
     let of = |name, whose| {
         let figure = (name, processor_ns as Figure);
-        [Work::Put, Work::Get].map(|work| measured.against(figure, work, [whose, Whose::Alone]))
+        [LoadKind::Put, LoadKind::Get]
+            .map(|work| measured.against(figure, work, [whose, RoutingVariant::Alone]))
     };
     let [direct_put, direct_get] =
-        of("processor time, each owner directly over one node alone", Whose::Direct);
-    let [put, get] = of("processor time, all keys of one over one node alone", Whose::All);
+        of("processor time, each owner directly over one node alone", RoutingVariant::Direct);
+    let [put, get] = of("processor time, all keys of one over one node alone", RoutingVariant::All);
     let sentence = format!(
         "Against a node alone, three that share the keys take {direct_put} (PUT) and {direct_get} \
          (GET) times the processor time of a request if each owner is asked directly, and {put} \

@@ -15,44 +15,44 @@ pub(super) fn key(number: u64) -> String {
 
 /// The kind of requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum LoadKind {
     Put,
     Get,
     /// GETs, 3 in 10 of which ask for a key that does not exist.
     GetMissing,
 }
 
-impl Work {
-    pub(super) const ALL: [Work; 3] = [Work::Put, Work::Get, Work::GetMissing];
+impl LoadKind {
+    pub(super) const ALL: [LoadKind; 3] = [LoadKind::Put, LoadKind::Get, LoadKind::GetMissing];
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Work::Put => "PUT",
-            Work::Get => "GET",
-            Work::GetMissing => "GET, 30 % missing",
+            LoadKind::Put => "PUT",
+            LoadKind::Get => "GET",
+            LoadKind::GetMissing => "GET, 30 % missing",
         }
     }
 
     /// The prefix of the names of charts.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Work::Put => "put",
-            Work::Get => "get",
-            Work::GetMissing => "get_missing",
+            LoadKind::Put => "put",
+            LoadKind::Get => "get",
+            LoadKind::GetMissing => "get_missing",
         }
     }
 
     /// The rate of the original in requests per second.
     pub(super) fn original_rate(self) -> f64 {
         match self {
-            Work::Put => 60_000.0,
-            Work::Get | Work::GetMissing => 30_000.0,
+            LoadKind::Put => 60_000.0,
+            LoadKind::Get | LoadKind::GetMissing => 30_000.0,
         }
     }
 
     /// Returns true for writes. Reads use keys that no load writes.
     pub(super) fn writes(self) -> bool {
-        self == Work::Put
+        self == LoadKind::Put
     }
 
     /// A wrk script that chooses one of `keys` for each request. All keys are in one string, each
@@ -73,7 +73,7 @@ impl Work {
             script += &format!("wrk.method = 'PUT'\nwrk.body = '{}'\n", "v".repeat(VALUE_BYTES));
         }
         script += &format!("function request()\n  {choice}");
-        if self == Work::GetMissing {
+        if self == LoadKind::GetMissing {
             script += "  if math.random(10) <= 3 then key = key .. '-none' end\n";
         }
         script + "  return wrk.format(nil, '/v0/entity?id=' .. key)\nend\n"
@@ -102,10 +102,10 @@ mod tests {
     fn scripts_have_all_keys_in_one_string() {
         let keys = [3, 41].map(key);
         assert!(keys.iter().all(|key| key.len() == KEY_BYTES));
-        let script = Work::GetMissing.script(&keys);
+        let script = LoadKind::GetMissing.script(&keys);
         assert!(script.starts_with("local keys = 'k000000003k000000041'\n"), "{script}");
         assert!(script.contains("math.random(0, 1) * 10") && script.contains("-none"), "{script}");
-        let put = Work::Put.script(&keys);
+        let put = LoadKind::Put.script(&keys);
         assert!(put.contains("wrk.method = 'PUT'") && !put.contains("-none"), "{put}");
     }
 }

@@ -3,10 +3,10 @@
 //! It repeats a study of a sharded cluster in which forwarding dominated. Three nodes run as
 //! processes. 64 connections send PUTs, GETs, and GETs with missing keys to one of them, at the
 //! original's rate, or at a lower rate that the machine can hold. Every load runs in five variants
-//! ([`Whose`]): on a single node without a cluster; on three nodes, with each request sent to the
-//! owner of its key; and on one of three nodes, with its own keys, with keys of the others, and
-//! with all keys, as clients send them that do not know the owners. All of this is repeated until
-//! the findings are certain enough.
+//! ([`RoutingVariant`]): on a single node without a cluster; on three nodes, with each request sent
+//! to the owner of its key; and on one of three nodes, with its own keys, with keys of the others,
+//! and with all keys, as clients send them that do not know the owners. All of this is repeated
+//! until the findings are certain enough.
 
 mod charts;
 mod child;
@@ -23,19 +23,19 @@ use pellucid_report::{Finding, JudgedLoad, StudyReport};
 
 pub use self::child::run_child;
 
-use self::load::{CONNECTIONS, P50, P99, THREADS, VALUE_BYTES, Work};
-use self::nodes::{Nodes, Whose};
+use self::load::{CONNECTIONS, LoadKind, P50, P99, THREADS, VALUE_BYTES};
+use self::nodes::{Nodes, RoutingVariant};
 use self::run::{ClusterRun, Rate, Row};
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::generator::Generator;
-use crate::profiled::Taken;
-use crate::study::{About, Context, Scale, Study, answer, named};
+use crate::profile_recording::RecordedProfiles;
+use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
 
 /// The limit of the 99th percentile in the search for the highest rate.
 const P99_HELD: &str = "20ms";
 /// The variant that is profiled: in it, the node that is asked does nothing but forward.
-const PROFILED: Whose = Whose::Others;
+const PROFILED: RoutingVariant = RoutingVariant::Others;
 
 /// Options of the study.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +90,8 @@ const ANSWERS: [&str; 4] = [
 ];
 
 impl Study for ClusterStudyOptions {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> StudyDescription {
+        StudyDescription {
             name: "cluster",
             title: "A sharded cluster",
             question: "What does it cost to ask a node for another's key, and where does the time \
@@ -124,7 +124,7 @@ impl Study for ClusterStudyOptions {
             Ok(findings::findings(&measured).iter().all(Finding::is_told))
         })?;
         let profiles = context.step("Taking profiles", |_| {
-            let mut all = Taken::default();
+            let mut all = RecordedProfiles::default();
             for rate in &measured.rates {
                 let (taken, judged) = profiled(&mut nodes, &binary, *rate, options)?;
                 all = all.and(taken);
@@ -145,11 +145,11 @@ fn generator<'a>(
     program: &'a OsString,
     url: &'a str,
     script: &'a str,
-    work: Work,
+    work: LoadKind,
     is_direct: bool,
 ) -> Generator<'a> {
     let (connections, threads) = (CONNECTIONS, THREADS);
-    let asks_for_missing = work == Work::GetMissing;
+    let asks_for_missing = work == LoadKind::GetMissing;
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
@@ -163,13 +163,13 @@ fn highest_rates(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Rate>, StudyError> {
     let mut rates: Vec<Rate> = Vec::new();
-    for work in Work::ALL {
+    for work in LoadKind::ALL {
         let of_get = rates.last().map(|rate| rate.highest);
-        let highest = match of_get.filter(|_| work == Work::GetMissing) {
+        let highest = match of_get.filter(|_| work == LoadKind::GetMissing) {
             Some(highest) => highest,
             None => {
                 nodes.rest()?;
-                let script = script(nodes, Whose::Others, work, options);
+                let script = script(nodes, RoutingVariant::Others, work, options);
                 highest((nodes, binary), &script, work, options, notes, say)?
             }
         };
@@ -178,7 +178,12 @@ fn highest_rates(
     Ok(rates)
 }
 
-fn script(nodes: &Nodes, whose: Whose, work: Work, options: &ClusterStudyOptions) -> String {
+fn script(
+    nodes: &Nodes,
+    whose: RoutingVariant,
+    work: LoadKind,
+    options: &ClusterStudyOptions,
+) -> String {
     work.script(&nodes.keys(whose, work, options.keys(), options.keys_asked()))
 }
 
@@ -194,8 +199,8 @@ fn put_all_on(
     let run = measured.rounds.len();
     let mut rows = Vec::new();
     for rate in &measured.rates {
-        let mut order = Whose::ALL;
-        order.rotate_left(run % Whose::ALL.len());
+        let mut order = RoutingVariant::ALL;
+        order.rotate_left(run % RoutingVariant::ALL.len());
         for whose in order {
             // Only writes cause background work: those of the search, or of the load before.
             if rate.work.writes() {
@@ -216,13 +221,13 @@ fn measure(
     nodes: &mut Nodes,
     binary: &OsString,
     rate: Rate,
-    whose: Whose,
+    whose: RoutingVariant,
     options: &ClusterStudyOptions,
 ) -> Result<Row, StudyError> {
     let work = rate.work;
     let script = script(nodes, whose, work, options);
     let before = nodes.processor_ns(whose)?;
-    let load = generator(binary, nodes.url(whose), &script, work, whose == Whose::Direct);
+    let load = generator(binary, nodes.url(whose), &script, work, whose == RoutingVariant::Direct);
     let begun = Instant::now();
     let mut loaded = load.run(Some(rate.put_on()), options.time())?;
     loaded.judged.name = format!("{}, {}", work.title(), whose.title());
@@ -253,7 +258,7 @@ fn profiled(
     binary: &OsString,
     rate: Rate,
     options: &ClusterStudyOptions,
-) -> Result<(Taken, JudgedLoad), StudyError> {
+) -> Result<(RecordedProfiles, JudgedLoad), StudyError> {
     nodes.profile()?;
     let mut judged = measure(nodes, binary, rate, PROFILED, options)?.loaded.judged;
     let taken = nodes.profiles()?.of(&judged.name);
@@ -266,12 +271,12 @@ fn profiled(
 fn highest(
     (nodes, binary): (&Nodes, &OsString),
     script: &str,
-    work: Work,
+    work: LoadKind,
     options: &ClusterStudyOptions,
     notes: &mut Vec<String>,
     say: &mut dyn FnMut(&str),
 ) -> Result<f64, StudyError> {
-    let url = nodes.url(Whose::Others);
+    let url = nodes.url(RoutingVariant::Others);
     let load = generator(binary, url, script, work, false);
     let found = match options.scale {
         Scale::Quick => None,

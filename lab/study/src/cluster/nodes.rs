@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use pellucid_account::OperationAccount;
 use pellucid_client::Client;
-use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 use pellucid_profile::RECORDING_HERTZ;
 use pellucid_topology::NodeList;
 
 use super::child::NodePlan;
-use super::load::{VALUE_BYTES, Work, key};
+use super::load::{LoadKind, VALUE_BYTES, key};
+use crate::child_server::ChildServer;
 use crate::error::StudyError;
-use crate::profiled::Taken;
-use crate::served::Served;
+use crate::profile_recording::RecordedProfiles;
 
 const NODES: usize = 3;
 /// Threads that fill the stores.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The variant of a load: the owners of its keys, and the node that it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum RoutingVariant {
     /// All keys; asks the single node without a cluster, which has them all.
     Alone,
     /// All keys; asks the owner of each.
@@ -38,30 +38,35 @@ pub(super) enum Whose {
     All,
 }
 
-impl Whose {
-    pub(super) const ALL: [Whose; 5] =
-        [Whose::Alone, Whose::Direct, Whose::Own, Whose::Others, Whose::All];
+impl RoutingVariant {
+    pub(super) const ALL: [RoutingVariant; 5] = [
+        RoutingVariant::Alone,
+        RoutingVariant::Direct,
+        RoutingVariant::Own,
+        RoutingVariant::Others,
+        RoutingVariant::All,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
-            Whose::Alone => "one node alone",
-            Whose::Direct => "three, each owner directly",
-            Whose::Own => "three, keys of the one asked",
-            Whose::Others => "three, all forwarded",
-            Whose::All => "three, all keys of one",
+            RoutingVariant::Alone => "one node alone",
+            RoutingVariant::Direct => "three, each owner directly",
+            RoutingVariant::Own => "three, keys of the one asked",
+            RoutingVariant::Others => "three, all forwarded",
+            RoutingVariant::All => "three, all keys of one",
         }
     }
 }
 
 pub(super) struct Nodes {
-    processes: Vec<Served>,
+    processes: Vec<ChildServer>,
     list: NodeList,
     /// The index in `list` of the first node, which is asked.
     asked: usize,
     /// The URL of the first node.
     url: String,
     /// The single node without a cluster.
-    alone: Served,
+    alone: ChildServer,
     alone_url: String,
 }
 
@@ -86,14 +91,14 @@ impl Nodes {
                 listen: *address,
                 nodes: Some(list.text()),
             };
-            processes.push(Served::start("a node", program, &plan)?);
+            processes.push(ChildServer::start("a node", program, &plan)?);
         }
         let plan = NodePlan {
             data: folder.join("alone"),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             nodes: None,
         };
-        let alone = Served::start("the node alone", program, &plan)?;
+        let alone = ChildServer::start("the node alone", program, &plan)?;
         let alone_url = alone.url();
         let url = urls[0].clone();
         let asked = list.nodes().iter().position(|node| node.as_str() == url).unwrap_or(0);
@@ -122,15 +127,15 @@ impl Nodes {
     fn ask_first(&self, key: &str) -> Result<(), String> {
         let target = Target::parse(&self.url).map_err(|error| error.to_string())?;
         let path = format!("/v0/entity?id={key}");
-        let (status, answer) = Question::get(&path).ask(&target, &TlsOptions::default())?;
+        let (status, answer) = HttpRequest::get(&path).ask(&target, &TlsOptions::default())?;
         let is_answered = matches!(status, 200 | 404);
         let text = || String::from_utf8_lossy(&answer.body).into_owned();
         if is_answered { Ok(()) } else { Err(text()) }
     }
 
     /// The URL of the node that this variant asks.
-    pub(super) fn url(&self, whose: Whose) -> &str {
-        if whose == Whose::Alone { &self.alone_url } else { &self.url }
+    pub(super) fn url(&self, whose: RoutingVariant) -> &str {
+        if whose == RoutingVariant::Alone { &self.alone_url } else { &self.url }
     }
 
     /// Fills the cluster and the single node with `keys` keys. Returns the number of keys that each
@@ -143,7 +148,8 @@ impl Nodes {
             fill(url, keys)?;
         }
         self.rest()?;
-        let shares: Result<Vec<u64>, _> = self.processes.iter_mut().map(Served::count).collect();
+        let shares: Result<Vec<u64>, _> =
+            self.processes.iter_mut().map(ChildServer::count).collect();
         let shares = shares?;
         let (all, alone) = (shares.iter().sum::<u64>(), self.alone.count()?);
         if (all, alone) != (keys, keys) {
@@ -164,21 +170,27 @@ impl Nodes {
 
     /// Returns at most `count` keys for a load, spread evenly over all `keys`. Even numbers are for
     /// writes and odd ones for reads, so that reads find keys as the filling has stored them.
-    pub(super) fn keys(&self, whose: Whose, work: Work, keys: u64, count: usize) -> Vec<String> {
+    pub(super) fn keys(
+        &self,
+        whose: RoutingVariant,
+        work: LoadKind,
+        keys: u64,
+        count: usize,
+    ) -> Vec<String> {
         let numbers = (0..keys).map(|number| number.wrapping_mul(7_919) % keys);
         let of_work = numbers.filter(|number| number.is_multiple_of(2) == work.writes());
         let is_one = |key: &String| match whose {
-            Whose::Own => self.list.owner(key.as_bytes()) == self.asked,
-            Whose::Others => self.list.owner(key.as_bytes()) != self.asked,
-            Whose::Alone | Whose::Direct | Whose::All => true,
+            RoutingVariant::Own => self.list.owner(key.as_bytes()) == self.asked,
+            RoutingVariant::Others => self.list.owner(key.as_bytes()) != self.asked,
+            RoutingVariant::Alone | RoutingVariant::Direct | RoutingVariant::All => true,
         };
         of_work.map(key).filter(is_one).take(count).collect()
     }
 
     /// The processor time so far of all nodes that take part in this variant.
-    pub(super) fn processor_ns(&mut self, whose: Whose) -> Result<u64, StudyError> {
+    pub(super) fn processor_ns(&mut self, whose: RoutingVariant) -> Result<u64, StudyError> {
         let processes = match whose {
-            Whose::Alone => std::slice::from_mut(&mut self.alone),
+            RoutingVariant::Alone => std::slice::from_mut(&mut self.alone),
             _ => &mut self.processes[..],
         };
         let times = processes
@@ -198,12 +210,12 @@ impl Nodes {
     }
 
     /// Ends the profiling, and returns the profiles.
-    pub(super) fn profiles(&mut self) -> Result<Taken, StudyError> {
+    pub(super) fn profiles(&mut self) -> Result<RecordedProfiles, StudyError> {
         self.processes[0].profiles()
     }
 
     pub(super) fn stop(self) -> Result<(), StudyError> {
-        self.processes.into_iter().chain([self.alone]).try_for_each(Served::stop)
+        self.processes.into_iter().chain([self.alone]).try_for_each(ChildServer::stop)
     }
 }
 

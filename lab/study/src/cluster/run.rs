@@ -3,18 +3,18 @@
 use pellucid_account::OperationAccount;
 use pellucid_report::{JudgedLoad, Unit};
 
-use super::load::Work;
-use super::nodes::Whose;
-use crate::generator::Loaded;
+use super::load::LoadKind;
+use super::nodes::RoutingVariant;
+use crate::generator::LoadFigures;
 
 /// The rate of measured loads as a share of the highest rate.
 const RATE_SHARE: f64 = 0.7;
 
 /// One load and its results.
 pub(super) struct Row {
-    pub(super) work: Work,
-    pub(super) whose: Whose,
-    pub(super) loaded: Loaded,
+    pub(super) work: LoadKind,
+    pub(super) whose: RoutingVariant,
+    pub(super) loaded: LoadFigures,
     /// The processor time of all nodes per request, in nanoseconds.
     pub(super) processor_ns: f64,
     /// The accounts of the node that was asked.
@@ -24,7 +24,7 @@ pub(super) struct Row {
 /// The highest rate of one kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
-    pub(super) work: Work,
+    pub(super) work: LoadKind,
     /// The highest rate for keys of other nodes, in requests per second.
     pub(super) highest: f64,
 }
@@ -50,12 +50,12 @@ pub(super) struct ClusterRun {
 }
 
 impl ClusterRun {
-    fn rate(&self, work: Work) -> Option<Rate> {
+    fn rate(&self, work: LoadKind) -> Option<Rate> {
         self.rates.iter().copied().find(|rate| rate.work == work)
     }
 
     /// A sentence about the rate of a kind of work.
-    pub(super) fn rates(&self, work: Work) -> String {
+    pub(super) fn rates(&self, work: LoadKind) -> String {
         let Some(rate) = self.rate(work) else { return String::new() };
         let (put_on, highest) = (rate.put_on(), Unit::PerSecond.show(rate.highest));
         let shown = Unit::PerSecond.show(put_on);

@@ -1,6 +1,6 @@
 //! The tables of the study: our figures beside the original's, and the parts of a query's time.
 
-use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, ChartSection, Series, Unit};
 
 use super::client::{ClientRun, Stages};
 use super::figures::{Row, mean};
@@ -10,16 +10,16 @@ use super::plan::{ACCESSES, Access, NODES};
 /// The name of the server that always sends the same answer.
 const BARE: &str = "the bare server";
 
-type StageOf = fn(&Stages) -> Option<f64>;
+type StageFunction = fn(&Stages) -> Option<f64>;
 
 /// The stages of a query before the server.
-const BEFORE: [(&str, StageOf); 3] = [
+const BEFORE: [(&str, StageFunction); 3] = [
     ("waiting for a place in the driver", |stages| stages.driver_ms),
     ("waiting for a socket", |stages| stages.socket_ms),
     ("connecting", |stages| stages.connect_ms),
 ];
 /// The stages of a query around and after the server.
-const AFTER: [(&str, StageOf); 2] = [
+const AFTER: [(&str, StageFunction); 2] = [
     ("on the way, and the client's loop of events", |stages| stages.between_ms),
     ("reading and decoding", |stages| stages.decode_ms),
 ];
@@ -46,7 +46,7 @@ pub(super) fn picture(rows: &[Row]) -> Option<Chart> {
         "From the first query to the last answer, by the client's connection: on Pellucid, and on \
          a server that only sends the same answer. Means of all runs.",
     );
-    let form = Form::Groups { rows: rows.iter().map(|row| row.connection.title()).collect() };
+    let form = ChartForm::Groups { rows: rows.iter().map(|row| row.connection.title()).collect() };
     let pellucid = Series::new("Pellucid", of(|row| &row.pellucid));
     let bare = Series::new(BARE, of(|row| &row.trivial));
     Some(Chart::new(words, Unit::Nanoseconds, form, [pellucid, bare]))
@@ -65,7 +65,7 @@ fn spread_section(rows: &[Row]) -> ChartSection {
         "Which node answered",
         "The share of all answers of a row that each node gave, the busiest of each run first.",
     );
-    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let form = ChartForm::Table { columns: columns.map(str::to_owned).to_vec() };
     let nodes = Chart::new(words, Unit::Share, form, rows.iter().map(of));
     ChartSection::new(
         "Three nodes",
@@ -125,14 +125,14 @@ fn times(rows: &[&Row], name: &str) -> Chart {
     Chart::new(
         (format!("{name}_times"), "Time of all queries", description),
         Unit::Nanoseconds,
-        Form::Table { columns },
+        ChartForm::Table { columns },
         rows.iter().map(of),
     )
 }
 
 /// The parts of the mean time of a query, as bars.
 fn account(rows: &[&Row], name: &str) -> Chart {
-    let outside = |(title, of): &(&str, StageOf)| {
+    let outside = |(title, of): &(&str, StageFunction)| {
         Series::new(*title, rows.iter().map(|row| positive(row.stage_ns(of))).collect())
     };
     let queue = |row: &&Row| row.server_ns("queue");
@@ -152,7 +152,7 @@ fn account(rows: &[&Row], name: &str) -> Chart {
         "Means of a query, from the call of the driver to its documents: the client's own \
          account around the server's.",
     );
-    let form = Form::Bars { rows: rows.iter().map(|row| row.title()).collect() };
+    let form = ChartForm::Bars { rows: rows.iter().map(|row| row.title()).collect() };
     let series = BEFORE.iter().map(outside).chain(within).chain(AFTER.iter().map(outside));
     Chart::new(words, Unit::Nanoseconds, form, series)
 }
@@ -167,7 +167,7 @@ fn positive(value: Option<f64>) -> Option<f64> {
 fn client(rows: &[&Row], name: &str) -> Chart {
     let columns =
         ["median of a query", "99 %", "client's processor, a query", "the same, bare server"];
-    let form = Form::Table { columns: columns.map(str::to_owned).to_vec() };
+    let form = ChartForm::Table { columns: columns.map(str::to_owned).to_vec() };
     let of = |row: &&Row| {
         let processor = |runs| {
             mean(runs, |run| (run.answered > 0).then(|| run.processor_ms / run.answered as f64))

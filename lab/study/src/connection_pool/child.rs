@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use pellucid_server::{Log, ServerOptions, start};
 use serde::{Deserialize, Serialize};
 
-use super::trivial::Trivial;
+use super::trivial_server::TrivialServer;
+use crate::child_server::{answer_lines, plan_of};
 use crate::error::StudyError;
-use crate::served::{answer_lines, plan_of};
 
 /// The role of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
             answer_lines(server, input, output)
         }
         ServerPlan::Trivial { answer } => {
-            let trivial = Trivial::listen(answer.into_bytes()).map_err(StudyError::step)?;
+            let trivial = TrivialServer::listen(answer.into_bytes()).map_err(StudyError::step)?;
             let address = trivial.address().map_err(StudyError::step)?;
             let told = writeln!(output, "{address}").and_then(|()| output.flush());
             told.map_err(StudyError::step)?;

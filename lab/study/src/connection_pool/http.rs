@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use pellucid_client::http::{Question, Target, TlsOptions};
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 
 use crate::error::StudyError;
 
@@ -22,7 +22,7 @@ pub(super) fn send(
     body: &[u8],
 ) -> Result<Vec<u8>, StudyError> {
     let target = Target::parse(&format!("http://{address}/")).map_err(StudyError::step)?;
-    let question = Question { method: "POST", path, headers, body, patience: PATIENCE };
+    let question = HttpRequest { method: "POST", path, headers, body, patience: PATIENCE };
     let (status, answer) =
         question.ask(&target, &TlsOptions::default()).map_err(StudyError::Step)?;
     let response = [answer.head, answer.body].concat();

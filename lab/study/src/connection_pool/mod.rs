@@ -15,7 +15,7 @@ mod filling;
 mod http;
 mod original;
 mod plan;
-mod trivial;
+mod trivial_server;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -34,12 +34,12 @@ use self::filling::{end_to_end_id, fill, make_index, response};
 use self::plan::{
     ACCESSES, ARANGODB_QUEUE, Access, Connection, NODES, connections, spread_connections,
 };
+use crate::child_server::ChildServer;
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::process::Process;
-use crate::profiled::Taken;
-use crate::served::Served;
-use crate::study::{About, Context, Scale, Study, answer};
+use crate::profile_recording::RecordedProfiles;
+use crate::study::{Context, Scale, Study, StudyDescription, answer};
 
 /// The number of queries that warm up a client before it is measured.
 const WARM_UP_QUERIES: u64 = 200;
@@ -53,8 +53,8 @@ const ANSWERS: [&str; 5] =
     ["client_limit", "sockets_index", "sockets_missing", "sockets_scan", "unfinished"];
 
 impl Study for ConnectionPoolOptions {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> StudyDescription {
+        StudyDescription {
             name: "connection-pool",
             title: "Connection pools",
             question: "What limits an application that asks many queries at a time: the sockets \
@@ -78,7 +78,7 @@ impl Study for ConnectionPoolOptions {
         let data = folder.path().join("store");
         let (mut pellucid, address) = context.step("Filling the collection", |_| {
             let plan = ServerPlan::Pellucid { data, queued_calls_max: None };
-            let server = Served::start("the server", &program, &plan)?;
+            let server = ChildServer::start("the server", &program, &plan)?;
             let address = server.address();
             fill(address, documents)?;
             Ok((server, address))
@@ -87,8 +87,8 @@ impl Study for ConnectionPoolOptions {
         let missing: Vec<String> = (documents..).take(ids.len()).map(end_to_end_id).collect();
         let (bare, bare_address) = trivial("the bare server", &program, address, &ids[0])?;
         let servers = [vec![address], vec![bare_address]];
-        let mut bench = Bench { drivers, folder: folder.path(), servers, ids, documents: 1 };
-        let (mut rows, mut profiles) = (Vec::new(), Taken::default());
+        let mut bench = StudySetup { drivers, folder: folder.path(), servers, ids, documents: 1 };
+        let (mut rows, mut profiles) = (Vec::new(), RecordedProfiles::default());
         // Without an index first, because the index cannot be removed again.
         for access in [Access::Scan, Access::Index] {
             if access == Access::Index {
@@ -114,7 +114,7 @@ impl Study for ConnectionPoolOptions {
         bench.repeat(context, self, Access::Queue, &mut rows)?;
         let Nodes { pellucid: nodes, trivial: bares, .. } = more;
         [bare, misser].into_iter().chain(bares).try_for_each(Process::stop)?;
-        [pellucid].into_iter().chain(nodes).try_for_each(Served::stop)?;
+        [pellucid].into_iter().chain(nodes).try_for_each(ChildServer::stop)?;
         let mut outcome = outcome(self, &rows, &spread);
         profiles.put_into(&mut outcome);
         Ok(outcome)
@@ -123,7 +123,7 @@ impl Study for ConnectionPoolOptions {
 
 /// The further processes, after the first of each kind.
 struct Nodes {
-    pellucid: Vec<Served>,
+    pellucid: Vec<ChildServer>,
     trivial: Vec<Process>,
     /// The addresses of the node whose queue is as long as ArangoDB's, and of its bare server.
     limited: [Vec<SocketAddr>; 2],
@@ -135,7 +135,7 @@ fn more_nodes(
     program: &[OsString],
     folder: &Path,
     documents: u64,
-    bench: &mut Bench<'_>,
+    bench: &mut StudySetup<'_>,
 ) -> Result<Nodes, StudyError> {
     let mut more = Nodes { pellucid: Vec::new(), trivial: Vec::new(), limited: [vec![], vec![]] };
     for number in 2..=NODES + 1 {
@@ -143,7 +143,7 @@ fn more_nodes(
         let data = folder.join(format!("store-{number}"));
         let queued_calls_max = is_limited.then_some(ARANGODB_QUEUE);
         let plan = ServerPlan::Pellucid { data, queued_calls_max };
-        let node = Served::start("a further node", program, &plan)?;
+        let node = ChildServer::start("a further node", program, &plan)?;
         let address = node.address();
         fill(address, documents)?;
         make_index(address)?;
@@ -170,7 +170,7 @@ fn trivial(
 }
 
 /// The setup that all rows share.
-struct Bench<'a> {
+struct StudySetup<'a> {
     drivers: Drivers,
     folder: &'a Path,
     /// The addresses of the Pellucid nodes, and of the bare servers.
@@ -181,7 +181,7 @@ struct Bench<'a> {
     documents: u64,
 }
 
-impl Bench<'_> {
+impl StudySetup<'_> {
     /// Runs all rows of one kind until their findings are certain enough.
     fn repeat(
         &self,

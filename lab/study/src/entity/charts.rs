@@ -1,17 +1,17 @@
 //! The charts of the study: the engines side by side, then each kind of load with its percentiles,
 //! histogram, account and jitter. The original's figures are beside ours.
 
-use pellucid_report::{Chart, ChartSection, Form, Sample, Series, Unit, thin_out};
+use pellucid_report::{Chart, ChartForm, ChartSection, Sample, Series, Unit, thin_out};
 
-use super::loads::Loads;
+use super::load_runs::LoadRuns;
 use super::measure::Row;
 use super::run::EntityRun;
-use super::work::Work;
-use super::{beside, original, shares};
+use super::workload::LoadKind;
+use super::{job_impact, original, shares};
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::jobs::counts;
 use crate::means;
-use crate::spread::{BAR_ENDS_US, BARS, histogram_of, shares_of};
+use crate::response_histogram::{BAR_ENDS_US, BARS, histogram_of, shares_of};
 
 /// The names of the original in columns and rows, with the tool that measured its figures.
 const ORIGINAL: &str = "the original, by wrk2";
@@ -47,7 +47,7 @@ pub(super) fn sections(measured: &EntityRun) -> Vec<ChartSection> {
          original are those of another machine.",
         vec![rates(measured), overload(measured), slowest(measured), jobs(measured)],
     );
-    let each = Work::ALL.into_iter().map(|work| section(measured, work));
+    let each = LoadKind::ALL.into_iter().map(|work| section(measured, work));
     [side_by_side].into_iter().chain(each).collect()
 }
 
@@ -66,15 +66,15 @@ fn table(
     };
     let columns = names.chain([original.to_owned()]).collect();
     let series = rows.into_iter().map(|(name, values)| Series::new(name, values));
-    Chart::new(words, unit, Form::Table { columns }, series)
+    Chart::new(words, unit, ChartForm::Table { columns }, series)
 }
 
 fn rates(measured: &EntityRun) -> Chart {
-    let rows = Work::ALL.into_iter().flat_map(|work| {
-        let of = |value: &dyn Fn(&Loads<'_>) -> Option<f64>, original: f64| {
+    let rows = LoadKind::ALL.into_iter().flat_map(|work| {
+        let of = |value: &dyn Fn(&LoadRuns<'_>) -> Option<f64>, original: f64| {
             measured.of(work).iter().map(value).chain([Some(original)]).collect()
         };
-        let answered = |loads: &Loads<'_>| {
+        let answered = |loads: &LoadRuns<'_>| {
             let of = |row: &Row| Some(row.result.requests_per_second());
             loads.estimate("", Unit::PerSecond, of).value()
         };
@@ -106,7 +106,7 @@ fn rates(measured: &EntityRun) -> Chart {
 
 /// Response times at the rate that the original could not hold.
 fn overload(measured: &EntityRun) -> Chart {
-    let rows = Work::ALL.into_iter().flat_map(|work| {
+    let rows = LoadKind::ALL.into_iter().flat_map(|work| {
         let rows = measured.overload.iter().filter(move |row| row.work == work);
         let of = |value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
             rows.clone().map(|row| Some(value(row))).chain([original]).collect()
@@ -131,11 +131,11 @@ fn overload(measured: &EntityRun) -> Chart {
 
 /// The main chart of the study: the percentile spectrum of PUT.
 pub(super) fn picture(measured: &EntityRun) -> Chart {
-    curves(measured, Work::Put, "put_picture")
+    curves(measured, LoadKind::Put, "put_picture")
 }
 
 /// The percentile spectrum of each engine and of the original.
-fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
+fn curves(measured: &EntityRun, work: LoadKind, name: &str) -> Chart {
     let ours = measured.of(work);
     let ours = ours.iter().map(|loads| {
         let times = loads.times();
@@ -148,15 +148,15 @@ fn curves(measured: &EntityRun, work: Work, name: &str) -> Chart {
         format!("Percentile spectrum of {}", work.title()),
         "The response time by the share of requests that took no longer, of all runs together.",
     );
-    let form = Form::Percentiles { quantiles: CURVE.to_vec() };
+    let form = ChartForm::Percentiles { quantiles: CURVE.to_vec() };
     Chart::new(words, Unit::Nanoseconds, form, ours.chain([Series::new(ORIGINAL, theirs)]))
 }
 
 /// The slowest requests with and without flushes and compactions.
 fn slowest(measured: &EntityRun) -> Chart {
-    let rows = Work::ALL.into_iter().flat_map(|work| {
-        let of = |value: fn(beside::Beside) -> f64| {
-            let beside = |row: &Row| beside::of(row).map(value);
+    let rows = LoadKind::ALL.into_iter().flat_map(|work| {
+        let of = |value: fn(job_impact::JobImpact) -> f64| {
+            let beside = |row: &Row| job_impact::of(row).map(value);
             let loads = measured.of(work);
             let medians = loads.iter().map(|on| on.estimate("", Unit::Nanoseconds, beside).value());
             medians.chain([None]).collect()
@@ -182,7 +182,7 @@ fn jobs(measured: &EntityRun) -> Chart {
     let rows = kinds.into_iter().enumerate().flat_map(|(at, kind)| {
         let filled = measured.filling.iter().map(|counts| Some(counts[at] as f64));
         let filling = (format!("{kind} while it was filled"), filled.chain([None]).collect());
-        let loads = Work::ALL.into_iter().map(move |work| {
+        let loads = LoadKind::ALL.into_iter().map(move |work| {
             let all = measured.of(work);
             let counted = all.iter().map(|loads| Some(counts(&loads.first().spans)[at] as f64));
             (format!("{kind} during {}", work.title()), counted.chain([None]).collect())
@@ -198,11 +198,11 @@ fn jobs(measured: &EntityRun) -> Chart {
     table(measured, names, Unit::Count, rows.collect())
 }
 
-fn section(measured: &EntityRun, work: Work) -> ChartSection {
+fn section(measured: &EntityRun, work: LoadKind) -> ChartSection {
     let loads = measured.of(work);
     let captions = loads.iter().map(|on| {
         let row = on.first();
-        let share = on.estimate("", Unit::Share, |row| Some(beside::time_share(row)));
+        let share = on.estimate("", Unit::Share, |row| Some(job_impact::time_share(row)));
         format!(
             "{}: {} requests/s, {} of the highest rate, {} runs of {:.1} s, {share} of the time \
              beside a job.",
@@ -235,21 +235,21 @@ fn section(measured: &EntityRun, work: Work) -> ChartSection {
     )
 }
 
-fn percentiles(measured: &EntityRun, work: Work) -> Chart {
+fn percentiles(measured: &EntityRun, work: LoadKind) -> Chart {
     let loads = measured.of(work);
-    let row = |name: &str, value: &dyn Fn(&Loads<'_>) -> f64, original: Option<f64>| {
+    let row = |name: &str, value: &dyn Fn(&LoadRuns<'_>) -> f64, original: Option<f64>| {
         let ours = loads.iter().map(|on| Some(value(on)));
         (name.to_owned(), ours.chain([original]).collect())
     };
     let mut rows: Vec<_> = PERCENTILES
         .iter()
         .map(|(name, at)| {
-            let value = |on: &Loads<'_>| on.times().value_at_quantile(*at) as f64;
+            let value = |on: &LoadRuns<'_>| on.times().value_at_quantile(*at) as f64;
             row(name, &value, Some(original::at(work, *at)))
         })
         .collect();
     rows.push(row("mean", &|on| on.times().mean(), Some(original::mean_ns(work))));
-    let processor = |on: &Loads<'_>| {
+    let processor = |on: &LoadRuns<'_>| {
         let of = |row: &Row| Some(row.processor_by_request_ns());
         on.estimate("", Unit::Nanoseconds, of).value().unwrap_or(0.0)
     };
@@ -267,8 +267,8 @@ fn percentiles(measured: &EntityRun, work: Work) -> Chart {
 }
 
 /// Our response times measured with wrk2's pacing, beside the original's.
-fn percentiles_by_wrk2(measured: &EntityRun, work: Work) -> Chart {
-    let times: Vec<_> = measured.of(work).iter().map(Loads::times_by_wrk2).collect();
+fn percentiles_by_wrk2(measured: &EntityRun, work: LoadKind) -> Chart {
+    let times: Vec<_> = measured.of(work).iter().map(LoadRuns::times_by_wrk2).collect();
     let rows = PERCENTILES.iter().map(|(name, at)| {
         let ours = times.iter().map(|times| Some(times.value_at_quantile(*at) as f64));
         ((*name).to_owned(), ours.chain([Some(original::at(work, *at))]).collect())
@@ -284,9 +284,9 @@ fn percentiles_by_wrk2(measured: &EntityRun, work: Work) -> Chart {
 }
 
 /// The server's account: means of all requests, and of those around percentiles of the total.
-fn account(loads: &[Loads<'_>], work: Work) -> Chart {
+fn account(loads: &[LoadRuns<'_>], work: LoadKind) -> Chart {
     let mut bars = Vec::new();
-    for row in loads.iter().map(Loads::first) {
+    for row in loads.iter().map(LoadRuns::first) {
         let Some(account) = &row.account else { continue };
         bars.push((format!("{}, mean", row.engine.name()), means::of_all(account)));
         for around in account.around.iter().filter(|around| around.count > 0) {
@@ -305,7 +305,7 @@ fn account(loads: &[Loads<'_>], work: Work) -> Chart {
 }
 
 /// The histograms of the response times of each engine and of the original, on one scale.
-fn histogram(measured: &EntityRun, work: Work) -> Chart {
+fn histogram(measured: &EntityRun, work: LoadKind) -> Chart {
     let loads = measured.of(work);
     let ours = loads.iter().map(|on| (on.engine.name(), shares_of(&on.times())));
     let mut theirs = [0.0; BARS];
@@ -348,7 +348,7 @@ fn jitter(row: &Row) -> Vec<Chart> {
     charts
 }
 
-fn processor(measured: &EntityRun, work: Work) -> Chart {
+fn processor(measured: &EntityRun, work: LoadKind) -> Chart {
     let loads = measured.of(work);
     let original = original::processor_shares(work);
     let rows = shares::NAMES.into_iter().enumerate().map(|(at, name)| {

@@ -3,11 +3,11 @@
 use hdrhistogram::Histogram;
 use pellucid_report::{Estimate, Finding, Unit, both, either};
 
-use super::loads::Loads;
+use super::load_runs::LoadRuns;
 use super::measure::Row;
 use super::run::EntityRun;
-use super::work::Work;
-use super::{beside, original, shares};
+use super::workload::LoadKind;
+use super::{job_impact, original, shares};
 use crate::jobs::counts;
 use crate::loads::has_times;
 
@@ -23,7 +23,7 @@ const GET_STORE_SHARE: f64 = 0.2;
 const COMPACTION_SHARE: f64 = 0.1;
 
 /// The answer for one engine.
-struct OnEngine {
+struct EngineAnswer {
     sentence: String,
     /// True if the original's claim holds; `None` if the runs do not decide it.
     holds: Option<bool>,
@@ -34,11 +34,11 @@ struct OnEngine {
 fn finding(
     (name, original): (&str, &str),
     measured: &EntityRun,
-    work: Work,
+    work: LoadKind,
     join: fn(Option<bool>, Option<bool>) -> Option<bool>,
-    on: impl Fn(&Loads<'_>) -> OnEngine,
+    on: impl Fn(&LoadRuns<'_>) -> EngineAnswer,
 ) -> Finding {
-    let answers: Vec<OnEngine> = measured.of(work).iter().map(on).collect();
+    let answers: Vec<EngineAnswer> = measured.of(work).iter().map(on).collect();
     let names = measured.engines.iter().map(|engine| engine.name());
     let sentences = names.zip(&answers).map(|(name, on)| format!("{name}: {}", on.sentence));
     let sentence = sentences.collect::<Vec<_>>().join("; ");
@@ -49,8 +49,8 @@ fn finding(
 
 pub(super) fn of(measured: &EntityRun) -> Vec<Finding> {
     vec![
-        rate(measured, Work::Put),
-        rate(measured, Work::Get),
+        rate(measured, LoadKind::Put),
+        rate(measured, LoadKind::Get),
         tail(measured),
         gets_rest(measured),
         put_processor(measured),
@@ -63,14 +63,14 @@ fn at(row: &Row, quantile: f64) -> Option<f64> {
     has_times(&row.judged).then(|| row.at(quantile))
 }
 
-fn rate(measured: &EntityRun, work: Work) -> Finding {
+fn rate(measured: &EntityRun, work: LoadKind) -> Finding {
     let names = match work {
-        Work::Put => (
+        LoadKind::Put => (
             "put_rate",
             "12,000 PUT/s on one connection were stable, with a 99th percentile of 82 ms; of \
              20,000 asked for, 13,908 were answered.",
         ),
-        Work::Get => (
+        LoadKind::Get => (
             "get_rate",
             "10,000 GET/s on one connection were stable, with a 99th percentile of 47 ms; of \
              20,000 asked for, 17,419 were answered.",
@@ -104,7 +104,7 @@ fn rate(measured: &EntityRun, work: Work) -> Finding {
                 highest.is_below(original::rate(work)).filter(|is_below| *is_below).map(|_| false)
             }
         };
-        OnEngine {
+        EngineAnswer {
             sentence: format!(
                 "{answered} of {} {title}/s answered, p99 {p99}, p50 {} (by wrk2's timer {}, as \
                  the original's {}); a closed loop reaches {highest}/s",
@@ -125,10 +125,10 @@ fn tail(measured: &EntityRun) -> Finding {
         "The jump of PUT above the 80th percentile, from 4 to 88 ms, comes from the time when a \
          compaction or flush ran, or from requests that waited for a selector.",
     );
-    finding(names, measured, Work::Put, either, |loads| {
-        let beside = |row: &Row| beside::of(row).filter(|_| has_times(&row.judged));
+    finding(names, measured, LoadKind::Put, either, |loads| {
+        let beside = |row: &Row| job_impact::of(row).filter(|_| has_times(&row.judged));
         let share = loads.estimate("time with a flush or compaction", Unit::Share, |row| {
-            Some(beside::time_share(row))
+            Some(job_impact::time_share(row))
         });
         let name = "slowest PUTs beside a job over those without";
         let ratio = loads.estimate(name, Unit::Ratio, |row| Some(beside(row)?.ratio()));
@@ -142,7 +142,7 @@ fn tail(measured: &EntityRun) -> Finding {
                  one side to compare"
             ),
         };
-        OnEngine { sentence, holds: ratio.is_above(LONGER), figures: vec![share, ratio] }
+        EngineAnswer { sentence, holds: ratio.is_above(LONGER), figures: vec![share, ratio] }
     })
 }
 
@@ -152,12 +152,12 @@ fn gets_rest(measured: &EntityRun) -> Finding {
         "GET neither flushes nor compacts, which is one reason why its 99th percentile is lower \
          than that of PUT.",
     );
-    finding(names, measured, Work::Get, both, |loads| {
+    finding(names, measured, LoadKind::Get, both, |loads| {
         let jobs = loads.estimate("flushes and compactions during GET", Unit::Count, |row| {
             Some(counts(&row.spans).iter().sum::<usize>() as f64)
         });
         let of_put = |row: &Row| {
-            let puts = Loads::of(&measured.rows, row.engine, Work::Put)?;
+            let puts = LoadRuns::of(&measured.rows, row.engine, LoadKind::Put)?;
             at(puts.rows().iter().find(|put| put.judged.run == row.judged.run)?, 0.99)
         };
         let ratio = loads.estimate("p99 of GET over that of PUT", Unit::Ratio, |row| {
@@ -167,7 +167,7 @@ fn gets_rest(measured: &EntityRun) -> Finding {
             Some(_) => format!("whose p99 is {ratio} times that of PUT"),
             None => "whose p99 cannot be compared with that of PUT".to_owned(),
         };
-        OnEngine {
+        EngineAnswer {
             sentence: format!("{jobs} flushes and compactions during GET, {told}"),
             holds: both(jobs.is_below(0.5), ratio.is_below(1.0)),
             figures: vec![jobs, ratio],
@@ -177,7 +177,7 @@ fn gets_rest(measured: &EntityRun) -> Finding {
 
 /// The shares of the processor time of one engine's loads, each with the number of samples behind
 /// it.
-fn processor_shares(loads: &Loads<'_>) -> [Estimate; 5] {
+fn processor_shares(loads: &LoadRuns<'_>) -> [Estimate; 5] {
     let samples = loads.rows().iter().filter_map(|row| shares::samples(row)).sum();
     [0, 1, 2, 3, 4].map(|part| {
         let name = format!("processor time: {}", shares::NAMES[part]);
@@ -192,10 +192,10 @@ fn put_processor(measured: &EntityRun) -> Finding {
          memtable), 18 % into answers, 10 % into reading requests, 4 % into compactions, below 1 % \
          into flushes.",
     );
-    finding(names, measured, Work::Put, both, |loads| {
+    finding(names, measured, LoadKind::Put, both, |loads| {
         let shares = processor_shares(loads);
         let [store, answers, requests, flushes, compactions] = &shares;
-        OnEngine {
+        EngineAnswer {
             sentence: format!(
                 "{store} in the store, {answers} for answers, {requests} for reading requests, \
                  {flushes} in flushes and {compactions} in compactions"
@@ -211,9 +211,9 @@ fn get_processor(measured: &EntityRun) -> Finding {
         "get_processor_time",
         "Of the processor time of GET, 36 % went into reading from the store.",
     );
-    finding(names, measured, Work::Get, both, |loads| {
+    finding(names, measured, LoadKind::Get, both, |loads| {
         let [store, answers, requests, ..] = processor_shares(loads);
-        OnEngine {
+        EngineAnswer {
             sentence: format!(
                 "{store} in the store, {answers} for answers, {requests} for reading requests"
             ),

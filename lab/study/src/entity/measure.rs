@@ -12,13 +12,13 @@ use pellucid_report::{JudgedLoad, Span};
 
 use super::original;
 use super::plan::{Engine, EntityStudyOptions, ServerPlan};
-use super::work::{Work, fill, load};
+use super::workload::{LoadKind, fill, load};
+use crate::child_server::ChildServer;
 use crate::error::StudyError;
 use crate::generator::Generator;
 use crate::jobs::{JobSpan, Window, unix_ns};
 use crate::loads::judged;
-use crate::profiled::Taken;
-use crate::served::Served;
+use crate::profile_recording::RecordedProfiles;
 use crate::study::Scale;
 
 /// The measured rate as a share of the highest, if the machine cannot hold the original's rate.
@@ -37,9 +37,9 @@ const HERTZ: u32 = 397;
 const PAUSE: Duration = Duration::from_millis(1_100);
 
 /// A running server with its store.
-pub(super) struct Running {
+pub(super) struct EngineServer {
     pub(super) engine: Engine,
-    server: Served,
+    server: ChildServer,
     data: PathBuf,
     /// The time from the start of the filling until the store came to rest.
     pub(super) filling: Window,
@@ -51,8 +51,8 @@ pub(super) struct Running {
 
 /// A load to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PutOn {
-    pub(super) work: Work,
+pub(super) struct LoadPlan {
+    pub(super) work: LoadKind,
     /// The rate of the load, in requests per second.
     pub(super) rate: f64,
     /// The highest rate, in requests per second.
@@ -61,10 +61,10 @@ pub(super) struct PutOn {
     is_overload: bool,
 }
 
-impl PutOn {
+impl LoadPlan {
     /// The same kind of requests at the rate that the original could not hold.
-    pub(super) fn overload(self) -> PutOn {
-        PutOn { rate: original::OVERLOAD, is_overload: true, ..self }
+    pub(super) fn overload(self) -> LoadPlan {
+        LoadPlan { rate: original::OVERLOAD, is_overload: true, ..self }
     }
 
     fn title(self) -> String {
@@ -76,7 +76,7 @@ impl PutOn {
 /// The outcome of a load.
 pub(super) struct Row {
     pub(super) engine: Engine,
-    pub(super) work: Work,
+    pub(super) work: LoadKind,
     /// The highest rate, in requests per second.
     pub(super) highest: f64,
     /// The rate of the load, in requests per second.
@@ -93,7 +93,7 @@ pub(super) struct Row {
     /// Processor time of the server by thread, in nanoseconds.
     pub(super) processor_ns: BTreeMap<String, u64>,
     pub(super) account: Option<OperationAccount>,
-    pub(super) profiles: Taken,
+    pub(super) profiles: RecordedProfiles,
 }
 
 impl Row {
@@ -115,18 +115,18 @@ fn generator<'a>(program: &'a OsString, url: &'a str, script: &'a str) -> Genera
     Generator { program, url, script, connections, threads, is_direct, asks_for_missing }
 }
 
-impl Running {
+impl EngineServer {
     pub(super) fn start(
         program: &[OsString],
         engine: Engine,
         folder: &Path,
         memory_bytes: u64,
-    ) -> Result<Running, StudyError> {
+    ) -> Result<EngineServer, StudyError> {
         let data = folder.join(engine.name());
         let plan = ServerPlan { engine, data: data.clone(), memory_bytes };
-        let server = Served::start("the server", program, &plan)?;
+        let server = ChildServer::start("the server", program, &plan)?;
         let (filling, jobs) = (Window::default(), Vec::new());
-        Ok(Running { engine, server, data, filling, is_rested: true, jobs })
+        Ok(EngineServer { engine, server, data, filling, is_rested: true, jobs })
     }
 
     /// Puts every key once, and waits until the background work is done.
@@ -154,7 +154,7 @@ impl Running {
     pub(super) fn measure(
         &mut self,
         binary: &OsString,
-        put_on: &PutOn,
+        put_on: &LoadPlan,
         run: usize,
         options: &EntityStudyOptions,
     ) -> Result<Row, StudyError> {
@@ -210,10 +210,10 @@ impl Running {
     pub(super) fn highest(
         &self,
         binary: &OsString,
-        work: Work,
+        work: LoadKind,
         options: &EntityStudyOptions,
         notes: &mut Vec<String>,
-    ) -> Result<(PutOn, bool), StudyError> {
+    ) -> Result<(LoadPlan, bool), StudyError> {
         let script = work.script(options.keys());
         let p99 = original::p99_held(work);
         let found = match options.scale {
@@ -233,7 +233,7 @@ impl Running {
         let original = original::rate(work);
         // Close to the highest rate, most of the response time would be waiting.
         let rate = if highest > original * ROOM { original } else { highest * RATE_SHARE };
-        Ok((PutOn { work, rate: rate.max(1.0), highest, is_overload: false }, found.is_some()))
+        Ok((LoadPlan { work, rate: rate.max(1.0), highest, is_overload: false }, found.is_some()))
     }
 
     fn closed_loop(

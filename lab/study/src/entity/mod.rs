@@ -9,10 +9,10 @@
 //! load and a separate one of latencies that a compaction caused the tail. Here, flushes and
 //! compactions are marked on the time axis of the requests themselves.
 
-mod beside;
 mod charts;
 mod findings;
-mod loads;
+mod job_impact;
+mod load_runs;
 mod measure;
 mod original;
 mod plan;
@@ -20,7 +20,7 @@ mod plan;
 mod rocks_log;
 mod run;
 mod shares;
-mod work;
+mod workload;
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write};
@@ -29,17 +29,17 @@ use pellucid_report::{Finding, StudyReport, Unit};
 
 pub use self::plan::{Engine, EntityStudyOptions};
 
-use self::measure::{PutOn, Row, Running};
+use self::measure::{EngineServer, LoadPlan, Row};
 use self::plan::{ServerPlan, VALUE_BYTES};
 use self::run::EntityRun;
-use self::work::Work;
+use self::workload::LoadKind;
+use crate::child_server::serve;
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::jobs::{Window, counts};
 use crate::proc::is_in_memory;
-use crate::profiled::Taken;
-use crate::served::serve;
-use crate::study::{About, Context, Scale, Study, answer, named};
+use crate::profile_recording::RecordedProfiles;
+use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
 
 /// The findings that answer the question.
 const ANSWERS: [&str; 5] =
@@ -54,8 +54,8 @@ pub fn run_child(input: impl BufRead, output: impl Write) -> Result<(), StudyErr
 }
 
 impl Study for EntityStudyOptions {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> StudyDescription {
+        StudyDescription {
             name: "entity",
             title: "Entities: an HTTP service over a key-value store",
             question: "How many PUTs and GETs a second does the service bear on one connection, \
@@ -80,7 +80,8 @@ impl Study for EntityStudyOptions {
             let name = format!("Filling {}", engine.name());
             running.push(context.step(&name, |_| {
                 let memory_bytes = options.memory_bytes();
-                let mut store = Running::start(&program, *engine, folder.path(), memory_bytes)?;
+                let mut store =
+                    EngineServer::start(&program, *engine, folder.path(), memory_bytes)?;
                 store.fill(options.keys())?;
                 Ok(store)
             })?);
@@ -120,13 +121,13 @@ impl Study for EntityStudyOptions {
 /// Determines the load of each kind on each engine, with the engine's index. Returns true if all
 /// rates were found by a search.
 fn highest_rates(
-    running: &[Running],
+    running: &[EngineServer],
     binary: &OsString,
     options: &EntityStudyOptions,
     notes: &mut Vec<String>,
-) -> Result<(Vec<(usize, PutOn)>, bool), StudyError> {
+) -> Result<(Vec<(usize, LoadPlan)>, bool), StudyError> {
     let (mut loads, mut is_found) = (Vec::new(), true);
-    for work in Work::ALL {
+    for work in LoadKind::ALL {
         for (at, store) in running.iter().enumerate() {
             let (load, is_found_here) = store.highest(binary, work, options, notes)?;
             loads.push((at, load));
@@ -139,8 +140,8 @@ fn highest_rates(
 /// Runs each load once, on one engine right after the other, so that changes of the machine affect
 /// all engines alike.
 fn put_on(
-    running: &mut [Running],
-    loads: &[(usize, PutOn)],
+    running: &mut [EngineServer],
+    loads: &[(usize, LoadPlan)],
     round: usize,
     (binary, options): (&OsString, &EntityStudyOptions),
     rows: &mut Vec<Row>,
@@ -171,7 +172,7 @@ fn told(row: &Row) -> String {
 
 /// Stops all servers, assigns their jobs to the loads, and counts the jobs during the filling.
 fn stop<'a>(
-    running: Vec<Running>,
+    running: Vec<EngineServer>,
     rows: impl Iterator<Item = &'a mut Row>,
 ) -> Result<Vec<[usize; 2]>, StudyError> {
     let mut rows: Vec<_> = rows.collect();
@@ -245,6 +246,6 @@ fn outcome(
     };
     let first = measured.rows.iter_mut().filter(|row| row.judged.run == 1);
     let taken = first.map(|row| std::mem::take(&mut row.profiles));
-    taken.fold(Taken::default(), Taken::and).put_into(&mut outcome);
+    taken.fold(RecordedProfiles::default(), RecordedProfiles::and).put_into(&mut outcome);
     outcome
 }

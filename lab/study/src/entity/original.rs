@@ -1,21 +1,21 @@
 //! The figures of the original study: an HTTP service over RocksDB, written in Java, under wrk2
 //! with one connection, on a laptop; 5,000,000 keys, loads of 20 seconds.
 
-use super::work::Work;
+use super::workload::LoadKind;
 
 /// The rate that was found to be stable, in requests per second.
-pub(super) fn rate(work: Work) -> f64 {
+pub(super) fn rate(work: LoadKind) -> f64 {
     match work {
-        Work::Put => 12_000.0,
-        Work::Get => 10_000.0,
+        LoadKind::Put => 12_000.0,
+        LoadKind::Get => 10_000.0,
     }
 }
 
 /// The answers per second at the stable rate.
-pub(super) fn answered(work: Work) -> f64 {
+pub(super) fn answered(work: LoadKind) -> f64 {
     match work {
-        Work::Put => 11_999.29,
-        Work::Get => 9_999.37,
+        LoadKind::Put => 11_999.29,
+        LoadKind::Get => 9_999.37,
     }
 }
 
@@ -23,35 +23,35 @@ pub(super) fn answered(work: Work) -> f64 {
 pub(super) const OVERLOAD: f64 = 20_000.0;
 
 /// The mean and the longest response time of the overload, in nanoseconds.
-pub(super) fn overload_ns(work: Work) -> [f64; 2] {
+pub(super) fn overload_ns(work: LoadKind) -> [f64; 2] {
     match work {
-        Work::Put => [4.68e9, 6.09e9],
-        Work::Get => [2.65e9, 2.84e9],
+        LoadKind::Put => [4.68e9, 6.09e9],
+        LoadKind::Get => [2.65e9, 2.84e9],
     }
 }
 
 /// The answers per second at the overload.
-pub(super) fn reached(work: Work) -> f64 {
+pub(super) fn reached(work: LoadKind) -> f64 {
     match work {
-        Work::Put => 13_907.98,
-        Work::Get => 17_418.92,
+        LoadKind::Put => 13_907.98,
+        LoadKind::Get => 17_418.92,
     }
 }
 
 /// The p99 limit under which a rate counted as stable, in the syntax of the objectives of
 /// `pellucid load`.
-pub(super) fn p99_held(work: Work) -> &'static str {
+pub(super) fn p99_held(work: LoadKind) -> &'static str {
     match work {
-        Work::Put => "82ms",
-        Work::Get => "47ms",
+        LoadKind::Put => "82ms",
+        LoadKind::Get => "47ms",
     }
 }
 
 /// The mean response time at the stable rate, in nanoseconds.
-pub(super) fn mean_ns(work: Work) -> f64 {
+pub(super) fn mean_ns(work: LoadKind) -> f64 {
     match work {
-        Work::Put => 7.352e6,
-        Work::Get => 2.980e6,
+        LoadKind::Put => 7.352e6,
+        LoadKind::Get => 2.980e6,
     }
 }
 
@@ -102,21 +102,21 @@ const GET_MS_AND_SHARE: [(f64, f64); 19] = [
     (48.671, 1.0),
 ];
 
-fn spectrum(work: Work) -> &'static [(f64, f64)] {
+fn spectrum(work: LoadKind) -> &'static [(f64, f64)] {
     match work {
-        Work::Put => &PUT_MS_AND_SHARE,
-        Work::Get => &GET_MS_AND_SHARE,
+        LoadKind::Put => &PUT_MS_AND_SHARE,
+        LoadKind::Get => &GET_MS_AND_SHARE,
     }
 }
 
 /// The response time at a quantile, in nanoseconds.
-pub(super) fn at(work: Work, quantile: f64) -> f64 {
+pub(super) fn at(work: LoadKind, quantile: f64) -> f64 {
     let swapped = spectrum(work).iter().map(|(ms, share)| (*share, *ms));
     between(swapped, quantile) * 1e6
 }
 
 /// The share of requests that took at most `us` microseconds.
-pub(super) fn share_below(work: Work, us: u64) -> f64 {
+pub(super) fn share_below(work: LoadKind, us: u64) -> f64 {
     between(spectrum(work).iter().copied(), us as f64 / 1e3)
 }
 
@@ -137,12 +137,12 @@ fn between(pairs: impl Iterator<Item = (f64, f64)>, at: f64) -> f64 {
     before.map_or(0.0, |(_, y)| y)
 }
 
-/// The shares of the processor time: the store while it executes requests, writing answers, reading requests,
-/// flushes, and compactions. `None` if the original does not tell.
-pub(super) fn processor_shares(work: Work) -> [Option<f64>; 5] {
+/// The shares of the processor time: the store while it executes requests, writing answers, reading
+/// requests, flushes, and compactions. `None` if the original does not tell.
+pub(super) fn processor_shares(work: LoadKind) -> [Option<f64>; 5] {
     match work {
-        Work::Put => [Some(0.46), Some(0.18), Some(0.10), Some(0.01), Some(0.04)],
-        Work::Get => [Some(0.36), None, None, Some(0.0), Some(0.0)],
+        LoadKind::Put => [Some(0.46), Some(0.18), Some(0.10), Some(0.01), Some(0.04)],
+        LoadKind::Get => [Some(0.36), None, None, Some(0.0), Some(0.0)],
     }
 }
 
@@ -154,15 +154,15 @@ mod tests {
     fn interpolation_keeps_the_printed_percentiles() {
         let printed = [(0.5, 0.976e6), (0.99, 81.66e6), (0.99999, 88.0e6), (1.0, 88.0e6)];
         for (quantile, ns) in printed {
-            assert!((at(Work::Put, quantile) - ns).abs() < 5e3, "{quantile}");
+            assert!((at(LoadKind::Put, quantile) - ns).abs() < 5e3, "{quantile}");
         }
-        assert!((at(Work::Get, 0.99) - 46.94e6).abs() < 1.0);
-        assert!(at(Work::Get, 0.9) < at(Work::Get, 0.95));
+        assert!((at(LoadKind::Get, 0.99) - 46.94e6).abs() < 1.0);
+        assert!(at(LoadKind::Get, 0.9) < at(LoadKind::Get, 0.95));
     }
 
     #[test]
     fn shares_grow_from_zero_to_one() {
-        for work in Work::ALL {
+        for work in LoadKind::ALL {
             let shares: Vec<f64> =
                 [1, 50, 1_000, 50_000, 1_000_000].map(|us| share_below(work, us)).to_vec();
             assert!(shares.is_sorted() && shares[0] == 0.0 && shares[4] == 1.0, "{shares:?}");

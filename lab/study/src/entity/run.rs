@@ -1,9 +1,9 @@
 //! The measurements of the study on all engines.
 
-use super::loads::Loads;
+use super::load_runs::LoadRuns;
 use super::measure::Row;
 use super::plan::Engine;
-use super::work::Work;
+use super::workload::LoadKind;
 
 /// All measurements of the study.
 pub(super) struct EntityRun {
@@ -20,8 +20,8 @@ pub(super) struct EntityRun {
 
 impl EntityRun {
     /// The loads of one kind, in the order of the engines.
-    pub(super) fn of(&self, work: Work) -> Vec<Loads<'_>> {
-        let of = |engine: &Engine| Loads::of(&self.rows, *engine, work);
+    pub(super) fn of(&self, work: LoadKind) -> Vec<LoadRuns<'_>> {
+        let of = |engine: &Engine| LoadRuns::of(&self.rows, *engine, work);
         self.engines.iter().filter_map(of).collect()
     }
 }

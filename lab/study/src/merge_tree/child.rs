@@ -21,11 +21,11 @@ use pellucid_thread::Mutex;
 
 use super::plan::Plan;
 use super::sample::{Line, OperationSums, Sample};
-use super::work::{Chooser, Request, key_of};
-use crate::bounded::Membership;
+use super::workload::{Request, TransactionGenerator, key_of};
+use crate::cgroup::CgroupMembership;
 use crate::error::StudyError;
 use crate::proc::ProcessFigures;
-use crate::profiled::Profiled;
+use crate::profile_recording::ProfileRecording;
 
 /// The name of the threads of the load, by which their processor time is found.
 pub(super) const LOAD_THREAD: &str = "study-load";
@@ -55,7 +55,7 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyError> {
     let plan: Plan = serde_json::from_reader(input.take(PLAN_BYTES_MAX))
         .map_err(|error| StudyError::Step(format!("the plan cannot be read: {error}")))?;
-    let group = match plan.group.as_deref().map(Membership::enter) {
+    let group = match plan.group.as_deref().map(CgroupMembership::enter) {
         Some(Ok(group)) => Some(group),
         Some(Err(error)) => {
             let note = format!("Memory was not bounded, because the child {error}.");
@@ -71,7 +71,7 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
     };
     let engine = Engine::open(&plan.data, options).map_err(failed)?;
     let table = engine.table("objects").map_err(failed)?;
-    let load = Load {
+    let load = LoadState {
         account: Account::new(Accounting::Full, Clock::system(), NAMES),
         engine,
         table,
@@ -79,11 +79,11 @@ pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyEr
         is_over: AtomicBool::new(false),
         failure: Mutex::new(None),
     };
-    let profiled = Profiled::begin(RECORDING_HERTZ);
+    let profiled = ProfileRecording::begin(RECORDING_HERTZ);
     // Records of single requests are not used here, and would take memory, which is limited.
     load.account.keep_records(1);
     let sample = |seconds: f64| {
-        let page_cache_bytes = group.as_ref().map_or(0, Membership::page_cache_bytes);
+        let page_cache_bytes = group.as_ref().map_or(0, CgroupMembership::page_cache_bytes);
         Line::Sample(Box::new(load.sample(seconds, page_cache_bytes)))
     };
     let told = std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn sample_until(
 }
 
 /// The state that the child's threads share.
-struct Load {
+struct LoadState {
     account: Account,
     engine: Engine,
     table: TableId,
@@ -157,7 +157,7 @@ struct Load {
 }
 
 /// Ends the threads of a load when it is dropped.
-struct EndOfLoad<'a>(&'a Load);
+struct EndOfLoad<'a>(&'a LoadState);
 
 impl Drop for EndOfLoad<'_> {
     fn drop(&mut self) {
@@ -166,7 +166,7 @@ impl Drop for EndOfLoad<'_> {
     }
 }
 
-impl Load {
+impl LoadState {
     fn sample(&self, seconds: f64, page_cache_bytes: u64) -> Sample {
         Sample {
             seconds,
@@ -180,7 +180,7 @@ impl Load {
     /// The work of one thread: transactions on schedule, until the load is over.
     fn work(&self, plan: &Plan, thread: u64) {
         let recorder = self.account.recorder();
-        let mut chooser = Chooser::new(thread + 1, &self.objects);
+        let mut chooser = TransactionGenerator::new(thread + 1, &self.objects);
         let mut requests = Vec::new();
         let per_second = plan.transactions_per_second / plan.threads as f64;
         let pause = Duration::from_secs_f64(1.0 / per_second.max(1e-3));
@@ -209,7 +209,7 @@ impl Load {
     fn serve(
         &self,
         request: Request,
-        chooser: &mut Chooser<'_>,
+        chooser: &mut TransactionGenerator<'_>,
         recorder: &Recorder,
     ) -> EngineResult<()> {
         let content = match request {

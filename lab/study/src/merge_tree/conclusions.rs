@@ -6,9 +6,9 @@
 use pellucid_report::{Estimate, Finding, Unit, both};
 
 use super::sample::Sample;
+use super::sample_interval::{STRETCHES, SampleInterval};
+use super::sample_series::{LEVELS, number, over_levels, places, processor_ns, ratio, stage_ns};
 use super::source::Source;
-use super::stretch::{STRETCHES, Stretch};
-use super::track::{LEVELS, number, over_levels, places, processor_ns, ratio, stage_ns};
 
 /// The largest factor by which a stable time may change.
 const STABLE_FACTOR: f64 = 1.5;
@@ -17,29 +17,34 @@ const STRETCHES_BESIDE: usize = 4;
 
 /// The stretches of all runs: of the whole time, and of the time before and after the store outgrew
 /// its memory.
-struct Stretches<'a> {
-    whole: Vec<Stretch<'a>>,
-    before: Vec<Stretch<'a>>,
-    after: Vec<Stretch<'a>>,
+struct SampleIntervals<'a> {
+    whole: Vec<SampleInterval<'a>>,
+    before: Vec<SampleInterval<'a>>,
+    after: Vec<SampleInterval<'a>>,
 }
 
-impl<'a> Stretches<'a> {
-    fn of(sources: &[Source<'a>]) -> Stretches<'a> {
-        let mut all = Stretches { whole: Vec::new(), before: Vec::new(), after: Vec::new() };
+impl<'a> SampleIntervals<'a> {
+    fn of(sources: &[Source<'a>]) -> SampleIntervals<'a> {
+        let mut all = SampleIntervals { whole: Vec::new(), before: Vec::new(), after: Vec::new() };
         for source in sources {
             let samples = source.track.samples();
-            all.whole.extend(Stretch::cut(samples, STRETCHES));
+            all.whole.extend(SampleInterval::cut(samples, STRETCHES));
             let Some(at) = source.outgrown_seconds else { continue };
             let border = samples.iter().position(|sample| sample.seconds >= at);
             let Some(border) = border else { continue };
-            all.before.extend(Stretch::cut(&samples[..=border], STRETCHES_BESIDE));
-            all.after.extend(Stretch::cut(&samples[border..], STRETCHES_BESIDE));
+            all.before.extend(SampleInterval::cut(&samples[..=border], STRETCHES_BESIDE));
+            all.after.extend(SampleInterval::cut(&samples[border..], STRETCHES_BESIDE));
         }
         all
     }
 
     /// Estimates a figure over the stretches of the whole time.
-    fn whole(&self, name: &str, unit: Unit, of: impl Fn(&Stretch<'_>) -> Option<f64>) -> Estimate {
+    fn whole(
+        &self,
+        name: &str,
+        unit: Unit,
+        of: impl Fn(&SampleInterval<'_>) -> Option<f64>,
+    ) -> Estimate {
         Estimate::of_runs(name, unit, self.whole.iter().map(of)).in_stretches()
     }
 
@@ -48,7 +53,7 @@ impl<'a> Stretches<'a> {
         &self,
         name: &str,
         unit: Unit,
-        of: impl Fn(&Stretch<'_>) -> Option<f64>,
+        of: impl Fn(&SampleInterval<'_>) -> Option<f64>,
     ) -> [Estimate; 2] {
         let halves = [("before", &self.before), ("after", &self.after)];
         halves.map(|(when, stretches)| {
@@ -60,21 +65,21 @@ impl<'a> Stretches<'a> {
 
 /// All conclusions.
 pub(super) fn findings(sources: &[Source<'_>]) -> Vec<Finding> {
-    let stretches = Stretches::of(sources);
+    let stretches = SampleIntervals::of(sources);
     if stretches.whole.is_empty() {
         return Vec::new();
     }
-    let findings: [fn(&Stretches<'_>) -> Finding; 9] =
+    let findings: [fn(&SampleIntervals<'_>) -> Finding; 9] =
         [body, heads_stay, journal_read, ledger_cache, missing, filters, fetch, merging, level_1];
     findings.iter().map(|finding| finding(&stretches)).collect()
 }
 
-fn body_share(stretch: &Stretch<'_>) -> Option<f64> {
+fn body_share(stretch: &SampleInterval<'_>) -> Option<f64> {
     let (head, body) = (stretch.get_part("ledger")?, stretch.get_part("journal_read")?);
     ratio(body, head + body)
 }
 
-fn body(stretches: &Stretches<'_>) -> Finding {
+fn body(stretches: &SampleIntervals<'_>) -> Finding {
     let all = stretches.whole("body, of the time of head and body", Unit::Share, body_share);
     let [before, after] =
         stretches.halves("body, of the time of head and body", Unit::Share, body_share);
@@ -97,7 +102,7 @@ fn body(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn heads_stay(stretches: &Stretches<'_>) -> Finding {
+fn heads_stay(stretches: &SampleIntervals<'_>) -> Finding {
     let [before, after] =
         stretches.halves("head of a GET", Unit::Nanoseconds, |stretch| stretch.get_part("ledger"));
     let sentence = format!(
@@ -114,13 +119,14 @@ fn heads_stay(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn journal_read(stretches: &Stretches<'_>) -> Finding {
+fn journal_read(stretches: &SampleIntervals<'_>) -> Finding {
     let [cached, disk] = ["read_cached", "read_disk"].map(|name| format!("/reads/journal/{name}"));
-    let sum = |stretch: &Stretch<'_>, what: &str| {
+    let sum = |stretch: &SampleInterval<'_>, what: &str| {
         stretch.number(&format!("{cached}/{what}")) + stretch.number(&format!("{disk}/{what}"))
     };
-    let place = |stretch: &Stretch<'_>| stretch.sampled("/reads/journal/place");
-    let read = |stretch: &Stretch<'_>| ratio(sum(stretch, "sum_ns"), sum(stretch, "samples"));
+    let place = |stretch: &SampleInterval<'_>| stretch.sampled("/reads/journal/place");
+    let read =
+        |stretch: &SampleInterval<'_>| ratio(sum(stretch, "sum_ns"), sum(stretch, "samples"));
     let part = stretches
         .whole("place over read", Unit::Ratio, |stretch| Some(place(stretch)? / read(stretch)?));
     let from_disk = stretches.whole("reads from disk", Unit::Share, |stretch| {
@@ -145,9 +151,9 @@ fn journal_read(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn ledger_cache(stretches: &Stretches<'_>) -> Finding {
-    let append = |stretch: &Stretch<'_>| stretch.sampled("/writes/journal_append");
-    let memtable = |stretch: &Stretch<'_>| stretch.sampled("/writes/memtable");
+fn ledger_cache(stretches: &SampleIntervals<'_>) -> Finding {
+    let append = |stretch: &SampleInterval<'_>| stretch.sampled("/writes/journal_append");
+    let memtable = |stretch: &SampleInterval<'_>| stretch.sampled("/writes/memtable");
     let part = stretches.whole("memtable, of both", Unit::Share, |stretch| {
         let (append, memtable) = (append(stretch)?, memtable(stretch)?);
         ratio(memtable, append + memtable)
@@ -166,15 +172,15 @@ fn ledger_cache(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn missing(stretches: &Stretches<'_>) -> Finding {
-    let time = |stretch: &Stretch<'_>, place: &str| {
+fn missing(stretches: &SampleIntervals<'_>) -> Finding {
+    let time = |stretch: &SampleInterval<'_>, place: &str| {
         stretch.sampled(&format!("/reads/look_ups/{place}/time"))
     };
-    let dearest = |stretch: &Stretch<'_>| {
+    let dearest = |stretch: &SampleInterval<'_>| {
         let levels = places().into_iter().skip(2);
         levels.filter_map(|(_, place)| time(stretch, &place)).reduce(f64::max)
     };
-    let missing = |stretch: &Stretch<'_>| time(stretch, "missing");
+    let missing = |stretch: &SampleInterval<'_>| time(stretch, "missing");
     let part = stretches.whole("missing over the dearest found", Unit::Ratio, |stretch| {
         Some(missing(stretch)? / dearest(stretch)?)
     });
@@ -193,7 +199,7 @@ fn missing(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn filters(stretches: &Stretches<'_>) -> Finding {
+fn filters(stretches: &SampleIntervals<'_>) -> Finding {
     let share = |name: &str, path: &'static str| {
         stretches.whole(name, Unit::Share, move |stretch| {
             let of = |path: &str| stretch.levels("/reads/levels", path);
@@ -217,7 +223,7 @@ fn filters(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn fetch(stretches: &Stretches<'_>) -> Finding {
+fn fetch(stretches: &SampleIntervals<'_>) -> Finding {
     let share = |name: &str, steps: &'static [&'static str]| {
         stretches.whole(name, Unit::Share, move |stretch| {
             let of =
@@ -241,7 +247,7 @@ fn fetch(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn merging(stretches: &Stretches<'_>) -> Finding {
+fn merging(stretches: &SampleIntervals<'_>) -> Finding {
     let duration = |sample: &Sample| {
         number(sample, "/background/flush/duration_ns")
             + over_levels(sample, "/background/compactions", "/duration_ns")
@@ -269,8 +275,8 @@ fn merging(stretches: &Stretches<'_>) -> Finding {
     )
 }
 
-fn level_1(stretches: &Stretches<'_>) -> Finding {
-    let made = |stretch: &Stretch<'_>, to: usize| {
+fn level_1(stretches: &SampleIntervals<'_>) -> Finding {
+    let made = |stretch: &SampleInterval<'_>, to: usize| {
         stretch.number(&format!("/background/compactions/{}/tables_out", to - 1))
     };
     let part =
@@ -300,7 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::sample::OperationSums;
-    use super::super::track::Track;
+    use super::super::sample_series::SampleSeries;
     use super::*;
 
     /// Samples of GETs that take 1 µs for the head and 1 µs for the body, but 9 µs for the body
@@ -357,7 +363,7 @@ mod tests {
     #[test]
     fn findings_follow_from_the_figures() {
         let samples = samples();
-        let track = Track::new(&samples);
+        let track = SampleSeries::new(&samples);
         let source = Source { track, memory_bytes: Some(1), outgrown_seconds: Some(2.0) };
         let findings = findings(&[source]);
         assert_eq!(findings.len(), 9);
@@ -385,7 +391,7 @@ mod tests {
     fn findings_without_data_cannot_be_told() {
         let samples = samples();
         let source = |samples| Source {
-            track: Track::new(samples),
+            track: SampleSeries::new(samples),
             memory_bytes: None,
             outgrown_seconds: None,
         };

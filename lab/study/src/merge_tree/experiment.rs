@@ -5,13 +5,13 @@
 //! this engine the fastest look-up uses a directory in memory, and the available memory decides how
 //! many tables have one.
 
-use pellucid_report::{Chart, ChartSection, Estimate, Finding, Form, Series, Unit, both};
+use pellucid_report::{Chart, ChartForm, ChartSection, Estimate, Finding, Series, Unit, both};
 
 use super::child::LOAD_THREAD;
 use super::sample::Sample;
+use super::sample_interval::{STRETCHES, SampleInterval};
+use super::sample_series::{operation, processor_ns, ratio};
 use super::source::Source;
-use super::stretch::{STRETCHES, Stretch};
-use super::track::{operation, processor_ns, ratio};
 
 /// The factor by which the engine's memory is increased.
 pub(super) const MEMORY_TIMES: u64 = 4;
@@ -20,7 +20,7 @@ const FASTER: f64 = 0.8;
 /// The whole hardly became faster if it takes more than this share of the time before.
 const HARDLY: f64 = 0.9;
 
-type Figure = fn(&Stretch<'_>) -> Option<f64>;
+type Figure = fn(&SampleInterval<'_>) -> Option<f64>;
 
 const FIGURES: [(&str, Unit, Figure); 4] = [
     ("requests to files by filter and index", Unit::Share, by_index),
@@ -29,16 +29,16 @@ const FIGURES: [(&str, Unit, Figure); 4] = [
     ("processor time of a GET or PUT with its HEADs", Unit::Nanoseconds, transaction),
 ];
 
-fn by_index(stretch: &Stretch<'_>) -> Option<f64> {
+fn by_index(stretch: &SampleInterval<'_>) -> Option<f64> {
     let of = |path: &str| stretch.levels("/reads/levels", path);
     ratio(of("/by_index"), of("/asked"))
 }
 
-fn missing(stretch: &Stretch<'_>) -> Option<f64> {
+fn missing(stretch: &SampleInterval<'_>) -> Option<f64> {
     stretch.sampled("/reads/look_ups/missing/time")
 }
 
-fn head(stretch: &Stretch<'_>) -> Option<f64> {
+fn head(stretch: &SampleInterval<'_>) -> Option<f64> {
     let of = |value: fn(&super::sample::OperationSums) -> f64| {
         let both = ["head ok", "head missing"];
         stretch.grown(|sample| both.iter().map(|name| value(&operation(sample, name))).sum())
@@ -46,7 +46,7 @@ fn head(stretch: &Stretch<'_>) -> Option<f64> {
     ratio(of(|sums| sums.total_ns), of(|sums| sums.count as f64))
 }
 
-fn transaction(stretch: &Stretch<'_>) -> Option<f64> {
+fn transaction(stretch: &SampleInterval<'_>) -> Option<f64> {
     let names = ["get ok", "get missing", "put ok", "put_disk ok"];
     let count = |sample: &Sample| {
         names.iter().map(|name| operation(sample, name).count as f64).sum::<f64>()
@@ -56,14 +56,14 @@ fn transaction(stretch: &Stretch<'_>) -> Option<f64> {
 
 /// The run before and the run after.
 pub(super) struct Experiment<'a> {
-    before: Vec<Stretch<'a>>,
-    after: Vec<Stretch<'a>>,
+    before: Vec<SampleInterval<'a>>,
+    after: Vec<SampleInterval<'a>>,
 }
 
 impl<'a> Experiment<'a> {
     pub(super) fn new(before: &Source<'a>, after: &Source<'a>) -> Experiment<'a> {
         let [before, after] =
-            [before, after].map(|source| Stretch::cut(source.track.samples(), STRETCHES));
+            [before, after].map(|source| SampleInterval::cut(source.track.samples(), STRETCHES));
         Experiment { before, after }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Experiment<'a> {
         let bars = Chart::new(
             ("experiment", "Before and after", how_to_read),
             Unit::Nanoseconds,
-            Form::Groups { rows: rows.collect() },
+            ChartForm::Groups { rows: rows.collect() },
             series,
         );
         ChartSection::new(

@@ -11,10 +11,10 @@ mod conclusions;
 mod experiment;
 mod plan;
 mod sample;
+mod sample_interval;
+mod sample_series;
 mod source;
-mod stretch;
-mod track;
-mod work;
+mod workload;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -29,15 +29,15 @@ pub use plan::MergeTreeOptions;
 use self::experiment::Experiment;
 use self::plan::Plan;
 use self::sample::{Line, Recording, Sample};
+use self::sample_series::{SampleSeries, number, operation, store_bytes};
 use self::source::Source;
-use self::track::{Track, number, operation, store_bytes};
-use crate::bounded::BoundedMemory;
+use crate::cgroup::MemoryCgroup;
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
 use crate::process::last_messages;
-use crate::study::{About, Context, Scale, Study, answer, named};
+use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
 
 /// The number of progress messages during a run.
 const TOLD_PARTS: u64 = 10;
@@ -50,8 +50,8 @@ const ANSWERS: [&str; 5] =
     ["get_body_share", "head_time_stable", "put_ledger_cache", "filter_exits", "merge_share"];
 
 impl Study for MergeTreeOptions {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> StudyDescription {
+        StudyDescription {
             name: "merge-tree",
             title: "Merge tree: a breakdown of latency",
             question: "Where does the time of GET, PUT and HEAD go in a store made of a journal \
@@ -129,9 +129,9 @@ fn check_room(plan: &Plan, folder: &Path) -> Result<(), StudyError> {
 }
 
 /// A child process that is killed on drop.
-struct Ended(Child);
+struct ChildGuard(Child);
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         // Both fail only if the child has ended already.
         let _ = self.0.kill();
@@ -147,7 +147,7 @@ fn record(
     plan: &Plan,
     say: &mut dyn FnMut(&str),
 ) -> Result<Recording, StudyError> {
-    let group = BoundedMemory::new(plan.memory_bytes);
+    let group = MemoryCgroup::new(plan.memory_bytes);
     let folder = group.as_ref().ok().map(|group| group.folder().to_path_buf());
     let mut recording = run_child_in(program, &Plan { group: folder, ..plan.clone() }, say)?;
     if let Err(error) = group {
@@ -174,7 +174,7 @@ fn run_child_in(
     let mut child = command.spawn().map_err(|error| step("cannot start the child", error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let messages = child.stderr.take().map(last_messages);
-    let mut child = Ended(child);
+    let mut child = ChildGuard(child);
     let text = serde_json::to_vec(plan).map_err(StudyError::step)?;
     if let Some(mut stdin) = stdin {
         stdin.write_all(&text).map_err(|error| step("cannot tell the child its plan", error))?;
@@ -229,7 +229,7 @@ fn source<'a>(plan: &Plan, recording: &'a Recording) -> Source<'a> {
         recording.samples.iter().find(is_larger).map(|sample| sample.seconds)
     };
     Source {
-        track: Track::new(&recording.samples),
+        track: SampleSeries::new(&recording.samples),
         memory_bytes,
         outgrown_seconds: memory_bytes.and_then(outgrown),
     }
@@ -392,7 +392,7 @@ mod tests {
         let options =
             MergeTreeOptions { scale: Scale::Quick, seconds: None, memory_bytes: None, data: None };
         let plan = Plan::of(&options, folder.path().join("store")).unwrap();
-        if let Err(error) = BoundedMemory::new(plan.memory_bytes) {
+        if let Err(error) = MemoryCgroup::new(plan.memory_bytes) {
             // By `writeln!`, because the test's harness shows no `eprintln!` of a test that passes.
             let told = "every_run_has_its_own_memory_limit checks nothing on this machine";
             writeln!(std::io::stderr(), "{told}: {error}").unwrap();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::proc::ProcessFigures;
-use crate::profiled::Taken;
+use crate::profile_recording::RecordedProfiles;
 
 /// The most samples that are kept. When there are more, every other one is dropped; no count is
 /// lost by that.
@@ -25,7 +25,7 @@ pub(super) enum Line {
     /// The account of all requests, at the end.
     Account(Box<Snapshot>),
     /// The profiles of processor time, memory and waits, at the end.
-    Profiles(Taken),
+    Profiles(RecordedProfiles),
 }
 
 /// The counters at one moment.
@@ -80,7 +80,7 @@ pub(super) struct Recording {
     pub(super) samples: Vec<Sample>,
     pub(super) notes: Vec<String>,
     pub(super) account: Option<Snapshot>,
-    pub(super) profiles: Taken,
+    pub(super) profiles: RecordedProfiles,
     /// One sample in this many is kept.
     kept_one_in: u64,
     seen: u64,

@@ -1,15 +1,15 @@
 //! The data of all charts, and helpers to make a chart from it.
 
-use pellucid_report::{Chart, Form, Moment, Series, Unit};
+use pellucid_report::{Chart, ChartEvent, ChartForm, Series, Unit};
 
-use super::track::{Track, Values, number};
+use super::sample_series::{SampleSeries, Values, number};
 
 /// The label of the moment that charts mark.
 const OUTGROWN: &str = "the store outgrows memory";
 
 /// The data of all charts.
 pub(super) struct Source<'a> {
-    pub(super) track: Track<'a>,
+    pub(super) track: SampleSeries<'a>,
     /// The limit of memory, if there was one.
     pub(super) memory_bytes: Option<u64>,
     /// The time at which the store's files and the process's memory first exceeded that limit.
@@ -17,8 +17,8 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn moments(&self) -> Vec<Moment> {
-        let moment = |at_seconds| Moment { at_seconds, label: OUTGROWN.to_owned() };
+    fn moments(&self) -> Vec<ChartEvent> {
+        let moment = |at_seconds| ChartEvent { at_seconds, label: OUTGROWN.to_owned() };
         self.outgrown_seconds.map(moment).into_iter().collect()
     }
 
@@ -27,11 +27,11 @@ impl Source<'_> {
         (name, title): (&str, &str),
         how_to_read: &str,
         unit: Unit,
-        form: Form,
+        form: ChartForm,
         series: Vec<Series>,
     ) -> Chart {
         let moments = match form {
-            Form::Lines { .. } | Form::Areas { .. } => self.moments(),
+            ChartForm::Lines { .. } | ChartForm::Areas { .. } => self.moments(),
             _ => Vec::new(),
         };
         Chart { moments, ..Chart::new((name, title, how_to_read), unit, form, series) }
@@ -44,7 +44,7 @@ impl Source<'_> {
         unit: Unit,
         series: Vec<Series>,
     ) -> Chart {
-        let form = Form::Areas { seconds: self.track.seconds() };
+        let form = ChartForm::Areas { seconds: self.track.seconds() };
         self.chart(names, how_to_read, unit, form, series)
     }
 
@@ -55,7 +55,7 @@ impl Source<'_> {
         unit: Unit,
         series: Vec<Series>,
     ) -> Chart {
-        let form = Form::Lines { seconds: self.track.seconds(), is_logarithmic: false };
+        let form = ChartForm::Lines { seconds: self.track.seconds(), is_logarithmic: false };
         self.chart(names, how_to_read, unit, form, series)
     }
 
@@ -66,7 +66,7 @@ impl Source<'_> {
         how_to_read: &str,
         series: Vec<Series>,
     ) -> Chart {
-        let form = Form::Lines { seconds: self.track.seconds(), is_logarithmic: true };
+        let form = ChartForm::Lines { seconds: self.track.seconds(), is_logarithmic: true };
         self.chart(names, how_to_read, Unit::Nanoseconds, form, series)
     }
 

@@ -2,9 +2,9 @@
 //! by side.
 
 use pellucid_account::Distribution;
-use pellucid_report::{Chart, ChartGroup, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, ChartGroup, ChartSection, Series, Unit};
 
-use super::drive::RunFigures;
+use super::client::RunFigures;
 use super::figures::PhaseFigures;
 use super::original;
 use super::plan::{HAND_OVERS, Operation};
@@ -69,7 +69,7 @@ fn table(
     columns: Vec<String>,
     rows: impl IntoIterator<Item = Series>,
 ) -> Chart {
-    Chart::new(words, Unit::Nanoseconds, Form::Table { columns }, rows)
+    Chart::new(words, Unit::Nanoseconds, ChartForm::Table { columns }, rows)
 }
 
 fn row(name: impl Into<String>, distribution: &Distribution) -> Series {
@@ -94,7 +94,7 @@ fn phases_side_by_side(runs: &[RunFigures]) -> Chart {
     Chart::new(
         ("phases", "Phases", "Means; what precedes the total, receive, is left out."),
         Unit::Nanoseconds,
-        Form::Bars { rows: runs.iter().map(|run| run.key.title()).collect() },
+        ChartForm::Bars { rows: runs.iter().map(|run| run.key.title()).collect() },
         PHASES[1..].iter().map(of),
     )
 }
@@ -151,7 +151,7 @@ fn beside_original(runs: &[RunFigures]) -> Chart {
              total. The machines differ: look at the shares.",
         ),
         Unit::Nanoseconds,
-        Form::Bars {
+        ChartForm::Bars {
             rows: std::iter::once("ArangoDB, HTTP/1.1 (60 µs)".to_owned()).chain(rows).collect(),
         },
         [
@@ -319,7 +319,7 @@ impl Measurement<'_> {
                  it.",
             ),
             Unit::Count,
-            Form::Bars { rows: rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect() },
+            ChartForm::Bars { rows: rows.clone().map(|(floor_ns, _)| label(*floor_ns)).collect() },
             [Series::new("requests", rows.map(|(_, count)| Some(*count as f64)).collect())],
         )
     }

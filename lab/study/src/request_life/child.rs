@@ -15,11 +15,11 @@ use pellucid_clock::Ticks;
 use pellucid_profile::RECORDING_HERTZ;
 use pellucid_server::{Log, RunningServer, ServerOptions, start};
 
-use super::figures::{Kept, ServerFigures, processor_mhz};
+use super::figures::{RequestTimes, ServerFigures, processor_mhz};
 use super::plan::ServerPlan;
+use crate::child_server::plan_of;
 use crate::error::StudyError;
-use crate::profiled::Profiled;
-use crate::served::plan_of;
+use crate::profile_recording::ProfileRecording;
 
 /// The interval at which the flight recorder is read. It holds more records than there are requests
 /// in that time.
@@ -32,7 +32,7 @@ const RECORDING_PAUSE: Duration = Duration::from_millis(2);
 const RECORDING_LIMIT_NS: u64 = 2_000_000_000;
 
 /// A message to the thread that keeps records.
-enum Told {
+enum RecordMessage {
     /// Starts a run: forgets all records, and confirms that through the channel.
     Begin(Sender<()>),
     /// Ends a run: the operation, its number of requests, and the channel for the figures.
@@ -46,7 +46,7 @@ enum Told {
 pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     let server = serve(&plan)?;
-    let mut profiled = Some(Profiled::begin(RECORDING_HERTZ));
+    let mut profiled = Some(ProfileRecording::begin(RECORDING_HERTZ));
     let mut answer = |text: &str| {
         let written = writeln!(output, "{text}").and_then(|()| output.flush());
         written.map_err(StudyError::step)
@@ -63,13 +63,15 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
                 let (operation, requests) = what.split_once(' ').unwrap_or((what, ""));
                 let requests = requests.parse().map_err(StudyError::step)?;
                 let (figures, made) = channel();
-                sender.send(Told::End(operation.to_owned(), requests, figures)).map_err(gone)?;
+                sender
+                    .send(RecordMessage::End(operation.to_owned(), requests, figures))
+                    .map_err(gone)?;
                 let figures = made.recv().map_err(StudyError::step)?;
                 answer(&serde_json::to_string(&figures).map_err(StudyError::step)?)?;
             }
             _ if line == "begin" => {
                 let (begun, has_begun) = channel();
-                sender.send(Told::Begin(begun)).map_err(gone)?;
+                sender.send(RecordMessage::Begin(begun)).map_err(gone)?;
                 has_begun.recv().map_err(StudyError::step)?;
                 answer("begun")?;
             }
@@ -100,9 +102,9 @@ fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {
 }
 
 /// Keeps the records of requests between `begin` and `end`, until the channel is closed.
-fn keep(account: &Account, told: &Receiver<Told>) {
+fn keep(account: &Account, told: &Receiver<RecordMessage>) {
     let clock = account.clock();
-    let mut records: Vec<(u8, Kept)> = Vec::new();
+    let mut records: Vec<(u8, RequestTimes)> = Vec::new();
     let (mut begun_at, mut last) = (clock.now(), clock.now());
     let mut mhz: Option<(f64, f64)> = None;
     let mut lost = 0;
@@ -113,14 +115,14 @@ fn keep(account: &Account, told: &Receiver<Told>) {
         match message {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Told::Begin(begun)) => {
+            Ok(RecordMessage::Begin(begun)) => {
                 records.clear();
                 (begun_at, last, mhz) = (clock.now(), clock.now(), None);
                 lost = account.snapshot(Some(1)).records_lost;
                 // Sending fails only if the receiver is gone.
                 let _ = begun.send(());
             }
-            Ok(Told::End(operation, requests, figures)) => {
+            Ok(RecordMessage::End(operation, requests, figures)) => {
                 // The client has its answer before the server has recorded the request.
                 let begun = clock.now();
                 while of(&operation, account, &records).len() < requests
@@ -140,7 +142,7 @@ fn keep(account: &Account, told: &Receiver<Told>) {
     }
 }
 
-fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
+fn of(operation: &str, account: &Account, records: &[(u8, RequestTimes)]) -> Vec<RequestTimes> {
     let names = account.names().operations;
     let is_it = |slot: u8| names.get(usize::from(slot)).is_some_and(|name| *name == operation);
     records.iter().filter(|(slot, _)| is_it(*slot)).map(|(_, kept)| *kept).collect()
@@ -148,14 +150,19 @@ fn of(operation: &str, account: &Account, records: &[(u8, Kept)]) -> Vec<Kept> {
 
 /// Adds the records that ended after `last`, except those of requests that arrived before the run
 /// began: the last request of the warm-up may be recorded after its client got the answer.
-fn take_new(account: &Account, begun_at: Ticks, last: &mut Ticks, records: &mut Vec<(u8, Kept)>) {
+fn take_new(
+    account: &Account,
+    begun_at: Ticks,
+    last: &mut Ticks,
+    records: &mut Vec<(u8, RequestTimes)>,
+) {
     let clock = account.clock();
     let new: Vec<Record> = account.ended_after(*last);
     if let Some(newest) = new.last() {
         *last = newest.span().1;
     }
     let of_run = new.iter().filter(|record| record.span().0 >= begun_at);
-    records.extend(of_run.map(|record| (record.facts.operation, Kept::of(record, &clock))));
+    records.extend(of_run.map(|record| (record.facts.operation, RequestTimes::of(record, &clock))));
 }
 
 fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {

@@ -2,7 +2,7 @@
 
 use pellucid_report::{Estimate, Finding, Unit, both};
 
-use super::drive::RunFigures;
+use super::client::RunFigures;
 use super::original;
 use super::plan::{HAND_OVERS, Operation, TRANSPORTS, Transport};
 use crate::loads::has_times;

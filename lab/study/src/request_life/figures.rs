@@ -14,7 +14,7 @@ pub(crate) const PHASE_POINTS_MAX: usize = 500;
 
 /// The times of one request, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RequestTimes {
     ended: Ticks,
     total_ns: u64,
     loop_wait_ns: u64,
@@ -22,11 +22,11 @@ pub(crate) struct Kept {
     transport_ns: [u32; TRANSPORT_PARTS.len()],
 }
 
-impl Kept {
-    pub(crate) fn of(record: &Record, clock: &Clock) -> Kept {
+impl RequestTimes {
+    pub(crate) fn of(record: &Record, clock: &Clock) -> RequestTimes {
         let ns = |ticks: u64| clock.nanoseconds(ticks);
         let narrow = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
-        Kept {
+        RequestTimes {
             ended: record.span().1,
             total_ns: ns(record.total_ticks()),
             loop_wait_ns: ns(record.loop_wait_ticks()),
@@ -76,10 +76,11 @@ pub(crate) struct ServerFigures {
 }
 
 impl ServerFigures {
-    pub(crate) fn of(kept: &[Kept], clock: &Clock) -> ServerFigures {
-        let all = |value: &dyn Fn(&Kept) -> u64| distribution(kept.iter().map(value).collect());
+    pub(crate) fn of(kept: &[RequestTimes], clock: &Clock) -> ServerFigures {
+        let all =
+            |value: &dyn Fn(&RequestTimes) -> u64| distribution(kept.iter().map(value).collect());
         let phases = PHASES.iter().enumerate().map(|(index, phase)| {
-            let value = |kept: &Kept| u64::from(kept.phases_ns[index]);
+            let value = |kept: &RequestTimes| u64::from(kept.phases_ns[index]);
             PhaseFigures {
                 name: phase.name().to_owned(),
                 distribution: all(&value),
@@ -110,14 +111,15 @@ impl ServerFigures {
 
 /// Selects at most `points_max` requests in their order; returns the end and the value of each.
 fn points(
-    kept: &[Kept],
+    kept: &[RequestTimes],
     clock: &Clock,
     points_max: usize,
-    value: impl Fn(&Kept) -> u64,
+    value: impl Fn(&RequestTimes) -> u64,
 ) -> Vec<(f64, u64)> {
     let Some(first) = kept.first() else { return Vec::new() };
-    let place =
-        |kept: &Kept| (clock.nanoseconds(kept.ended.since(first.ended)) as f64 / 1e9, value(kept));
+    let place = |kept: &RequestTimes| {
+        (clock.nanoseconds(kept.ended.since(first.ended)) as f64 / 1e9, value(kept))
+    };
     if kept.len() <= points_max {
         return kept.iter().map(place).collect();
     }
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn the_slowest_is_among_the_points_of_the_total_and_of_each_phase() {
         let clock = Clock::monotonic();
-        let kept = |index: u64| Kept {
+        let kept = |index: u64| RequestTimes {
             ended: Ticks(index * 1_000),
             total_ns: if index == 7_777 { 1 << 40 } else { index % 100 },
             loop_wait_ns: 0,
@@ -224,7 +226,7 @@ mod tests {
             }),
             transport_ns: [0, 0, (index % 50) as u32],
         };
-        let kept: Vec<Kept> = (0..100_000).map(kept).collect();
+        let kept: Vec<RequestTimes> = (0..100_000).map(kept).collect();
         let figures = ServerFigures::of(&kept, &clock);
         let is_in_order = |points: &[(f64, u64)]| points.is_sorted_by(|a, b| a.0 <= b.0);
         let has = |points: &[(f64, u64)], slowest: u64| points.iter().any(|at| at.1 == slowest);
@@ -245,14 +247,14 @@ mod tests {
 
     #[test]
     fn a_short_run_has_all_its_points() {
-        let kept = |index: u64| Kept {
+        let kept = |index: u64| RequestTimes {
             ended: Ticks(index),
             total_ns: index,
             loop_wait_ns: 0,
             phases_ns: [index as u32; PHASES.len()],
             transport_ns: [0; TRANSPORT_PARTS.len()],
         };
-        let kept: Vec<Kept> = (0..PHASE_POINTS_MAX as u64).map(kept).collect();
+        let kept: Vec<RequestTimes> = (0..PHASE_POINTS_MAX as u64).map(kept).collect();
         let figures = ServerFigures::of(&kept, &Clock::monotonic());
         assert_eq!(figures.points.len(), kept.len());
         let values = figures.phases[3].points.iter().map(|(_, ns)| *ns);

@@ -8,12 +8,12 @@
 
 mod charts;
 mod child;
+mod client;
 mod conclusions;
-mod drive;
 mod figures;
 mod original;
-mod outside;
 mod plan;
+mod probe_view;
 
 use pellucid_clock::Clock;
 use pellucid_report::{Finding, StudyReport};
@@ -21,23 +21,23 @@ use pellucid_report::{Finding, StudyReport};
 pub use self::child::run_child;
 pub use self::plan::RequestLifeOptions;
 
+use self::client::{RunFigures, ServerProcess};
 use self::conclusions::Rounds;
-use self::drive::{RunFigures, ServerProcess};
 use self::plan::{
     HAND_OVERS, HandOver, KEYS, OPERATIONS, Operation, ServerPlan, TRANSPORTS, Transport,
     VALUE_BYTES,
 };
 use crate::error::StudyError;
 use crate::folder::make_folder;
-use crate::profiled::Taken;
-use crate::study::{About, Context, Scale, Study, answer, named};
+use crate::profile_recording::RecordedProfiles;
+use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
 
 /// The findings that answer the question: the total, its largest part, and what adds to it.
 const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
 
 impl Study for RequestLifeOptions {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> StudyDescription {
+        StudyDescription {
             name: "request-life",
             title: "The life of a request",
             question: "Where does the time of a request go in the server, from the moment when it \
@@ -81,7 +81,7 @@ impl Study for RequestLifeOptions {
         })?;
         let program = context.child.clone();
         let outside = context
-            .step("The view from outside", |say| outside::look(&program, folder.path(), say))?;
+            .step("The view from outside", |say| probe_view::look(&program, folder.path(), say))?;
         let mut outcome = outcome(&rounds, requests);
         match outside {
             Ok(view) => {
@@ -103,7 +103,7 @@ fn measure(
     plan: ServerPlan,
     (requests, run): (u64, usize),
     say: &mut dyn FnMut(&str),
-) -> Result<(Vec<RunFigures>, Taken), StudyError> {
+) -> Result<(Vec<RunFigures>, RecordedProfiles), StudyError> {
     let mut server = ServerProcess::start(program, plan)?;
     server.fill()?;
     let mut runs = Vec::new();

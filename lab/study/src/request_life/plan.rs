@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use pellucid_load::LoadOptions;
-use pellucid_server::{HandOver as ServerHandOver, ServerOptions, TlsFiles};
+use pellucid_server::{HandOverPolicy as ServerHandOver, ServerOptions, TlsFiles};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StudyError;

@@ -1,6 +1,6 @@
 //! Parsing of a response's head: the status line, and the headers that the parser needs.
 
-use super::{Malformed, ServerTiming};
+use super::{ResponseError, ServerTiming};
 
 /// The transfer encoding of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Parses the head at the beginning of `bytes`; `None` if its end has not arrived.
-pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     let Some(mut head) = scan_status_line(bytes)? else { return Ok(None) };
     let Some(end) = find_line_feed(bytes) else { return Ok(None) };
     let mut at = end + 1;
@@ -72,11 +72,11 @@ pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     Ok(Some(head))
 }
 
-fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
+fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     const BEGIN: &[u8] = b"HTTP/1.";
     let known = bytes.len().min(BEGIN.len());
     if bytes[..known] != BEGIN[..known] {
-        return Err(Malformed::StatusLine);
+        return Err(ResponseError::StatusLine);
     }
     let Some(line) = bytes.get(..STATUS_LINE_BYTES) else { return Ok(None) };
     let digits = [line[7], line[9], line[10], line[11]];
@@ -86,7 +86,7 @@ fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
         && line[9] != b'0'
         && follows.is_none_or(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
     if !well_formed {
-        return Err(Malformed::StatusLine);
+        return Err(ResponseError::StatusLine);
     }
     let status = digits[1..].iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
     Ok(Some(Head {
@@ -100,11 +100,11 @@ fn scan_status_line(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
 }
 
 impl Head {
-    fn take_header(&mut self, line: &[u8]) -> Result<(), Malformed> {
+    fn take_header(&mut self, line: &[u8]) -> Result<(), ResponseError> {
         if let Some(value) = value_of(line, b"content-length") {
-            let length = parse_decimal(value).ok_or(Malformed::ContentLength)?;
+            let length = parse_decimal(value).ok_or(ResponseError::ContentLength)?;
             if self.content_length.is_some_and(|known| known != length) {
-                return Err(Malformed::ContentLength);
+                return Err(ResponseError::ContentLength);
             }
             self.content_length = Some(length);
         } else if let Some(value) = value_of(line, b"connection") {

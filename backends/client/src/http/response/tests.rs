@@ -7,7 +7,7 @@ use super::*;
 type Responses = Vec<(u16, bool, Vec<u8>)>;
 
 /// Parses all responses in `stream`, in pieces that end at `cuts`.
-fn parse_all(stream: &[u8], cuts: &[usize]) -> (Responses, Option<Malformed>) {
+fn parse_all(stream: &[u8], cuts: &[usize]) -> (Responses, Option<ResponseError>) {
     let mut parser = ResponseParser::new(true);
     let mut found = Vec::new();
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
@@ -19,8 +19,8 @@ fn parse_all(stream: &[u8], cuts: &[usize]) -> (Responses, Option<Malformed>) {
         begin = cut;
         while !piece.is_empty() {
             match parser.parse(piece, false) {
-                Ok(Parsed::More) => break,
-                Ok(Parsed::Complete { consumed, response }) => {
+                Ok(ParseOutcome::More) => break,
+                Ok(ParseOutcome::Complete { consumed, response }) => {
                     let body = parser.captured().unwrap().body.clone();
                     parser.forget_captured();
                     found.push((response.status, response.keep_alive, body));
@@ -47,7 +47,7 @@ fn one(stream: &[u8]) -> (u16, bool, Vec<u8>) {
     found[0].clone()
 }
 
-fn refused(stream: &[u8]) -> Malformed {
+fn refused(stream: &[u8]) -> ResponseError {
     parse_all(stream, &[]).1.expect("the stream is malformed")
 }
 
@@ -100,26 +100,26 @@ fn an_answer_to_head_has_no_body() {
     let stream = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n";
     let parsed = parser.parse(stream, true).unwrap();
     let response = Response { status: 200, keep_alive: true };
-    assert_eq!(parsed, Parsed::Complete { consumed: stream.len(), response });
+    assert_eq!(parsed, ParseOutcome::Complete { consumed: stream.len(), response });
 }
 
 #[test]
 fn malformed_responses_are_refused() {
-    assert_eq!(refused(b"hello"), Malformed::StatusLine);
-    assert_eq!(refused(b"HTTP/2.0 200 OK\r\n\r\n"), Malformed::StatusLine);
-    assert_eq!(refused(b"HTTP/1.1 2x0 OK\r\n\r\n"), Malformed::StatusLine);
-    assert_eq!(refused(b"HTTP/1.1 2000 OK\r\n\r\n"), Malformed::StatusLine);
+    assert_eq!(refused(b"hello"), ResponseError::StatusLine);
+    assert_eq!(refused(b"HTTP/2.0 200 OK\r\n\r\n"), ResponseError::StatusLine);
+    assert_eq!(refused(b"HTTP/1.1 2x0 OK\r\n\r\n"), ResponseError::StatusLine);
+    assert_eq!(refused(b"HTTP/1.1 2000 OK\r\n\r\n"), ResponseError::StatusLine);
     for value in ["", "-1", "5x", "18446744073709551616", "1\r\nContent-Length: 2"] {
         let stream = format!("HTTP/1.1 200 OK\r\nContent-Length: {value}\r\n\r\n");
-        assert_eq!(refused(stream.as_bytes()), Malformed::ContentLength, "{value}");
+        assert_eq!(refused(stream.as_bytes()), ResponseError::ContentLength, "{value}");
     }
     for chunk in ["x\r\n", "\r\n", "11111111111111111\r\n", "1\r\nab"] {
         let stream = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
-        assert_eq!(refused(stream.as_bytes()), Malformed::Chunk, "{chunk}");
+        assert_eq!(refused(stream.as_bytes()), ResponseError::Chunk, "{chunk}");
     }
     let truncated = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
-    assert_eq!(refused(truncated), Malformed::Truncated);
-    assert_eq!(refused(b"HTTP/1.1 200 OK\r\n"), Malformed::Truncated);
+    assert_eq!(refused(truncated), ResponseError::Truncated);
+    assert_eq!(refused(b"HTTP/1.1 200 OK\r\n"), ResponseError::Truncated);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn an_endless_head_is_refused_in_bounded_memory() {
     let mut parser = ResponseParser::default();
     let mut outcome = parser.parse(b"HTTP/1.1 200 OK\r\n", false);
     let mut given = 0;
-    while outcome == Ok(Parsed::More) {
+    while outcome == Ok(ParseOutcome::More) {
         assert!(given <= MAX_HEAD_BYTES + 1_000, "the head must end");
         outcome = parser.parse(&[b'a'; 1_000], false);
         given += 1_000;
     }
-    assert_eq!(outcome, Err(Malformed::HeadTooLong));
+    assert_eq!(outcome, Err(ResponseError::HeadTooLong));
 }
 
 fn any_response() -> impl Strategy<Value = (u16, Vec<u8>, Vec<u8>)> {

@@ -10,12 +10,12 @@
 
 mod arena;
 mod cursor;
+mod hash_index;
 mod node;
 mod nodes;
 mod order;
-mod places;
 mod pool;
-mod prefixes;
+mod prefix_filter;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,10 +24,10 @@ pub(crate) use self::cursor::MemtableCursor;
 pub(crate) use self::pool::MemoryPool;
 
 use self::arena::arena_memory_bytes;
+use self::hash_index::{HashIndex, places_memory_bytes};
 use self::nodes::{HEAD_PLACE, Nodes};
 use self::order::Order;
-use self::places::{Places, places_memory_bytes};
-use self::prefixes::{Prefixes, prefixes_memory_bytes};
+use self::prefix_filter::{PrefixFilter, prefixes_memory_bytes};
 use super::Entry;
 use crate::codec::keys_equal;
 
@@ -58,10 +58,10 @@ pub(crate) fn memtable_memory_bytes(size_bytes: u64) -> u64 {
 /// Entries in memory.
 pub(crate) struct Memtable {
     nodes: Nodes,
-    places: Places,
+    places: HashIndex,
     order: Order,
     /// The prefixes of the keys, if tables have prefix rules.
-    prefixes: Option<Prefixes>,
+    prefixes: Option<PrefixFilter>,
     writing: AtomicBool,
     lowest_sequence: AtomicU64,
     highest_sequence: AtomicU64,
@@ -73,9 +73,9 @@ impl Memtable {
     pub(crate) fn new(size_bytes: u64, knows_prefixes: bool, pool: &Arc<MemoryPool>) -> Memtable {
         Memtable {
             nodes: Nodes::new(size_bytes, pool),
-            places: Places::new(keys_expected(size_bytes), pool),
+            places: HashIndex::new(keys_expected(size_bytes), pool),
             order: Order::default(),
-            prefixes: knows_prefixes.then(|| Prefixes::new(keys_expected(size_bytes))),
+            prefixes: knows_prefixes.then(|| PrefixFilter::new(keys_expected(size_bytes))),
             writing: AtomicBool::new(false),
             lowest_sequence: AtomicU64::new(u64::MAX),
             highest_sequence: AtomicU64::new(0),
@@ -96,7 +96,7 @@ impl Memtable {
 
     /// The memory of the memtable, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let prefixes = self.prefixes.as_ref().map_or(0, Prefixes::memory_bytes);
+        let prefixes = self.prefixes.as_ref().map_or(0, PrefixFilter::memory_bytes);
         self.nodes.memory_bytes()
             + self.places.memory_bytes()
             + self.order.memory_bytes()

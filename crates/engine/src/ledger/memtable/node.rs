@@ -17,7 +17,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use crate::ledger::{Entry, Kind};
+use crate::ledger::{Entry, EntryKind};
 
 const NEXT_OFFSET: usize = 28;
 const KEY_OFFSET: usize = 35;
@@ -98,12 +98,12 @@ impl<'a> Node<'a> {
         let key = self.key();
         let head = self.bytes(KEY_OFFSET + key.len(), self.field::<u32>(20) as usize);
         let flags = self.field::<u8>(34);
-        let is_put = flags & KIND_MASK == Kind::Put as u8;
+        let is_put = flags & KIND_MASK == EntryKind::Put as u8;
         let value_length = self.field(16);
         let mut entry = Entry {
             key,
             sequence: self.sequence(),
-            kind: if is_put { Kind::Put } else { Kind::Delete },
+            kind: if is_put { EntryKind::Put } else { EntryKind::Delete },
             value_length,
             stored_length: value_length,
             written_at_ms: self.field(8),

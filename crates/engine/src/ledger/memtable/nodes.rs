@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::arena::Arena;
 use super::node::{Node, node_size_bytes, write_node};
 use super::pool::MemoryPool;
-use crate::ledger::{Entry, Kind, prefetch_to_write};
+use crate::ledger::{Entry, EntryKind, prefetch_to_write};
 
 /// The place of the node before all others; as a link, it marks the end.
 pub(super) const HEAD_PLACE: u32 = 0;
@@ -30,7 +30,7 @@ impl Nodes {
         let nothing = Entry {
             key: &[],
             sequence: 0,
-            kind: Kind::Put,
+            kind: EntryKind::Put,
             value_length: 0,
             stored_length: 0,
             written_at_ms: 0,

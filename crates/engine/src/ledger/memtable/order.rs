@@ -15,7 +15,7 @@ use pellucid_thread::Mutex;
 
 use super::nodes::{HEAD_PLACE, Nodes};
 use super::pool::MemoryPool;
-use crate::ledger::front::front_of;
+use crate::ledger::key_front::front_of;
 
 /// A run is at least this many times as long as the one after it.
 const RUN_RATIO: usize = 2;
@@ -34,12 +34,12 @@ struct Runs {
 
 /// A node to be sorted, with the first 16 bytes of its key, which decide most comparisons. They are
 /// stored as two halves, because a `u128` would take more space for its alignment.
-struct Item {
+struct SortItem {
     front: (u64, u64),
     place: u32,
 }
 
-impl Item {
+impl SortItem {
     /// The first bytes of the key as one number: two numbers are compared without a branch, which
     /// would be mispredicted half of the time in a sort.
     #[inline]
@@ -50,14 +50,14 @@ impl Item {
 
 /// The nodes to be sorted. Their memory, which is megabytes and needed only for a moment, is
 /// returned to the pool.
-struct Items<'a> {
+struct SortBuffer<'a> {
     pool: &'a MemoryPool,
     memory: Option<ZeroedMemory>,
     length: usize,
     capacity: usize,
 }
 
-impl Drop for Items<'_> {
+impl Drop for SortBuffer<'_> {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
             self.pool.give_back_room(memory);
@@ -65,31 +65,31 @@ impl Drop for Items<'_> {
     }
 }
 
-impl<'a> Items<'a> {
-    fn new(capacity: usize, pool: &'a MemoryPool) -> Items<'a> {
-        let memory = (capacity > 0).then(|| pool.take_room(capacity * size_of::<Item>()));
-        Items { pool, memory, length: 0, capacity }
+impl<'a> SortBuffer<'a> {
+    fn new(capacity: usize, pool: &'a MemoryPool) -> SortBuffer<'a> {
+        let memory = (capacity > 0).then(|| pool.take_room(capacity * size_of::<SortItem>()));
+        SortBuffer { pool, memory, length: 0, capacity }
     }
 
     fn is_full(&self) -> bool {
         self.length == self.capacity
     }
 
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, item: SortItem) {
         assert!(!self.is_full(), "there is room for as many as were counted");
         if let Some(memory) = &self.memory {
             // SAFETY: the memory has room for `capacity` items, this index is still free, the
             // alignment is sufficient, and the memory belongs to this value alone.
-            unsafe { memory.pointer().cast::<Item>().add(self.length).write(item) };
+            unsafe { memory.pointer().cast::<SortItem>().add(self.length).write(item) };
             self.length += 1;
         }
     }
 
-    fn as_mut_slice(&mut self) -> &mut [Item] {
+    fn as_mut_slice(&mut self) -> &mut [SortItem] {
         match &self.memory {
             // SAFETY: `length` items were written there, and the memory is borrowed with `self`.
             Some(memory) => unsafe {
-                std::slice::from_raw_parts_mut(memory.pointer().cast::<Item>(), self.length)
+                std::slice::from_raw_parts_mut(memory.pointer().cast::<SortItem>(), self.length)
             },
             None => &mut [],
         }
@@ -133,14 +133,14 @@ impl Order {
         let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known: usize = order.runs.iter().map(|run| run.len()).sum();
         let new = (nodes.count() as usize).saturating_sub(known);
-        let mut items = Items::new(new, nodes.pool());
+        let mut items = SortBuffer::new(new, nodes.pool());
         while !items.is_full() {
             let place = nodes.node(order.last).next().load(Ordering::Acquire);
             if place == HEAD_PLACE {
                 break;
             }
             let front = front_of(nodes.node(place).key());
-            items.push(Item { front: ((front >> 64) as u64, front as u64), place });
+            items.push(SortItem { front: ((front >> 64) as u64, front as u64), place });
             order.last = place;
         }
         let sorted = items.as_mut_slice();

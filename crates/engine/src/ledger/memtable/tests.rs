@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::key_hash;
-use crate::ledger::Kind;
+use crate::ledger::EntryKind;
 
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), u32>;
 
@@ -17,7 +17,7 @@ fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
     Entry {
         key,
         sequence,
-        kind: if sequence.is_multiple_of(5) { Kind::Delete } else { Kind::Put },
+        kind: if sequence.is_multiple_of(5) { EntryKind::Delete } else { EntryKind::Put },
         value_length,
         stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
         written_at_ms: sequence * 7,
@@ -140,9 +140,9 @@ fn runs_are_few_and_hold_all_entries_in_order() {
 }
 
 /// Sets a flag when it is dropped.
-struct Done<'a>(&'a AtomicBool);
+struct FlagGuard<'a>(&'a AtomicBool);
 
-impl Drop for Done<'_> {
+impl Drop for FlagGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -189,7 +189,7 @@ fn readers_see_complete_entries_while_a_writer_inserts() {
             })
         });
         // Set even if the writer panics, so that the readers end.
-        let _done = Done(&is_done);
+        let _done = FlagGuard(&is_done);
         for sequence in 1..=ENTRIES {
             while sequence == ENTRIES / 2 && scans.load(Ordering::Relaxed) == 0 {
                 assert!(readers.iter().all(|reader| !reader.is_finished()), "a reader panicked");

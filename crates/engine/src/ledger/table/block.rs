@@ -7,7 +7,7 @@
 use std::cmp::Ordering as Order;
 
 use crate::codec::{keys_equal, read_u16, read_u32, take_varint};
-use crate::ledger::{Entry, Kind};
+use crate::ledger::{Entry, EntryKind};
 
 /// Length of a block's header, in bytes.
 pub(super) const BLOCK_HEADER_SIZE_BYTES: usize = 12;
@@ -169,7 +169,7 @@ impl<'a> Block<'a> {
 fn decode_fields<'a>(key: &'a [u8], sequence: u64, mut fields: &'a [u8]) -> Option<Entry<'a>> {
     let (flags, rest) = fields.split_first()?;
     fields = rest;
-    let kind = Kind::from_number(flags & KIND_MASK)?;
+    let kind = EntryKind::from_number(flags & KIND_MASK)?;
     if flags & !FLAGS_KNOWN != 0 {
         return None;
     }
@@ -228,7 +228,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::block_builder::BlockBuilder;
-    use super::super::packed::check_block;
+    use super::super::block_compression::check_block;
     use super::*;
 
     type Fields = (bool, u32, u64, u64, (Vec<u8>, Option<Vec<u8>>));
@@ -240,7 +240,7 @@ mod tests {
         Entry {
             key: &key.0,
             sequence: key.1.0,
-            kind: if fields.0 { Kind::Put } else { Kind::Delete },
+            kind: if fields.0 { EntryKind::Put } else { EntryKind::Delete },
             value_length,
             stored_length: if fields.0 { value_length } else { fields.1 / 2 },
             written_at_ms: fields.2,

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pellucid_io::any_unreadable;
 
 use super::block::{BLOCK_HEADER_SIZE_BYTES, Block, BlockFault};
-use super::closing::Part;
-use super::directory::EntryPlace;
-use super::index::IndexShape;
+use super::block_compression::{BlockBytes, check_block, is_packed, unpack_block};
+use super::directory::EntryLocation;
+use super::footer::ByteRange;
+use super::index::TableIndex;
 use super::memory::TableMemory;
-use super::packed::{Opened, check_block, is_packed, unpack_block};
 use super::part_seed;
 use crate::codec::{checksum, read_u32};
 use crate::error::{Error, Result};
-use crate::mapped::Mapped;
+use crate::mapped_file::MappedFile;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch, prefetch_all};
 use crate::read_mode::ReadMode;
 
@@ -29,9 +29,9 @@ pub(crate) struct TableBlocks {
     number: u64,
     path: PathBuf,
     store_identity: u64,
-    map: Mapped,
-    index: Part,
-    index_shape: IndexShape,
+    map: MappedFile,
+    index: ByteRange,
+    index_shape: TableIndex,
     /// A bit for each block, set once its checksum was verified.
     checked: Box<[AtomicU64]>,
     /// True if a block of the table was decompressed.
@@ -57,8 +57,8 @@ impl TableBlocks {
     pub(super) fn new(
         (number, store_identity): (u64, u64),
         path: PathBuf,
-        map: Mapped,
-        (index, index_shape): (Part, IndexShape),
+        map: MappedFile,
+        (index, index_shape): (ByteRange, TableIndex),
         entries: u64,
     ) -> TableBlocks {
         let count = index_shape.blocks();
@@ -133,7 +133,7 @@ impl TableBlocks {
     /// Opens block `block`: verifies its checksum if that was never done, and decompresses it if it
     /// is compressed.
     #[inline]
-    pub(super) fn open(&self, block: usize, mode: ReadMode) -> Result<Opened<'_>> {
+    pub(super) fn open(&self, block: usize, mode: ReadMode) -> Result<BlockBytes<'_>> {
         let bytes = self.bytes();
         let place = self.place(block);
         if mode == ReadMode::InMemory && !self.is_resident(block) {
@@ -145,9 +145,9 @@ impl TableBlocks {
             self.check_sum(block, place.start as u64, block_bytes)?;
         }
         if is_packed(block_bytes) {
-            return self.unpacked(block, block_bytes).map(Opened::Unpacked);
+            return self.unpacked(block, block_bytes).map(BlockBytes::Unpacked);
         }
-        Ok(Opened::Mapped(block_bytes))
+        Ok(BlockBytes::Mapped(block_bytes))
     }
 
     /// Decompresses block `block`, whose compressed form is `bytes`, or takes it from the cache.
@@ -213,7 +213,7 @@ impl TableBlocks {
     /// Prefetches the cache lines of a block that reading one entry takes: the header, the entry's
     /// offset, the common prefix, and the estimated position of the entry.
     #[inline]
-    pub(super) fn prefetch_entry(&self, place: EntryPlace) {
+    pub(super) fn prefetch_entry(&self, place: EntryLocation) {
         let range = self.place(place.block);
         let (begin, length) = (self.bytes()[range.clone()].as_ptr(), range.len());
         let offsets_end = BLOCK_HEADER_SIZE_BYTES + 4 * self.entries_a_block;
@@ -264,7 +264,7 @@ impl TableBlocks {
 
     /// Returns an error if a page of `part` could not be read.
     #[cold]
-    pub(super) fn check_part(&self, part: Part) -> Result<()> {
+    pub(super) fn check_part(&self, part: ByteRange) -> Result<()> {
         self.map.check(part.offset..part.offset + part.length, &self.path)
     }
 

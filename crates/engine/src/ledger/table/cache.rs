@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 
-use super::taken::Taken;
+use super::memory_reservation::MemoryReservation;
 
 const SHARDS: usize = 16;
 /// The cache may take one in this many of the bytes of the tables' memory.
@@ -21,13 +21,13 @@ const ENTRY_SIZE_BYTES: u64 = 96;
 /// The key of a block: the number of its table, and its index in the table.
 type Key = (u64, usize);
 
-struct Cached {
+struct CachedBlock {
     bytes: Arc<[u8]>,
     /// The memory of the block, released together with it.
-    _taken: Taken,
+    _taken: MemoryReservation,
 }
 
-impl Cached {
+impl CachedBlock {
     fn size_bytes(&self) -> u64 {
         self.bytes.len() as u64 + ENTRY_SIZE_BYTES
     }
@@ -35,9 +35,9 @@ impl Cached {
 
 #[derive(Default)]
 struct Shard {
-    young: HashMap<Key, Cached>,
+    young: HashMap<Key, CachedBlock>,
     young_bytes: u64,
-    old: HashMap<Key, Cached>,
+    old: HashMap<Key, CachedBlock>,
 }
 
 impl Shard {
@@ -51,7 +51,7 @@ impl Shard {
         Some(bytes)
     }
 
-    fn insert(&mut self, key: Key, cached: Cached, generation_max_bytes: u64) {
+    fn insert(&mut self, key: Key, cached: CachedBlock, generation_max_bytes: u64) {
         let size_bytes = cached.size_bytes();
         if self.young_bytes + size_bytes > generation_max_bytes {
             self.age();
@@ -95,7 +95,7 @@ impl BlockCache {
     pub(super) fn get<E>(
         &self,
         (table, block): Key,
-        take: impl Fn(u64) -> Option<Taken>,
+        take: impl Fn(u64) -> Option<MemoryReservation>,
         unpack: impl FnOnce() -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         let key = (table, block);
@@ -114,7 +114,7 @@ impl BlockCache {
                 take(size_bytes)
             });
             if let Some(taken) = taken {
-                let cached = Cached { bytes: Arc::clone(&bytes), _taken: taken };
+                let cached = CachedBlock { bytes: Arc::clone(&bytes), _taken: taken };
                 shard.insert(key, cached, self.generation_max_bytes);
             }
         }
@@ -127,7 +127,7 @@ impl BlockCache {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             shard.old.retain(|key, _| key.0 != table);
             shard.young.retain(|key, _| key.0 != table);
-            shard.young_bytes = shard.young.values().map(Cached::size_bytes).sum();
+            shard.young_bytes = shard.young.values().map(CachedBlock::size_bytes).sum();
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::block::{Block, BlockFault};
-use super::packed::Opened;
+use super::block_compression::BlockBytes;
 use super::reader::Table;
 use crate::error::{Error, Result};
-use crate::ledger::{Entry, Kind};
+use crate::ledger::{Entry, EntryKind};
 use crate::read_mode::ReadMode;
 
 /// The length of most keys, in bytes.
@@ -23,7 +23,7 @@ pub(crate) struct TableCursor {
     /// The key of the current entry; its first bytes are the common prefix of the block.
     key: Vec<u8>,
     sequence: u64,
-    kind: Kind,
+    kind: EntryKind,
     value_length: u32,
     stored_length: u32,
     written_at_ms: u64,
@@ -50,7 +50,7 @@ impl TableCursor {
             prefix_length: 0,
             key: Vec::new(),
             sequence: 0,
-            kind: Kind::Put,
+            kind: EntryKind::Put,
             value_length: 0,
             stored_length: 0,
             written_at_ms: 0,
@@ -235,8 +235,8 @@ impl TableCursor {
         self.key.extend_from_slice(entered.prefix());
         self.prefix_length = entered.prefix().len();
         self.unpacked = match opened {
-            Opened::Mapped(_) => None,
-            Opened::Unpacked(bytes) => Some(bytes),
+            BlockBytes::Mapped(_) => None,
+            BlockBytes::Unpacked(bytes) => Some(bytes),
         };
         self.read()
     }

@@ -8,8 +8,8 @@ use pellucid_account::EngineCounts;
 
 use super::blocks::TableBlocks;
 use super::directory::{Directory, directory_size_bytes};
+use super::directory_set::{DirectorySet, DirectorySetBuilder};
 use super::memory::TableMemory;
-use super::prefixes::{Directories, PlacesBuilder};
 use crate::error::Result;
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
@@ -43,7 +43,7 @@ impl TableDirectories {
 
     /// Sets the directories that were built when the table was written. Those that exist already
     /// are the same.
-    pub(crate) fn give(&self, directories: Directories) {
+    pub(crate) fn give(&self, directories: DirectorySet) {
         if let Some(keys) = directories.keys {
             let _ = self.keys.set(keys);
         }
@@ -132,7 +132,7 @@ impl TableDirectories {
         &self,
         blocks: &TableBlocks,
         budget: &Arc<TableMemory>,
-        builder: &mut PlacesBuilder,
+        builder: &mut DirectorySetBuilder,
         (rules, knows_prefixes): (&TableRules, bool),
         is_wanted: impl Fn() -> bool,
     ) {
@@ -184,7 +184,7 @@ fn collect(
     blocks: &TableBlocks,
     block_index: usize,
     key: &mut Vec<u8>,
-    builder: &mut PlacesBuilder,
+    builder: &mut DirectorySetBuilder,
     rules: &TableRules,
 ) -> Result<()> {
     let faulty = |fault| blocks.corrupted(block_index, fault);

@@ -17,8 +17,8 @@ use pellucid_io::ZeroedMemory;
 
 use super::filter::KEYS_A_PIECE;
 use super::memory::TableMemory;
-use super::named::NamedRecords;
-use super::taken::Taken;
+use super::memory_reservation::MemoryReservation;
+use super::record_sequences::RecordSequences;
 use crate::prefetch::{CACHE_LINE_BYTES, prefetch};
 
 const SLOTS_A_LINE: usize = 16;
@@ -135,7 +135,7 @@ impl DirectoryBuilder {
         };
         let names_records = self.names_records();
         let mut records = names_records
-            .then(|| NamedRecords::new(lines as usize, self.highest_record, budget))
+            .then(|| RecordSequences::new(lines as usize, self.highest_record, budget))
             .flatten();
         for (index, (hash, value, record)) in self.values(&directory).enumerate() {
             if index.is_multiple_of(KEYS_A_PIECE) {
@@ -169,13 +169,13 @@ pub(crate) struct Directory {
     place_bits: u32,
     entry_bits: u32,
     /// The record of each slot, once there was memory for them.
-    records: OnceLock<NamedRecords>,
-    _taken: Taken,
+    records: OnceLock<RecordSequences>,
+    _taken: MemoryReservation,
 }
 
 /// A place where a key may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EntryPlace {
+pub(crate) struct EntryLocation {
     pub(crate) block: usize,
     pub(crate) entry: usize,
 }
@@ -183,7 +183,7 @@ pub(crate) struct EntryPlace {
 impl Directory {
     /// The memory of the directory, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
-        self.memory.length() + self.records.get().map_or(0, NamedRecords::size_bytes)
+        self.memory.length() + self.records.get().map_or(0, RecordSequences::size_bytes)
     }
 
     /// True if the directory does not name records, and the budget has room for that.
@@ -198,7 +198,7 @@ impl Directory {
             return;
         }
         let lines = self.lines as usize;
-        let Some(mut records) = NamedRecords::new(lines, builder.highest_record, budget) else {
+        let Some(mut records) = RecordSequences::new(lines, builder.highest_record, budget) else {
             return;
         };
         for (hash, value, record) in builder.values(self) {
@@ -268,7 +268,7 @@ impl Directory {
     pub(crate) fn find<T>(
         &self,
         hash: u64,
-        mut visit: impl FnMut(EntryPlace, usize) -> Option<T>,
+        mut visit: impl FnMut(EntryLocation, usize) -> Option<T>,
     ) -> Option<T> {
         let tag = self.tag_of(hash);
         let mut at = self.line_of(hash);
@@ -279,7 +279,7 @@ impl Directory {
                 let slot = matches.trailing_zeros() as usize;
                 matches &= matches - 1;
                 let place = line[slot % SLOTS_A_LINE] & ((1 << self.place_bits) - 1);
-                let place = EntryPlace {
+                let place = EntryLocation {
                     block: (place >> self.entry_bits) as usize,
                     entry: (place & ((1 << self.entry_bits) - 1)) as usize,
                 };
@@ -347,7 +347,7 @@ mod tests {
         let directory = builder.finish(741, &budget).expect("the budget is large enough");
         assert_eq!(budget.used_bytes(), directory.size_bytes() as u64);
         for key in 0..20_000_u32 {
-            let expected = EntryPlace { block: key as usize / 27, entry: key as usize % 27 };
+            let expected = EntryLocation { block: key as usize / 27, entry: key as usize % 27 };
             let found = directory.find(hash_of(key), |place, slot| {
                 (place == expected).then(|| directory.record_at(slot))
             });
@@ -373,8 +373,9 @@ mod tests {
         }
         let directory = builder.finish(1, &budget).expect("the budget is large enough");
         for key in 1..100 {
-            let find =
-                |place: EntryPlace, _: usize| (place.entry == key as usize).then_some(place.block);
+            let find = |place: EntryLocation, _: usize| {
+                (place.entry == key as usize).then_some(place.block)
+            };
             assert_eq!(directory.find(hash(key), find), Some(0));
         }
         assert_eq!(directory.find(hash(200), |place, _| Some(place)), None);

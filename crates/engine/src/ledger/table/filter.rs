@@ -50,18 +50,18 @@ pub(super) fn build_filter(hashes: &[u64], bits_per_key: u32, out: &mut Vec<u8>)
 
 /// The parameters of a filter, from its header; the lines stay in the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FilterShape {
+pub(super) struct FilterParameters {
     lines: u32,
     probes: u32,
 }
 
-impl FilterShape {
+impl FilterParameters {
     /// Reads the header of a filter that fills `bytes`; an error describes the fault.
-    pub(super) fn read(bytes: &[u8]) -> Result<FilterShape, &'static str> {
+    pub(super) fn read(bytes: &[u8]) -> Result<FilterParameters, &'static str> {
         if bytes.len() < FILTER_HEADER_SIZE_BYTES {
             return Err("the filter is shorter than its header");
         }
-        let shape = FilterShape { lines: read_u32(bytes, 4), probes: read_u32(bytes, 8) };
+        let shape = FilterParameters { lines: read_u32(bytes, 4), probes: read_u32(bytes, 8) };
         let expected =
             FILTER_HEADER_SIZE_BYTES as u64 + u64::from(shape.lines) * LINE_SIZE_BYTES as u64;
         if shape.lines == 0 || expected != bytes.len() as u64 {
@@ -88,7 +88,7 @@ impl FilterShape {
 /// Checks a filter as the opening of a table does, except for its checksum.
 #[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_filter(bytes: &[u8]) -> Result<(), &'static str> {
-    let shape = FilterShape::read(bytes)?;
+    let shape = FilterParameters::read(bytes)?;
     shape.passes(bytes, u64::MAX);
     shape.passes(bytes, 0);
     Ok(())
@@ -106,7 +106,7 @@ mod tests {
         let hashes: Vec<u64> = (0..20_000_u32).map(|key| key_hash(&key.to_le_bytes())).collect();
         let mut bytes = Vec::new();
         build_filter(&hashes, 10, &mut bytes);
-        let shape = FilterShape::read(&bytes).unwrap();
+        let shape = FilterParameters::read(&bytes).unwrap();
         assert!(hashes.iter().all(|hash| shape.passes(&bytes, *hash)));
         let others = (20_000..120_000_u32).map(|key| key_hash(&key.to_le_bytes()));
         let passed = others.filter(|hash| shape.passes(&bytes, *hash)).count();
@@ -117,7 +117,7 @@ mod tests {
     fn nothing_passes_an_empty_filter() {
         let mut bytes = Vec::new();
         build_filter(&[], 10, &mut bytes);
-        assert!(!FilterShape::read(&bytes).unwrap().passes(&bytes, 7));
+        assert!(!FilterParameters::read(&bytes).unwrap().passes(&bytes, 7));
     }
 
     proptest! {

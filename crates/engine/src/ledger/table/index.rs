@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::memory::TableMemory;
-use super::taken::Taken;
+use super::memory_reservation::MemoryReservation;
 use crate::codec::{read_u32, read_u64};
 
 pub(super) const INDEX_HEADER_SIZE_BYTES: usize = 16;
@@ -64,13 +64,13 @@ impl IndexBuilder {
 
 /// The place of a block according to the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BlockPlace {
+struct BlockLocation {
     offset: u64,
     length: u32,
 }
 
 /// The part of an index that is in memory. The index was validated, and its bytes never change.
-pub(super) struct IndexShape {
+pub(super) struct TableIndex {
     /// The number of blocks.
     blocks: usize,
     /// The common prefix of all keys of the table.
@@ -109,8 +109,8 @@ struct HeldIndex {
     /// read. Empty if the blocks are even.
     offsets: Box<[u64]>,
     /// The stretches of blocks with equal fronts, in order.
-    stretches: Box<[Stretch]>,
-    _taken: Taken,
+    stretches: Box<[BlockRun]>,
+    _taken: MemoryReservation,
 }
 
 /// The fewest consecutive blocks with the same front for which more of their keys is held; for
@@ -118,7 +118,7 @@ struct HeldIndex {
 const STRETCH_BLOCKS_MIN: usize = 8;
 
 /// Consecutive blocks whose last keys have the same front.
-struct Stretch {
+struct BlockRun {
     /// The common front.
     front: u64,
     /// The index of the first block.
@@ -129,9 +129,9 @@ struct Stretch {
     fronts: Box<[u64]>,
 }
 
-impl Stretch {
+impl BlockRun {
     /// Finds the stretches among blocks with these fronts.
-    fn all(bytes: &[u8], fronts: &[u64]) -> Box<[Stretch]> {
+    fn all(bytes: &[u8], fronts: &[u64]) -> Box<[BlockRun]> {
         let mut begin = 0;
         let runs = fronts.chunk_by(|one, other| one == other).map(|run| {
             let place = begin..begin + run.len();
@@ -147,13 +147,13 @@ impl Stretch {
                 let front = |block| key(block).get(shared..).map_or(0, front_of);
                 let (begin, shared) = (run.start, first[..shared].into());
                 let rests = run.map(front).collect();
-                Stretch { front: fronts[begin], begin, shared, fronts: rests }
+                BlockRun { front: fronts[begin], begin, shared, fronts: rests }
             })
             .collect()
     }
 
     fn size_bytes(&self) -> usize {
-        size_of::<Stretch>() + self.shared.len() + self.fronts.len() * size_of::<u64>()
+        size_of::<BlockRun>() + self.shared.len() + self.fronts.len() * size_of::<u64>()
     }
 
     /// The range of blocks in which the first block whose last key is not below `key` must be
@@ -195,7 +195,7 @@ fn front_of(rest: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-impl IndexShape {
+impl TableIndex {
     /// Reads and validates an index that fills `bytes`. The smallest key of the table is
     /// `smallest`, and its blocks are between `blocks_begin` and `blocks_end`, where the filter
     /// begins. An error has the offset and the description of the fault.
@@ -204,9 +204,9 @@ impl IndexShape {
         smallest: &[u8],
         blocks_begin: u64,
         blocks_end: u64,
-    ) -> Result<IndexShape, (usize, &'static str)> {
+    ) -> Result<TableIndex, (usize, &'static str)> {
         if bytes.len() < INDEX_HEADER_SIZE_BYTES || read_u32(bytes, 4) as usize != bytes.len() {
-            return Err((4, "the index has another length than the closing says"));
+            return Err((4, "the index has another length than the footer says"));
         }
         let blocks = read_u32(bytes, 8) as usize;
         if blocks == 0 || blocks > (bytes.len() - INDEX_HEADER_SIZE_BYTES) / PLACE_SIZE_BYTES {
@@ -216,7 +216,7 @@ impl IndexShape {
         let largest = key_at(bytes, blocks - 1).unwrap_or_default();
         let shared = smallest.iter().zip(largest).take_while(|(a, b)| a == b).count();
         let even = EvenBlocks::of(bytes, blocks);
-        Ok(IndexShape { blocks, shared: smallest[..shared].into(), even, held: None })
+        Ok(TableIndex { blocks, shared: smallest[..shared].into(), even, held: None })
     }
 
     /// Holds the data that makes searches fast, if `memory` has room for it. `bytes` is the index
@@ -228,9 +228,9 @@ impl IndexShape {
             key_at(bytes, block).and_then(|key| key.get(shared..)).map_or(0, front_of)
         });
         let fronts: Box<[u64]> = fronts.collect();
-        let stretches = Stretch::all(bytes, &fronts);
+        let stretches = BlockRun::all(bytes, &fronts);
         let size_bytes = (self.blocks + offsets) * size_of::<u64>()
-            + stretches.iter().map(Stretch::size_bytes).sum::<usize>();
+            + stretches.iter().map(BlockRun::size_bytes).sum::<usize>();
         let Some(taken) = memory.take(size_bytes as u64) else { return };
         let last = place_at(bytes, self.blocks - 1);
         let offsets = (0..self.blocks).map(|block| place_at(bytes, block).offset);
@@ -271,7 +271,7 @@ impl IndexShape {
     #[cfg(test)]
     pub(super) fn size_bytes(&self) -> usize {
         let Some(held) = &self.held else { return 0 };
-        let stretches = held.stretches.iter().map(Stretch::size_bytes).sum::<usize>();
+        let stretches = held.stretches.iter().map(BlockRun::size_bytes).sum::<usize>();
         (held.fronts.len() + held.offsets.len()) * size_of::<u64>() + stretches
     }
 
@@ -306,9 +306,9 @@ impl IndexShape {
     }
 }
 
-fn place_at(bytes: &[u8], block: usize) -> BlockPlace {
+fn place_at(bytes: &[u8], block: usize) -> BlockLocation {
     let begin = INDEX_HEADER_SIZE_BYTES + PLACE_SIZE_BYTES * block;
-    BlockPlace { offset: read_u64(bytes, begin), length: read_u32(bytes, begin + 8) }
+    BlockLocation { offset: read_u64(bytes, begin), length: read_u32(bytes, begin + 8) }
 }
 
 /// The last key of block `block`, if it lies within the index.
@@ -361,7 +361,7 @@ pub(super) fn largest_key(bytes: &[u8], blocks: usize) -> &[u8] {
 /// Checks an index as the opening of a table does, except for its checksum.
 #[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_index(bytes: &[u8], blocks_end: u64) -> Result<(), (usize, &'static str)> {
-    let shape = IndexShape::read(bytes, &[], 64, blocks_end)?;
+    let shape = TableIndex::read(bytes, &[], 64, blocks_end)?;
     shape.search(bytes, &[1, 2, 3]);
     Ok(())
 }
@@ -383,7 +383,7 @@ mod tests {
         let mut bytes = Vec::new();
         builder.finish(&mut bytes);
         let end = (64_u64 + 100 * 40).next_multiple_of(64);
-        let mut shape = IndexShape::read(&bytes, b"aa", 64, end).unwrap();
+        let mut shape = TableIndex::read(&bytes, b"aa", 64, end).unwrap();
         shape.hold(&bytes, &TableMemory::new(1 << 20));
         let held = shape.held.as_ref().unwrap();
         assert_eq!((held.stretches.len(), held.stretches[0].begin), (1, 1));
@@ -404,7 +404,7 @@ mod tests {
             }
             let mut bytes = Vec::new();
             builder.finish(&mut bytes);
-            let shape = IndexShape::read(&bytes, &[0], 64, begin.next_multiple_of(64)).unwrap();
+            let shape = TableIndex::read(&bytes, &[0], 64, begin.next_multiple_of(64)).unwrap();
             let found: Vec<_> =
                 (0..lengths.len()).map(|block| shape.place(&bytes, block)).collect();
             assert_eq!(found, places);
@@ -432,9 +432,9 @@ mod tests {
             let mut bytes = Vec::new();
             builder.finish(&mut bytes);
             let end = (64 + 100 * keys.len() as u64).next_multiple_of(64);
-            let shape = IndexShape::read(&bytes, &keys[0], 64, end).unwrap();
+            let shape = TableIndex::read(&bytes, &keys[0], 64, end).unwrap();
             prop_assert_eq!(shape.blocks(), keys.len());
-            let mut held = IndexShape::read(&bytes, &keys[0], 64, end).unwrap();
+            let mut held = TableIndex::read(&bytes, &keys[0], 64, end).unwrap();
             held.hold(&bytes, &TableMemory::new(1 << 20));
             prop_assert!(held.size_bytes() > 0);
             prop_assert_eq!(largest_key(&bytes, keys.len()), &keys[keys.len() - 1][..]);
@@ -445,8 +445,8 @@ mod tests {
                 let block = expected.min(keys.len() - 1);
                 prop_assert_eq!(shape.place(&bytes, block), held.place(&bytes, block));
             }
-            prop_assert!(IndexShape::read(&bytes, &keys[0], 64, end + 64).is_err());
-            prop_assert!(IndexShape::read(&bytes, &keys[0], 128, end).is_err());
+            prop_assert!(TableIndex::read(&bytes, &keys[0], 64, end + 64).is_err());
+            prop_assert!(TableIndex::read(&bytes, &keys[0], 128, end).is_err());
         }
 
         #[test]

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::cache::BlockCache;
-use super::taken::{Taken, UsedBytes};
+use super::memory_reservation::{MemoryReservation, UsedBytes};
 
 /// Directories leave one in this many of the limit's bytes for the indexes of later tables: an
 /// index takes a fifth of a directory's memory, and saves as many accesses.
@@ -60,7 +60,7 @@ impl TableMemory {
     }
 
     /// Takes `bytes` for a directory; `None` if that would exceed the limit.
-    pub(super) fn take_for_directory(&self, bytes: u64) -> Option<Taken> {
+    pub(super) fn take_for_directory(&self, bytes: u64) -> Option<MemoryReservation> {
         self.used.take_within(bytes, self.directories_limit_bytes())
     }
 
@@ -74,17 +74,17 @@ impl TableMemory {
     }
 
     /// Takes `bytes` for the records that a directory names; `None` if that would exceed the limit.
-    pub(super) fn take_for_records(&self, bytes: u64) -> Option<Taken> {
+    pub(super) fn take_for_records(&self, bytes: u64) -> Option<MemoryReservation> {
         self.used.take_within(bytes, self.records_limit_bytes())
     }
 
     /// Takes `bytes`; `None` if that would exceed the limit.
-    pub(super) fn take(&self, bytes: u64) -> Option<Taken> {
+    pub(super) fn take(&self, bytes: u64) -> Option<MemoryReservation> {
         self.used.take_within(bytes, self.limit_bytes)
     }
 
     /// Takes `bytes`, even if that exceeds the limit.
-    pub(super) fn take_always(&self, bytes: u64) -> Taken {
+    pub(super) fn take_always(&self, bytes: u64) -> MemoryReservation {
         self.used.take_always(bytes)
     }
 }

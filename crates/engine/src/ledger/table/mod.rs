@@ -3,49 +3,49 @@
 
 mod block;
 mod block_builder;
+mod block_compression;
 mod blocks;
 mod cache;
-mod closing;
 mod cursor;
 mod directories;
 mod directory;
+mod directory_set;
 mod file;
 mod filter;
+mod footer;
 mod index;
 mod memory;
-mod named;
+mod memory_reservation;
 mod output;
-mod packed;
-mod prefixes;
 mod reader;
-mod steps;
+mod record_sequences;
+mod step_times;
 mod summary;
-mod taken;
 mod writer;
 
 use std::path::{Path, PathBuf};
 
 use crate::codec::checksum_seed;
 
-pub(crate) use closing::check_closing;
+pub(crate) use block_compression::check_block;
 pub(crate) use cursor::TableCursor;
+pub(crate) use directory_set::{DirectorySet, DirectorySetBuilder};
 pub(crate) use file::TableFile;
 pub(crate) use filter::check_filter;
+pub(crate) use footer::check_footer;
 pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
 pub(crate) use output::WriterTimes;
-pub(crate) use packed::check_block;
-pub(crate) use prefixes::{Directories, PlacesBuilder};
 pub(crate) use reader::Table;
-pub(crate) use steps::{StepTimes, get_by_steps};
-pub(crate) use writer::{TableShape, TableWriter};
+pub(crate) use step_times::{StepTimes, get_by_steps};
+pub(crate) use writer::{TableParameters, TableWriter};
 
-const CLOSING_SIZE_BYTES: usize = 96;
-const CLOSING_MAGIC: [u8; 4] = *b"PLTF";
+const FOOTER_SIZE_BYTES: usize = 96;
+const FOOTER_MAGIC: [u8; 4] = *b"PLTF";
 
 /// The metadata of a table in the manifest, except its level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TableFacts {
+pub(crate) struct TableMetadata {
     /// The number of the file.
     pub(crate) number: u64,
     pub(crate) size_bytes: u64,

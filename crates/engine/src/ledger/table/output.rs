@@ -79,7 +79,7 @@ impl TableOutput {
         self.written_bytes + self.buffer.len() as u64
     }
 
-    /// The initial CRC of the closing.
+    /// The initial CRC of the footer.
     pub(super) fn closing_seed(&self) -> u32 {
         checksum_seed(&[self.store_identity, self.number])
     }

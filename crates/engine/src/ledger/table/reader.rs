@@ -7,32 +7,32 @@ use pellucid_account::EngineCounts;
 use pellucid_io::{FileSystem, MapMode, any_unreadable};
 
 use super::blocks::TableBlocks;
-use super::closing::{Part, check_facts, read_closing};
 use super::directories::{TableDirectories, count_absent};
-use super::directory::EntryPlace;
+use super::directory::EntryLocation;
 use super::file::TableFile;
-use super::filter::FilterShape;
-use super::index::{IndexShape, largest_key};
+use super::filter::FilterParameters;
+use super::footer::{ByteRange, check_facts, read_footer};
+use super::index::{TableIndex, largest_key};
 use super::memory::TableMemory;
-use super::taken::Taken;
-use super::{TableFacts, part_seed};
+use super::memory_reservation::MemoryReservation;
+use super::{TableMetadata, part_seed};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
-use crate::ledger::{Answer, FoundEntry, Records, Sought};
-use crate::mapped::Mapped;
+use crate::ledger::{FoundEntry, LookupRequest, LookupResult, RecordReader};
+use crate::mapped_file::MappedFile;
 
 /// An open table.
 pub(crate) struct Table {
-    facts: TableFacts,
+    facts: TableMetadata,
     tombstones: u64,
     keys: u64,
     stale_at_ms: u64,
     blocks: TableBlocks,
-    filter: Part,
-    filter_shape: FilterShape,
+    filter: ByteRange,
+    filter_shape: FilterParameters,
     directories: TableDirectories,
     /// The counted memory that the table always needs.
-    taken: Option<Taken>,
+    taken: Option<MemoryReservation>,
 }
 
 impl Table {
@@ -42,7 +42,7 @@ impl Table {
         fs: &dyn FileSystem,
         directory: &Path,
         store_identity: u64,
-        facts: TableFacts,
+        facts: TableMetadata,
     ) -> Result<Table> {
         Table::of_file(TableFile::open(fs, directory, facts)?, store_identity)
     }
@@ -51,15 +51,15 @@ impl Table {
     pub(crate) fn of_file(table_file: TableFile, store_identity: u64) -> Result<Table> {
         let TableFile { facts, path, file } = table_file;
         let map = file.map(facts.size_bytes, MapMode::Read);
-        let map = Mapped::from(map.map_err(|error| Error::io("map", &path, error))?);
+        let map = MappedFile::from(map.map_err(|error| Error::io("map", &path, error))?);
         let bytes = map.bytes();
         FileHeader::decode_expected(bytes, FileKind::Table, store_identity, facts.number, &path)?;
-        let closing = read_closing(bytes, store_identity, facts.number)
+        let footer = read_footer(bytes, store_identity, facts.number)
             .map_err(|(offset, what)| Error::corruption(&path, offset as u64, what))?;
-        let seed_of = |part: Part| part_seed(store_identity, facts.number, part.offset as u64);
+        let seed_of = |part: ByteRange| part_seed(store_identity, facts.number, part.offset as u64);
         for (part, what) in [
-            (closing.filter, "the checksum of the filter is wrong"),
-            (closing.index, "the checksum of the index is wrong"),
+            (footer.filter, "the checksum of the filter is wrong"),
+            (footer.index, "the checksum of the index is wrong"),
         ] {
             let part_bytes = part.of(bytes);
             if part_bytes.len() < 4
@@ -68,32 +68,32 @@ impl Table {
                 return Err(Error::corruption(&path, part.offset as u64, what));
             }
         }
-        let filter_shape = FilterShape::read(closing.filter.of(bytes))
-            .map_err(|what| Error::corruption(&path, closing.filter.offset as u64, what))?;
-        let blocks = FILE_HEADER_LENGTH as u64..closing.filter.offset as u64;
+        let filter_shape = FilterParameters::read(footer.filter.of(bytes))
+            .map_err(|what| Error::corruption(&path, footer.filter.offset as u64, what))?;
+        let blocks = FILE_HEADER_LENGTH as u64..footer.filter.offset as u64;
         let index_shape =
-            IndexShape::read(closing.index.of(bytes), &facts.smallest, blocks.start, blocks.end)
+            TableIndex::read(footer.index.of(bytes), &facts.smallest, blocks.start, blocks.end)
                 .map_err(|(at, what)| {
-                    Error::corruption(&path, (closing.index.offset + at) as u64, what)
+                    Error::corruption(&path, (footer.index.offset + at) as u64, what)
                 })?;
-        let padding = index_shape.place(closing.index.of(bytes), index_shape.blocks() - 1).end;
-        if bytes[padding..closing.filter.offset].iter().any(|byte| *byte != 0) {
+        let padding = index_shape.place(footer.index.of(bytes), index_shape.blocks() - 1).end;
+        if bytes[padding..footer.filter.offset].iter().any(|byte| *byte != 0) {
             let what = "there are bytes between the last block and the filter";
             return Err(Error::corruption(&path, padding as u64, what));
         }
-        check_facts(&facts, &closing, largest_key(closing.index.of(bytes), index_shape.blocks()))
-            .map_err(|what| Error::corruption(&path, closing.offset as u64, what))?;
+        check_facts(&facts, &footer, largest_key(footer.index.of(bytes), index_shape.blocks()))
+            .map_err(|what| Error::corruption(&path, footer.offset as u64, what))?;
         let (number, entries) = (facts.number, facts.entries);
-        let index = (closing.index, index_shape);
+        let index = (footer.index, index_shape);
         Ok(Table {
             facts,
-            tombstones: closing.tombstones,
-            keys: closing.keys,
-            stale_at_ms: closing.stale_at_ms,
+            tombstones: footer.tombstones,
+            keys: footer.keys,
+            stale_at_ms: footer.stale_at_ms,
             blocks: TableBlocks::new((number, store_identity), path, map, index, entries),
-            filter: closing.filter,
+            filter: footer.filter,
             filter_shape,
-            directories: TableDirectories::new(closing.keys),
+            directories: TableDirectories::new(footer.keys),
             taken: None,
         })
     }
@@ -111,7 +111,7 @@ impl Table {
     }
 
     /// The facts of the table in the manifest.
-    pub(crate) fn facts(&self) -> &TableFacts {
+    pub(crate) fn facts(&self) -> &TableMetadata {
         &self.facts
     }
 
@@ -164,12 +164,12 @@ impl Table {
     /// The newest entry of the key at or below the sequence number, or the answer of `records` for
     /// its record.
     #[inline]
-    pub(crate) fn get<R: Records>(
+    pub(crate) fn get<R: RecordReader>(
         &self,
-        sought: &Sought<'_>,
+        sought: &LookupRequest<'_>,
         counts: &mut EngineCounts,
         records: &mut R,
-    ) -> Result<Option<Answer<R::Answer>>> {
+    ) -> Result<Option<LookupResult<R::Answer>>> {
         counts.tables = counts.tables.saturating_add(1);
         let answer = if let Some(directory) = self.directories.keys() {
             let blocks_before = counts.blocks;
@@ -179,10 +179,10 @@ impl Table {
                     && record <= sought.at_sequence
                     && let Some(answer) = records.read(record)
                 {
-                    return Some(Ok(Some(Answer::Record(answer))));
+                    return Some(Ok(Some(LookupResult::Record(answer))));
                 }
                 let found = self.get_at(place, sought, counts).transpose();
-                found.map(|found| found.map(|found| found.map(Answer::Entry)))
+                found.map(|found| found.map(|found| found.map(LookupResult::Entry)))
             });
             if found.is_none() {
                 count_absent(blocks_before, counts);
@@ -190,7 +190,7 @@ impl Table {
             found.transpose().map(Option::flatten)
         } else if self.passes_filter(sought.hash) {
             let found = self.search_from(self.blocks.find(sought.key), sought, counts);
-            found.map(|found| found.map(Answer::Entry))
+            found.map(|found| found.map(LookupResult::Entry))
         } else {
             counts.filters_excluded = counts.filters_excluded.saturating_add(1);
             Ok(None)
@@ -213,8 +213,8 @@ impl Table {
     #[inline]
     pub(super) fn get_at(
         &self,
-        place: EntryPlace,
-        sought: &Sought<'_>,
+        place: EntryLocation,
+        sought: &LookupRequest<'_>,
         counts: &mut EngineCounts,
     ) -> Result<Option<Option<FoundEntry>>> {
         counts.blocks = counts.blocks.saturating_add(1);
@@ -239,7 +239,7 @@ impl Table {
     pub(super) fn search_from(
         &self,
         first: usize,
-        sought: &Sought<'_>,
+        sought: &LookupRequest<'_>,
         counts: &mut EngineCounts,
     ) -> Result<Option<FoundEntry>> {
         let key = sought.key;

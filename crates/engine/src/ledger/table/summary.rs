@@ -1,7 +1,7 @@
-//! The summary figures of a table that is being written, for the manifest and for the closing.
+//! The summary figures of a table that is being written, for the manifest and for the footer.
 
-use super::TableFacts;
-use crate::ledger::{Entry, Kind};
+use super::TableMetadata;
+use crate::ledger::{Entry, EntryKind};
 
 /// A table is stale once one in this many of its entries has expired.
 const STALE_ONE_IN: u64 = 4;
@@ -52,7 +52,7 @@ impl Summary {
             self.lowest_sequence = entry.sequence;
         }
         self.entries += 1;
-        self.tombstones += u64::from(entry.kind == Kind::Delete);
+        self.tombstones += u64::from(entry.kind == EntryKind::Delete);
         self.value_bytes += u64::from(entry.value_length);
         if entry.expires_at_ms != 0 {
             self.expiries_ms.push(entry.expires_at_ms);
@@ -71,7 +71,7 @@ impl Summary {
         *self.expiries_ms.select_nth_unstable(share - 1).1
     }
 
-    /// The fields of the closing from the number of entries on, for a table of `keys` keys.
+    /// The fields of the footer from the number of entries on, for a table of `keys` keys.
     pub(super) fn closing_fields(&mut self, keys: u64) -> [u64; 7] {
         [
             self.entries,
@@ -85,8 +85,8 @@ impl Summary {
     }
 
     /// The facts of the table for the manifest.
-    pub(super) fn into_facts(self, number: u64, size_bytes: u64) -> TableFacts {
-        TableFacts {
+    pub(super) fn into_facts(self, number: u64, size_bytes: u64) -> TableMetadata {
+        TableMetadata {
             number,
             size_bytes,
             entries: self.entries,

@@ -12,14 +12,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::key_hash;
 use crate::error::Error;
-use crate::ledger::{Answer, Entry, FoundEntry, Kind, NoRecords, Sought};
+use crate::ledger::{Entry, EntryKind, FoundEntry, LookupRequest, LookupResult, NoRecordReader};
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 
 const STORE: u64 = 0x5151;
-fn shape() -> TableShape {
+fn shape() -> TableParameters {
     let (clock, rules) = (Clock::monotonic(), Arc::default());
-    TableShape { block_size_bytes: 256, filter_bits_per_key: 10, clock, rules }
+    TableParameters { block_size_bytes: 256, filter_bits_per_key: 10, clock, rules }
 }
 
 fn folder() -> tempfile::TempDir {
@@ -34,7 +34,7 @@ type Row = (Vec<u8>, u64);
 fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
     let rules = TableRules::default();
     rules.set_prefixes(0, |key| (key.len() > 1).then_some(1));
-    let mut builder = PlacesBuilder::default();
+    let mut builder = DirectorySetBuilder::default();
     table.directories().make(table.blocks(), budget, &mut builder, (&rules, true), || true);
 }
 
@@ -44,7 +44,7 @@ fn entry((key, sequence): &Row) -> Entry<'_> {
     Entry {
         key,
         sequence: *sequence,
-        kind: if sequence.is_multiple_of(7) { Kind::Delete } else { Kind::Put },
+        kind: if sequence.is_multiple_of(7) { EntryKind::Delete } else { EntryKind::Put },
         value_length,
         stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
         value,
@@ -59,11 +59,11 @@ fn numbered(count: u64) -> Vec<Row> {
     (0..count).map(|number| (format!("key{number:05}").into_bytes(), number + 1)).collect()
 }
 
-fn open(directory: &Path, facts: &TableFacts) -> Table {
+fn open(directory: &Path, facts: &TableMetadata) -> Table {
     Table::open(&SystemFileSystem, directory, STORE, facts.clone()).unwrap()
 }
 
-fn write(directory: &Path, number: u64, rows: &[Row]) -> TableFacts {
+fn write(directory: &Path, number: u64, rows: &[Row]) -> TableMetadata {
     let mut writer =
         TableWriter::create(&SystemFileSystem, directory, STORE, number, shape()).unwrap();
     for row in rows {
@@ -88,9 +88,9 @@ fn an_opening_requests_the_parts_that_it_checks_but_no_blocks() {
     file.expect_parts().unwrap();
     let asked = files.expected_bytes() - before;
     let bytes = files.read(&table_path(directory, 3)).unwrap();
-    let closing = closing::read_closing(&bytes, STORE, 3).map_err(|(_, what)| what).unwrap();
-    let ends = crate::codec::FILE_HEADER_LENGTH + CLOSING_SIZE_BYTES;
-    assert_eq!(asked, (ends + (4 << 10)) as u64 + size_bytes - closing.filter.offset as u64);
+    let footer = footer::read_footer(&bytes, STORE, 3).map_err(|(_, what)| what).unwrap();
+    let ends = crate::codec::FILE_HEADER_LENGTH + FOOTER_SIZE_BYTES;
+    assert_eq!(asked, (ends + (4 << 10)) as u64 + size_bytes - footer.filter.offset as u64);
     Table::of_file(file, STORE).unwrap().verify().unwrap();
 }
 
@@ -121,8 +121,9 @@ proptest! {
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-                let found = table.get(&sought_at(key, at), &mut counts, &mut NoRecords).unwrap();
-                let found = found.map(Answer::into_entry);
+                let lookup = sought_at(key, at);
+                let found = table.get(&lookup, &mut counts, &mut NoRecordReader).unwrap();
+                let found = found.map(LookupResult::into_entry);
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
             make_directories(&table, &budget);
@@ -181,17 +182,17 @@ fn every_changed_byte_is_noticed() {
     read_all(directory, &facts, &rows).unwrap();
 }
 
-fn sought_at(key: &[u8], at_sequence: u64) -> Sought<'_> {
-    Sought { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock }
+fn sought_at(key: &[u8], at_sequence: u64) -> LookupRequest<'_> {
+    LookupRequest { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock }
 }
 
 /// Looks up the key of a row in the table.
 fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<FoundEntry>, Error> {
-    let found = table.get(&sought_at(&row.0, u64::MAX), counts, &mut NoRecords)?;
-    Ok(found.map(Answer::into_entry))
+    let found = table.get(&sought_at(&row.0, u64::MAX), counts, &mut NoRecordReader)?;
+    Ok(found.map(LookupResult::into_entry))
 }
 
-fn read_all(directory: &Path, facts: &TableFacts, rows: &[Row]) -> crate::error::Result<()> {
+fn read_all(directory: &Path, facts: &TableMetadata, rows: &[Row]) -> crate::error::Result<()> {
     check_all(&Table::open(&SystemFileSystem, directory, STORE, facts.clone())?, rows)
 }
 
@@ -308,7 +309,7 @@ fn misplaced_files_are_refused() {
     let directory = folder.path();
     let facts = write(directory, 1, &rows);
     SystemFileSystem.rename(&table_path(directory, 1), &table_path(directory, 2)).unwrap();
-    let moved = TableFacts { number: 2, ..facts.clone() };
+    let moved = TableMetadata { number: 2, ..facts.clone() };
     let refused = Table::open(&SystemFileSystem, directory, STORE, moved.clone());
     assert!(matches!(refused.err(), Some(Error::Corruption { .. })));
     let refused = Table::open(&SystemFileSystem, directory, STORE + 1, moved);
@@ -318,6 +319,6 @@ fn misplaced_files_are_refused() {
 proptest! {
     #[test]
     fn random_closings_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(check_closing(&bytes).is_err());
+        prop_assert!(check_footer(&bytes).is_err());
     }
 }

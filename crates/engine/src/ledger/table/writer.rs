@@ -7,13 +7,13 @@ use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
 
 use super::block_builder::BlockBuilder;
+use super::block_compression::pack_block;
+use super::directory_set::DirectorySetBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
 use super::output::{TableOutput, WriterTimes};
-use super::packed::pack_block;
-use super::prefixes::PlacesBuilder;
 use super::summary::Summary;
-use super::{CLOSING_MAGIC, CLOSING_SIZE_BYTES, TableFacts, table_path};
+use super::{FOOTER_MAGIC, FOOTER_SIZE_BYTES, TableMetadata, table_path};
 use crate::codec::checksum;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const PACKED_BLOCK_FACTOR: usize = 4;
 
 /// The parameters of a table.
 #[derive(Clone, Debug)]
-pub(crate) struct TableShape {
+pub(crate) struct TableParameters {
     /// The size at which a block is closed, in bytes.
     pub(crate) block_size_bytes: usize,
     /// The filter bits per key.
@@ -48,9 +48,9 @@ const TABLE_PADDING_SHARE: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct NewTable {
     /// The facts for the manifest.
-    pub(crate) facts: TableFacts,
+    pub(crate) facts: TableMetadata,
     /// The places of the keys.
-    pub(crate) places: PlacesBuilder,
+    pub(crate) places: DirectorySetBuilder,
     /// The number of blocks.
     pub(crate) blocks: usize,
     /// The times of the writer.
@@ -60,7 +60,7 @@ pub(crate) struct NewTable {
 /// A table that is being written.
 pub(crate) struct TableWriter {
     output: TableOutput,
-    shape: TableShape,
+    shape: TableParameters,
     /// The number of padding bytes at the ends of blocks.
     padding_bytes: u64,
     block: BlockBuilder,
@@ -69,7 +69,7 @@ pub(crate) struct TableWriter {
     /// A scratch buffer for compressing blocks.
     packed: Vec<u8>,
     index: IndexBuilder,
-    places: PlacesBuilder,
+    places: DirectorySetBuilder,
     summary: Summary,
 }
 
@@ -80,7 +80,7 @@ impl TableWriter {
         directory: &std::path::Path,
         store_identity: u64,
         number: u64,
-        shape: TableShape,
+        shape: TableParameters,
     ) -> Result<TableWriter> {
         let path = table_path(directory, number);
         let file = fs.create(&path).map_err(|error| Error::io("create", &path, error))?;
@@ -93,7 +93,7 @@ impl TableWriter {
             compression: Compression::None,
             packed: Vec::new(),
             index: IndexBuilder::default(),
-            places: PlacesBuilder::default(),
+            places: DirectorySetBuilder::default(),
             summary: Summary::default(),
         })
     }
@@ -115,7 +115,7 @@ impl TableWriter {
 
     /// Uses `places`, which may have been used before, to collect the keys, so that its memory is
     /// reused.
-    pub(crate) fn with_memory(mut self, places: PlacesBuilder) -> TableWriter {
+    pub(crate) fn with_memory(mut self, places: DirectorySetBuilder) -> TableWriter {
         assert!(self.summary.is_empty(), "memory is lent before the first entry");
         self.places = places;
         self.places.clear();
@@ -225,14 +225,14 @@ impl TableWriter {
             self.output.offset() - index_offset,
         ];
         let figures = self.summary.closing_fields(self.places.keys().hashes().len() as u64);
-        let mut closing = [0; CLOSING_SIZE_BYTES];
+        let mut footer = [0; FOOTER_SIZE_BYTES];
         let fields = parts.into_iter().chain(figures);
-        for (place, field) in closing.chunks_exact_mut(8).zip(fields) {
+        for (place, field) in footer.chunks_exact_mut(8).zip(fields) {
             place.copy_from_slice(&field.to_le_bytes());
         }
-        let sum = checksum(self.output.closing_seed(), &closing[..88]);
-        closing[88..92].copy_from_slice(&sum.to_le_bytes());
-        closing[92..].copy_from_slice(&CLOSING_MAGIC);
-        self.output.buffer.extend_from_slice(&closing);
+        let sum = checksum(self.output.closing_seed(), &footer[..88]);
+        footer[88..92].copy_from_slice(&sum.to_le_bytes());
+        footer[92..].copy_from_slice(&FOOTER_MAGIC);
+        self.output.buffer.extend_from_slice(&footer);
     }
 }

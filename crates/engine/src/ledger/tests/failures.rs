@@ -8,7 +8,7 @@ use pellucid_io::simulated::Faults;
 
 use super::harness::*;
 use crate::error::Error;
-use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
+use crate::ledger::{EntryKind, LedgerOptions, Manifest, NEWEST};
 use crate::read_mode::ReadMode;
 
 /// Writes, flushes and merges; stops at the first error.
@@ -16,7 +16,7 @@ fn scenario(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {
         for number in 0..60 {
             store.ledger.wait_for_room()?;
-            let kind = if (number + round) % 5 == 0 { Kind::Delete } else { Kind::Put };
+            let kind = if (number + round) % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
             store.write(&key(number * (round + 1) % 97), kind);
             store.ledger.rotate_if_full(store.last_sequence());
         }

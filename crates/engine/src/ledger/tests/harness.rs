@@ -13,8 +13,8 @@ use pellucid_io::simulated::SimulatedFileSystem;
 use crate::error::{Error, Result};
 use crate::folder::make_folders;
 use crate::ledger::{
-    Direction, DroppedList, Entry, FoundEntry, JournalLink, KeyRange, Kind, Ledger, LedgerOptions,
-    Manifest, NEWEST, SegmentFacts,
+    Direction, DroppedList, Entry, EntryKind, FoundEntry, JournalLink, KeyRange, Ledger,
+    LedgerOptions, Manifest, NEWEST, SegmentMetadata,
 };
 use crate::read_mode::ReadMode;
 
@@ -66,7 +66,7 @@ pub(super) fn small_options() -> LedgerOptions {
 
 /// A pretended journal that accounts for everything that the ledger reports to it.
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct MockJournal {
     dead_bytes: Mutex<Vec<u64>>,
     pub(super) dropped: Mutex<HashSet<u64>>,
     pub(super) dropped_bytes: AtomicU64,
@@ -85,7 +85,7 @@ fn count_dead(dead_bytes: &mut Vec<u64>, dropped: &DroppedList) {
     }
 }
 
-impl JournalLink for Books {
+impl JournalLink for MockJournal {
     fn make_durable(&self, sequence: u64) -> Result<()> {
         if self.refuses_sync.load(Ordering::Relaxed) {
             let error = std::io::Error::other("the sync was refused");
@@ -109,15 +109,15 @@ impl JournalLink for Books {
         self.now_ms.load(Ordering::Relaxed)
     }
 
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
         let mut dead_bytes = self.dead_bytes.lock().unwrap().clone();
         count_dead(&mut dead_bytes, dropped);
         (0..200)
-            .map(|number| SegmentFacts {
+            .map(|number| SegmentMetadata {
                 number,
                 first_sequence: number * SEGMENT_SEQUENCES,
                 dead_bytes: dead_bytes.get(number as usize).copied().unwrap_or_default(),
-                ..SegmentFacts::default()
+                ..SegmentMetadata::default()
             })
             .collect()
     }
@@ -135,13 +135,13 @@ impl JournalLink for Books {
 pub(super) struct Record {
     pub(super) key: Vec<u8>,
     pub(super) sequence: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: EntryKind,
 }
 
 impl Record {
     pub(super) fn entry(&self) -> Entry<'_> {
-        let is_held = self.kind == Kind::Put && self.sequence.is_multiple_of(3);
-        let length = if self.kind == Kind::Put { self.sequence as u32 % 300 } else { 0 };
+        let is_held = self.kind == EntryKind::Put && self.sequence.is_multiple_of(3);
+        let length = if self.kind == EntryKind::Put { self.sequence as u32 % 300 } else { 0 };
         let value_length = if is_held { self.key.len() as u32 } else { length };
         Entry {
             key: &self.key,
@@ -176,7 +176,7 @@ pub(super) fn scanned(
 pub(super) struct Store {
     pub(super) fs: SimulatedFileSystem,
     pub(super) options: LedgerOptions,
-    pub(super) books: Arc<Books>,
+    pub(super) books: Arc<MockJournal>,
     pub(super) ledger: Ledger,
     pub(super) records: Vec<Record>,
 }
@@ -184,7 +184,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn create(options: LedgerOptions) -> Store {
         let fs = empty_store();
-        let books = Arc::new(Books::default());
+        let books = Arc::new(MockJournal::default());
         let link = Arc::clone(&books) as Arc<dyn JournalLink>;
         let ledger =
             Ledger::create(Arc::new(fs.clone()), directory(), STORE, options.clone(), link)
@@ -197,7 +197,7 @@ impl Store {
     }
 
     /// Writes a record without waiting for room.
-    pub(super) fn write(&mut self, key: &[u8], kind: Kind) {
+    pub(super) fn write(&mut self, key: &[u8], kind: EntryKind) {
         let record = Record { key: key.to_vec(), sequence: self.last_sequence() + 1, kind };
         self.ledger.insert(&record.entry());
         self.ledger.publish(record.sequence);
@@ -205,7 +205,7 @@ impl Store {
     }
 
     pub(super) fn put(&mut self, key: &[u8]) {
-        self.write(key, Kind::Put);
+        self.write(key, EntryKind::Put);
     }
 
     pub(super) fn flush(&self) {
@@ -226,7 +226,7 @@ impl Store {
     pub(super) fn reopen(&mut self, fs: SimulatedFileSystem) -> Result<()> {
         self.ledger.close();
         let manifest = Manifest::read(&fs, directory())?.expect("there is a manifest");
-        let books = Books::default();
+        let books = MockJournal::default();
         let held: Vec<u64> = manifest.segments.iter().map(|segment| segment.dead_bytes).collect();
         // The counts in the manifest include everything that was dropped before it was written.
         assert!(held.iter().sum::<u64>() >= self.books.dropped_bytes.load(Ordering::Relaxed));
@@ -262,7 +262,9 @@ impl Store {
             let found = self.get(key, NEWEST);
             match (&found, expected) {
                 (Some(found), Some(record)) => assert_eq!(*found, record.entry().to_found()),
-                (None, Some(record)) => assert_eq!(record.kind, Kind::Delete, "{key:?} is lost"),
+                (None, Some(record)) => {
+                    assert_eq!(record.kind, EntryKind::Delete, "{key:?} is lost")
+                }
                 (None, None) => {}
                 (Some(_), None) => panic!("{key:?} was never written"),
             }

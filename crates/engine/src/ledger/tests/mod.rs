@@ -1,9 +1,9 @@
 //! Tests of the ledger: against an ordered map, with failing files, and with threads.
 
+mod expired_entries;
 mod failures;
 mod harness;
 mod model;
 mod order;
 mod parts;
-mod stale;
 mod threads;

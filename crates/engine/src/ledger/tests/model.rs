@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::harness::*;
-use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, NEWEST, SnapshotGuard};
+use crate::ledger::{Direction, EntryKind, KeyRange, LedgerOptions, NEWEST, SnapshotGuard};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -102,7 +102,7 @@ struct Run {
 }
 
 impl Run {
-    fn write(&mut self, key: u8, kind: Kind) {
+    fn write(&mut self, key: u8, kind: EntryKind) {
         self.store.ledger.wait_for_room().unwrap();
         self.store.write(&key_of(key), kind);
         self.store.ledger.rotate_if_full(self.store.last_sequence());
@@ -110,10 +110,10 @@ impl Run {
 
     fn apply(&mut self, operation: &Operation) {
         match operation {
-            Operation::Put(key) => self.write(*key, Kind::Put),
-            Operation::Delete(key) => self.write(*key, Kind::Delete),
+            Operation::Put(key) => self.write(*key, EntryKind::Put),
+            Operation::Delete(key) => self.write(*key, EntryKind::Delete),
             Operation::Burst(key) => {
-                (0..40).for_each(|i| self.write(key.wrapping_add(i % 7), Kind::Put))
+                (0..40).for_each(|i| self.write(key.wrapping_add(i % 7), EntryKind::Put))
             }
             Operation::Seal => self.store.ledger.seal_for_tests(self.store.last_sequence()),
             Operation::Flush => self.store.flush(),
@@ -150,8 +150,8 @@ impl Run {
         let mut model = BTreeMap::new();
         for record in &self.store.records[..at.min(self.store.last_sequence()) as usize] {
             match record.kind {
-                Kind::Put => model.insert(&record.key[..], record.sequence),
-                Kind::Delete => model.remove(&record.key[..]),
+                EntryKind::Put => model.insert(&record.key[..], record.sequence),
+                EntryKind::Delete => model.remove(&record.key[..]),
             };
         }
         model
@@ -185,7 +185,7 @@ impl Run {
         for at in snapshots.chain([NEWEST]) {
             let model = self.model_at(at);
             for key in (0..60).map(key_of).chain([vec![0, 9], vec![0, 0, 0]]) {
-                let found = self.store.get(&key, at).filter(|found| found.kind == Kind::Put);
+                let found = self.store.get(&key, at).filter(|found| found.kind == EntryKind::Put);
                 assert_eq!(
                     found.as_ref().map(|found| found.sequence),
                     model.get(&key[..]).copied()

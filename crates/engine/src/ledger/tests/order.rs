@@ -8,7 +8,7 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 use super::harness::*;
 use crate::codec::{FILE_HEADER_LENGTH, checksum, checksum_seed, read_u32};
-use crate::ledger::{Direction, KeyRange, Kind, LedgerOptions, Manifest, NEWEST};
+use crate::ledger::{Direction, EntryKind, KeyRange, LedgerOptions, Manifest, NEWEST};
 use crate::read_mode::ReadMode;
 
 /// lsm-tree#315: a point read returned an older version, because runs of level 0 were reordered.
@@ -103,7 +103,7 @@ fn deleted_keys_stay_deleted_at_every_depth() {
     let options = LedgerOptions { level_base_bytes: 1, level_factor: 1, ..small_options() };
     let mut store = Store::create(options);
     let keys: Vec<_> = (0..200).map(key).collect();
-    for kind in [Kind::Put, Kind::Delete] {
+    for kind in [EntryKind::Put, EntryKind::Delete] {
         for key in &keys {
             store.write(key, kind);
         }
@@ -111,9 +111,9 @@ fn deleted_keys_stay_deleted_at_every_depth() {
         // The values move to the deepest level first; the tombstones follow step by step.
         loop {
             store.check_all();
-            if kind == Kind::Delete {
+            if kind == EntryKind::Delete {
                 assert!(keys.iter().all(|key| {
-                    store.get(key, NEWEST).is_none_or(|found| found.kind == Kind::Delete)
+                    store.get(key, NEWEST).is_none_or(|found| found.kind == EntryKind::Delete)
                 }));
             }
             if !store.ledger.compact_step().unwrap() {
@@ -121,7 +121,7 @@ fn deleted_keys_stay_deleted_at_every_depth() {
             }
         }
         store.flush();
-        if kind == Kind::Put {
+        if kind == EntryKind::Put {
             store.ledger.compact_all().unwrap();
         }
     }
@@ -136,13 +136,13 @@ fn a_snapshot_keeps_its_versions_through_merges() {
     let mut store = Store::create(small_options());
     store.put(b"\0\x01a");
     let snapshot = store.ledger.register_snapshot();
-    store.write(b"\0\x01a", Kind::Delete);
+    store.write(b"\0\x01a", EntryKind::Delete);
     store.flush();
     store.put(b"\0\x01b");
     store.flush();
     store.ledger.compact_all().unwrap();
     assert_eq!(store.get(b"\0\x01a", snapshot.sequence()).unwrap().sequence, 1);
-    assert_eq!(store.get(b"\0\x01a", NEWEST).unwrap().kind, Kind::Delete);
+    assert_eq!(store.get(b"\0\x01a", NEWEST).unwrap().kind, EntryKind::Delete);
     drop(snapshot);
     store.ledger.compact_all().unwrap();
     assert_eq!(store.ledger.sequences_for_tests(), [3]);

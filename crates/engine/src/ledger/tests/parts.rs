@@ -5,7 +5,7 @@ use pellucid_io::simulated::Faults;
 
 use super::harness::*;
 use crate::error::Error;
-use crate::ledger::{Kind, LedgerOptions, Manifest, NEWEST};
+use crate::ledger::{EntryKind, LedgerOptions, Manifest, NEWEST};
 
 const ROUNDS: u32 = 5;
 
@@ -14,7 +14,7 @@ fn behind(merges_in_parts: bool) -> Store {
     let mut store = Store::create(LedgerOptions { merges_in_parts, ..small_options() });
     for round in 0..ROUNDS {
         for number in 0..80 {
-            let kind = if (number + round) % 5 == 0 { Kind::Delete } else { Kind::Put };
+            let kind = if (number + round) % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
             store.write(&key(number * (round + 1) % 97), kind);
         }
         store.flush();
@@ -38,7 +38,7 @@ fn a_merge_in_parts_has_the_same_result_as_a_whole_one() {
         for number in 0..97 {
             let expected = store.expected(&key(number), snapshot.sequence());
             let found = store.get(&key(number), snapshot.sequence());
-            let is_there = expected.is_some_and(|record| record.kind == Kind::Put);
+            let is_there = expected.is_some_and(|record| record.kind == EntryKind::Put);
             assert!(!is_there || found.is_some(), "{number} is lost to the snapshot");
         }
     }

@@ -10,7 +10,7 @@ use pellucid_io::simulated::Faults;
 use super::harness::*;
 use crate::error::{Error, Result};
 use crate::ledger::{
-    Direction, DroppedList, JournalLink, Kind, Ledger, LedgerOptions, NEWEST, SegmentFacts,
+    Direction, DroppedList, EntryKind, JournalLink, Ledger, LedgerOptions, NEWEST, SegmentMetadata,
 };
 use crate::read_mode::ReadMode;
 
@@ -25,7 +25,7 @@ fn background_options() -> LedgerOptions {
 
 fn record(sequence: u64) -> Record {
     let number = sequence * 7919 % 1009;
-    let kind = if sequence.is_multiple_of(11) { Kind::Delete } else { Kind::Put };
+    let kind = if sequence.is_multiple_of(11) { EntryKind::Delete } else { EntryKind::Put };
     Record { key: [&[0, 1], &number.to_be_bytes()[..]].concat(), sequence, kind }
 }
 
@@ -44,7 +44,7 @@ impl Drop for EndOnDrop<'_> {
 fn readers_never_go_back_while_jobs_run() {
     const RECORDS: u64 = 12_000;
     let fs = Arc::new(empty_store());
-    let books = Arc::new(Books::default());
+    let books = Arc::new(MockJournal::default());
     let link = Arc::clone(&books) as Arc<dyn JournalLink>;
     let ledger = Ledger::create(fs, directory(), STORE, background_options(), link).unwrap();
     ledger.start_background().unwrap();
@@ -101,14 +101,14 @@ fn readers_never_go_back_while_jobs_run() {
 }
 
 /// A pretended journal that takes its time.
-struct SlowBooks {
-    books: Books,
+struct SlowMockJournal {
+    books: MockJournal,
     /// Notified when entries are handed over.
     begun: mpsc::Sender<()>,
     is_over: AtomicBool,
 }
 
-impl JournalLink for SlowBooks {
+impl JournalLink for SlowMockJournal {
     fn make_durable(&self, sequence: u64) -> Result<()> {
         self.books.make_durable(sequence)
     }
@@ -122,7 +122,7 @@ impl JournalLink for SlowBooks {
         self.books.on_dropped(dropped);
     }
 
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentFacts> {
+    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
         self.books.segment_facts(dropped)
     }
 
@@ -140,13 +140,13 @@ impl JournalLink for SlowBooks {
 #[test]
 fn entries_that_a_pinned_tree_lacks_were_handed_over() {
     let (begun, begins) = mpsc::channel();
-    let books = Books::default();
-    let link = Arc::new(SlowBooks { books, begun, is_over: AtomicBool::new(false) });
+    let books = MockJournal::default();
+    let link = Arc::new(SlowMockJournal { books, begun, is_over: AtomicBool::new(false) });
     let fs = Arc::new(empty_store());
     let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
     let ledger = Ledger::create(fs, directory(), STORE, small_options(), as_link).unwrap();
     for sequence in 1..=2 {
-        let record = Record { key: vec![0, 1, 7], sequence, kind: Kind::Put };
+        let record = Record { key: vec![0, 1, 7], sequence, kind: EntryKind::Put };
         ledger.insert(&record.entry());
         ledger.publish(sequence);
     }

@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use super::super::RUNTIME_SECONDS;
 use super::super::csv::write_row;
 use super::super::json::{Member, members};
-use super::super::results::{Asked, BATCH_RESULTS};
+use super::super::results::{BATCH_RESULTS, DatabaseClient};
 use super::columns::{Columns, MADE_ANEW, no_document};
+use super::export_output::ExportOutput;
 #[cfg(feature = "parquet")]
 use super::kinds::{KINDS, Kinds};
 #[cfg(feature = "parquet")]
 use super::table::Table;
-use super::written::Written;
 use crate::Failure;
-use crate::remote::Remote;
+use crate::remote_server::RemoteServer;
 
 /// A function that appends a document, given as JSON, in the format of the export.
-type Add<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> Result<(), Failure> + 'a;
+type DocumentEncoder<'a> = dyn FnMut(&[u8], &mut Vec<u8>) -> Result<(), Failure> + 'a;
 
 /// The query for all documents, as they are stored.
 const DOCUMENTS: &str = "FOR document IN @@collection RETURN document";
@@ -30,20 +30,20 @@ const NAMES: &str =
 const WAIT_SECONDS: u32 = 3_600;
 /// An export of a collection.
 pub(super) struct Export<'a> {
-    pub(super) remote: &'a Remote,
+    pub(super) remote: &'a RemoteServer,
     pub(super) database: &'a str,
     pub(super) collection: &'a str,
 }
 
 impl Export<'_> {
     /// Writes each document as a line of JSON; its values are copied unchanged.
-    pub(super) fn lines(&self, to: &mut Written) -> Result<(), Failure> {
+    pub(super) fn lines(&self, to: &mut ExportOutput) -> Result<(), Failure> {
         self.walk(to, &mut write_line)
     }
 
     /// Writes each document as a row of CSV. The columns are `attributes`, or all attributes if it
     /// is empty.
-    pub(super) fn rows(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
+    pub(super) fn rows(&self, attributes: &[String], to: &mut ExportOutput) -> Result<(), Failure> {
         let columns = match attributes {
             [] => Columns::all(self.names()?),
             some => Columns::some(some),
@@ -58,7 +58,11 @@ impl Export<'_> {
     /// Writes each document as a row of Parquet. The columns are `attributes`, or all attributes if
     /// it is empty.
     #[cfg(feature = "parquet")]
-    pub(super) fn parquet(&self, attributes: &[String], to: &mut Written) -> Result<(), Failure> {
+    pub(super) fn parquet(
+        &self,
+        attributes: &[String],
+        to: &mut ExportOutput,
+    ) -> Result<(), Failure> {
         let mut kinds = Kinds::default();
         self.asked().results(&self.query(KINDS, false), &mut |results| {
             results.iter().try_for_each(|result| kinds.note(result))?;
@@ -75,7 +79,7 @@ impl Export<'_> {
     }
 
     /// Reads all documents and writes each with `add`.
-    fn walk(&self, to: &mut Written, add: &mut Add<'_>) -> Result<(), Failure> {
+    fn walk(&self, to: &mut ExportOutput, add: &mut DocumentEncoder<'_>) -> Result<(), Failure> {
         self.asked().results(&self.query(DOCUMENTS, true), &mut |documents| {
             for document in documents {
                 to.count(document.len());
@@ -97,9 +101,9 @@ impl Export<'_> {
         Ok(names)
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> DatabaseClient<'_> {
         let patience = Duration::from_secs(RUNTIME_SECONDS);
-        Asked { remote: self.remote, database: self.database, patience }
+        DatabaseClient { remote: self.remote, database: self.database, patience }
     }
 
     fn query(&self, query: &str, is_stream: bool) -> Value {

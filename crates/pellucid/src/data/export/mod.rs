@@ -3,11 +3,11 @@
 mod columns;
 mod documents;
 mod entities;
+mod export_output;
 #[cfg(feature = "parquet")]
 mod kinds;
 #[cfg(feature = "parquet")]
 mod table;
-mod written;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use super::DATABASE;
 use super::format::Format;
 use super::table::TableArgument;
 use crate::Failure;
-use crate::remote::ServerAddress;
-use written::Written;
+use crate::remote_server::ServerAddress;
+use export_output::ExportOutput;
 
 /// Write all entities of a server, or all documents of a collection, to a file or standard output.
 ///
@@ -89,7 +89,7 @@ pub(crate) fn export(arguments: &ExportArguments) -> Result<(), Failure> {
         return Err(Failure::usage("--base64 is for text: Parquet has bytes as they are"));
     }
     let remote = server.remote(&[])?;
-    let mut written = Written::begin(output.as_deref())?;
+    let mut written = ExportOutput::begin(output.as_deref())?;
     let to = &mut written;
     if let Some(collection) = collection {
         let database = arguments.database.as_deref().unwrap_or(DATABASE);

@@ -1,7 +1,7 @@
 //! Imports documents into a collection, batch after batch.
 
 use clap::ValueEnum;
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::super::json::is_json;
 use super::rows::Content;
 use super::target::{Refusal, Target};
 use crate::Failure;
-use crate::remote::{Answer, Remote, encoded, question};
+use crate::remote_server::{Answer, RemoteServer, encoded, question};
 
 /// The right that writing needs.
 const RIGHT: &str = "database/NAME/COLLECTION=write";
@@ -31,7 +31,7 @@ const ERROR_CHARACTERS_MAX: usize = 400;
 
 /// The effect of documents whose keys are there already.
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum OnDuplicate {
+pub(super) enum DuplicatePolicy {
     /// The batch is refused.
     Error,
     /// They are merged into those that are there.
@@ -52,15 +52,15 @@ pub(super) enum Kind {
 }
 
 /// A collection that documents are written to.
-pub(super) struct Place<'a> {
-    pub(super) remote: &'a Remote,
+pub(super) struct TargetCollection<'a> {
+    pub(super) remote: &'a RemoteServer,
     pub(super) database: &'a str,
     pub(super) collection: &'a str,
 }
 
 /// A collection as the target of an import.
-pub(super) struct Documents<'a> {
-    place: Place<'a>,
+pub(super) struct DocumentTarget<'a> {
+    place: TargetCollection<'a>,
     /// The query parameters of each request, except those that depend on the batch.
     parameters: String,
     /// The names of the columns: as JSON strings, and as plain text.
@@ -89,7 +89,7 @@ struct ErrorBody {
     message: String,
 }
 
-impl Place<'_> {
+impl TargetCollection<'_> {
     /// Makes the collection if it does not exist.
     pub(super) fn make(&self, kind: Kind) -> Result<(), Failure> {
         let number = match kind {
@@ -111,7 +111,8 @@ impl Place<'_> {
     pub(super) fn find(&self) -> Result<(), Failure> {
         let (database, collection) = (encoded(self.database), encoded(self.collection));
         let path = format!("/_db/{database}/_api/collection/{collection}");
-        let answer = self.remote.ask(&Question { patience: PATIENCE, ..Question::get(&path) })?;
+        let answer =
+            self.remote.ask(&HttpRequest { patience: PATIENCE, ..HttpRequest::get(&path) })?;
         if answer.status == 200 {
             return Ok(());
         }
@@ -119,16 +120,16 @@ impl Place<'_> {
     }
 }
 
-impl<'a> Documents<'a> {
+impl<'a> DocumentTarget<'a> {
     /// Makes the target. `names` are the column names of the input, empty if it has none. If
     /// `survives_machine`, each batch is synced to disk.
     pub(super) fn new(
-        place: Place<'a>,
-        on_duplicate: OnDuplicate,
+        place: TargetCollection<'a>,
+        on_duplicate: DuplicatePolicy,
         survives_machine: bool,
         names: &[String],
         infers: bool,
-    ) -> Documents<'a> {
+    ) -> DocumentTarget<'a> {
         let effect = on_duplicate.to_possible_value().unwrap_or_default();
         let effect = effect.get_name();
         let collection = encoded(place.collection);
@@ -139,7 +140,7 @@ impl<'a> Documents<'a> {
         }
         let names = names.iter().map(|name| (Value::from(&**name).to_string(), name.clone()));
         let names = names.collect();
-        Documents { place, parameters, names, infers, report: Report::default() }
+        DocumentTarget { place, parameters, names, infers, report: Report::default() }
     }
 
     /// Converts a row to a document. An empty cell means that the attribute is missing.
@@ -159,7 +160,7 @@ impl<'a> Documents<'a> {
     }
 }
 
-impl Target for Documents<'_> {
+impl Target for DocumentTarget<'_> {
     /// A line of JSON.
     type Item = Vec<u8>;
 
@@ -184,7 +185,7 @@ impl Target for Documents<'_> {
     }
 
     fn write(&mut self, documents: &[Vec<u8>]) -> Result<(), Refusal> {
-        let Place { remote, database, .. } = &self.place;
+        let TargetCollection { remote, database, .. } = &self.place;
         // A single document is all or nothing anyway.
         let complete = if documents.len() > 1 { "&complete=true" } else { "" };
         let path = format!("/_db/{}/_api/import?{}{complete}", encoded(database), self.parameters);

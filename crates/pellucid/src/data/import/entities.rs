@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use pellucid_client::http::Question;
+use pellucid_client::http::HttpRequest;
 use pellucid_server::NodeList;
 use serde::Deserialize;
 
 use super::super::PATIENCE;
-use super::super::entities::Survives;
+use super::super::entities::SyncLevel;
 use super::super::table::TableArgument;
 use super::new_entity::{Columns, NewEntity};
 use super::rows::Content;
 use super::target::{Refusal, Target};
 use crate::Failure;
-use crate::remote::{Answer, Remote, encoded, question};
+use crate::remote_server::{Answer, RemoteServer, encoded, question};
 
 /// A part of the server's message when it refuses a batch with keys of several nodes.
 const ONE_NODE: &str = "belong to one node";
 
 /// A server or a cluster as the target of an import.
-pub(super) struct Entities {
-    remote: Remote,
+pub(super) struct EntityTarget {
+    remote: RemoteServer,
     columns: Option<Columns>,
     /// The query parameters for the table and the acknowledgement; each begins with `&`.
     parameters: String,
@@ -35,27 +35,27 @@ pub(super) struct Entities {
 /// The answer of `/v0/cluster`.
 #[derive(Deserialize)]
 struct ClusterPage {
-    nodes: Vec<NodeOfPage>,
+    nodes: Vec<ClusterNode>,
 }
 
 #[derive(Deserialize)]
-struct NodeOfPage {
+struct ClusterNode {
     url: String,
 }
 
-impl Entities {
+impl EntityTarget {
     /// Makes the target. `names` are the column names of the input, if it has columns.
     pub(super) fn new(
-        remote: Remote,
+        remote: RemoteServer,
         table: &TableArgument,
         names: Option<&[String]>,
-        (sync, is_cluster): (Option<Survives>, bool),
-    ) -> Result<Entities, Failure> {
+        (sync, is_cluster): (Option<SyncLevel>, bool),
+    ) -> Result<EntityTarget, Failure> {
         let columns = names.map(Columns::of).transpose()?;
         let grant = table.grant("write");
         let nodes = is_cluster.then(|| nodes_of(&remote, &grant)).transpose()?;
-        let parameters = table.parameter() + &Survives::parameter(sync);
-        Ok(Entities { remote, columns, parameters, grant, nodes, written: 0, expired: 0 })
+        let parameters = table.parameter() + &SyncLevel::parameter(sync);
+        Ok(EntityTarget { remote, columns, parameters, grant, nodes, written: 0, expired: 0 })
     }
 
     /// Writes entities of one node, each with its place in the batch. A single entity is written
@@ -94,7 +94,7 @@ impl Entities {
         let is_empty = entity.value().is_empty();
         let headers = if is_empty { "Content-Length: 0\r\n" } else { "" };
         let asked = question("PUT", &path, entity.value(), PATIENCE);
-        self.remote.ask(&Question { headers, ..asked })
+        self.remote.ask(&HttpRequest { headers, ..asked })
     }
 }
 
@@ -105,8 +105,9 @@ fn line_of_batch(text: &str) -> Option<usize> {
 }
 
 /// Asks the server for the nodes of its cluster.
-fn nodes_of(remote: &Remote, grant: &str) -> Result<NodeList, Failure> {
-    let answer = remote.ask(&Question { patience: PATIENCE, ..Question::get("/v0/cluster") })?;
+fn nodes_of(remote: &RemoteServer, grant: &str) -> Result<NodeList, Failure> {
+    let answer =
+        remote.ask(&HttpRequest { patience: PATIENCE, ..HttpRequest::get("/v0/cluster") })?;
     if answer.status != 200 {
         return Err(answer.failure(grant));
     }
@@ -119,7 +120,7 @@ fn nodes_of(remote: &Remote, grant: &str) -> Result<NodeList, Failure> {
     NodeList::parse(&urls.join(",")).map_err(|error| Failure::work(error.to_string()))
 }
 
-impl Target for Entities {
+impl Target for EntityTarget {
     type Item = NewEntity;
 
     const AGAIN: &'static str = "they may be sent again without harm";

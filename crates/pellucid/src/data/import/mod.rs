@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::DATABASE;
-use super::entities::Survives;
+use super::entities::SyncLevel;
 use super::format::Format;
 use super::table::TableArgument;
 use crate::Failure;
 use crate::progress::Progress;
-use crate::remote::ServerAddress;
-use documents::{Documents, Kind, OnDuplicate, Place};
-use entities::Entities;
+use crate::remote_server::ServerAddress;
+use documents::{DocumentTarget, DuplicatePolicy, Kind, TargetCollection};
+use entities::EntityTarget;
 #[cfg(feature = "parquet")]
 use parquet_rows::ParquetRows;
 use rows::{Input, Rows};
@@ -75,7 +75,7 @@ pub(crate) struct ImportArguments {
     infer: bool,
     /// The effect of documents whose keys are there already [default: error].
     #[arg(long, value_name = "EFFECT", requires = "collection")]
-    on_duplicate: Option<OnDuplicate>,
+    on_duplicate: Option<DuplicatePolicy>,
     /// Lines, or of Parquet rows, that are passed over, which an earlier import has written.
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
@@ -90,7 +90,7 @@ pub(crate) struct ImportArguments {
     /// Failure that each acknowledged batch survives [default: that of the server's --sync].
     /// Documents take `disk` only.
     #[arg(long)]
-    sync: Option<Survives>,
+    sync: Option<SyncLevel>,
     /// Of a cluster: write the entities of each node in a batch of their own.
     #[arg(long, conflicts_with = "collection")]
     cluster: bool,
@@ -108,11 +108,11 @@ pub(crate) fn import(arguments: &ImportArguments) -> Result<(), Failure> {
     let Some(collection) = &arguments.collection else {
         let names = (format != Format::Ndjson).then_some(&*names);
         let how = (arguments.sync, arguments.cluster);
-        let target = Entities::new(remote, &arguments.table, names, how)?;
+        let target = EntityTarget::new(remote, &arguments.table, names, how)?;
         return Import::new(arguments, rows, target).run();
     };
     let database = arguments.database.as_deref().unwrap_or(DATABASE);
-    let place = Place { remote: &remote, database, collection };
+    let place = TargetCollection { remote: &remote, database, collection };
     Import::new(arguments, rows, arguments.documents(place, &names)?).run()
 }
 
@@ -136,11 +136,15 @@ fn open(
 }
 
 impl ImportArguments {
-    fn documents<'a>(&self, place: Place<'a>, names: &[String]) -> Result<Documents<'a>, Failure> {
+    fn documents<'a>(
+        &self,
+        place: TargetCollection<'a>,
+        names: &[String],
+    ) -> Result<DocumentTarget<'a>, Failure> {
         let survives_machine = match self.sync {
             None => false,
-            Some(Survives::Disk) => true,
-            Some(Survives::Memory | Survives::Os) => {
+            Some(SyncLevel::Disk) => true,
+            Some(SyncLevel::Memory | SyncLevel::Os) => {
                 let text = "--sync of documents is disk, or as the server is set";
                 return Err(Failure::usage(text));
             }
@@ -149,8 +153,8 @@ impl ImportArguments {
             Some(kind) => place.make(kind)?,
             None => place.find()?,
         }
-        let on_duplicate = self.on_duplicate.unwrap_or(OnDuplicate::Error);
-        Ok(Documents::new(place, on_duplicate, survives_machine, names, self.infer))
+        let on_duplicate = self.on_duplicate.unwrap_or(DuplicatePolicy::Error);
+        Ok(DocumentTarget::new(place, on_duplicate, survives_machine, names, self.infer))
     }
 }
 

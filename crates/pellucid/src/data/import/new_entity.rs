@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Number;
 
 use super::super::csv::Cells;
-use super::super::entity::{Bytes, EXPIRY_NAME};
+use super::super::entity::{EXPIRY_NAME, EntityField};
 
 /// The longest lifetime that a server accepts, in milliseconds: some three thousand years.
 const LIFETIME_MS_MAX: u64 = 100_000_000_000_000;
@@ -53,8 +53,8 @@ impl NewEntity {
         }
         let line: Line = serde_json::from_slice(line)
             .map_err(|error| error.to_string().replacen(" at line 1 column", " at column", 1))?;
-        let key = content(Bytes::Key, line.key, line.key_base64)?;
-        let value = content(Bytes::Value, line.value, line.value_base64)?;
+        let key = content(EntityField::Key, line.key, line.key_base64)?;
+        let value = content(EntityField::Value, line.value, line.value_base64)?;
         let ttl = line.ttl.map(|ttl| ttl.to_string());
         NewEntity::of(key, value, ttl.as_deref(), line.expires_at_ms)
     }
@@ -123,8 +123,8 @@ impl NewEntity {
 /// A column of a table of entities.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
-    Text(Bytes),
-    Base64(Bytes),
+    Text(EntityField),
+    Base64(EntityField),
     Ttl,
     Expiry,
     Etag,
@@ -140,10 +140,10 @@ impl Columns {
     /// If a name is unknown, or key or value have no column or two.
     pub(super) fn of(names: &[String]) -> Result<Columns, String> {
         let column = |name: &String| match name.as_str() {
-            "key" => Ok(Column::Text(Bytes::Key)),
-            "key_base64" => Ok(Column::Base64(Bytes::Key)),
-            "value" => Ok(Column::Text(Bytes::Value)),
-            "value_base64" => Ok(Column::Base64(Bytes::Value)),
+            "key" => Ok(Column::Text(EntityField::Key)),
+            "key_base64" => Ok(Column::Base64(EntityField::Key)),
+            "value" => Ok(Column::Text(EntityField::Value)),
+            "value_base64" => Ok(Column::Base64(EntityField::Value)),
             "ttl" => Ok(Column::Ttl),
             EXPIRY_NAME => Ok(Column::Expiry),
             "etag" => Ok(Column::Etag),
@@ -153,7 +153,7 @@ impl Columns {
             )),
         };
         let columns = names.iter().map(column).collect::<Result<Vec<_>, _>>()?;
-        for bytes in [Bytes::Key, Bytes::Value] {
+        for bytes in [EntityField::Key, EntityField::Value] {
             let either = [Column::Text(bytes), Column::Base64(bytes)];
             let (text, base64) = (bytes.name(false), bytes.name(true));
             match columns.iter().filter(|column| either.contains(column)).count() {
@@ -172,10 +172,10 @@ impl Columns {
         let text = |cell| std::str::from_utf8(cell).map_err(|_| "a cell is no UTF-8".to_owned());
         for (column, cell) in self.0.iter().zip(cells.iter()) {
             match column {
-                Column::Text(Bytes::Key) => key = cell.to_vec(),
-                Column::Text(Bytes::Value) => value = cell.to_vec(),
-                Column::Base64(Bytes::Key) => key = decoded(Bytes::Key, cell)?,
-                Column::Base64(Bytes::Value) => value = decoded(Bytes::Value, cell)?,
+                Column::Text(EntityField::Key) => key = cell.to_vec(),
+                Column::Text(EntityField::Value) => value = cell.to_vec(),
+                Column::Base64(EntityField::Key) => key = decoded(EntityField::Key, cell)?,
+                Column::Base64(EntityField::Value) => value = decoded(EntityField::Value, cell)?,
                 Column::Ttl if !cell.is_empty() => ttl = Some(text(cell)?),
                 Column::Expiry if !cell.is_empty() => {
                     let expiry = text(cell)?.parse::<u64>();
@@ -189,7 +189,11 @@ impl Columns {
     }
 }
 
-fn content(bytes: Bytes, text: Option<String>, base64: Option<String>) -> Result<Vec<u8>, String> {
+fn content(
+    bytes: EntityField,
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Vec<u8>, String> {
     match (text, base64) {
         (Some(text), None) => Ok(text.into_bytes()),
         (None, Some(base64)) => decoded(bytes, base64.as_bytes()),
@@ -200,7 +204,7 @@ fn content(bytes: Bytes, text: Option<String>, base64: Option<String>) -> Result
     }
 }
 
-fn decoded(bytes: Bytes, base64: &[u8]) -> Result<Vec<u8>, String> {
+fn decoded(bytes: EntityField, base64: &[u8]) -> Result<Vec<u8>, String> {
     let name = bytes.name(true);
     STANDARD.decode(base64).map_err(|error| format!("`{name}` is not base64: {error}"))
 }

@@ -9,7 +9,7 @@ use pellucid_parquet::{Cell, Reader};
 use serde_json::Value;
 
 use super::super::entities::unreadable;
-use super::super::entity::{Bytes, EXPIRY_NAME};
+use super::super::entity::{EXPIRY_NAME, EntityField};
 use super::lines::STANDARD_INPUT;
 use super::rows::{Content, Input, Row};
 use crate::Failure;
@@ -108,7 +108,7 @@ impl Input for ParquetRows {
 
 impl Column {
     fn of(name: &str, is_of_documents: bool) -> Column {
-        let [key, value] = [Bytes::Key, Bytes::Value];
+        let [key, value] = [EntityField::Key, EntityField::Value];
         let (name, role) = match name {
             name if is_of_documents => (name, Role::Attribute),
             name if name == key.name(false) => (key.name(true), Role::Bytes),

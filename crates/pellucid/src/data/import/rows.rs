@@ -26,12 +26,12 @@ pub(super) trait Input {
 /// The rows of a file of JSON lines or CSV.
 pub(super) struct Rows {
     lines: Lines,
-    form: Form,
+    form: RowParser,
     /// The last line to skip: rows that begin up to it are not returned.
     skipped_to: u64,
 }
 
-enum Form {
+enum RowParser {
     Json,
     Csv {
         reader: Box<RowReader>,
@@ -68,16 +68,16 @@ impl Rows {
 
     fn of(lines: Lines, format: Format, skipped_to: u64) -> Result<(Rows, Vec<String>), Failure> {
         if format != Format::Csv {
-            return Ok((Rows { lines, form: Form::Json, skipped_to }, Vec::new()));
+            return Ok((Rows { lines, form: RowParser::Json, skipped_to }, Vec::new()));
         }
-        let form = Form::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
+        let form = RowParser::Csv { reader: Box::new(RowReader::new()), width: None, taken: 0 };
         let mut rows = Rows { lines, form, skipped_to: 0 };
         let names = rows.names()?;
         Ok((Rows { skipped_to, ..rows }, names))
     }
 
     fn check_width(&self) -> Result<(), String> {
-        let Form::Csv { reader, width: Some(width), .. } = &self.form else { return Ok(()) };
+        let RowParser::Csv { reader, width: Some(width), .. } = &self.form else { return Ok(()) };
         match reader.cells().len() {
             cells if cells == *width => Ok(()),
             cells => Err(format!("it has {cells} cells, where the first row has {width} names")),
@@ -86,15 +86,15 @@ impl Rows {
 
     fn content(&self) -> Content<'_> {
         match &self.form {
-            Form::Json => Content::Json(json_of(&self.lines)),
-            Form::Csv { reader, .. } => Content::Cells(reader.cells()),
+            RowParser::Json => Content::Json(json_of(&self.lines)),
+            RowParser::Csv { reader, .. } => Content::Cells(reader.cells()),
         }
     }
 
     /// Moves to the next row; returns the line in which it begins, or `None` at the end.
     fn advance(&mut self) -> Result<Option<u64>, String> {
         let Rows { lines, form, .. } = self;
-        let Form::Csv { reader, taken, .. } = form else {
+        let RowParser::Csv { reader, taken, .. } = form else {
             while lines.advance()? {
                 if !json_of(lines).is_empty() {
                     return Ok(Some(lines.number()));
@@ -135,7 +135,7 @@ impl Rows {
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.as_str())) {
             return Err(format!("line {first_line}: two columns are named `{twice}`"));
         }
-        if let Form::Csv { width, .. } = &mut self.form {
+        if let RowParser::Csv { width, .. } = &mut self.form {
             *width = Some(names.len());
         }
         Ok(names)

@@ -2,25 +2,25 @@
 
 use serde_json::json;
 
-use super::arena::{ADMINISTRATOR, Arena, READER, WRITER};
-use super::raw::{Attack, Named, connect, send, statuses};
+use super::attack_servers::{ADMINISTRATOR, AttackServers, READER, WRITER};
+use super::raw::{Attack, NamedAttack, connect, send, statuses};
 use crate::common::client::{Answer, basic};
 use crate::common::until_closed;
 
-fn call(arena: &Arena, who: &str, method: &str, target: &str, body: &str) -> Answer {
+fn call(arena: &AttackServers, who: &str, method: &str, target: &str, body: &str) -> Answer {
     let headers = [("Authorization", &*basic(who, who))];
     arena.guarded.client().call(method, target, &headers, body)
 }
 
 /// Checks that these credentials, which belong to no account, are answered with 401.
-fn is_unknown(arena: &Arena, credentials: &str) {
+fn is_unknown(arena: &AttackServers, credentials: &str) {
     let headers = [("Authorization", credentials)];
     let status = arena.guarded.client().call("GET", "/_api/version", &headers, "").status;
     assert_eq!(status, 401, "{credentials}");
 }
 
 /// Returns the number of the collection that only the administrator may see.
-fn secret_number(arena: &Arena) -> String {
+fn secret_number(arena: &AttackServers) -> String {
     let answer = call(arena, ADMINISTRATOR, "GET", "/_api/collection/secret", "");
     answer.json()["id"].as_str().unwrap().to_owned()
 }
@@ -96,7 +96,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             assert!(matches!(status, 400 | 401 | 404), "{path}: {status}");
         })
     });
-    let others: [Named; 12] = [
+    let others: [NamedAttack; 12] = [
         ("a reader replaces with onlyget", |arena| {
             let status =
                 call(arena, READER, "PUT", "/_api/document/c/k?onlyget=1", "{\"n\":2}").status;
@@ -164,12 +164,12 @@ pub(crate) fn attacks() -> Vec<Attack> {
         }),
         ("60 wrong log-ins at once", wrong_log_ins),
     ];
-    let named = |(name, run): Named| Attack::new(format!("access: {name}"), run);
+    let named = |(name, run): NamedAttack| Attack::new(format!("access: {name}"), run);
     by_number.chain(spelled).chain(others.map(named)).chain(origins()).collect()
 }
 
 /// Checks that wrong passwords do not delay clients whose password was verified before.
-fn wrong_log_ins(arena: &Arena) {
+fn wrong_log_ins(arena: &AttackServers) {
     let threads: Vec<_> = (0..60)
         .map(|at| {
             let mut client = arena.guarded.client();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::arena::Arena;
+use super::attack_servers::AttackServers;
 use super::raw::Attack;
 
 /// A call, and the statuses that may answer it.
@@ -158,7 +158,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
 
 /// Regression: a query could store a document that nested so deeply that each read of it ended the
 /// server.
-fn nested_by_a_query(arena: &Arena) {
+fn nested_by_a_query(arena: &AttackServers) {
     let wrap = |at: usize| format!("{}a{at}{}", "[".repeat(380), "]".repeat(380));
     let lets: String = (1..=16).map(|at| format!(" LET a{at} = {}", wrap(at - 1))).collect();
     let query = format!("FOR i IN 1..1 LET a0 = i{lets} INSERT {{_key: \"deep\", v: a16}} INTO c");
@@ -168,7 +168,7 @@ fn nested_by_a_query(arena: &Arena) {
     assert_eq!(client.get("/_api/document/c/deep").status, 404);
 }
 
-fn nested_by_patches(arena: &Arena) {
+fn nested_by_patches(arena: &AttackServers) {
     let mut client = arena.open.client();
     let wrapped =
         |depth: usize| format!("{{\"v\":{}1{}}}", "{\"v\":".repeat(depth), "}".repeat(depth));
@@ -182,7 +182,7 @@ fn nested_by_patches(arena: &Arena) {
 }
 
 /// Checks that the results that wait for their reader are bounded.
-fn parked(arena: &Arena) {
+fn parked(arena: &AttackServers) {
     let body = json!({
         "query": "FOR i IN 1..20000 RETURN REPEAT(\"a\", 1000)",
         "batchSize": 10,

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::Shutdown;
 
-use super::arena::Arena;
+use super::attack_servers::AttackServers;
 use super::raw::{Attack, connect, reset, send, statuses};
 use crate::common::{entity, until_closed};
 
@@ -196,7 +196,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
     attacks
 }
 
-fn pipelined(arena: &Arena) {
+fn pipelined(arena: &AttackServers) {
     let mut socket = connect(arena.open.address);
     socket.set_write_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
     let request = b"GET /v0/entity?id=watched HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(10_000);
@@ -206,7 +206,7 @@ fn pipelined(arena: &Arena) {
     assert_eq!(&first, b"HTTP/1.1 200");
 }
 
-fn ended(arena: &Arena, end: impl Fn(&std::net::TcpStream)) {
+fn ended(arena: &AttackServers, end: impl Fn(&std::net::TcpStream)) {
     let head =
         b"PUT /v0/entity?id=half HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf";
     let sockets: Vec<_> = (0..300)
@@ -221,7 +221,7 @@ fn ended(arena: &Arena, end: impl Fn(&std::net::TcpStream)) {
     assert_eq!(arena.open.client().get(&entity("half")).status, 404, "half a body is no value");
 }
 
-fn reset_everywhere(arena: &Arena) {
+fn reset_everywhere(arena: &AttackServers) {
     let put =
         b"PUT /v0/entity?id=reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody";
     for end in 0..put.len() {
@@ -232,7 +232,7 @@ fn reset_everywhere(arena: &Arena) {
     assert_eq!(arena.open.client().get(&entity("reset")).status, 404);
 }
 
-fn untaken(arena: &Arena) {
+fn untaken(arena: &AttackServers) {
     let sockets: Vec<_> = (0..64)
         .map(|_| {
             let mut socket = connect(arena.open.address);
@@ -246,7 +246,7 @@ fn untaken(arena: &Arena) {
 }
 
 /// Regression: declared lengths of bodies reserved the memory budget of all bodies for hours.
-fn announced(arena: &Arena) {
+fn announced(arena: &AttackServers) {
     let head = "POST /_api/document/c HTTP/1.1\r\nHost: localhost\r\nAuthorization: x\r\n\
                 Content-Length: 1073741824\r\n\r\n";
     let mut sockets: Vec<_> = (0..2).map(|_| connect(arena.guarded.address)).collect();

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::arena::Arena;
+use super::attack_servers::AttackServers;
 use super::raw::{Attack, PATIENCE, connect, reset, send};
 use crate::common::{until_closed, wait_until};
 use crate::frames::{
@@ -55,7 +55,7 @@ fn put(stream: u32) -> Vec<u8> {
 }
 
 /// Opens a connection and sends its preface.
-fn begin(arena: &Arena) -> TcpStream {
+fn begin(arena: &AttackServers) -> TcpStream {
     let mut socket = connect(arena.open.address);
     send(&mut socket, &greeting());
     socket
@@ -219,7 +219,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
 }
 
 fn floods() -> Vec<Attack> {
-    let flood = |name: &str, run: fn(&Arena)| Attack::new(format!("http2: {name}"), run);
+    let flood = |name: &str, run: fn(&AttackServers)| Attack::new(format!("http2: {name}"), run);
     vec![
         flood("a reset after the preface", |arena| {
             for _ in 0..20 {
@@ -317,7 +317,7 @@ fn floods() -> Vec<Attack> {
 
 /// Sends frames that the server must answer, and reads no answer. Checks that the server does not
 /// buffer answers without limit.
-fn unread(arena: &Arena, frame: &[u8]) {
+fn unread(arena: &AttackServers, frame: &[u8]) {
     let before = arena.open.resident_bytes();
     let mut socket = begin(arena);
     socket.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -330,7 +330,7 @@ fn unread(arena: &Arena, frame: &[u8]) {
 
 /// Regression: a client's end of stream that came together with its first bytes was not noticed, so
 /// the connection was never closed.
-fn first_and_last(arena: &Arena) {
+fn first_and_last(arena: &AttackServers) {
     let open = || arena.open.client().figure("pellucid_connections_open");
     let before = open();
     for _ in 0..50 {

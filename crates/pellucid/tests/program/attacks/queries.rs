@@ -1,6 +1,6 @@
 //! Attacks by queries.
 
-use super::arena::Arena;
+use super::attack_servers::AttackServers;
 use super::raw::Attack;
 use crate::common::costly_queries::costly_queries;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 /// The time limit in seconds of an attacking query.
 const SECONDS: f64 = 1.0;
 
-fn ask(arena: &Arena, body: &Value) -> (u16, String) {
+fn ask(arena: &AttackServers, body: &Value) -> (u16, String) {
     let mut client = arena.open.client();
     let answer = client.call("POST", "/_api/cursor", &[], body.to_string());
     let text = String::from_utf8_lossy(&answer.body);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::arena::Arena;
+use super::attack_servers::AttackServers;
 
 /// The time that an attack waits for the server to close a connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -12,14 +12,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// An attack: its name and its function, which panics if the server does not behave as expected.
 pub(crate) struct Attack {
     pub(crate) name: String,
-    pub(crate) run: Box<dyn Fn(&Arena)>,
+    pub(crate) run: Box<dyn Fn(&AttackServers)>,
 }
 
 /// A name, and the function of the attack with that name.
-pub(crate) type Named = (&'static str, fn(&Arena));
+pub(crate) type NamedAttack = (&'static str, fn(&AttackServers));
 
 impl Attack {
-    pub(crate) fn new(name: impl Into<String>, run: impl Fn(&Arena) + 'static) -> Attack {
+    pub(crate) fn new(name: impl Into<String>, run: impl Fn(&AttackServers) + 'static) -> Attack {
         Attack { name: name.into(), run: Box::new(run) }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, Stream};
 
-use super::arena::Arena;
-use super::raw::{Attack, Named, connect, reset, send, statuses};
+use super::attack_servers::AttackServers;
+use super::raw::{Attack, NamedAttack, connect, reset, send, statuses};
 use crate::common::tls::client_config;
 use crate::common::until_closed;
 
@@ -17,7 +17,7 @@ fn session(protocols: &[&str]) -> ClientConnection {
 }
 
 /// Returns true if the server answers over TLS.
-pub(crate) fn serves(arena: &Arena) -> bool {
+pub(crate) fn serves(arena: &AttackServers) -> bool {
     let (mut session, mut socket) = (session(&[]), connect(arena.secure.address));
     let request = b"GET /v0/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut stream = Stream::new(&mut session, &mut socket);
@@ -35,7 +35,7 @@ fn hello() -> Vec<u8> {
 }
 
 /// Returns the socket of a client after its handshake; further bytes are sent unencrypted.
-fn shaken(arena: &Arena) -> std::net::TcpStream {
+fn shaken(arena: &AttackServers) -> std::net::TcpStream {
     let (mut session, mut socket) = (session(&[]), connect(arena.secure.address));
     while session.is_handshaking() {
         session.complete_io(&mut socket).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             until_closed(&mut socket);
         })
     });
-    let others: [Named; 8] = [
+    let others: [NamedAttack; 8] = [
         ("a reset after each byte of a hello", |arena| {
             let hello = hello();
             for end in 0..hello.len() {
@@ -131,7 +131,7 @@ pub(crate) fn attacks() -> Vec<Attack> {
             std::thread::sleep(Duration::from_millis(300));
         }),
     ];
-    let named = |(name, run): Named| Attack::new(format!("tls: {name}"), run);
+    let named = |(name, run): NamedAttack| Attack::new(format!("tls: {name}"), run);
     garbage.chain(others.map(named)).collect()
 }
 

@@ -4,7 +4,7 @@
 #[path = "../../../../server/tests/common/client.rs"]
 pub(crate) mod client;
 pub(crate) mod costly_queries;
-pub(crate) mod profiled;
+pub(crate) mod profile_checks;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -165,29 +165,29 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running `pellucid serve`, which is killed if a test ends without stopping it.
-pub(crate) struct Serving {
+pub(crate) struct TestServer {
     child: Child,
     /// The first TCP address that it listens on.
     pub(crate) address: SocketAddr,
 }
 
-impl Serving {
+impl TestServer {
     /// Starts a server of `data` on any free port, with further arguments.
-    pub(crate) fn start(data: &Path, arguments: &[&str]) -> Serving {
+    pub(crate) fn start(data: &Path, arguments: &[&str]) -> TestServer {
         let data = data.to_str().unwrap();
         let mut command = pellucid(&["serve", "--data", data, "--listen", "127.0.0.1:0"]);
         command.args(arguments);
-        Serving::spawn(command)
+        TestServer::spawn(command)
     }
 
     /// Starts `command` and waits for the line with the address that it listens on.
-    pub(crate) fn spawn(mut command: Command) -> Serving {
+    pub(crate) fn spawn(mut command: Command) -> TestServer {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.strip_prefix("listening on ").unwrap().trim();
         let address = address.split_once("://").map_or(NOWHERE, |(_, at)| at.parse().unwrap());
-        Serving { child, address }
+        TestServer { child, address }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -242,9 +242,9 @@ impl Serving {
 }
 
 /// Starts a server on a new folder, and returns both.
-pub(crate) fn serve(flags: &[&str]) -> (TempDir, Serving) {
+pub(crate) fn serve(flags: &[&str]) -> (TempDir, TestServer) {
     let folder = TempDir::new().unwrap();
-    let server = Serving::start(&folder.path().join("data"), flags);
+    let server = TestServer::start(&folder.path().join("data"), flags);
     (folder, server)
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-impl Drop for Serving {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -265,7 +265,7 @@ impl Drop for Serving {
 
 /// Starts two nodes of a cluster that share a secret, with these flags. Their timeouts are so long
 /// that a busy machine does not make one appear dead.
-pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [Serving; 2] {
+pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [TestServer; 2] {
     let secret = folder.join("secret");
     write_private(&secret, "a secret of at least thirty-two characters\n");
     // Both nodes must know both addresses before they start.
@@ -278,7 +278,7 @@ pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [Serving; 2] {
         command.args(["--cluster", &nodes.join(","), "--cluster-wait", "60s"]);
         command.args(["--cluster-silence", "60s", "--cluster-secret-file"]).arg(&secret);
         command.args(flags);
-        Serving::spawn(command)
+        TestServer::spawn(command)
     })
 }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::common::tls::{certificate, write_private};
 use crate::common::{
-    Serving, account, done, entity, failed, feed, finish, pellucid, run, serve, spawn, text,
+    TestServer, account, done, entity, failed, feed, finish, pellucid, run, serve, spawn, text,
 };
 
 /// Checks that a command fails and prints nothing to standard output.
@@ -27,7 +27,7 @@ pub(super) fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn entities_go_in_and_out_byte_for_byte() {
     let folder = TempDir::new().unwrap();
-    let server = Serving::start(folder.path(), &[]);
+    let server = TestServer::start(folder.path(), &[]);
     let url = &server.url();
     let bytes: Vec<u8> = (0..=255).cycle().take(3 << 20).collect();
     assert_eq!(done(&feed(&["put", url, "a b/ü?&"], &bytes)), "");
@@ -118,7 +118,7 @@ fn a_command_without_its_server_names_the_cause_and_the_cure() {
     write_private(file("token").as_ref(), &format!("{token}\n"));
     write_private(file("password").as_ref(), "secret\n");
     let (certificate, key) = certificate(folder.path());
-    let server = Serving::start(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
+    let server = TestServer::start(&data, &["--tls-cert", &certificate, "--tls-key", &key]);
     let port = server.address.port();
     let secured = &format!("https://localhost:{port}");
     fails(&["get", secured, "k"], 1, "--ca");
@@ -126,7 +126,7 @@ fn a_command_without_its_server_names_the_cause_and_the_cure() {
     fails(&["get", &format!("http://localhost:{port}"), "k"], 1, "https://");
     fails(&["get", "http://127.0.0.1:1", "k"], 1, "pellucid serve");
     fails(&["get", "127.0.0.1:1", "k"], 2, "http://, https:// or unix:");
-    let plain = Serving::start(&folder.path().join("plain"), &[]);
+    let plain = TestServer::start(&folder.path().join("plain"), &[]);
     let plain_port = plain.address.port();
     fails(&["get", &format!("https://localhost:{plain_port}"), "k", "--insecure"], 1, "http://");
     fails(&["get", &plain.url(), "k", "--table", "nope"], 1, "there is no table");
@@ -161,7 +161,7 @@ fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
     let (certificate, key) = certificate(folder.path());
     let socket = format!("unix:{}", folder.path().join("socket").display());
     let arguments = ["--tls-cert", &certificate, "--tls-key", &key, "--listen", &socket];
-    let server = Serving::start(&data, &arguments);
+    let server = TestServer::start(&data, &arguments);
     let secured = format!("https://localhost:{}", server.address.port());
     let tls = TlsOptions { ca_file: Some(certificate.into()), insecure: false };
     let credentials = Credentials::Token(token.trim().to_owned());

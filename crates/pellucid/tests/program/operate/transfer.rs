@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::data::{fails, lines};
 use crate::common::{
-    Serving, cluster, done, entity, failed, feed, pellucid, run, serve, spawn, text, wait_until,
+    TestServer, cluster, done, entity, failed, feed, pellucid, run, serve, spawn, text, wait_until,
 };
 
 pub(super) fn name(path: &Path) -> &str {
@@ -55,7 +55,7 @@ fn keys(url: &str) -> String {
     done(&run(&["scan", url, "--keys"])).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn put_all(server: &Serving, entities: &[(&[u8], &[u8])]) {
+pub(super) fn put_all(server: &TestServer, entities: &[(&[u8], &[u8])]) {
     let mut client = server.client();
     for (key, value) in entities {
         assert_eq!(client.put(&entity(key), value).status, 201);
@@ -276,7 +276,7 @@ fn a_cursor_is_deleted_if_its_results_cannot_be_written() {
     assert!(requests[1].starts_with("DELETE /_db/_system/_api/cursor/7 "), "{}", requests[1]);
 }
 
-fn collection(server: &Serving, body: &str) {
+fn collection(server: &TestServer, body: &str) {
     assert_eq!(server.client().call("POST", "/_api/collection", &[], body).status, 200);
 }
 
@@ -426,7 +426,7 @@ fn an_import_sends_a_batch_to_each_node_of_a_cluster() {
     let all = lines(&run(&["export", url, "--cluster"]));
     assert_eq!((all.len(), &all[299]["value"]), (300, &json!("299")));
     assert!(lines(&run(&["export", url])).len() < 300, "those of one node");
-    nodes.into_iter().for_each(Serving::stop);
+    nodes.into_iter().for_each(TestServer::stop);
 }
 
 /// Runs the program with a terminal as standard error, and returns the text on the terminal.

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::common::tls::certificate;
-use crate::common::{Serving, done, entity, failed, finish, pellucid, run};
+use crate::common::{TestServer, done, entity, failed, finish, pellucid, run};
 
 /// Returns the path of a socket in `folder`, and its address.
 fn socket_in(folder: &TempDir) -> (PathBuf, String) {
@@ -36,7 +36,7 @@ fn mode(path: &Path) -> u32 {
 fn commands_connect_to_a_server_with_only_a_unix_socket() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
-    let server = Serving::spawn(serve(&folder, &url, &[]));
+    let server = TestServer::spawn(serve(&folder, &url, &[]));
     assert_eq!(mode(&path), 0o600);
     done(&run(&["put", &url, "greeting", "hello"]));
     assert_eq!(done(&run(&["get", &url, "greeting"])), "hello");
@@ -55,7 +55,7 @@ fn a_server_has_a_port_and_a_socket_and_only_the_port_has_tls() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
     let data = folder.path().join("data");
-    let server = Serving::start(&data, &["--listen", &url, "--socket-mode", "0660"]);
+    let server = TestServer::start(&data, &["--listen", &url, "--socket-mode", "0660"]);
     assert_eq!(mode(&path), 0o660);
     done(&run(&["put", &url, "greeting", "hello"]));
     assert_eq!(server.client().get(&entity("greeting")).text(), "hello");
@@ -63,7 +63,7 @@ fn a_server_has_a_port_and_a_socket_and_only_the_port_has_tls() {
     assert!(!path.exists());
     let (certificate, key) = certificate(folder.path());
     let tls = ["--tls-cert", &certificate, "--tls-key", &key];
-    let server = Serving::start(&data, &[&["--listen", &url][..], &tls].concat());
+    let server = TestServer::start(&data, &[&["--listen", &url][..], &tls].concat());
     assert_eq!(done(&run(&["get", &url, "greeting"])), "hello");
     let over_tls = format!("https://localhost:{}", server.address.port());
     assert_eq!(done(&run(&["get", &over_tls, "greeting", "--insecure"])), "hello");
@@ -75,11 +75,11 @@ fn a_server_has_a_port_and_a_socket_and_only_the_port_has_tls() {
 fn the_socket_of_a_dead_server_is_replaced_but_no_other_file() {
     let folder = TempDir::new().unwrap();
     let (path, url) = socket_in(&folder);
-    let server = Serving::spawn(serve(&folder, &url, &[]));
+    let server = TestServer::spawn(serve(&folder, &url, &[]));
     done(&run(&["put", &url, "greeting", "hello"]));
     server.kill();
     assert!(path.exists(), "nobody was there to remove it");
-    let server = Serving::spawn(serve(&folder, &url, &[]));
+    let server = TestServer::spawn(serve(&folder, &url, &[]));
     let beside = TempDir::new().unwrap();
     refused(serve(&beside, &url, &[]), 1, "in use: a server listens there");
     assert_eq!(done(&run(&["get", &url, "greeting"])), "hello");
@@ -100,6 +100,6 @@ fn invalid_addresses_and_modes_are_refused_with_a_cure() {
     refused(serve(&folder, "unix:/nowhere/socket", &[]), 1, "make the socket's folder");
     refused(pellucid(&["get", &long, "k"]), 2, "107 bytes at most");
     // No account is needed, like on loopback.
-    let server = Serving::spawn(serve(&folder, &url, &["--authentication", "off"]));
+    let server = TestServer::spawn(serve(&folder, &url, &["--authentication", "off"]));
     server.stop();
 }

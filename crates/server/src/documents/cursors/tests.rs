@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use pellucid_value::{Array, Value};
 
-use super::super::cursor::Rest;
+use super::super::cursor::ResultRemainder;
 use super::*;
 
 /// The memory for requests in these tests. Results may take half of it.
@@ -24,7 +24,7 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
         owner: Owner::of(&Identity::Anybody),
         collections: Vec::new(),
         text: String::new(),
-        rest: Rest::Ready { values: vec![Value::Array(values)].into_iter(), bytes: 1 },
+        rest: ResultRemainder::Ready { values: vec![Value::Array(values)].into_iter(), bytes: 1 },
         batch_size: 1,
         next_batch: 1,
         trailer: Vec::new(),
@@ -83,7 +83,7 @@ fn cursors_beyond_the_limit_are_refused() {
 }
 
 fn weigh(cursor: &mut Cursor, with: usize) {
-    if let Rest::Ready { bytes, .. } = &mut cursor.rest {
+    if let ResultRemainder::Ready { bytes, .. } = &mut cursor.rest {
         *bytes = with;
     }
 }

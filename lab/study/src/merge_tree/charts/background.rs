@@ -1,10 +1,10 @@
 //! Charts of flushes and merges: the files they make, the parts of their time, and their costs.
 
-use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, ChartSection, Series, Unit};
 
 use super::super::sample::Sample;
+use super::super::sample_series::{LEVELS, number, over_levels, stage_ns};
 use super::super::source::Source;
-use super::super::track::{LEVELS, number, over_levels, stage_ns};
 use super::series::with_something;
 
 /// The stages of jobs: their titles, and their names in the engine's account.
@@ -97,7 +97,7 @@ fn stages_by_job(source: &Source<'_>) -> Chart {
         ("job_stages_by_level", "Where flushes and merges spend their time, by level"),
         "Time of the whole run.",
         Unit::Nanoseconds,
-        Form::Bars { rows: kinds.into_iter().map(|kind| kind.name).collect() },
+        ChartForm::Bars { rows: kinds.into_iter().map(|kind| kind.name).collect() },
         with_something(series.into()),
     )
 }
@@ -131,7 +131,7 @@ fn bytes_by_job(source: &Source<'_>) -> Chart {
         ("job_bytes_by_level", "Bytes in and out, by level"),
         "Bytes of the whole run. What goes in and does not come out was overwritten.",
         Unit::Bytes,
-        Form::Bars { rows: rows.collect() },
+        ChartForm::Bars { rows: rows.collect() },
         vec![Series::new("bytes", values.collect())],
     )
 }

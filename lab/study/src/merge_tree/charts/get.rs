@@ -2,8 +2,8 @@
 
 use pellucid_report::{ChartSection, Series, Unit};
 
+use super::super::sample_series::number;
 use super::super::source::Source;
-use super::super::track::number;
 use super::series::{less, part_mean, shares, total_mean};
 
 const GET: &str = "get ok";

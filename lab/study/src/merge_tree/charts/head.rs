@@ -1,10 +1,10 @@
 //! Charts of HEAD: look-ups by the place where they end, and the steps within the files.
 
-use pellucid_report::{Chart, ChartSection, Form, Series, Unit};
+use pellucid_report::{Chart, ChartForm, ChartSection, Series, Unit};
 
 use super::super::sample::Sample;
+use super::super::sample_series::{LEVELS, number, over_levels, places, ratio};
 use super::super::source::Source;
-use super::super::track::{LEVELS, number, over_levels, places, ratio};
 use super::series::{shares, with_something};
 
 /// The steps within a table: their titles, and their names in the engine's account.
@@ -106,7 +106,7 @@ fn steps_by_level(source: &Source<'_>) -> Chart {
         "Time of each step divided by all asks of a file of the level, whether they got that far \
          or not: the bars add up to what it costs to ask.",
         Unit::Nanoseconds,
-        Form::Bars { rows: levels.iter().map(|level| format!("level {level}")).collect() },
+        ChartForm::Bars { rows: levels.iter().map(|level| format!("level {level}")).collect() },
         with_something(series.into()),
     )
 }
@@ -149,7 +149,7 @@ fn exits_by_level(source: &Source<'_>) -> Chart {
         ("file_exits_by_level", "How requests leave files, by level"),
         "Requests to files of each level in the whole run.",
         Unit::Count,
-        Form::Bars { rows: levels.iter().map(|level| format!("level {level}")).collect() },
+        ChartForm::Bars { rows: levels.iter().map(|level| format!("level {level}")).collect() },
         series.collect(),
     )
 }

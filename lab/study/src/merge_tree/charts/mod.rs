@@ -3,9 +3,9 @@
 mod background;
 mod get;
 mod head;
+mod overview;
 mod put;
 mod series;
-mod whole;
 
 use pellucid_report::{Chart, ChartSection};
 
@@ -13,7 +13,7 @@ use super::source::Source;
 
 pub(super) fn sections(source: &Source<'_>) -> Vec<ChartSection> {
     vec![
-        whole::section(source),
+        overview::section(source),
         get::section(source),
         put::section(source),
         head::section(source),

@@ -2,8 +2,8 @@
 
 use pellucid_report::{Chart, ChartSection, Series, Unit};
 
+use super::super::sample_series::number;
 use super::super::source::Source;
-use super::super::track::number;
 use super::series::{less, part_mean, total_mean};
 
 const PUT: &str = "put ok";

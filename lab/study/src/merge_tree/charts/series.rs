@@ -3,7 +3,7 @@
 use pellucid_report::Series;
 
 use super::super::sample::Sample;
-use super::super::track::{Track, Values, operation};
+use super::super::sample_series::{SampleSeries, Values, operation};
 
 /// The series whose sum is above zero; all series if there is none.
 pub(super) fn with_something(series: Vec<Series>) -> Vec<Series> {
@@ -35,14 +35,18 @@ pub(super) fn less(whole: &Values, parts: &[&Values]) -> Values {
 }
 
 /// The mean time of a part of an operation, over all requests of the operation.
-pub(super) fn part_mean(track: &Track<'_>, name: &'static str, part: &'static str) -> Values {
+pub(super) fn part_mean(
+    track: &SampleSeries<'_>,
+    name: &'static str,
+    part: &'static str,
+) -> Values {
     let sum =
         move |sample: &Sample| operation(sample, name).parts_ns.get(part).copied().unwrap_or(0.0);
     track.mean(sum, move |sample| operation(sample, name).count as f64)
 }
 
 /// The mean time of an operation.
-pub(super) fn total_mean(track: &Track<'_>, name: &'static str) -> Values {
+pub(super) fn total_mean(track: &SampleSeries<'_>, name: &'static str) -> Values {
     track.mean(
         move |sample| operation(sample, name).total_ns,
         move |sample| operation(sample, name).count as f64,

@@ -1,0 +1,108 @@
+//! Single requests, each on a connection of its own, with the complete answer.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::http_connection::{BodyCallback, ConnectionError, HttpConnection};
+use super::response::CapturedResponse;
+use super::target::Target;
+use super::tls::{TlsOptions, TlsSetup};
+
+/// The time limit of connecting and writing, and the default one of the answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpRequest<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The path and the query.
+    pub path: &'a str,
+    /// Further header lines, each with its line end.
+    pub headers: &'a str,
+    /// The body.
+    pub body: &'a [u8],
+    /// The longest time that the server may be silent, before and during its answer.
+    pub patience: Duration,
+}
+
+impl<'a> HttpRequest<'a> {
+    /// A GET request, with a time limit of ten seconds for the answer.
+    #[must_use]
+    pub fn get(path: &'a str) -> HttpRequest<'a> {
+        HttpRequest { method: "GET", path, headers: "", body: b"", patience: TIMEOUT }
+    }
+
+    /// Sends the request. Returns the status, and the head and body of the answer.
+    ///
+    /// # Errors
+    /// The reason why there is no answer, with the request and the server.
+    pub fn ask(
+        &self,
+        target: &Target,
+        tls: &TlsOptions,
+    ) -> Result<(u16, CapturedResponse), String> {
+        self.ask_in_pieces(target, tls, &mut |_, _| Ok(()))
+    }
+
+    /// Like [`HttpRequest::ask`], for an answer of any length. Calls `take` with the status and the
+    /// body's bytes so far; bytes that it does not remove are in the returned body.
+    ///
+    /// # Errors
+    /// Those of [`HttpRequest::ask`], and those of `take`.
+    pub fn ask_in_pieces(
+        &self,
+        target: &Target,
+        tls: &TlsOptions,
+        take: &mut BodyCallback<'_>,
+    ) -> Result<(u16, CapturedResponse), String> {
+        let answered = self.ask_plainly(target, tls, take);
+        answered.map_err(|text| {
+            format!("{} {} of {}: {text}", self.method, self.path, target.address())
+        })
+    }
+
+    fn ask_plainly(
+        &self,
+        target: &Target,
+        tls: &TlsOptions,
+        take: &mut BodyCallback<'_>,
+    ) -> Result<(u16, CapturedResponse), String> {
+        let (_, mut socket) = target.reach(TIMEOUT).map_err(|error| error.to_string())?;
+        set_limits(&socket, self.patience).map_err(|error| error.to_string())?;
+        let HttpRequest { method, path, headers, body, .. } = self;
+        let host = target.host_header();
+        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}");
+        if !body.is_empty() {
+            request += &format!("Content-Length: {}\r\n", body.len());
+        }
+        let request = [request.as_bytes(), b"\r\n", body].concat();
+        if !target.is_tls() {
+            return exchange(socket, method, &request, take);
+        }
+        let setup = TlsSetup::new(tls, target.host(), false).map_err(|error| error.to_string())?;
+        let mut session = setup.session().map_err(|error| error.to_string())?;
+        exchange(rustls::Stream::new(&mut session, &mut socket), method, &request, take)
+    }
+}
+
+fn set_limits(socket: &TcpStream, patience: Duration) -> io::Result<()> {
+    socket.set_read_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(TIMEOUT))
+}
+
+fn exchange(
+    stream: impl Read + Write,
+    method: &str,
+    request: &[u8],
+    take: &mut BodyCallback<'_>,
+) -> Result<(u16, CapturedResponse), String> {
+    let mut conversation = HttpConnection::over(stream);
+    let sent = conversation.send(request);
+    match (conversation.answer_to(method, take), sent) {
+        (Ok((response, captured)), _) => Ok((response.status, captured)),
+        (Err(ConnectionError::Io(_)), Err(error)) => Err(error.to_string()),
+        (Err(broken), _) => Err(broken.to_string()),
+    }
+}

@@ -1,0 +1,375 @@
+//! Writes with conditions, and all writes to tables in parts: lightweight transactions of one
+//! partition.
+//!
+//! The transaction reads the entries with conditions, and checks the conditions here; an expired
+//! entry counts as absent. It then writes if the entries still have the versions that were read,
+//! and starts again if they do not. All writes to a table in parts are such transactions, because
+//! the ring orders transactions among themselves by agreement, but plain writes by timestamp.
+//!
+//! A transaction without an answer may have happened. To find out, each transaction leaves a note
+//! in its partition, with the writer and the write. A writer makes its transactions of a partition
+//! one after another, so its last note says exactly whether the transaction in doubt happened,
+//! whatever others have written since. A serial read of the note first completes transactions under
+//! way.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_clock::Clock;
+use pellucid_store::{Condition, Result, StoreError, Table, WriteOutcome};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::{Consistency, SerialConsistency};
+use scylla::value::{CqlValue, Row};
+
+use crate::entry::{Entry, Values};
+use crate::error::FailedRequest;
+use crate::partitioned_table::PartitionedTable;
+use crate::parts;
+use crate::plain_write::unconditional;
+use crate::read::bound;
+use crate::ring::{RequestTimer, Ring};
+use crate::rows::{Lifetime, is_over};
+use crate::schema::unexpected;
+use crate::versions::{WriteVersions, now_us};
+
+/// Limit of the attempts of a write whose entries others change in between.
+const ATTEMPTS_MAX: u32 = 64;
+/// The longest pause between two attempts.
+const PAUSE_MAX_MS: u64 = 64;
+/// Limit of the reads that look for the outcome of a write in doubt, and the pause in between.
+const LOOKS_MAX: u32 = 4;
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
+/// Number of keys whose versions one request reads.
+const KEYS_AT_ONCE: usize = 256;
+/// The largest lead of an entry's timestamp over the local clock that is waited for; a larger one
+/// is an error.
+const AHEAD_MAX_US: u64 = 1_000_000;
+
+/// The state of an entry that a transaction has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EntryState {
+    version: i64,
+    /// True if the entry has expired.
+    is_over: bool,
+}
+
+/// The entries that a transaction has read, by key.
+type EntryStates = HashMap<Vec<u8>, EntryState>;
+
+/// A write that is made by a transaction.
+pub(crate) struct ConditionalWrite {
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) table: Table,
+    pub(crate) space: Arc<PartitionedTable>,
+    pub(crate) level: Consistency,
+    pub(crate) entries: Vec<Entry>,
+    /// Number of operations; the write has as many versions.
+    pub(crate) count: usize,
+}
+
+impl ConditionalWrite {
+    /// Makes the write, in several attempts if others change its entries in between.
+    pub(crate) async fn run(self, mut laps: RequestTimer) -> (Result<WriteOutcome>, RequestTimer) {
+        let result = self.attempts(&mut laps).await;
+        (result, laps)
+    }
+
+    async fn attempts(&self, laps: &mut RequestTimer) -> Result<WriteOutcome> {
+        let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
+        let begun = Clock::monotonic().stopwatch();
+        laps.begin();
+        let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
+        laps.end(parts::TURN_WAIT);
+        let _turn = turn?;
+        if self.space.is_in_parts() {
+            self.list_part(laps).await?;
+        }
+        // An attempt is a read and a write, so that all of it is over within three time limits:
+        // the lease of documents relies on that.
+        for attempt in 0..ATTEMPTS_MAX {
+            if u128::from(begun.elapsed_ns()) > wait_max.as_nanos() {
+                break;
+            }
+            let state = self.state(laps).await?;
+            self.judge(&state)?;
+            let drawn = self.ring.versions.draw(self.count);
+            if self.attempt(&state, drawn, laps).await? {
+                return Ok(WriteOutcome { sequence: drawn.first + self.count as u64 - 1 });
+            }
+            let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+        let what = "others were faster each time: too much is written to the same part at once";
+        Err(StoreError::Busy(what.to_owned()))
+    }
+
+    /// Lists the part in the ring before its first entry is written, so that ranges find it.
+    async fn list_part(&self, laps: &mut RequestTimer) -> Result<()> {
+        let place = &self.entries[0].place;
+        let part = (self.table.number(), place.clone());
+        let listed = &self.ring.listed;
+        if listed.lock().unwrap_or_else(PoisonError::into_inner).contains(&part) {
+            return Ok(());
+        }
+        let statement = bound(&self.ring.statements.note_part, &(&self.space.name, place))?;
+        self.ring.answer(statement, laps).await?;
+        listed.lock().unwrap_or_else(PoisonError::into_inner).insert(part);
+        Ok(())
+    }
+
+    /// Reads the current versions of the watched entries.
+    async fn state(&self, laps: &mut RequestTimer) -> Result<EntryStates> {
+        let mut state = EntryStates::new();
+        for some in watched(&self.entries).chunks(KEYS_AT_ONCE) {
+            let keys: Vec<&[u8]> = some.iter().map(|entry| &entry.key[..]).collect();
+            let place = &some[0].place;
+            let values = (&self.space.name, place, keys);
+            let mut statement = bound(&self.ring.statements.versions, &values)?;
+            statement.set_consistency(self.level);
+            let answer = self.ring.answer(statement, laps).await?;
+            let ahead_us = note(answer, &mut state)?;
+            if ahead_us > AHEAD_MAX_US {
+                return Err(StoreError::Failed(format!(
+                    "the last write of the key is from {ahead_us} µs in the future: set the clocks \
+                     of all servers and nodes by the same time"
+                )));
+            }
+            // The transaction's timestamp has to be later, or the earlier write would win over it.
+            tokio::time::sleep(Duration::from_micros(ahead_us)).await;
+        }
+        Ok(state)
+    }
+
+    /// Checks all conditions.
+    ///
+    /// # Errors
+    /// The first condition that does not hold.
+    fn judge(&self, state: &EntryStates) -> Result<()> {
+        let mut conditions: Vec<_> = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.conditions.iter().map(move |condition| (entry, condition)))
+            .collect();
+        conditions.sort_by_key(|(_, (index, _, _))| *index);
+        for (entry, (index, condition, written)) in conditions {
+            let found = state.get(&entry.key).filter(|found| !found.is_over);
+            let current = found.map(|found| found.version as u64);
+            let is_there = written.unwrap_or(current.is_some());
+            let holds = match condition {
+                Condition::None => true,
+                Condition::Absent => !is_there,
+                Condition::Present => is_there,
+                Condition::Sequence(sequence) => written.is_none() && current == Some(*sequence),
+            };
+            if !holds {
+                return Err(StoreError::ConditionFailed { index: *index, current });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes if the entries still have the versions in `state`. Returns false if they do not. If
+    /// the outcome is unknown, it reads the outcome.
+    async fn attempt(
+        &self,
+        state: &EntryStates,
+        drawn: WriteVersions,
+        laps: &mut RequestTimer,
+    ) -> Result<bool> {
+        let mut steps = steps(&self.space, &self.entries, state, drawn.first);
+        if steps.iter().all(|step| matches!(step, Values::DeleteThis(_, _, None))) {
+            // The write only deletes entries that did not exist when they were read.
+            return Ok(true);
+        }
+        let (space, by) = (&self.space.name[..], self.ring.writer);
+        steps.push(Values::Done(space, &self.entries[0], by, drawn.first as i64));
+        let outcome = self.execute(steps, laps).await;
+        // The ring gives a transaction a timestamp of its own clock.
+        self.ring.versions.see();
+        match outcome {
+            Ok(answer) => is_applied(answer),
+            Err(failed) if failed.is_uncertain() => self.look(drawn, failed, laps).await,
+            Err(failed) => Err(failed.into()),
+        }
+    }
+
+    async fn execute(
+        &self,
+        steps: Vec<Values<'_>>,
+        laps: &mut RequestTimer,
+    ) -> std::result::Result<QueryResult, FailedRequest> {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        for step in &steps {
+            batch.append_statement(step.statement(&self.ring.statements).clone());
+        }
+        batch.set_consistency(self.level);
+        batch.set_serial_consistency(Some(SerialConsistency::Serial));
+        self.ring.ask_batch(batch, steps, laps).await
+    }
+
+    /// Finds the outcome of a write without an answer. Returns true if the write happened.
+    ///
+    /// # Errors
+    /// If the outcome cannot be read either.
+    async fn look(
+        &self,
+        drawn: WriteVersions,
+        failed: FailedRequest,
+        laps: &mut RequestTimer,
+    ) -> Result<bool> {
+        let values = (&self.space.name, &self.entries[0].place);
+        let mut statement = bound(&self.ring.statements.done, &values)?;
+        statement.set_consistency(Consistency::Serial);
+        for _ in 0..LOOKS_MAX {
+            if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
+                return Ok(last_of(answer, self.ring.writer)? == Some(drawn.first as i64));
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+        let text = StoreError::from(failed);
+        Err(StoreError::Unreachable(format!("it is unknown whether the write happened: {text}")))
+    }
+}
+
+/// The entries whose versions have to be read: the transaction is conditional on them.
+fn watched(entries: &[Entry]) -> Vec<&Entry> {
+    let watched: Vec<_> = entries.iter().filter(|entry| !entry.conditions.is_empty()).collect();
+    if !watched.is_empty() {
+        return watched;
+    }
+    // Without a condition, the batch would be a plain write. So the first put gets a condition on
+    // its version; without a put, the deletions do.
+    match entries.iter().find(|entry| entry.value.is_some()) {
+        Some(put) => vec![put],
+        None => entries.iter().collect(),
+    }
+}
+
+/// The steps of a transaction, one for each entry.
+fn steps<'a>(
+    space: &'a PartitionedTable,
+    entries: &'a [Entry],
+    state: &EntryStates,
+    first_version: u64,
+) -> Vec<Values<'a>> {
+    let watched: HashSet<&[u8]> = watched(entries).iter().map(|entry| &entry.key[..]).collect();
+    let step = |entry: &'a Entry| match watched.contains(&entry.key[..]) {
+        true => conditional(&space.name, entry, state, first_version),
+        false => unconditional(space, entry, first_version),
+    };
+    entries.iter().map(step).collect()
+}
+
+/// The step that writes an entry only over the version that was read, or if it is still absent.
+fn conditional<'a>(
+    space: &'a str,
+    entry: &'a Entry,
+    state: &EntryStates,
+    first_version: u64,
+) -> Values<'a> {
+    let version = (first_version + entry.index as u64) as i64;
+    let life = Lifetime::of(entry.lifetime_ms);
+    let over = state.get(&entry.key).map(|found| found.version);
+    match entry.value {
+        Some(_) => Values::PutOver(space, entry, version, life, over),
+        None => Values::DeleteThis(space, entry, over),
+    }
+}
+
+/// The last transaction of a writer that a partition has a note of.
+fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    type Row = (String, Vec<u8>, Option<HashMap<i64, i64>>);
+    let row = rows.maybe_first_row::<Row>().map_err(unexpected)?;
+    Ok(row.and_then(|(_, _, done)| done?.get(&writer).copied()))
+}
+
+/// Adds the versions in an answer to `state`. Returns the lead of the latest timestamp over the
+/// local clock in microseconds, or zero.
+fn note(answer: QueryResult, state: &mut EntryStates) -> Result<u64> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();
+    let mut latest_us = 0;
+    for row in rows.map_err(unexpected)? {
+        let (key, version, expires_ms, written_us) = row.map_err(unexpected)?;
+        let Some(version) = version else { continue };
+        latest_us = latest_us.max(written_us.unwrap_or(0));
+        state.insert(key, EntryState { version, is_over: is_over(expires_ms.unwrap_or(0)) });
+    }
+    let latest_us = u64::try_from(latest_us).unwrap_or(0);
+    let now_us = now_us();
+    Ok(if latest_us < now_us { 0 } else { latest_us - now_us + 1 })
+}
+
+/// True if a transaction was applied; the first column of its answer says so.
+fn is_applied(answer: QueryResult) -> Result<bool> {
+    let rows = answer.into_rows_result().map_err(unexpected)?;
+    let row = rows.first_row::<Row>().map_err(unexpected)?;
+    match row.columns.first() {
+        Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
+        _ => Err(unexpected("a transaction says whether it was applied")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pellucid_store::Operation;
+
+    use super::*;
+    use crate::partitioned_table::PartitionScheme;
+    use crate::plain_write::entries_of;
+
+    /// The steps of a write to one bucket, by name and key; `found` has the versions of the keys.
+    fn steps_of(operations: &[Operation<'_>], found: &[(&str, i64)]) -> Vec<String> {
+        let space = PartitionedTable { name: "t".to_owned(), placing: PartitionScheme::Buckets(1) };
+        let entries = entries_of(1 << 10, &space, operations).unwrap();
+        let found = found.iter().map(|(key, version)| {
+            (key.as_bytes().to_vec(), EntryState { version: *version, is_over: false })
+        });
+        let line = |step: &Values<'_>| {
+            let (name, entry, version) = match *step {
+                Values::Put(_, entry, version, _) => ("put", entry, Some(version)),
+                Values::PutOver(_, entry, _, _, over) => ("put over", entry, over),
+                Values::Delete(_, entry) => ("delete", entry, None),
+                Values::DeleteThis(_, entry, over) => ("delete this", entry, over),
+                Values::Done(_, entry, _, version) => ("done", entry, Some(version)),
+            };
+            format!("{name} {} {version:?}", String::from_utf8_lossy(&entry.key))
+        };
+        steps(&space, &entries, &found.collect(), 100).iter().map(line).collect()
+    }
+
+    fn put(key: &str, condition: Condition) -> Operation<'_> {
+        Operation { key: key.as_bytes(), value: Some(b"x"), condition, lifetime_ms: None }
+    }
+
+    fn delete(key: &str, condition: Condition) -> Operation<'_> {
+        Operation { value: None, ..put(key, condition) }
+    }
+
+    /// Regression: the deletion of an absent entry was no step. Without another condition, the
+    /// write was acknowledged, and its other entries were not written; with one, the transaction
+    /// did not depend on the absence.
+    #[test]
+    fn the_deletion_of_an_absent_entry_is_a_step() {
+        let (absent, none) = (Condition::Absent, Condition::None);
+        let expected = ["delete this a None", "put b Some(101)"];
+        assert_eq!(steps_of(&[delete("a", absent), put("b", none)], &[]), expected);
+        let twice = [put("a", absent), delete("a", none), put("b", none)];
+        assert_eq!(steps_of(&twice, &[]), ["delete this a None", "put b Some(102)"]);
+        let beside = [delete("a", absent), put("b", Condition::Present), delete("c", none)];
+        let expected = ["delete this a None", "put over b Some(7)", "delete c None"];
+        assert_eq!(steps_of(&beside, &[("b", 7)]), expected);
+    }
+
+    #[test]
+    fn without_conditions_the_first_put_is_conditional() {
+        let none = Condition::None;
+        let steps = steps_of(&[delete("a", none), put("b", none), put("c", none)], &[("c", 7)]);
+        assert_eq!(steps, ["delete a None", "put over b None", "put c Some(102)"]);
+        let steps = steps_of(&[delete("a", none), delete("b", none)], &[("b", 7)]);
+        assert_eq!(steps, ["delete this a None", "delete this b Some(7)"]);
+    }
+}

@@ -1,0 +1,162 @@
+//! Functions of regular expressions.
+
+use std::sync::Arc;
+
+use pellucid_value::Value;
+use regex_automata::Match;
+use regex_automata::util::interpolate;
+
+use super::function::{Function, flag, whole, wrong_type};
+use super::makers::{ListMaker, TextMaker, text};
+use crate::evaluate::{Matches, captures, is_match};
+use crate::query_run::QueryRun;
+use crate::regex_cache::CompiledRegex;
+use crate::{Result, number};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function::pure("REGEX_TEST", 2, 3, test),
+    Function::pure("REGEX_MATCHES", 2, 3, matches),
+    Function::pure("REGEX_REPLACE", 3, 4, replace),
+    Function::pure("REGEX_SPLIT", 2, 4, split),
+];
+
+/// The compiled expression of the second argument.
+fn expression(
+    run: &mut QueryRun,
+    arguments: &[Value],
+    ignores_case: bool,
+) -> Result<Option<Arc<CompiledRegex>>> {
+    let pattern = text(run, &arguments[1])?;
+    let expression = run.regexes.get(&pattern, ignores_case);
+    if expression.is_none() {
+        run.warn(number::INVALID_REGEX, "invalid regex value")?;
+    }
+    Ok(expression)
+}
+
+fn test(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
+    };
+    let own = text(run, &arguments[0])?;
+    is_match(&expression, &own, run).map(Value::Bool)
+}
+
+fn matches(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
+    };
+    let own = text(run, &arguments[0])?;
+    let Some(found) = Matches::new(&expression, &own, run).next(run)? else {
+        return Ok(Value::Null);
+    };
+    let captures = captures(&expression, &own, found)?;
+    let mut groups = ListMaker::new(run);
+    for group in captures.iter() {
+        groups.push_text(group.map_or("", |group| &own[group.range()]))?;
+    }
+    groups.finish()
+}
+
+/// The replacement of a match.
+struct Replacement {
+    /// The text of the replacement, without its references to groups.
+    text: String,
+    /// The numbers of its groups, each with the length of the text before it.
+    groups: Vec<(usize, usize)>,
+}
+
+impl Replacement {
+    /// The bytes of memory for each byte of the replacement's text: a reference to a group has at
+    /// least two bytes there, and takes an entry in a list with spare capacity.
+    const BYTES_EACH: usize = 24;
+
+    fn new(run: &mut QueryRun, expression: &CompiledRegex, other: &str) -> Result<Self> {
+        let (mut text, mut groups) = (String::new(), Vec::new());
+        if !other.contains('$') {
+            run.memory.take(other.len())?;
+            return Ok(Self { text: other.to_owned(), groups });
+        }
+        run.memory.take(other.len().saturating_mul(Self::BYTES_EACH))?;
+        run.check()?;
+        let add = |group, text: &mut String| groups.push((text.len(), group));
+        interpolate::string(other, add, |name| expression.group(name), &mut text);
+        Ok(Self { text, groups })
+    }
+
+    fn write(
+        &self,
+        made: &mut TextMaker<'_>,
+        expression: &CompiledRegex,
+        own: &str,
+        found: Match,
+    ) -> Result<()> {
+        let has_parts = self.groups.iter().any(|(_, group)| *group > 0);
+        let captures = has_parts.then(|| captures(expression, own, found)).transpose()?;
+        let mut from = 0;
+        for (to, group) in &self.groups {
+            made.push(&self.text[from..*to])?;
+            from = *to;
+            let span = match (group, &captures) {
+                (0, _) => Some(found.span()),
+                (group, captures) => captures.as_ref().and_then(|groups| groups.get_group(*group)),
+            };
+            made.push(span.map_or("", |span| &own[span.range()]))?;
+        }
+        made.push(&self.text[from..])
+    }
+}
+
+fn replace(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(expression) = expression(run, arguments, flag(arguments, 3))? else {
+        return Ok(Value::Null);
+    };
+    let (own, other) = (text(run, &arguments[0])?, text(run, &arguments[2])?);
+    let replacement = Replacement::new(run, &expression, &other)?;
+    let mut matches = Matches::new(&expression, &own, run);
+    let (mut made, mut from) = (TextMaker::new(run), 0);
+    while let Some(found) = matches.next(made.run)? {
+        made.push(&own[from..found.start()])?;
+        replacement.write(&mut made, &expression, &own, found)?;
+        from = found.end();
+    }
+    made.push(&own[from..])?;
+    made.finish()
+}
+
+fn split(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    let Some(expression) = expression(run, arguments, flag(arguments, 2))? else {
+        return Ok(Value::Null);
+    };
+    let most = match arguments.get(3) {
+        Some(most) => match usize::try_from(whole(most)) {
+            Ok(most) => most,
+            Err(_) => return wrong_type(run, "REGEX_SPLIT"),
+        },
+        None => usize::MAX,
+    };
+    let own = text(run, &arguments[0])?;
+    let mut matches = Matches::new(&expression, &own, run);
+    let (mut parts, mut from) = (ListMaker::new(run), 0);
+    while parts.len() < most {
+        let Some(found) = matches.next(parts.run)? else { break };
+        if found.is_empty() {
+            continue;
+        }
+        parts.push_text(&own[from..found.start()])?;
+        from = found.end();
+        if expression.groups() > 1 {
+            // The captured groups are part of the result.
+            let captures = captures(&expression, &own, found)?;
+            for group in captures.iter().skip(1).flatten() {
+                if parts.len() < most {
+                    parts.push_text(&own[group.range()])?;
+                }
+            }
+        }
+    }
+    if parts.len() < most {
+        parts.push_text(&own[from..])?;
+    }
+    parts.finish()
+}

@@ -1,0 +1,272 @@
+//! Look-ahead of a scan: rows that were found and not yet returned. Their records are spread over
+//! the journal, and waiting for one after another would take most of a scan's time. So the index
+//! entry of a row's record is prefetched when the row is found, the beginning of the record some
+//! rows later, the whole record some rows after that, and then it is read.
+//!
+//! The beginnings are prefetched in groups, because each is in another page: a processor stalls at
+//! a prefetch until the address is translated, which takes longer than the rest of the work on a
+//! row. It translates several addresses at once if the prefetches directly follow one another.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::expiry::ExpiryClock;
+use crate::journal::{RecordLocation, SegmentList, SegmentSet};
+use crate::ledger::FoundEntry;
+use crate::object::Value;
+use crate::read_mode::ReadMode;
+use crate::reader::record_length;
+
+/// The most rows that are found ahead. The records of half of them have as many cache lines as a
+/// processor can have outstanding.
+const ROWS_AHEAD_MAX: usize = 16;
+/// The most of these rows whose records are prefetched.
+const ROWS_ASKED_MAX: usize = 8;
+/// The number of rows whose record beginnings are prefetched together.
+const ROWS_TOGETHER: usize = ROWS_AHEAD_MAX - ROWS_ASKED_MAX;
+/// The number of rows for which the same list of segments is used: while the list is held, the
+/// space of collected segments is not freed.
+const ROWS_A_LIST: usize = 256;
+
+/// A live key with its entry in the ledger.
+struct Row {
+    key: Vec<u8>,
+    found: FoundEntry,
+    /// The index of the record's segment in the list of segments, once it was looked up.
+    segment: Option<usize>,
+    /// The location of the record, once it was looked up in the list of segments.
+    location: Option<RecordLocation>,
+}
+
+impl Row {
+    fn empty() -> Row {
+        Row { key: Vec::new(), found: FoundEntry::nothing(), segment: None, location: None }
+    }
+}
+
+/// The next row, valid until the following one is requested.
+pub(crate) struct NextRow<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) found: &'a mut FoundEntry,
+    pub(crate) value: Result<Value>,
+}
+
+/// The rows that were found ahead.
+#[derive(Default)]
+pub(crate) struct ReadAhead {
+    /// A ring buffer: rows are not moved, because a scan passes millions of them. Entries are
+    /// reused with the memory of their keys.
+    rows: Vec<Row>,
+    /// The index of the first row in the ring.
+    first: usize,
+    /// The number of rows.
+    length: usize,
+    /// True if the first row was returned, so that the next call removes it.
+    is_returned: bool,
+    /// The number of rows to find ahead: few at first, because a scan may end soon.
+    wanted: usize,
+    /// The number of rows, from the first, whose record beginnings were prefetched.
+    begun: usize,
+    /// The number of rows, from the first, whose records were prefetched.
+    asked: usize,
+    segments: Option<Arc<SegmentList>>,
+    rows_of_list: usize,
+    is_at_end: bool,
+    /// The error that ended the search; it is returned after the rows that were found before.
+    failure: Option<Error>,
+}
+
+impl ReadAhead {
+    /// Returns the next row with its value, and finds further rows ahead with `find`. `find` fills
+    /// in the key and the entry, and returns false at the end. A row that expired after it was
+    /// found is skipped, because its record may be gone.
+    pub(crate) fn next(
+        &mut self,
+        journal: &SegmentSet,
+        mode: ReadMode,
+        time: &ExpiryClock,
+        mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
+    ) -> Result<Option<NextRow<'_>>> {
+        let value = loop {
+            self.let_go();
+            self.renew_list(journal);
+            self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
+            while self.length < self.wanted && !self.is_at_end {
+                self.find_one(&mut find);
+            }
+            self.ask_for_beginnings();
+            self.ask_for_records();
+            if !self.take_first()? {
+                return Ok(None);
+            }
+            let row = &mut self.rows[self.first];
+            if time.is_live(&row.found) {
+                let value = read(journal, self.segments.as_deref(), row, mode);
+                if value.is_ok() || time.is_live(&row.found) {
+                    break value;
+                }
+            }
+        };
+        let row = &mut self.rows[self.first];
+        Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
+    }
+
+    /// Returns the next key and its entry, without reading the journal.
+    pub(crate) fn next_found(
+        &mut self,
+        time: &ExpiryClock,
+        mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
+    ) -> Result<Option<(&[u8], &mut FoundEntry)>> {
+        loop {
+            self.let_go();
+            if self.length == 0 && !self.is_at_end {
+                self.find_one(&mut find);
+            }
+            if !self.take_first()? {
+                return Ok(None);
+            }
+            if time.is_live(&self.rows[self.first].found) {
+                break;
+            }
+        }
+        let row = &mut self.rows[self.first];
+        Ok(Some((&row.key, &mut row.found)))
+    }
+
+    /// True if no row is waiting and the end was not reached, so that the caller may search
+    /// directly.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.let_go();
+        self.length == 0 && !self.is_at_end
+    }
+
+    /// Removes the row that was returned last.
+    fn let_go(&mut self) {
+        if std::mem::take(&mut self.is_returned) {
+            self.first = self.index(1);
+            self.length -= 1;
+            self.begun = self.begun.saturating_sub(1);
+            self.asked = self.asked.saturating_sub(1);
+        }
+    }
+
+    /// Returns true if there is a row to return. The error that ended the search comes after all
+    /// rows.
+    fn take_first(&mut self) -> Result<bool> {
+        self.is_returned = self.length > 0;
+        match self.failure.take_if(|_| self.length == 0) {
+            Some(failure) => Err(failure),
+            None => Ok(self.is_returned),
+        }
+    }
+
+    /// The index in the ring of the row `behind` rows after the first.
+    #[inline]
+    fn index(&self, behind: usize) -> usize {
+        let index = self.first + behind;
+        if index >= self.rows.len() { index - self.rows.len() } else { index }
+    }
+
+    fn find_one(&mut self, find: &mut impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>) {
+        if self.length == self.rows.len() {
+            // The ring is full: rotate it so that the first row is at its start, then append
+            // entries.
+            self.rows.rotate_left(self.first);
+            self.first = 0;
+            let length = (2 * self.length).max(1);
+            self.rows.resize_with(length, Row::empty);
+        }
+        let at = self.index(self.length);
+        let row = &mut self.rows[at];
+        match find(&mut row.key, &mut row.found) {
+            Ok(true) => {
+                (row.segment, row.location) = (None, None);
+                if let Some(segments) = self.segments.as_ref().filter(|_| !is_held(&row.found)) {
+                    row.segment = segments.find_index(row.found.sequence);
+                    segments.prefetch_offset_in(row.segment, row.found.sequence);
+                }
+                self.length += 1;
+            }
+            Ok(false) => self.is_at_end = true,
+            Err(failure) => (self.is_at_end, self.failure) = (true, Some(failure)),
+        }
+    }
+
+    /// Locates records and prefetches their beginnings, once there is a group of new rows, or if
+    /// too few rows are prepared.
+    fn ask_for_beginnings(&mut self) {
+        let Some(segments) = &self.segments else { return };
+        let is_due = self.length - self.begun >= ROWS_TOGETHER
+            || self.begun < self.length.min(ROWS_ASKED_MAX);
+        if !is_due {
+            return;
+        }
+        let new = self.begun..self.length;
+        for behind in new.clone() {
+            let at = self.index(behind);
+            let row = &mut self.rows[at];
+            if !is_held(&row.found) {
+                let segment = row.segment.or_else(|| segments.find_index(row.found.sequence));
+                row.location = segments.locate_in(segment, row.found.sequence);
+            }
+        }
+        // A loop without any other work, so that the prefetches directly follow one another.
+        for behind in new {
+            let row = &self.rows[self.index(behind)];
+            if let Some(location) = row.location {
+                segments.prefetch_beginning(location);
+            }
+        }
+        self.begun = self.length;
+    }
+
+    /// Prefetches the records of the first rows.
+    fn ask_for_records(&mut self) {
+        let Some(segments) = &self.segments else { return };
+        while self.asked < self.begun.min(ROWS_ASKED_MAX) {
+            let row = &self.rows[self.index(self.asked)];
+            if let Some(location) = row.location {
+                segments.prefetch_record(location, record_length(&row.key, &row.found));
+            }
+            self.asked += 1;
+        }
+    }
+
+    /// Loads the current list of segments from time to time; locations in the previous list are
+    /// then looked up again.
+    fn renew_list(&mut self, journal: &SegmentSet) {
+        if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
+            self.segments = Some(journal.list());
+            self.rows_of_list = 0;
+            (self.begun, self.asked) = (0, 0);
+            self.rows.iter_mut().for_each(|row| row.segment = None);
+        }
+        self.rows_of_list += 1;
+    }
+}
+
+/// Reads the value of a row.
+fn read(
+    journal: &SegmentSet,
+    segments: Option<&SegmentList>,
+    row: &mut Row,
+    mode: ReadMode,
+) -> Result<Value> {
+    if let Some(value) = row.found.take_value() {
+        return Ok(Value::copied(value));
+    }
+    match (segments, row.location) {
+        (Some(segments), Some(location)) if !journal.medium().are_slow() => {
+            segments.read(location, row.found.sequence, &row.key)
+        }
+        _ => {
+            let length = record_length(&row.key, &row.found);
+            journal.read_for_scan(row.found.sequence, &row.key, length, mode)
+        }
+    }
+}
+
+/// True if the value can be had without the journal.
+fn is_held(found: &FoundEntry) -> bool {
+    found.value_length == 0 || found.value.is_some()
+}

@@ -1,0 +1,175 @@
+//! The list of running queries, and of other long work that is listed and can be killed as well.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use pellucid_aql::KillSwitch;
+use pellucid_budget::Share;
+use pellucid_clock::{Clock, Stopwatch, WallTime};
+use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_value::Value;
+
+use super::owner::Owner;
+use crate::access::Identity;
+
+/// A running query, or other long work.
+pub(crate) struct RunningQuery {
+    pub(crate) id: u64,
+    pub(crate) database: String,
+    pub(crate) query: String,
+    /// The bind variables.
+    pub(crate) bind_variables: Value,
+    pub(crate) is_stream: bool,
+    pub(crate) begun: WallTime,
+    pub(crate) since: Stopwatch,
+    pub(crate) kill: KillSwitch,
+    /// The longest time that it may run.
+    pub(crate) runtime_max: Option<Duration>,
+    pub(crate) owner: Owner,
+    /// True once it is known that it writes.
+    pub(crate) is_modification: AtomicBool,
+    /// The memory of its text and of its bind variables.
+    pub(crate) _memory: Share,
+}
+
+impl RunningQuery {
+    /// Makes the entry of long work that is no query, but writes.
+    pub(crate) fn beside_queries(
+        id: u64,
+        database: &str,
+        text: String,
+        owner: Owner,
+        memory: Share,
+    ) -> RunningQuery {
+        RunningQuery {
+            id,
+            database: database.to_owned(),
+            query: text,
+            bind_variables: Value::Object(Arc::default()),
+            is_stream: false,
+            begun: WallTime::now(),
+            since: stopwatch(),
+            kill: KillSwitch::default(),
+            runtime_max: None,
+            owner,
+            is_modification: AtomicBool::new(true),
+            _memory: memory,
+        }
+    }
+
+    /// Checks that the query was not killed and that its time limit is not exceeded. The time limit
+    /// of a streamed query is checked by its execution instead.
+    ///
+    /// # Errors
+    /// 1500 if it was killed or has run for too long.
+    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+        let elapsed_ns = || u128::from(self.since.elapsed_ns());
+        let is_over = |longest: Duration| !self.is_stream && elapsed_ns() > longest.as_nanos();
+        if self.kill.is_killed() {
+            return Err(ErrorNumber::QUERY_KILLED.into());
+        }
+        if self.runtime_max.is_some_and(is_over) {
+            let message = "query killed: it ran too long";
+            return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message));
+        }
+        Ok(())
+    }
+}
+
+/// The place of a query in the list of running queries, until this is dropped. A streamed query is
+/// listed until its cursor is gone.
+pub(crate) struct QueryRegistration {
+    queries: Arc<RunningQueries>,
+    running: Arc<RunningQuery>,
+}
+
+impl std::ops::Deref for QueryRegistration {
+    type Target = RunningQuery;
+
+    fn deref(&self) -> &RunningQuery {
+        &self.running
+    }
+}
+
+impl QueryRegistration {
+    /// The query.
+    pub(crate) fn running(&self) -> &Arc<RunningQuery> {
+        &self.running
+    }
+}
+
+impl Drop for QueryRegistration {
+    fn drop(&mut self) {
+        self.queries.lock().remove(&self.running.id);
+    }
+}
+
+/// The list of running queries.
+#[derive(Default)]
+pub(crate) struct RunningQueries {
+    by_id: Mutex<HashMap<u64, Arc<RunningQuery>>>,
+}
+
+impl RunningQueries {
+    /// Adds a query to the list.
+    pub(super) fn begin(self: &Arc<Self>, running: RunningQuery) -> QueryRegistration {
+        let running = Arc::new(running);
+        self.lock().insert(running.id, Arc::clone(&running));
+        QueryRegistration { queries: Arc::clone(self), running }
+    }
+
+    /// The running queries of a database, oldest first.
+    pub(super) fn list(&self, database: &str) -> Vec<Arc<RunningQuery>> {
+        let running = self.lock();
+        let mut list: Vec<_> =
+            running.values().filter(|query| query.database == database).cloned().collect();
+        list.sort_by_key(|query| query.id);
+        list
+    }
+
+    /// Kills a query: it ends soon after.
+    ///
+    /// # Errors
+    /// 1591 if there is none, 11 if `caller` may not kill it.
+    pub(super) fn kill(
+        &self,
+        database: &str,
+        id: u64,
+        caller: &Identity,
+    ) -> Result<(), DocumentError> {
+        let running = self.lock();
+        let query = running.get(&id).filter(|query| query.database == database);
+        let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;
+        if !query.owner.yields_to(caller) {
+            return Err(ErrorNumber::FORBIDDEN.into());
+        }
+        query.kill.kill();
+        Ok(())
+    }
+
+    /// Kills all queries.
+    pub(super) fn kill_all(&self) {
+        self.lock().values().for_each(|query| query.kill.kill());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<RunningQuery>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a stopwatch.
+pub(super) fn stopwatch() -> Stopwatch {
+    Clock::system().stopwatch()
+}
+
+/// The beginning of a text, of at most `bytes_max` bytes, cut between characters.
+pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
