@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use pellucid_cluster::{PageEntry, PartOperation, RangeAsk};
 use pellucid_engine::{Engine, verify};
-use pellucid_fuzz::checksums::{TABLE_FOOTER_BYTES, HEADER_BYTES, fix_file};
+use pellucid_fuzz::checksums::{HEADER_BYTES, TABLE_FOOTER_BYTES, fix_file};
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file, with_files};
 use pellucid_store::{Condition, Operation};
 use pellucid_value::json::{Limits, parse_packed};

@@ -16,8 +16,8 @@ struct Server(Target);
 
 impl Server {
     fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Outcome<(u16, String)> {
-        let question = HttpRequest { method, headers, body, ..HttpRequest::get(path) };
-        let (status, answer) = question.ask(&self.0, &TlsOptions::default())?;
+        let request = HttpRequest { method, headers, body, ..HttpRequest::get(path) };
+        let (status, answer) = request.ask(&self.0, &TlsOptions::default())?;
         let head = if headers.contains("timing") { answer.head } else { answer.body };
         Ok((status, String::from_utf8(head)?))
     }

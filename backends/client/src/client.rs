@@ -178,6 +178,32 @@ mod tests {
         assert!(client.get(b"key").is_ok(), "the next request opens a new connection");
     }
 
+    /// Regression: a server that refuses a body closes the connection before it has read all of
+    /// it. The refusal was not read, so the error was that of the broken connection, and on a kept
+    /// connection the whole body was sent a second time.
+    #[test]
+    fn a_refusal_of_a_long_body_is_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut head = [0; 4_096];
+            assert!(socket.read(&mut head).unwrap() > 0);
+            let answer = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 8\r\n\r\ntoo long";
+            socket.write_all(answer.as_bytes()).unwrap();
+        });
+        let mut client = Client {
+            nodes: None,
+            targets: vec![Target::parse(&url).unwrap()],
+            connections: vec![None],
+            options: ClientOptions::default(),
+        };
+        let error = client.put(b"key", &vec![0; 32 << 20]).unwrap_err();
+        assert!(matches!(error, ClientError::Refused { status: 413, .. }), "{error}");
+        assert!(client.connections[0].is_none(), "the rest of the body was not sent");
+        server.join().unwrap();
+    }
+
     #[test]
     fn any_key_has_a_path() {
         assert_eq!(path_of(b"a-Z_0.~"), "/v0/entity?id=a-Z_0.~");

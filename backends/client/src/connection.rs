@@ -80,18 +80,18 @@ impl Connection {
              Content-Length: {length}\r\n\r\n"
         );
         let sent = self.conversation.send(&[head.as_bytes(), body].concat());
-        sent.map_err(|error| self.failed(error))?;
-        let (response, captured) = self
-            .conversation
-            .answer_to(method, &mut |_, _| Ok(()))
-            .map_err(|broken| match broken {
-                ConnectionError::Io(error) => self.failed(error),
-                broken => self.wrong(&broken.to_string()),
-            })?;
+        // A server that refuses a long body answers before it has read all of it.
+        let answer = self.conversation.answer_to(method, &mut |_, _| Ok(()));
+        let is_sent = sent.is_ok();
+        let (response, captured) = answer.map_err(|broken| match broken {
+            ConnectionError::Io(error) => self.failed(sent.err().unwrap_or(error)),
+            broken => self.wrong(&broken.to_string()),
+        })?;
         if self.conversation.has_more() {
             return Err(self.wrong("it answers unasked"));
         }
-        Ok(Answer { status: response.status, body: captured.body, keep_alive: response.keep_alive })
+        let keep_alive = response.keep_alive && is_sent;
+        Ok(Answer { status: response.status, body: captured.body, keep_alive })
     }
 
     /// True if any bytes of an answer to the last request have arrived.

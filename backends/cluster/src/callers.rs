@@ -26,10 +26,14 @@ const CALLERS_MAX: usize = 4_096;
 const GREETED_MAX: usize = 64;
 /// The longest time that a caller may take to prove itself.
 const PROOF_WAIT: Duration = Duration::from_secs(5);
-/// Limit of a caller's unsent bytes. Beyond it, no more is read from the caller.
+/// Limit of a caller's unsent bytes. Beyond it, no more is read from the caller, and no ask that
+/// was read is served.
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An output buffer with a larger capacity is freed once it is empty.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
+/// Limit of the unsent bytes to which a value is added that another thread has read. Beyond it, the
+/// ask is refused as busy.
+const SERVED_LATER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Limit of a caller's asks that are answered later. Further ones are refused as busy.
 pub const SERVED_LATER_MAX: usize = 4_096;
 
@@ -65,6 +69,8 @@ struct Caller<R> {
     unfinished: Vec<(usize, Ticks, R)>,
     /// Number of asks that are answered later.
     later: usize,
+    /// The time at which asks were read that are not served yet, because too many bytes wait.
+    unserved_since: Option<Ticks>,
     /// True while the kernel takes no more bytes.
     is_blocked: bool,
     /// True while nothing is read, because too many bytes are unsent.
@@ -95,6 +101,11 @@ impl<R> Caller<R> {
     fn waiting_bytes(&self) -> usize {
         self.out.len() - self.written + self.writer.held()
     }
+
+    /// True if no further ask may be served until the kernel has taken bytes.
+    fn is_full(&self) -> bool {
+        self.waiting_bytes() > OUT_BYTES_MAX
+    }
 }
 
 /// The destination of the answer to an ask.
@@ -107,7 +118,8 @@ pub struct Reply<'a, R> {
     pub waited_until: Option<Ticks>,
     /// Length of the ask's frame in bytes.
     pub ask_bytes: usize,
-    /// True if the limit of asks that are answered later is reached.
+    /// True if the limit of asks that are answered later is reached; in [`Callers::reply`], if too
+    /// many bytes wait for the caller, so that the answer must be a short one.
     pub is_full: bool,
     out: &'a mut Vec<u8>,
     unfinished: &'a mut Vec<(usize, Ticks, R)>,
@@ -198,6 +210,7 @@ impl<R> Callers<R> {
             written: 0,
             unfinished: Vec::new(),
             later: 0,
+            unserved_since: None,
             is_blocked: false,
             is_paused: false,
             is_dirty: false,
@@ -288,12 +301,11 @@ impl<R> Callers<R> {
         mut unread: Vec<u8>,
         serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
     ) -> Result<(), String> {
-        if !unread.is_empty() {
-            let received = self.clock.now();
-            self.take_records(slot, caller, &mut unread, received, serve)?;
-        }
+        // Asks that were read before come first, then `unread`.
+        let received = caller.unserved_since.take().unwrap_or_else(|| self.clock.now());
+        self.take_records(slot, caller, &mut unread, received, serve)?;
         loop {
-            caller.is_paused = caller.waiting_bytes() > OUT_BYTES_MAX;
+            caller.is_paused = caller.is_full();
             if caller.is_paused {
                 return Ok(());
             }
@@ -310,13 +322,14 @@ impl<R> Callers<R> {
             let filled = count == scratch.len();
             self.scratch = scratch;
             taken?;
-            if !filled && !caller.is_read_closed {
+            if !filled && !caller.is_read_closed && !caller.is_full() {
                 return Ok(());
             }
         }
     }
 
-    /// Decrypts records of a caller: first its proof, then asks.
+    /// Decrypts records of a caller: first its proof, then asks. Asks that were decrypted before,
+    /// and not served because too many bytes waited, come before those of `bytes`.
     fn take_records(
         &mut self,
         slot: usize,
@@ -326,12 +339,13 @@ impl<R> Callers<R> {
         serve: &mut dyn FnMut(&mut Reply<'_, R>, Ask<'_>) -> Ticks,
     ) -> Result<(), String> {
         let Some(mut opener) = caller.opener.take() else { return Ok(()) };
-        let taken = opener.open(bytes, &mut |opened| match caller.standing {
+        let mut take = |opened: &[u8]| match caller.standing {
             CallerState::Greeted { .. } => self.prove(caller, opened).map(|()| opened.len()),
             CallerState::Met { node } => {
                 self.take_frames(slot, caller, node, opened, received, serve)
             }
-        });
+        };
+        let taken = opener.take_kept(&mut take).and_then(|()| opener.open(bytes, &mut take));
         caller.opener = Some(opener);
         match (&caller.standing, taken) {
             // The caller has not proven its name, so the reason is noted as that of a stranger.
@@ -365,6 +379,8 @@ impl<R> Callers<R> {
         }
     }
 
+    /// Serves the asks in the complete frames of `bytes`, until too many bytes wait for the caller.
+    /// Returns the length of the frames of these asks.
     fn take_frames(
         &mut self,
         slot: usize,
@@ -377,6 +393,10 @@ impl<R> Callers<R> {
         let (mut used, mut waited_until) = (0, None);
         let mut served = 0;
         let outcome = loop {
+            if caller.is_full() {
+                caller.unserved_since.get_or_insert(received);
+                break Ok(used);
+            }
             let (frame, length) = match decode(&bytes[used..], FRAME_BYTES_MAX) {
                 Ok(Some(decoded)) => decoded,
                 Ok(None) => break Ok(used),
@@ -418,7 +438,8 @@ impl<R> Callers<R> {
         let done = is_same.then(|| {
             caller.later = caller.later.saturating_sub(1);
             let now = self.clock.now();
-            let done = answer(&mut caller.reply(id, now));
+            let is_full = caller.waiting_bytes() > SERVED_LATER_BYTES_MAX;
+            let done = answer(&mut Reply { is_full, ..caller.reply(id, now) });
             self.mark(id.slot, &mut caller);
             done
         });
@@ -493,7 +514,7 @@ impl<R> Callers<R> {
         caller: &mut Caller<R>,
         registry: &Registry,
     ) -> Result<(), String> {
-        if !caller.is_paused || caller.waiting_bytes() > OUT_BYTES_MAX {
+        if !caller.is_paused || caller.is_full() {
             return Ok(());
         }
         caller.is_paused = false;
@@ -549,33 +570,105 @@ mod tests {
         (calling, Session::agree(other, &shares[0], Side::Responder, parties).unwrap())
     }
 
-    /// Regression: what a caller had sent while too many bytes waited for it was read only at its
-    /// next event. If the kernel then took all that waited at once, there was none, so the asks
-    /// waited until the caller gave up the connection.
-    #[test]
-    fn a_paused_caller_is_read_on_once_its_answers_are_sent() {
+    /// One caller that has proven itself, and its other end.
+    struct Connected {
+        callers: Callers<()>,
+        slot: usize,
+        poll: Poll,
+        calling: Session,
+        client: std::net::TcpStream,
+    }
+
+    fn connected(clock: Clock) -> Connected {
         let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
         let own = nodes.nodes()[0].clone();
         let cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
-        let clock = Clock::system();
-        let mut poll = Poll::new().unwrap();
-        let mut events = Events::with_capacity(16);
+        let poll = Poll::new().unwrap();
         let mut callers = Callers::<()>::new(cluster, clock, Token);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let (mut calling, session) = sessions();
+        let (calling, session) = sessions();
         let greeted = UnverifiedCaller { session, from: String::new(), to: String::new() };
         let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
         callers.callers[slot].as_mut().unwrap().standing = CallerState::Met { node: 1 };
+        Connected { callers, slot, poll, calling, client }
+    }
 
+    /// Encrypted asks, which are somewhat longer than one read.
+    fn asks(calling: &mut Session) -> Vec<u8> {
         let (mut frames, mut sealed) = (Vec::new(), Vec::new());
         (0..ASKS)
             .for_each(|id| Ask { id, key: &KEY, ..Ask::plain(AskKind::Get) }.encode(&mut frames));
         calling.sealer.seal(&frames, &mut sealed);
         assert!(sealed.len() > READ_BYTES);
-        client.write_all(&sealed).unwrap();
+        sealed
+    }
+
+    /// Regression: the limit of a caller's unsent bytes was checked only once for each read, so a
+    /// read of small asks with large answers exceeded it many times over.
+    #[test]
+    fn asks_of_one_read_are_served_as_their_answers_are_sent() {
+        let clock = Clock::system();
+        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
+        let mut events = Events::with_capacity(16);
+        client.write_all(&asks(&mut calling)).unwrap();
+        let reader = std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()));
+        let large = vec![0; 1 << 20];
+        let mut served = 0;
+        let mut serve = |reply: &mut Reply<'_, ()>, ask: Ask<'_>| {
+            assert_eq!(ask.id, served);
+            let answer = Answer { payload: &large, ..Answer::plain(ask.id, AnswerStatus::Found) };
+            served += 1;
+            let now = clock.now();
+            reply.answer(&answer, now, ());
+            now
+        };
+        let (begun, mut sent) = (Clock::monotonic().stopwatch(), 0);
+        while sent < ASKS {
+            assert!(u128::from(begun.elapsed_ns()) < PATIENCE.as_nanos(), "{sent} were sent");
+            poll.poll(&mut events, Some(QUIET)).unwrap();
+            for event in &events {
+                callers.ready(event.token().0, Vec::new(), poll.registry(), &mut serve);
+                let waiting = callers.callers[slot].as_ref().unwrap().waiting_bytes();
+                assert!(waiting <= OUT_BYTES_MAX + 2 * large.len(), "{waiting} bytes wait");
+            }
+            callers.settle(poll.registry(), &mut |(), _| sent += 1);
+        }
+        drop(callers);
+        reader.join().unwrap().unwrap();
+    }
+
+    /// Regression: no limit held for the answers that come later, so the values of all asks under
+    /// way could wait for a slow caller at once.
+    #[test]
+    fn answers_that_come_later_have_a_limit() {
+        let clock = Clock::system();
+        let Connected { mut callers, slot, .. } = connected(clock);
+        let id = CallerId { slot, generation: callers.callers[slot].as_ref().unwrap().generation };
+        let large = vec![0; 1 << 20];
+        let is_full = |callers: &mut Callers<()>| {
+            let reply = callers.reply(id, |reply| {
+                let answer = Answer { payload: &large, ..Answer::plain(0, AnswerStatus::Found) };
+                reply.answer(&answer, clock.now(), ());
+                reply.is_full
+            });
+            reply.unwrap()
+        };
+        let before = (0..).find(|_| is_full(&mut callers));
+        assert_eq!(before, Some(SERVED_LATER_BYTES_MAX / large.len()));
+    }
+
+    /// Regression: what a caller had sent while too many bytes waited for it was read only at its
+    /// next event. If the kernel then took all that waited at once, there was none, so the asks
+    /// waited until the caller gave up the connection.
+    #[test]
+    fn a_paused_caller_is_read_on_once_its_answers_are_sent() {
+        let clock = Clock::system();
+        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
+        let mut events = Events::with_capacity(16);
+        client.write_all(&asks(&mut calling)).unwrap();
         poll.poll(&mut events, Some(PATIENCE)).unwrap();
         let large = vec![0; OUT_BYTES_MAX + 1];
         let mut served = 0;

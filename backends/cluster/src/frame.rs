@@ -1,10 +1,10 @@
 //! The peer protocol: the frames that nodes of a cluster exchange, and their encoding.
 //!
-//! A frame is a length, a checksum of the body, and the body: fixed fields and a variable end;
-//! docs/format.md has the tables. An ask is a request to the owner of a key. The asker chooses its
-//! number, and the answer repeats it, so answers may arrive in any order. All integers are
-//! little-endian. Received bytes are not trusted: lengths have limits, and an invalid frame ends
-//! the connection.
+//! A frame is a length, the CRC-32C of the body, and the body: fixed fields and a variable end;
+//! docs/format.md has the tables. An ask is a request from one node to another, mostly to the owner
+//! of a key. The requesting node chooses its number, and the answer repeats it, so answers may
+//! arrive in any order. All integers are little-endian. Received bytes are not trusted: lengths
+//! have limits, and an invalid frame ends the connection.
 
 use std::fmt;
 
@@ -40,7 +40,8 @@ pub(crate) const ANSWER: u8 = 0x81;
 pub(crate) const PONG: u8 = 0x82;
 /// Limit of a table's name in bytes.
 pub const TABLE_NAME_BYTES_MAX: usize = 255;
-/// Limit of a trace's state in bytes: the least that W3C Trace Context requires.
+/// Limit of a `tracestate` in bytes: W3C Trace Context requires that at least 512 characters are
+/// propagated.
 pub const TRACE_STATE_BYTES_MAX: usize = 512;
 
 pub(crate) const HAS_LIFETIME: u8 = 1;
@@ -93,7 +94,7 @@ pub struct AskTrace<'a> {
 /// One ask: a request to the owner of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask<'a> {
-    /// The number of the ask, chosen by the asker; the answer has the same number.
+    /// The number of the ask, chosen by the requesting node; the answer has the same number.
     pub id: u64,
     /// The kind of the ask.
     pub kind: AskKind,
@@ -225,8 +226,8 @@ pub enum Frame<'a> {
     Pong(u64),
 }
 
-/// An invalid frame. The connection cannot continue, because the beginning of the next frame is
-/// unknown.
+/// An invalid frame. The connection is closed: after a wrong length or checksum the next frame
+/// cannot be found, and a malformed field means a peer with a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The frame is longer than the limit.
@@ -246,10 +247,10 @@ impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FrameError::TooLong { bytes, max } => {
-                write!(f, "a frame of {bytes} bytes, where {max} are accepted")
+                write!(f, "a frame of {bytes} bytes; at most {max} are accepted")
             }
             FrameError::Checksum => f.write_str("a frame whose checksum does not fit its bytes"),
-            FrameError::Malformed(what) => write!(f, "a frame whose {what} cannot be"),
+            FrameError::Malformed(what) => write!(f, "a frame with an invalid {what}"),
         }
     }
 }
@@ -277,8 +278,8 @@ impl Ask<'_> {
     /// Appends the ask to `out`.
     ///
     /// # Panics
-    /// If the key is longer than [`KEY_LENGTH_MAX`], the value not below 4 GiB, the table's name
-    /// longer than [`TABLE_NAME_BYTES_MAX`], or the trace's state longer than
+    /// If the key is longer than [`KEY_LENGTH_MAX`], the whole frame not below 4 GiB, the table's
+    /// name longer than [`TABLE_NAME_BYTES_MAX`], or the trace's state longer than
     /// [`TRACE_STATE_BYTES_MAX`]. Callers check these limits before.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_LENGTH_MAX, "the API has checked the key");

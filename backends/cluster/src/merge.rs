@@ -54,27 +54,17 @@ pub struct RangePages {
 
 impl RangePages {
     /// The range from `start` to `end` over `nodes` nodes, in pages of at most `entries_max`
-    /// entries. The node at index `own` is not asked: the caller reads its entries itself.
+    /// entries.
     #[must_use]
     pub fn new(
         nodes: usize,
-        own: Option<usize>,
         start: Vec<u8>,
         end: Option<Vec<u8>>,
         reverse: bool,
         entries_max: u32,
     ) -> RangePages {
-        let nodes = (0..nodes).map(|node| NodePages {
-            pages: if Some(node) == own { PageState::Over } else { PageState::Wanted },
-            last_key: None,
-        });
+        let nodes = (0..nodes).map(|_| NodePages { pages: PageState::Wanted, last_key: None });
         RangePages { nodes: nodes.collect(), start, end, reverse, entries_max }
-    }
-
-    /// True if the range is read from its end.
-    #[must_use]
-    pub fn is_reverse(&self) -> bool {
-        self.reverse
     }
 
     /// The nodes whose next page has to be asked for.
@@ -114,16 +104,25 @@ impl RangePages {
 
     /// Takes the outcome of the ask for a page of this node.
     pub fn bring(&mut self, node: usize, outcome: Outcome<'_>) {
-        self.nodes[node].pages = match outcome {
-            Outcome::Failed(failure) => PageState::Failed(failure.to_string()),
+        let page = match outcome {
+            Outcome::Failed(failure) => Err(failure.to_string()),
             Outcome::Answered(answer, _) => match answer.status {
-                AnswerStatus::Page => match Page::new(answer.payload.to_vec()) {
-                    Ok(page) if answer.detail == 1 => PageState::Last(page),
-                    Ok(page) => PageState::Here(page),
-                    Err(error) => PageState::Failed(error.to_string()),
-                },
-                _ => PageState::Failed(String::from_utf8_lossy(answer.payload).into_owned()),
+                AnswerStatus::Page => Ok((answer.payload.to_vec(), answer.detail == 1)),
+                _ => Err(String::from_utf8_lossy(answer.payload).into_owned()),
             },
+        };
+        self.bring_page(node, page);
+    }
+
+    /// Takes a page of this node, and true if it is the last one, or the reason of a failure.
+    pub fn bring_page(&mut self, node: usize, page: Result<(Vec<u8>, bool), String>) {
+        let page = page.and_then(|(page, is_last)| {
+            Page::new(page).map(|page| (page, is_last)).map_err(|error| error.to_string())
+        });
+        self.nodes[node].pages = match page {
+            Ok((page, true)) => PageState::Last(page),
+            Ok((page, false)) => PageState::Here(page),
+            Err(what) => PageState::Failed(what),
         };
     }
 
@@ -220,10 +219,10 @@ mod tests {
 
     #[test]
     fn entries_are_merged_in_order_and_pages_asked_for_on_demand() {
-        let mut pages = RangePages::new(3, Some(1), b"a".to_vec(), None, false, 9);
-        assert_eq!(pages.wanted(), [0, 2]);
+        let mut pages = RangePages::new(2, b"a".to_vec(), None, false, 9);
+        assert_eq!(pages.wanted(), [0, 1]);
         let mut asked = Vec::new();
-        for node in [0, 2] {
+        for node in [0, 1] {
             assert!(pages.ask(node, None, |ask| {
                 asked.push(ask.key.to_vec());
                 Ok(())
@@ -232,7 +231,7 @@ mod tests {
         assert_eq!((asked, pages.wanted()), (vec![b"a".to_vec(), b"a".to_vec()], vec![]));
         bring(&mut pages, 0, &["a", "d"], false);
         assert_eq!(take(&mut pages), "");
-        bring(&mut pages, 2, &["b", "c", "e"], true);
+        bring(&mut pages, 1, &["b", "c", "e"], true);
         assert_eq!(take(&mut pages), "abcd");
         assert_eq!(pages.wanted(), [0], "the entry behind `d` may come before `e`");
         pages.ask(0, None, |ask| {
@@ -245,12 +244,12 @@ mod tests {
 
     #[test]
     fn a_node_that_fails_fails_the_range() {
-        let mut pages = RangePages::new(2, None, Vec::new(), None, true, 9);
+        let mut pages = RangePages::new(2, Vec::new(), None, true, 9);
         let (owner, reason) = ("http://a:1".to_owned(), "it is off".to_owned());
         let gone = Failure::Unreachable { owner, reason };
         assert!(!pages.ask(0, None, |_| Err(gone.clone())));
         assert!(pages.are_here().unwrap_err().contains("it is off"));
-        let mut pages = RangePages::new(1, None, Vec::new(), None, true, 9);
+        let mut pages = RangePages::new(1, Vec::new(), None, true, 9);
         pages.bring(0, Outcome::Failed(gone));
         assert!(pages.are_here().is_err());
     }

@@ -225,7 +225,9 @@ impl<C> Peers<C> {
             Some(Stage::Ready) => {
                 // Asks of this wake-up are not sent here, but together at its end.
                 if std::mem::take(&mut link.is_blocked) && link.waiting_bytes() > 0 {
+                    let before = link.waiting_bytes();
                     self.flush(node, registry, sink);
+                    self.note_taken(node, before, now);
                 }
                 self.read(node, now, sink)
             }
@@ -361,6 +363,17 @@ impl<C> Peers<C> {
                 link.drain_sent();
             }
             Err(error) => self.lose(node, registry, now, error.to_string(), sink),
+        }
+    }
+
+    /// Notes that a peer is there if fewer than `before` bytes wait for it, after the kernel had
+    /// taken no more: it has room again only because the peer has taken bytes. A ping may wait
+    /// behind these bytes, so it gets new time.
+    fn note_taken(&mut self, node: usize, before: usize, now: Ticks) {
+        if let Some(link) = &mut self.links[node]
+            && link.waiting_bytes() < before
+        {
+            (link.heard, link.pinged) = (now, link.pinged.map(|_| now));
         }
     }
 
@@ -535,14 +548,19 @@ fn looked_at_in_time(wait: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::net::TcpListener;
 
     use mio::{Events, Poll};
+    use pellucid_clock::SimulatedClock;
     use pellucid_topology::NodeList;
 
     use super::*;
     use crate::addresses::Addresses;
     use crate::cluster::ClusterOptions;
+    use crate::link::Channel;
+    use crate::sealed_writer::SealedWriter;
+    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
 
     /// The longest wait for an expected event.
     const PATIENCE_NS: u64 = 10_000_000_000;
@@ -573,5 +591,63 @@ mod tests {
                 peers.ready(link, is_read_closed, poll.registry(), &mut |(), _| {});
             }
         }
+    }
+
+    /// Regression: a ping waited behind a large ask, so a peer that read the ask all the time
+    /// counted as silent, and its connection was dropped.
+    #[test]
+    fn a_peer_that_takes_a_large_ask_is_not_silent() {
+        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
+        let own = nodes.nodes()[0].clone();
+        let mut options = ClusterOptions::new(nodes, own);
+        options.wait = Duration::from_secs(3_600);
+        let silence = options.silence;
+        let mut cluster = Cluster::new(options, 1, |_| {}).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = Addresses::known(vec![Vec::new(), vec![listener.local_addr().unwrap()]]);
+        Arc::get_mut(&mut cluster).unwrap().addresses = addresses;
+        let mut poll = Poll::new().unwrap();
+        let mut events = Events::with_capacity(16);
+        let time = SimulatedClock::leaked(1);
+        let clock = Clock::simulated(time);
+        let mut peers = Peers::<()>::start(cluster, clock, 0, poll.registry(), Token).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let (own, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
+        let parties = KeyDerivationInputs { from: "http://a:1", to: "http://b:2", secret: None };
+        let session = Session::agree(own, other.text(), Side::Initiator, parties).unwrap();
+        let link = peers.links[1].as_mut().unwrap();
+        let Session { sealer, opener } = session;
+        link.channel = Some(Box::new(Channel { writer: SealedWriter::new(sealer), opener }));
+        let connection = link.connection.as_mut().unwrap();
+        connection.stage = Stage::Ready;
+        socket2::SockRef::from(&connection.socket).set_send_buffer_size(128 << 10).unwrap();
+
+        let large = Ask { key: b"k", value: &[0; 4 << 20], ..Ask::plain(AskKind::Put) };
+        let mut buffer = vec![0; 256 << 10];
+        let mut step = |peers: &mut Peers<()>, is_read: bool| {
+            while is_read && peer.read(&mut buffer).is_ok() {}
+            poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
+            for event in &events {
+                let (link, is_read_closed) = (event.token().0, event.is_read_closed());
+                peers.ready(link, is_read_closed, poll.registry(), &mut |(), _| {});
+            }
+            peers.settle(poll.registry(), &mut |(), _| {});
+            time.advance_ns(u64::try_from(silence.as_nanos() / 2).unwrap());
+            peers.ready(0, false, poll.registry(), &mut |(), _| {});
+            let link = peers.links[1].as_ref().unwrap();
+            (link.is_ready(), link.waiting_bytes())
+        };
+        assert!(peers.ask(1, large, ()).is_ok());
+        loop {
+            let (is_ready, waiting) = step(&mut peers, true);
+            assert!(is_ready, "{:?}", peers.unreachable(1));
+            if waiting == 0 {
+                break;
+            }
+        }
+        assert!(peers.ask(1, large, ()).is_ok());
+        let lost = (0..8).find(|_| !step(&mut peers, false).0);
+        assert!(lost.is_some(), "a peer that takes no more is silent");
     }
 }

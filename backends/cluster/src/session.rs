@@ -27,6 +27,9 @@ const TAG_BYTES: usize = 16;
 /// Limit of a record's plain text in bytes.
 pub const RECORD_BYTES_MAX: usize = 32 * 1024;
 
+/// A buffer of plain text with a larger capacity is freed once it is empty.
+const OPENED_KEPT_BYTES: usize = 1024 * 1024;
+
 /// One of the two sides of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -221,7 +224,7 @@ impl Opener {
             let length = u32::from_le_bytes(*length) as usize;
             if length > RECORD_BYTES_MAX + TAG_BYTES {
                 let max = RECORD_BYTES_MAX + TAG_BYTES;
-                return Err(format!("a record of {length} bytes, where {max} are accepted"));
+                return Err(format!("a record of {length} bytes; at most {max} are accepted"));
             }
             let Some(record) = rest.get_mut(..length) else { break };
             let nonce = next_nonce(&mut self.count);
@@ -232,12 +235,30 @@ impl Opener {
                 self.opened.extend_from_slice(&opened[taken..]);
             } else {
                 self.opened.extend_from_slice(opened);
-                let taken = take(&self.opened)?;
-                self.opened.drain(..taken);
+                self.take_kept(take)?;
             }
             used += LENGTH_BYTES + length;
         }
         Ok(used)
+    }
+
+    /// Calls `take` with the plain text not yet consumed, if there is any, as [`Opener::open`]
+    /// does.
+    ///
+    /// # Errors
+    /// The error of `take`.
+    pub fn take_kept(
+        &mut self,
+        take: &mut dyn FnMut(&[u8]) -> Result<usize, String>,
+    ) -> Result<(), String> {
+        if !self.opened.is_empty() {
+            let taken = take(&self.opened)?;
+            self.opened.drain(..taken);
+            if self.opened.is_empty() && self.opened.capacity() > OPENED_KEPT_BYTES {
+                self.opened = Vec::new();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -326,6 +347,22 @@ mod tests {
         assert_eq!(seen, [b"abc".to_vec(), b"cde".to_vec()]);
     }
 
+    /// Regression: the memory of the largest frame so far was kept as long as the connection.
+    #[test]
+    fn the_memory_of_a_large_frame_is_freed() {
+        let (mut caller, mut owner) = both(PARTIES, PARTIES);
+        let mut bytes = Vec::new();
+        caller.sealer.seal(&[1; 2 << 20], &mut bytes);
+        let mut seen = 0;
+        let take = &mut |bytes: &[u8]| {
+            seen = bytes.len();
+            Ok(if seen == 2 << 20 { seen } else { 0 })
+        };
+        owner.opener.open(&mut bytes, take).unwrap();
+        assert_eq!((seen, owner.opener.opened.len()), (2 << 20, 0));
+        assert!(owner.opener.opened.capacity() <= OPENED_KEPT_BYTES);
+    }
+
     #[test]
     fn sides_that_differ_in_secret_or_names_have_different_keys() {
         for other in [
@@ -374,7 +411,7 @@ mod tests {
         }
         let (_, mut owner) = both(PARTIES, PARTIES);
         let error = opened(&mut owner.opener, &[0xff; 64], usize::MAX).unwrap_err();
-        assert!(error.contains("bytes, where"), "{error}");
+        assert!(error.contains("bytes; at most"), "{error}");
         let (_, mut owner) = both(PARTIES, PARTIES);
         assert!(opened(&mut owner.opener, &[0; 64], usize::MAX).is_err(), "too short for a tag");
     }

@@ -1,13 +1,18 @@
 //! Reading from and writing to a non-blocking socket.
 
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use rustix::net::{RecvFlags, SendFlags};
+use socket2::TcpKeepalive;
 
 /// The congestion control of a connection within one machine. No network lies between its ends, so
 /// the simplest algorithm, which costs the least, is enough.
 const LOCAL_CONGESTION_CONTROL: &[u8] = b"reno";
+
+/// The time without a message after which the system asks the other end whether it still exists.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(60);
 
 /// The result of a read.
 pub(crate) enum ReadOutcome {
@@ -54,7 +59,27 @@ pub(crate) fn send_some(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
 /// works without them, only slower.
 pub(crate) fn tune(socket: &TcpStream) {
     let _ = socket.set_nodelay(true);
+    let options = socket2::SockRef::from(socket);
+    let _ = options.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE_AFTER));
     if socket.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()) {
-        let _ = socket2::SockRef::from(socket).set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
+        let _ = options.set_tcp_congestion(LOCAL_CONGESTION_CONTROL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Regression: the connection of a peer or guest whose machine had vanished was kept for ever.
+    #[test]
+    fn a_connection_is_kept_alive() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        tune(&socket);
+        let socket = socket2::SockRef::from(&socket);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEP_ALIVE_AFTER);
     }
 }

@@ -47,6 +47,10 @@ const KEYS_AT_ONCE: usize = 256;
 /// is an error.
 const AHEAD_MAX_US: u64 = 1_000_000;
 
+/// The reason of a refusal after too many attempts over entries that others changed.
+const OVERTAKEN: &str =
+    "others were faster each time: too much is written to the same part at once";
+
 /// The state of an entry that a transaction has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryState {
@@ -57,6 +61,13 @@ struct EntryState {
 
 /// The entries that a transaction has read, by key.
 type EntryStates = HashMap<Vec<u8>, EntryState>;
+
+/// The outcome of an attempt of a transaction.
+enum AttemptOutcome {
+    Applied,
+    /// It has not happened, for this reason.
+    NotApplied(String),
+}
 
 /// A write that is made by a transaction.
 pub(crate) struct ConditionalWrite {
@@ -79,6 +90,7 @@ impl ConditionalWrite {
     async fn attempts(&self, laps: &mut RequestTimer) -> Result<WriteOutcome> {
         let (turns, wait_max) = (&self.ring.turns, self.ring.timeout);
         let begun = Clock::monotonic().stopwatch();
+        let elapsed = || Duration::from_nanos(begun.elapsed_ns());
         laps.begin();
         let turn = turns.take(&self.space.name, &self.entries[0].place, wait_max).await;
         laps.end(parts::TURN_WAIT);
@@ -86,23 +98,32 @@ impl ConditionalWrite {
         if self.space.is_in_parts() {
             self.list_part(laps).await?;
         }
-        // An attempt is a read and a write, so that all of it is over within three time limits:
-        // the lease of documents relies on that.
+        let slow =
+            || format!("what precedes the transaction took {:?}: try again in a moment", elapsed());
+        let mut why = None;
         for attempt in 0..ATTEMPTS_MAX {
-            if u128::from(begun.elapsed_ns()) > wait_max.as_nanos() {
+            if elapsed() > wait_max {
                 break;
             }
-            let state = self.state(laps).await?;
+            let (state, may_lose) = self.state(laps).await?;
             self.judge(&state)?;
-            let drawn = self.ring.versions.draw(self.count);
-            if self.attempt(&state, drawn, laps).await? {
-                return Ok(WriteOutcome { sequence: drawn.first + self.count as u64 - 1 });
+            if !may_write(elapsed(), wait_max) {
+                why = Some(slow());
+                break;
             }
-            let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
-            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+            let drawn = self.ring.versions.draw(self.count);
+            match self.attempt(&state, drawn, laps).await? {
+                AttemptOutcome::Applied => {
+                    if may_lose {
+                        self.insist(&state, drawn, elapsed, laps).await?;
+                    }
+                    return Ok(WriteOutcome { sequence: drawn.first + self.count as u64 - 1 });
+                }
+                AttemptOutcome::NotApplied(reason) => why = Some(reason),
+            }
+            pause(attempt).await;
         }
-        let what = "others were faster each time: too much is written to the same part at once";
-        Err(StoreError::Busy(what.to_owned()))
+        Err(StoreError::Busy(why.unwrap_or_else(slow)))
     }
 
     /// Lists the part in the ring before its first entry is written, so that ranges find it.
@@ -119,27 +140,82 @@ impl ConditionalWrite {
         Ok(())
     }
 
-    /// Reads the current versions of the watched entries.
-    async fn state(&self, laps: &mut RequestTimer) -> Result<EntryStates> {
-        let mut state = EntryStates::new();
-        for some in watched(&self.entries).chunks(KEYS_AT_ONCE) {
+    /// Reads the current versions of the watched entries, and waits until the clock has passed
+    /// their times. Also returns true if a transaction may nevertheless lose to one of them.
+    async fn state(&self, laps: &mut RequestTimer) -> Result<(EntryStates, bool)> {
+        // All writes to a table in parts are transactions, whose timestamps rise. An entry of
+        // another table may be from a plain write, so those without conditions are read as well.
+        let is_in_parts = self.space.is_in_parts();
+        let entries =
+            if is_in_parts { watched(&self.entries) } else { self.entries.iter().collect() };
+        let (state, latest_us) = self.read(&entries, laps).await?;
+        let now_us = now_us();
+        let ahead_us = ahead_us(latest_us, now_us);
+        if ahead_us > AHEAD_MAX_US {
+            return Err(StoreError::Failed(format!(
+                "the last write of the key is from {ahead_us} µs in the future: set the clocks of \
+                 all servers and nodes by the same time"
+            )));
+        }
+        // The transaction's timestamp has to be later, or the earlier write would win over it.
+        tokio::time::sleep(Duration::from_micros(ahead_us)).await;
+        Ok((state, !is_in_parts && may_lose(latest_us, now_us)))
+    }
+
+    /// Reads the current versions of some entries. Also returns the latest of their timestamps, in
+    /// microseconds.
+    async fn read(
+        &self,
+        entries: &[&Entry],
+        laps: &mut RequestTimer,
+    ) -> Result<(EntryStates, u64)> {
+        let (mut state, mut latest_us) = (EntryStates::new(), 0);
+        for some in entries.chunks(KEYS_AT_ONCE) {
             let keys: Vec<&[u8]> = some.iter().map(|entry| &entry.key[..]).collect();
             let place = &some[0].place;
             let values = (&self.space.name, place, keys);
             let mut statement = bound(&self.ring.statements.versions, &values)?;
             statement.set_consistency(self.level);
             let answer = self.ring.answer(statement, laps).await?;
-            let ahead_us = note(answer, &mut state)?;
-            if ahead_us > AHEAD_MAX_US {
-                return Err(StoreError::Failed(format!(
-                    "the last write of the key is from {ahead_us} µs in the future: set the clocks \
-                     of all servers and nodes by the same time"
-                )));
-            }
-            // The transaction's timestamp has to be later, or the earlier write would win over it.
-            tokio::time::sleep(Duration::from_micros(ahead_us)).await;
+            latest_us = latest_us.max(note(answer, &mut state)?);
         }
-        Ok(state)
+        Ok((state, latest_us))
+    }
+
+    /// Repeats an applied transaction over `state` for the entries that still have their old
+    /// versions. The ring gives a transaction the time of the node that coordinates it. If that
+    /// node's clock is behind, an earlier plain write has a later time, and wins.
+    async fn insist(
+        &self,
+        state: &EntryStates,
+        drawn: WriteVersions,
+        elapsed: impl Fn() -> Duration,
+        laps: &mut RequestTimer,
+    ) -> Result<()> {
+        let entries: Vec<_> = self.entries.iter().collect();
+        for attempt in 0.. {
+            let (now, _) = self.read(&entries, laps).await?;
+            let lost = lost(&self.entries, state, &now);
+            if lost.is_empty() {
+                return Ok(());
+            }
+            if !may_write(elapsed(), self.ring.timeout) {
+                break;
+            }
+            pause(attempt).await;
+            let steps = lost.into_iter();
+            let steps = steps.map(|entry| conditional(&self.space.name, entry, state, drawn.first));
+            match self.execute(steps.collect(), laps).await {
+                // The next read shows the outcome.
+                Err(failed) if !failed.is_uncertain() => return Err(failed.into()),
+                _ => {}
+            }
+        }
+        Err(StoreError::Failed(
+            "the clock of a node is behind that of a server, so an earlier write won over this \
+             one: set the clocks of all servers and nodes by the same time"
+                .to_owned(),
+        ))
     }
 
     /// Checks all conditions.
@@ -170,18 +246,18 @@ impl ConditionalWrite {
         Ok(())
     }
 
-    /// Writes if the entries still have the versions in `state`. Returns false if they do not. If
-    /// the outcome is unknown, it reads the outcome.
+    /// Writes if the entries still have the versions in `state`. If the outcome is unknown, it
+    /// reads the outcome.
     async fn attempt(
         &self,
         state: &EntryStates,
         drawn: WriteVersions,
         laps: &mut RequestTimer,
-    ) -> Result<bool> {
+    ) -> Result<AttemptOutcome> {
         let mut steps = steps(&self.space, &self.entries, state, drawn.first);
         if steps.iter().all(|step| matches!(step, Values::DeleteThis(_, _, None))) {
             // The write only deletes entries that did not exist when they were read.
-            return Ok(true);
+            return Ok(AttemptOutcome::Applied);
         }
         let (space, by) = (&self.space.name[..], self.ring.writer);
         steps.push(Values::Done(space, &self.entries[0], by, drawn.first as i64));
@@ -189,7 +265,10 @@ impl ConditionalWrite {
         // The ring gives a transaction a timestamp of its own clock.
         self.ring.versions.see();
         match outcome {
-            Ok(answer) => is_applied(answer),
+            Ok(answer) => Ok(match is_applied(answer)? {
+                true => AttemptOutcome::Applied,
+                false => AttemptOutcome::NotApplied(OVERTAKEN.to_owned()),
+            }),
             Err(failed) if failed.is_uncertain() => self.look(drawn, failed, laps).await,
             Err(failed) => Err(failed.into()),
         }
@@ -209,7 +288,7 @@ impl ConditionalWrite {
         self.ring.ask_batch(batch, steps, laps).await
     }
 
-    /// Finds the outcome of a write without an answer. Returns true if the write happened.
+    /// Finds the outcome of a write without an answer.
     ///
     /// # Errors
     /// If the outcome cannot be read either.
@@ -218,17 +297,21 @@ impl ConditionalWrite {
         drawn: WriteVersions,
         failed: FailedRequest,
         laps: &mut RequestTimer,
-    ) -> Result<bool> {
+    ) -> Result<AttemptOutcome> {
         let values = (&self.space.name, &self.entries[0].place);
         let mut statement = bound(&self.ring.statements.done, &values)?;
         statement.set_consistency(Consistency::Serial);
+        let text = StoreError::from(failed);
         for _ in 0..LOOKS_MAX {
             if let Ok(answer) = self.ring.ask(statement.clone(), laps).await {
-                return Ok(last_of(answer, self.ring.writer)? == Some(drawn.first as i64));
+                let is_done = last_of(answer, self.ring.writer)? == Some(drawn.first as i64);
+                return Ok(match is_done {
+                    true => AttemptOutcome::Applied,
+                    false => AttemptOutcome::NotApplied(format!("it has not happened: {text}")),
+                });
             }
             tokio::time::sleep(LOOK_PAUSE).await;
         }
-        let text = StoreError::from(failed);
         Err(StoreError::Unreachable(format!("it is unknown whether the write happened: {text}")))
     }
 }
@@ -286,8 +369,8 @@ fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
     Ok(row.and_then(|(_, _, done)| done?.get(&writer).copied()))
 }
 
-/// Adds the versions in an answer to `state`. Returns the lead of the latest timestamp over the
-/// local clock in microseconds, or zero.
+/// Adds the versions in an answer to `state`. Returns the latest timestamp in microseconds, or
+/// zero.
 fn note(answer: QueryResult, state: &mut EntryStates) -> Result<u64> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();
@@ -298,9 +381,41 @@ fn note(answer: QueryResult, state: &mut EntryStates) -> Result<u64> {
         latest_us = latest_us.max(written_us.unwrap_or(0));
         state.insert(key, EntryState { version, is_over: is_over(expires_ms.unwrap_or(0)) });
     }
-    let latest_us = u64::try_from(latest_us).unwrap_or(0);
-    let now_us = now_us();
-    Ok(if latest_us < now_us { 0 } else { latest_us - now_us + 1 })
+    Ok(u64::try_from(latest_us).unwrap_or(0))
+}
+
+/// The lead of a timestamp over the local clock in microseconds: the time to wait until a later
+/// one can be given.
+fn ahead_us(written_us: u64, now_us: u64) -> u64 {
+    if written_us < now_us { 0 } else { written_us - now_us + 1 }
+}
+
+/// True if a transaction at this time may get an earlier timestamp than `written_us`, because the
+/// clock of the node that gives it may be behind.
+fn may_lose(written_us: u64, now_us: u64) -> bool {
+    written_us + AHEAD_MAX_US > now_us
+}
+
+/// True if a transaction may still be sent so long after the beginning of its write: all of it has
+/// to be over within three time limits, because the lease of documents relies on that.
+fn may_write(elapsed: Duration, wait_max: Duration) -> bool {
+    elapsed <= wait_max * 2
+}
+
+/// The entries that still have the versions that they had before a transaction.
+fn lost<'a>(entries: &'a [Entry], before: &EntryStates, now: &EntryStates) -> Vec<&'a Entry> {
+    let version = |state: &EntryStates, entry: &Entry| state.get(&entry.key).map(|of| of.version);
+    let is_lost = |entry: &&Entry| {
+        let old = version(before, entry);
+        old.is_some() && old == version(now, entry)
+    };
+    entries.iter().filter(is_lost).collect()
+}
+
+/// Waits before another attempt.
+async fn pause(attempt: u32) {
+    let pause_ms = (1 << attempt.min(10)).min(PAUSE_MAX_MS);
+    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
 }
 
 /// True if a transaction was applied; the first column of its answer says so.
@@ -371,5 +486,47 @@ mod tests {
         assert_eq!(steps, ["delete a None", "put over b None", "put c Some(102)"]);
         let steps = steps_of(&[delete("a", none), delete("b", none)], &[("b", 7)]);
         assert_eq!(steps, ["delete this a None", "delete this b Some(7)"]);
+    }
+
+    /// Regression: a transaction began whatever time its reads had taken, up to twenty time limits.
+    #[test]
+    fn a_transaction_begins_within_two_time_limits() {
+        let wait_max = Duration::from_secs(11);
+        assert!(may_write(wait_max * 2, wait_max));
+        assert!(!may_write(wait_max * 2 + Duration::from_millis(1), wait_max));
+    }
+
+    /// Regression: an entry that was written a moment before counted as safely earlier, although
+    /// the node that gives the transaction its timestamp may be behind by more. The transaction was
+    /// acknowledged, and its values lost to the earlier ones.
+    #[test]
+    fn a_transaction_soon_after_a_write_may_lose_to_it() {
+        let written_us = 10_000_000;
+        for (now_us, ahead, is_soon) in [
+            (written_us + 2_000, 0, true),
+            (written_us - 5, 6, true),
+            (written_us, 1, true),
+            (written_us + AHEAD_MAX_US, 0, false),
+        ] {
+            assert_eq!(ahead_us(written_us, now_us), ahead);
+            assert_eq!(may_lose(written_us, now_us), is_soon, "at {now_us}");
+        }
+    }
+
+    #[test]
+    fn entries_with_their_old_versions_are_lost() {
+        let space = PartitionedTable { name: "t".to_owned(), placing: PartitionScheme::Buckets(1) };
+        let none = Condition::None;
+        let operations = ["a", "b", "c", "d"].map(|key| put(key, none));
+        let entries = entries_of(1 << 10, &space, &operations).unwrap();
+        let states = |of: &[(&str, i64)]| -> EntryStates {
+            let state = |version| EntryState { version, is_over: false };
+            of.iter().map(|(key, version)| (key.as_bytes().to_vec(), state(*version))).collect()
+        };
+        // `a` is new, `b` was written, `c` has kept its version, and `d` was deleted since.
+        let before = states(&[("b", 1), ("c", 2), ("d", 3)]);
+        let now = states(&[("a", 100), ("b", 101), ("c", 2)]);
+        let lost = lost(&entries, &before, &now);
+        assert_eq!(lost.iter().map(|entry| &entry.key[..]).collect::<Vec<_>>(), [b"c"]);
     }
 }

@@ -16,8 +16,8 @@ use crate::ring::{RequestTimer, Ring};
 use crate::rows::Lifetime;
 use crate::versions::WriteVersions;
 
-/// Limit of the entries in a batch: the protocol counts them in 16 bits.
-const BATCH_ENTRIES_MAX: usize = 65_535;
+/// Limit of the statements in a batch: the protocol counts them in 16 bits.
+const BATCH_STATEMENTS_MAX: usize = 65_535;
 /// Limit in bytes of a batch within one partition. It is below the largest write that a node's
 /// commit log accepts by default, with room for the other columns.
 const BATCH_BYTES_MAX: usize = 12 << 20;
@@ -36,10 +36,13 @@ pub(crate) fn entries_of(
     space: &PartitionedTable,
     operations: &[Operation<'_>],
 ) -> Result<Vec<Entry>> {
-    if operations.is_empty() || operations.len() > BATCH_ENTRIES_MAX {
-        let count = operations.len();
+    // A transaction has its note as a further statement.
+    let is_transaction = space.is_in_parts()
+        || operations.iter().any(|operation| operation.condition != Condition::None);
+    let (count, max) = (operations.len(), BATCH_STATEMENTS_MAX - usize::from(is_transaction));
+    if count == 0 || count > max {
         return Err(StoreError::Unacceptable(format!(
-            "a batch has 1 to {BATCH_ENTRIES_MAX} entries, and this one has {count}"
+            "a batch has 1 to {max} entries, and this one has {count}: divide it"
         )));
     }
     let mut entries: Vec<Entry> = Vec::with_capacity(operations.len());
@@ -150,4 +153,36 @@ async fn write_batch(
     batch.set_is_idempotent(true);
     ring.ask_batch(batch, values, laps).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partitioned_table::PartitionScheme;
+
+    /// Regression: a transaction of the largest number of entries was accepted, and the driver
+    /// refused it, because its note was one statement too many.
+    #[test]
+    fn the_note_of_a_transaction_counts_as_an_entry() {
+        let is_taken = |placing: PartitionScheme, condition: Condition, count: usize| {
+            let space = PartitionedTable { name: "t".to_owned(), placing };
+            let key = |at: usize| u16::try_from(at).unwrap().to_be_bytes();
+            let keys: Vec<_> = (0..count).map(key).collect();
+            let operation = |(at, key)| Operation {
+                key,
+                value: None,
+                condition: if at == 0 { condition } else { Condition::None },
+                lifetime_ms: None,
+            };
+            let keys = keys.iter().map(|key| &key[..]);
+            let operations: Vec<_> = keys.enumerate().map(operation).collect();
+            entries_of(1 << 10, &space, &operations).is_ok()
+        };
+        let (buckets, parts) = (PartitionScheme::Buckets(1), PartitionScheme::Parts(|_| 0));
+        assert!(is_taken(buckets, Condition::None, 65_535));
+        assert!(!is_taken(buckets, Condition::Absent, 65_535));
+        assert!(is_taken(buckets, Condition::Absent, 65_534));
+        assert!(!is_taken(parts, Condition::None, 65_535));
+        assert!(is_taken(parts, Condition::None, 65_534));
+    }
 }

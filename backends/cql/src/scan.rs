@@ -1,11 +1,15 @@
 //! Range scans in key order, merged from all partitions of the range, in pages of limited size.
+//!
+//! The pages have heads only. The values of the next entries of the merge are read in a second
+//! step: by then their lengths are known, so the memory of a range is limited.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use pellucid_store::{Head, KEY_LENGTH_MAX, Object, Range, Result, Scan, StoreError, Table, Value};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::Consistency;
+use scylla::statement::bound::BoundStatement;
 
 use crate::partitioned_table::{PartitionScheme, PartitionedTable, bucket, can_hold, part};
 use crate::read::bound;
@@ -13,12 +17,19 @@ use crate::ring::Ring;
 use crate::rows::head_of;
 use crate::schema::unexpected;
 
-/// The intended size of a page of one partition, in bytes of keys and values.
+/// The intended size of a page of one partition, in bytes of keys.
 const PAGE_BYTES: usize = 128 << 10;
 /// Number of rows of a partition's first page, while their size is unknown.
 const PAGE_ROWS_FIRST: usize = 8;
 /// Limit of the rows in a page.
 const PAGE_ROWS_MAX: usize = 512;
+/// Limit of the values that are read together in bytes, unless there is only one.
+const VALUE_BYTES: u64 = 1 << 20;
+/// Number of values that are read together: at first, and at most.
+const VALUE_ROWS_FIRST: usize = 8;
+const VALUE_ROWS_MAX: usize = 2_048;
+/// Number of keys whose values one request reads.
+const KEYS_AT_ONCE: usize = 256;
 /// Limit of the parts that a range may touch.
 const PARTS_MAX: usize = 65_536;
 
@@ -26,6 +37,7 @@ const PARTS_MAX: usize = 65_536;
 struct ScanRow {
     key: Vec<u8>,
     head: Head,
+    /// Empty until the value is read.
     value: Vec<u8>,
     expires_ms: i64,
 }
@@ -52,8 +64,10 @@ pub(crate) struct CqlScan {
     space: Arc<PartitionedTable>,
     reverse: bool,
     cursors: Vec<Cursor>,
-    /// True if the fetched rows have values; `None` before the first call of the caller.
-    with_values: Option<bool>,
+    /// The next rows of the merge, with their values.
+    ready: VecDeque<ScanRow>,
+    /// Number of values that are read together the next time.
+    value_rows: usize,
     current: Option<ScanRow>,
 }
 
@@ -83,8 +97,8 @@ pub(crate) fn scan(
     };
     let cursors = places.into_iter().map(cursor).collect();
     let (ring, reverse) = (Arc::clone(ring), range.reverse);
-    let (with_values, current) = (None, None);
-    Ok(Box::new(CqlScan { ring, level, space, reverse, cursors, with_values, current }))
+    let (ready, value_rows, current) = (VecDeque::new(), VALUE_ROWS_FIRST, None);
+    Ok(Box::new(CqlScan { ring, level, space, reverse, cursors, ready, value_rows, current }))
 }
 
 /// The partitions of the parts that can hold keys of the range, in the order of the range.
@@ -141,27 +155,60 @@ fn is_within(prefix: &[u8], end: &[u8]) -> bool {
 }
 
 impl CqlScan {
-    /// Moves the next entry into `current`. Returns false at the end.
-    fn advance(&mut self, with_values: bool) -> Result<bool> {
-        if self.with_values.is_some_and(|known| !known && with_values) {
-            // Rows without values are dropped, and will be fetched again from the first of them on.
-            for cursor in &mut self.cursors {
-                if let Some(entry) = cursor.rows.front() {
-                    if self.reverse {
-                        cursor.end = after(&entry.key);
-                    } else {
-                        cursor.start = entry.key.clone();
-                    }
-                    (cursor.rows, cursor.is_over) = (VecDeque::new(), false);
+    /// Moves the next rows of the merge into `ready`, with their values; none at the end.
+    fn read_values(&mut self) -> Result<()> {
+        while self.ready.is_empty() {
+            let (mut wanted, mut bytes) = (Vec::new(), 0);
+            while wanted.len() < self.value_rows {
+                self.fill()?;
+                let Some(place) = self.front() else { break };
+                let rows = &mut self.cursors[place].rows;
+                let length = rows.front().map_or(0, |row| row.head.value_length);
+                if !fits(wanted.len(), bytes, length) {
+                    break;
+                }
+                bytes += length;
+                wanted.extend(rows.pop_front().map(|row| (place, row)));
+            }
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            self.value_rows = (self.value_rows * 4).min(VALUE_ROWS_MAX);
+            let mut found = self.values_of(&wanted)?;
+            // An entry without an object was removed in between.
+            let found = wanted.iter().filter_map(|(_, row)| found.remove(&row.key));
+            self.ready.extend(found);
+        }
+        Ok(())
+    }
+
+    /// Reads the current objects of these rows, each with the index of its cursor.
+    fn values_of(&self, wanted: &[(usize, ScanRow)]) -> Result<HashMap<Vec<u8>, ScanRow>> {
+        let mut keys: HashMap<usize, Vec<&[u8]>> = HashMap::new();
+        for (place, row) in wanted {
+            keys.entry(*place).or_default().push(&row.key);
+        }
+        let mut asked = Vec::new();
+        for (place, keys) in &keys {
+            for some in keys.chunks(KEYS_AT_ONCE) {
+                let values = (&self.space.name, &self.cursors[*place].place, some);
+                asked.push(bound(&self.ring.statements.objects, &values)?);
+            }
+        }
+        let mut found = HashMap::with_capacity(wanted.len());
+        for answer in self.ask(asked)? {
+            let rows = answer.into_rows_result().map_err(unexpected)?;
+            type EntryRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<&'a [u8]>);
+            for row in rows.rows::<EntryRow<'_>>().map_err(unexpected)? {
+                let (key, version, expires_ms, value) = row.map_err(unexpected)?;
+                let value = value.unwrap_or_default().to_vec();
+                if let Some(head) = head_of(version, expires_ms, value.len() as i64) {
+                    let (key, expires_ms) = (key.to_vec(), expires_ms.unwrap_or(0));
+                    found.insert(key.clone(), ScanRow { key, head, value, expires_ms });
                 }
             }
         }
-        let with_values = with_values || self.with_values == Some(true);
-        self.with_values = Some(with_values);
-        self.fill(with_values)?;
-        let place = self.front();
-        self.current = place.and_then(|place| self.cursors[place].rows.pop_front());
-        Ok(self.current.is_some())
+        Ok(found)
     }
 
     /// The index of the cursor that has the next row.
@@ -174,7 +221,7 @@ impl CqlScan {
 
     /// Fetches pages until the next row is known: each cursor has a row or is over. Of a table in
     /// parts, only the first cursor that is not over needs one.
-    fn fill(&mut self, with_values: bool) -> Result<()> {
+    fn fill(&mut self) -> Result<()> {
         loop {
             let is_empty = |cursor: &Cursor| cursor.rows.is_empty() && !cursor.is_over;
             let empty: Vec<usize> = match self.space.placing {
@@ -192,71 +239,58 @@ impl CqlScan {
             if empty.is_empty() {
                 return Ok(());
             }
-            self.fetch(&empty, with_values)?;
+            self.fetch(&empty)?;
         }
     }
 
     /// Fetches the next pages of these cursors, all at once.
-    fn fetch(&mut self, places: &[usize], with_values: bool) -> Result<()> {
-        let statements = &self.ring.statements;
-        let both = if with_values { &statements.objects } else { &statements.heads };
-        let statement = &both[usize::from(self.reverse)];
+    fn fetch(&mut self, places: &[usize]) -> Result<()> {
+        let statement = &self.ring.statements.heads[usize::from(self.reverse)];
         let mut asked = Vec::with_capacity(places.len());
         for place in places {
             let cursor = &self.cursors[*place];
             let rows = cursor.page_rows as i32;
             let values = (&self.space.name, &cursor.place, &cursor.start, &cursor.end, rows);
-            let mut page = bound(statement, &values)?;
-            page.set_consistency(self.level);
-            asked.push(page);
+            asked.push(bound(statement, &values)?);
         }
+        let pages = self.ask(asked)?;
+        for (place, page) in places.iter().zip(pages) {
+            self.cursors[*place].take(page, self.reverse)?;
+        }
+        Ok(())
+    }
+
+    /// Sends statements to the ring, all at once. Returns their answers in the same order.
+    fn ask(&self, mut asked: Vec<BoundStatement>) -> Result<Vec<QueryResult>> {
+        asked.iter_mut().for_each(|statement| statement.set_consistency(self.level));
         let ring = Arc::clone(&self.ring);
-        let pages = self.ring.wait(async move {
-            let asked = asked.into_iter().map(|page| {
+        self.ring.wait(async move {
+            let asked = asked.into_iter().map(|statement| {
                 let ring = Arc::clone(&ring);
                 async move {
                     let mut laps = ring.no_laps();
-                    ring.answer(page, &mut laps).await
+                    ring.answer(statement, &mut laps).await
                 }
             });
             futures_util::future::try_join_all(asked).await
-        })?;
-        for (place, page) in places.iter().zip(pages) {
-            self.cursors[*place].take(page, self.reverse, with_values)?;
-        }
-        Ok(())
+        })
     }
 }
 
 impl Cursor {
     /// Adds the rows of a page, and moves on to the next page.
-    fn take(&mut self, page: QueryResult, reverse: bool, with_values: bool) -> Result<()> {
+    fn take(&mut self, page: QueryResult, reverse: bool) -> Result<()> {
         let page = page.into_rows_result().map_err(unexpected)?;
         let (mut count, mut bytes, mut last) = (0, 0, None);
-        let mut add = |key: &[u8], head: Option<Head>, value: &[u8], expires_ms: Option<i64>| {
+        type EntryHeadRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
+        for row in page.rows::<EntryHeadRow<'_>>().map_err(unexpected)? {
+            let (key, version, expires_ms, length) = row.map_err(unexpected)?;
             count += 1;
-            bytes += key.len() + value.len();
+            bytes += key.len();
             last = Some(key.to_vec());
-            if let Some(head) = head {
-                let (key, value) = (key.to_vec(), value.to_vec());
-                let expires_ms = expires_ms.unwrap_or(0);
+            if let Some(head) = head_of(version, expires_ms, length.unwrap_or(0)) {
+                let (key, value, expires_ms) = (key.to_vec(), Vec::new(), expires_ms.unwrap_or(0));
                 self.rows.push_back(ScanRow { key, head, value, expires_ms });
-            }
-        };
-        if with_values {
-            type EntryRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>, Option<&'a [u8]>);
-            for row in page.rows::<EntryRow<'_>>().map_err(unexpected)? {
-                let (key, version, expires_ms, _, value) = row.map_err(unexpected)?;
-                let value = value.unwrap_or_default();
-                let head = head_of(version, expires_ms, value.len() as i64);
-                add(key, head, value, expires_ms);
-            }
-        } else {
-            type EntryHeadRow<'a> = (&'a [u8], Option<i64>, Option<i64>, Option<i64>);
-            for row in page.rows::<EntryHeadRow<'_>>().map_err(unexpected)? {
-                let (key, version, expires_ms, length) = row.map_err(unexpected)?;
-                let head = head_of(version, expires_ms, length.unwrap_or(0));
-                add(key, head, &[], expires_ms);
             }
         }
         self.is_over = count < self.page_rows;
@@ -271,6 +305,11 @@ impl Cursor {
     }
 }
 
+/// True if a value of this length is read together with `count` values of `bytes` bytes.
+fn fits(count: usize, bytes: u64, length: u64) -> bool {
+    count == 0 || bytes + length <= VALUE_BYTES
+}
+
 /// The first key behind this one.
 fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
@@ -278,9 +317,8 @@ fn after(key: &[u8]) -> Vec<u8> {
 
 impl Scan for CqlScan {
     fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        if !self.advance(true)? {
-            return Ok(None);
-        }
+        self.read_values()?;
+        self.current = self.ready.pop_front();
         Ok(self.current.as_mut().map(|entry| {
             let value = Value::Owned(std::mem::take(&mut entry.value));
             (&entry.key[..], Object { head: entry.head, value })
@@ -288,12 +326,42 @@ impl Scan for CqlScan {
     }
 
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let found = self.advance(false)?;
-        Ok(self.current.as_ref().filter(|_| found).map(|entry| (&entry.key[..], entry.head)))
+        self.current = self.ready.pop_front();
+        if self.current.is_none() {
+            self.fill()?;
+            let place = self.front();
+            self.current = place.and_then(|place| self.cursors[place].rows.pop_front());
+        }
+        Ok(self.current.as_ref().map(|entry| (&entry.key[..], entry.head)))
     }
 
     fn expires_at_ms(&self) -> Option<u64> {
         let expires_ms = self.current.as_ref().map_or(0, |entry| entry.expires_ms);
         (expires_ms > 0).then_some(expires_ms as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the rows of a page of values followed from the size of the page before, so small
+    /// values before large ones, or many buckets, took gigabytes.
+    #[test]
+    fn values_are_read_together_up_to_a_limit_of_bytes() {
+        let read = |lengths: &[u64]| {
+            let (mut count, mut bytes) = (0, 0);
+            for length in lengths {
+                if !fits(count, bytes, *length) {
+                    break;
+                }
+                (count, bytes) = (count + 1, bytes + length);
+            }
+            count
+        };
+        assert_eq!(read(&[100; 512]), 512);
+        assert_eq!(read(&[VALUE_BYTES; 64]), 1);
+        assert_eq!(read(&[VALUE_BYTES * 64, 1]), 1, "one value is read whatever its length");
+        assert_eq!(read(&[100, 100, VALUE_BYTES, 100]), 2);
     }
 }

@@ -40,8 +40,8 @@ pub(crate) struct Statements {
     pub(crate) note_done: PreparedStatement,
     /// Reads the notes of a partition.
     pub(crate) done: PreparedStatement,
-    /// A page of objects: forward, and backward.
-    pub(crate) objects: [PreparedStatement; 2],
+    /// The objects under some keys of a partition.
+    pub(crate) objects: PreparedStatement,
     /// A page of heads: forward, and backward.
     pub(crate) heads: [PreparedStatement; 2],
     pub(crate) note_part: PreparedStatement,
@@ -146,13 +146,12 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
     let here = "space = ? AND part = ?";
     let entry = format!("{here} AND key = ?");
     let insert = CONTENTS.insertion(keyspace);
-    let walk = |columns: &str, order: &str| {
+    let walk = |order: &str| {
         format!(
-            "SELECT {columns} FROM {keyspace}.contents WHERE {here} AND key >= ? AND key < ? \
-             ORDER BY key {order} LIMIT ?"
+            "SELECT key, version, expires, length FROM {keyspace}.contents WHERE {here} AND \
+             key >= ? AND key < ? ORDER BY key {order} LIMIT ?"
         )
     };
-    let (object, head) = ("key, version, expires, length, value", "key, version, expires, length");
     let safe = async |text: String| one(session, text, true).await;
     let once = async |text: String| one(session, text, false).await;
     let from = format!("FROM {keyspace}.contents WHERE");
@@ -176,8 +175,9 @@ pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Stateme
         ))
         .await?,
         done: safe(format!("SELECT DISTINCT space, part, done {from} {here}")).await?,
-        objects: [safe(walk(object, "ASC")).await?, safe(walk(object, "DESC")).await?],
-        heads: [safe(walk(head, "ASC")).await?, safe(walk(head, "DESC")).await?],
+        objects: safe(format!("SELECT key, version, expires, value {from} {here} AND key IN ?"))
+            .await?,
+        heads: [safe(walk("ASC")).await?, safe(walk("DESC")).await?],
         note_part: safe(PARTS.insertion(keyspace)).await?,
         parts: safe(format!("SELECT part FROM {keyspace}.parts WHERE space = ?")).await?,
         space: safe(format!("SELECT buckets FROM {keyspace}.spaces WHERE space = ?")).await?,

@@ -250,7 +250,7 @@ impl Snapshot for CurrentView {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        self.store.get(table, key, timeline).wait()
+        self.store.get(table, key, timeline).wait_for(timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {

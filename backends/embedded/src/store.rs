@@ -316,13 +316,22 @@ impl LocalStore for EmbeddedStore {
         self.engine.collect().map(|_| ()).map_err(failure)
     }
 
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome> {
+    fn give_up(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<WriteOutcome> {
         let operations: Vec<_> = operations
             .iter()
             .map(|operation| engine_operation(&self.engine, table, operation).giving_room())
             .collect();
-        let written = self.engine.write(&operations, pellucid_engine::Acknowledgement::Os);
-        written.map(|written| WriteOutcome { sequence: written.sequence }).map_err(failure)
+        let acknowledgement = convert::acknowledgement(acknowledgement);
+        let written = self.engine.write(&operations, acknowledgement).map_err(failure)?;
+        if written.pending {
+            self.engine.wait_durable(written.sequence).map_err(failure)?;
+        }
+        Ok(WriteOutcome { sequence: written.sequence })
     }
 
     fn backups(&self) -> Option<&dyn Backups> {

@@ -355,7 +355,12 @@ impl LocalStore for RocksStore {
     }
 
     /// RocksDB keeps no reserve.
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome> {
-        self.write(table, operations, Acknowledgement::Os, &mut Timeline::off()).wait()
+    fn give_up(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<WriteOutcome> {
+        self.write(table, operations, acknowledgement, &mut Timeline::off()).wait()
     }
 }

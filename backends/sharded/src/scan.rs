@@ -28,7 +28,7 @@ impl ShardedScan {
         let Range { start, end, reverse } = range;
         let nodes = inner.cluster.nodes().nodes().len();
         let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
-        let pages = RangePages::new(nodes, None, start, end, reverse, u32::MAX);
+        let pages = RangePages::new(nodes, start, end, reverse, u32::MAX);
         let (sender, came) = channel();
         ShardedScan { inner, table, pages, sender, came, entry: None, failed: None }
     }

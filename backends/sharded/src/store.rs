@@ -188,7 +188,7 @@ impl Snapshot for CurrentView {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        self.0.get(table, key, timeline).wait()
+        self.0.get(table, key, timeline).wait_for(timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {

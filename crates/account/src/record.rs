@@ -173,6 +173,29 @@ impl Record {
         (at(first), at(last))
     }
 
+    /// The phases that took time, each with its beginning and end. The wait behind earlier requests
+    /// of the connection is a further `queue`, before `parse`.
+    #[must_use]
+    pub fn phase_spans(&self) -> Vec<(Phase, Ticks, Ticks)> {
+        let mut found = Vec::new();
+        for (index, pair) in STAMPS.windows(2).enumerate() {
+            let (Some(mut from), Some(to)) = (self.stamp(pair[0]), self.stamp(pair[1])) else {
+                continue;
+            };
+            if pair[1] == Stamp::Parsed {
+                let parsing = Ticks(to.0.saturating_sub(self.phase_ticks(Phase::Parse)));
+                if parsing > from {
+                    found.push((Phase::Queue, from, parsing));
+                    from = parsing;
+                }
+            }
+            if to > from {
+                found.push((PHASES[index], from, to));
+            }
+        }
+        found
+    }
+
     /// Ticks of a phase. The phases but `receive` add up to [`Record::total_ticks`] exactly.
     #[must_use]
     pub fn phase_ticks(&self, phase: Phase) -> u64 {

@@ -81,13 +81,16 @@ pub struct NamedDistribution {
     pub distribution: Distribution,
 }
 
-/// A distribution of durations in nanoseconds. Count, mean, minimum and maximum are exact, and
+/// A distribution of durations in nanoseconds. Count, sum, mean, minimum and maximum are exact, and
 /// quantiles are within 0.8 %. For `loop_wait` and the parts of the transport, all except the count
 /// have an additional error of 0.05 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The number of durations.
     pub count: u64,
+    /// The sum. Unlike the product of mean and count, it never falls as durations are added.
+    #[serde(default)]
+    pub sum_ns: u64,
     /// The minimum.
     pub min_ns: u64,
     /// The first quartile.
@@ -176,6 +179,7 @@ impl Distribution {
         let quantile = |quantile: f64| histogram.quantile_ns(quantile);
         Distribution {
             count: histogram.count,
+            sum_ns: histogram.sum_ns,
             min_ns: histogram.min_ns,
             q1_ns: quantile(0.25),
             mean_ns: histogram.sum_ns as f64 / histogram.count as f64,

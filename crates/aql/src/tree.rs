@@ -33,7 +33,8 @@ pub(crate) enum Code {
     Path(Slot, Vec<Arc<str>>),
     /// `CURRENT` at this nesting depth of brackets.
     Local(usize),
-    Attribute(Box<Code>, Arc<str>),
+    /// An attribute within the value of an expression.
+    Attribute(Box<Code>, Vec<Arc<str>>),
     Element(Box<Code>, Box<Code>),
     Expansion(Box<Expansion>),
     Question(Box<ArrayPredicate>),
@@ -87,6 +88,14 @@ impl Code {
         match self {
             Self::Constant(value) => Some(value),
             _ => None,
+        }
+    }
+
+    /// The bytes of the names of a path, which each copy of it has in addition to its own.
+    pub(crate) fn names_bytes(&self) -> usize {
+        match self {
+            Self::Path(_, names) => size_of_val::<[_]>(names),
+            _ => 0,
         }
     }
 

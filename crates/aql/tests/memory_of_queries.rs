@@ -28,6 +28,7 @@ fn greedy() -> Vec<String> {
         (1..40).map(|n| format!("LET a{n} = CONCAT(a{0}, a{0}) ", n - 1)).collect();
     let nested: String = (1..40).map(|n| format!("LET a{n} = [a{0}, a{0}] ", n - 1)).collect();
     let members: String = (0..10_000).map(|n| format!("n{n}: i,")).collect();
+    let path = ".b".repeat(390);
     let loops: String = (0..20).map(|n| format!("FOR i{n} IN 1..1000 ")).collect();
     vec![
         "FOR i IN 1..100000 FOR j IN 1..100000 RETURN [[i, [j, [i]]], [j, [i, [j]]]]".into(),
@@ -62,6 +63,13 @@ fn greedy() -> Vec<String> {
         format!("RETURN {}1", "a+".repeat(4_000_000)),
         format!("RETURN '{}'", "x".repeat(15 << 20)),
         format!("RETURN {{{}}}", list(1_000_000, "abc:'def'")),
+        // Regression: each use of a name copied the path for which it stands, and only the use
+        // itself was counted.
+        format!("FOR d IN c LET a = d{path} RETURN [{}]", list(100_000, "a")),
+        format!(
+            "FOR d IN c LET a = d{path} COLLECT k = 1 INTO g KEEP {} RETURN g",
+            list(100_000, "a")
+        ),
         "(".repeat(16_000_000),
         "FOR ".repeat(4_000_000),
         "@a ".repeat(4_000_000),

@@ -6,15 +6,15 @@
 //! dropped gives everything back.
 //!
 //! ```
-//! use pellucid_budget::{Budget, OverBudget};
+//! use pellucid_budget::{Budget, BudgetError};
 //!
 //! let server = Budget::new(1 << 20);
 //! let mut request = server.share(100_000);
 //! request.take(80_000)?;
-//! assert_eq!(request.take(30_000), Err(OverBudget::Share { bytes_max: 100_000 }));
+//! assert_eq!(request.take(30_000), Err(BudgetError::Share { bytes_max: 100_000 }));
 //! request.give_back(80_000);
 //! request.take(30_000)?;
-//! # Ok::<(), OverBudget>(())
+//! # Ok::<(), BudgetError>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -12,6 +12,7 @@ use pellucid_store::{Acknowledgement, Answer, Condition, Note, Operation, Value 
 
 use crate::collection::{Collection, CollectionSchema};
 use crate::commit::{Commit, CommitSequences, PendingCommit};
+use crate::definition::IndexState;
 use crate::error::{DocumentError, Result};
 use crate::index::{Entry, Index};
 use crate::key_hashing::KeyHashing;
@@ -21,6 +22,9 @@ use crate::stored_document::json_length_note;
 /// The most bytes that the changes of one transaction may take in a memtable. It is below the batch
 /// limit of a store with the default memory.
 pub(crate) const TRANSACTION_BYTES_MAX: usize = 6 << 20;
+
+/// The bytes of values at which a batch of changes that need not be written together ends.
+const VALUE_BYTES_AT_ONCE: usize = 8 << 20;
 
 /// The approximate bytes of an entry in a memtable besides its key.
 pub(crate) const CHANGE_BYTES: usize = 96;
@@ -53,6 +57,13 @@ pub(crate) enum ChangeKind {
     Entry,
 }
 
+impl ChangeKind {
+    /// The kind of an entry.
+    pub(crate) fn of(index: &Index) -> ChangeKind {
+        if index.definition.unique { ChangeKind::UniqueEntry } else { ChangeKind::Entry }
+    }
+}
+
 /// The state of a document within a transaction.
 pub(crate) enum DocumentState {
     Absent,
@@ -77,10 +88,13 @@ pub(crate) struct Changes {
     /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
     parts: Vec<TransactionCollection>,
+    /// True if a document has a number as its key that was made for it.
+    makes_keys: bool,
     changes: Vec<Change>,
     /// Indexes in `changes` of the changes to documents and unique entries.
     by_key: HashMap<Vec<u8>, usize, KeyHashing>,
     memory_bytes: usize,
+    value_bytes: usize,
 }
 
 impl Changes {
@@ -90,9 +104,11 @@ impl Changes {
             begun_at,
             assumes_absent: false,
             parts: Vec::new(),
+            makes_keys: false,
             changes: Vec::new(),
             by_key: HashMap::with_hasher(KeyHashing::of_process()),
             memory_bytes: 0,
+            value_bytes: 0,
         }
     }
 
@@ -129,6 +145,11 @@ impl Changes {
     /// True if the changes have reached the limit of one batch.
     pub(crate) fn is_large(&self) -> bool {
         self.memory_bytes >= TRANSACTION_BYTES_MAX
+    }
+
+    /// True if a batch of changes that need not be written together should end here.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_large() || self.value_bytes >= VALUE_BYTES_AT_ONCE
     }
 
     /// True if there is nothing to write.
@@ -204,6 +225,56 @@ impl Changes {
         }
     }
 
+    /// The change that removes an entry of a document; `None` if it is not there. While a unique
+    /// index is built, the document may have no entry yet, and another one may have taken the
+    /// values. That one keeps its entry: it is written again, because only a change carries a
+    /// condition.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) fn removal(
+        &self,
+        index: &Index,
+        entry: &Entry,
+        timeline: &mut Timeline,
+    ) -> Result<Option<Change>> {
+        let Entry { key, value: own } = entry;
+        let (kind, mut condition, mut value) = (ChangeKind::of(index), Condition::None, None);
+        if index.definition.unique && index.definition.state == IndexState::Filling {
+            match self.changed(key) {
+                Some((_, Some(holder))) if holder == own => {}
+                Some(_) => return Ok(None),
+                None => match self.storage.get(key, timeline).wait_for(timeline)? {
+                    None => condition = Condition::Absent,
+                    Some(found) => {
+                        condition = Condition::Sequence(found.head.sequence);
+                        value = (*found.value != own[..]).then(|| found.value.to_vec());
+                    }
+                },
+            }
+        }
+        Ok(Some(Change { key: key.clone(), value, condition, kind }))
+    }
+
+    /// Takes a number as the key of a new document; false if it is a key already. The store is
+    /// looked up only if given keys may be numbers; otherwise the condition of the batch tells.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub(crate) fn take_number(
+        &mut self,
+        collection: &Collection,
+        store_key: &[u8],
+        timeline: &mut Timeline,
+    ) -> Result<bool> {
+        self.makes_keys = true;
+        if self.changed(store_key).is_some() || !collection.has_number_keys() {
+            return Ok(self.changed(store_key).is_none());
+        }
+        let (store, table) = (self.storage.store(), self.storage.table());
+        Ok(store.head(table, store_key, timeline).wait_for(timeline)?.is_none())
+    }
+
     /// Reserves memory for the changes of `documents` documents.
     pub(crate) fn reserve(&mut self, documents: usize) {
         self.by_key.reserve(documents);
@@ -213,6 +284,7 @@ impl Changes {
     /// Adds a change, and returns its index. A further change of the same document or unique entry
     /// replaces the value of the first one, and keeps its condition and its index.
     pub(crate) fn apply(&mut self, change: Change) -> usize {
+        self.value_bytes += change.value.as_ref().map_or(0, Vec::len);
         if change.kind != ChangeKind::Entry {
             match self.by_key.get(&change.key) {
                 Some(place) => {
@@ -236,7 +308,7 @@ impl Changes {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Commit {
-        let Changes { storage, parts, changes, .. } = self;
+        let Changes { storage, parts, changes, makes_keys, .. } = self;
         let mut parts_by_id: Vec<&TransactionCollection> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
@@ -273,7 +345,7 @@ impl Changes {
                 more[part].1 += change.more_documents();
             }
         }
-        let unfinished = PendingCommit::new(more, changes.len());
+        let unfinished = PendingCommit::new(more, changes.len(), makes_keys);
         match answer {
             Answer::Now(result) => Commit::Done(unfinished.finish(result)),
             Answer::Later(pending) => Commit::Later(pending, unfinished),

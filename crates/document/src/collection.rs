@@ -86,8 +86,13 @@ pub struct Collection {
     /// The batches that were handed to the store, and whose answers are not taken.
     under_way: AtomicUsize,
     count: AtomicI64,
+    /// True if it is unknown whether a batch was written, and so whether the count is right.
+    is_count_uncertain: AtomicBool,
     last_sequence: AtomicU64,
     last_number: AtomicU64,
+    /// True if keys that were given may be numbers, so that a number has to be looked up before it
+    /// is made a key.
+    has_number_keys: AtomicBool,
     is_dropped: AtomicBool,
 }
 
@@ -99,8 +104,10 @@ impl Collection {
             structure: RwLock::new(()),
             under_way: AtomicUsize::new(0),
             count: AtomicI64::new(i64::try_from(count).unwrap_or(i64::MAX)),
+            is_count_uncertain: AtomicBool::new(false),
             last_sequence: AtomicU64::new(sequence),
             last_number: AtomicU64::new(0),
+            has_number_keys: AtomicBool::new(false),
             is_dropped: AtomicBool::new(false),
         }
     }
@@ -154,10 +161,35 @@ impl Collection {
         self.last_number.fetch_max(number, Ordering::Relaxed);
     }
 
+    pub(crate) fn has_number_keys(&self) -> bool {
+        self.has_number_keys.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expect_number_keys(&self) {
+        // Many threads read the flag, so it is not written needlessly.
+        if !self.has_number_keys() {
+            self.has_number_keys.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a batch that was written: `more` documents were added, or removed if negative.
     pub(crate) fn note_written(&self, more: i64, sequence: u64) {
         self.count.fetch_add(more, Ordering::Relaxed);
         self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// Notes that a batch may be written or not.
+    pub(crate) fn doubt_count(&self) {
+        self.is_count_uncertain.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_count_uncertain(&self) -> bool {
+        self.is_count_uncertain.load(Ordering::Relaxed)
+    }
+
+    /// Corrects the count. The caller holds the guard of [`Collection::hold_writers`].
+    pub(crate) fn set_count(&self, count: u64) {
+        self.count.store(i64::try_from(count).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     /// True if a writer would have to wait now, so that an event loop must not write.
@@ -207,6 +239,18 @@ impl Collection {
     /// True if `shape` is still the current one.
     pub(crate) fn has_shape(&self, shape: &Arc<CollectionSchema>) -> bool {
         Arc::ptr_eq(&self.shape.load(), shape)
+    }
+
+    /// True if the collection still has the documents and the readable indexes of `shape`.
+    pub(crate) fn has_data_of(&self, shape: &CollectionSchema) -> bool {
+        let current = self.shape.load();
+        let has_index = |index: &Arc<Index>| {
+            let id = index.definition.id;
+            current.readable_indexes().any(|current| current.definition.id == id)
+        };
+        !self.is_dropped()
+            && current.definition.storage == shape.definition.storage
+            && shape.readable_indexes().all(has_index)
     }
 
     /// Sets a new definition. The caller holds the guard of [`Collection::hold_writers`]. With a

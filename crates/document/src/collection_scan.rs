@@ -18,18 +18,18 @@ pub struct Sizes {
     pub index_bytes: u64,
 }
 
-/// The number of entries between two calls of `goes_on`.
+/// The number of entries between two calls of `check_cancelled`.
 const ENTRIES_AT_ONCE: usize = 1_000;
 
 /// Calls `visit` with the key and the stored object of each document, in the order of keys. An
-/// error of `goes_on`, which is called now and then, ends the scan.
+/// error of `check_cancelled`, which is called now and then, ends the scan.
 ///
 /// # Errors
-/// Errors of the store, of `visit` and of `goes_on`.
+/// Errors of the store, of `visit` and of `check_cancelled`.
 pub fn for_each(
     documents: &Documents,
     shape: &CollectionSchema,
-    goes_on: CancellationCheck<'_>,
+    check_cancelled: CancellationCheck<'_>,
     mut visit: impl FnMut(&[u8], &Object) -> Result<()>,
 ) -> Result<()> {
     let prefix = &shape.documents_prefix;
@@ -38,20 +38,21 @@ pub fn for_each(
         let Some((key, object)) = scan.next()? else { break };
         visit(&key[prefix.len()..], &object)?;
         if count.is_multiple_of(ENTRIES_AT_ONCE) {
-            goes_on()?;
+            check_cancelled()?;
         }
     }
     Ok(())
 }
 
-/// Adds up the sizes of a collection, without reading values. An error of `goes_on` ends the scan.
+/// Adds up the sizes of a collection, without reading values. An error of `check_cancelled` ends
+/// the scan.
 ///
 /// # Errors
-/// Errors of the store and of `goes_on`.
+/// Errors of the store and of `check_cancelled`.
 pub fn sizes(
     documents: &Documents,
     shape: &CollectionSchema,
-    goes_on: CancellationCheck<'_>,
+    check_cancelled: CancellationCheck<'_>,
 ) -> Result<Sizes> {
     let mut sizes = Sizes::default();
     let walk = |prefix: &[u8], visit: &mut dyn FnMut(u64, u64)| -> Result<()> {
@@ -60,7 +61,7 @@ pub fn sizes(
             let Some((key, head)) = scan.next_head()? else { break };
             visit(key.len() as u64, head.value_length);
             if count.is_multiple_of(ENTRIES_AT_ONCE) {
-                goes_on()?;
+                check_cancelled()?;
             }
         }
         Ok(())

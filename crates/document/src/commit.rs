@@ -39,12 +39,18 @@ impl Commit {
 pub struct PendingCommit {
     more: Vec<(InFlightBatch, i64)>,
     changes: usize,
+    makes_keys: bool,
 }
 
 impl PendingCommit {
-    /// A batch of `changes` changes. `more` tells how many documents each collection gains.
-    pub(crate) fn new(more: Vec<(InFlightBatch, i64)>, changes: usize) -> PendingCommit {
-        PendingCommit { more, changes }
+    /// A batch of `changes` changes. `more` tells how many documents each collection gains, and
+    /// `makes_keys` whether some of them have numbers as keys that were made for them.
+    pub(crate) fn new(
+        more: Vec<(InFlightBatch, i64)>,
+        changes: usize,
+        makes_keys: bool,
+    ) -> PendingCommit {
+        PendingCommit { more, changes, makes_keys }
     }
 
     /// Takes the store's answer, and updates the counts of the collections.
@@ -57,7 +63,21 @@ impl PendingCommit {
             Err(StoreError::Unacceptable(what)) => {
                 return Err(DocumentError::new(ErrorNumber::RESOURCE_LIMIT, what));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                for (InFlightBatch(collection), _) in &self.more {
+                    match error {
+                        // It may be a number that was given as a key. The next attempt looks.
+                        StoreError::ConditionFailed { .. } if self.makes_keys => {
+                            collection.expect_number_keys();
+                        }
+                        StoreError::ConditionFailed { .. }
+                        | StoreError::Full(..)
+                        | StoreError::Busy(..) => {}
+                        _ => collection.doubt_count(),
+                    }
+                }
+                return Err(error.into());
+            }
         };
         for (InFlightBatch(collection), more) in &self.more {
             collection.note_written(*more, last);

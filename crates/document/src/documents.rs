@@ -1,5 +1,5 @@
 //! The databases and collections of a store: opening them, and changing their definitions. Each
-//! change is one batch in the store, and it becomes visible in memory only after it is written.
+//! change is one batch in the store, and it becomes visible in memory only after it is on the disk.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, WallTime};
-use pellucid_store::{Answer, Head, Object, Store};
+use pellucid_store::{Acknowledgement, Answer, Head, Object, Store};
 use pellucid_thread::{Mutex, MutexGuard, PeriodicThread, RwLock};
 
 use crate::collection::{Collection, CollectionSchema};
@@ -21,7 +21,7 @@ use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
 use crate::lease::{Lease, keep};
 use crate::names::{SYSTEM_DATABASE, check_collection_name, check_database_name};
-use crate::storage::{Reader, Storage};
+use crate::storage::{Reader, Storage, json_of, plain_operation};
 use crate::stored_document::length_of_note;
 use crate::ticks::TickGenerator;
 
@@ -55,6 +55,8 @@ pub struct Documents {
     is_loaded: AtomicBool,
     /// Held while the definitions are loaded.
     loading: Mutex<()>,
+    /// The names of collections whose database is not there, until they are reported.
+    orphans: Mutex<Vec<String>>,
     /// The task that renews the lease. It is dropped before the store.
     _keeper: Option<PeriodicThread>,
 }
@@ -100,6 +102,7 @@ impl Documents {
             identity: OnceLock::new(),
             is_loaded: AtomicBool::new(false),
             loading: Mutex::new(()),
+            orphans: Mutex::default(),
             _keeper: keeper,
             storage: Arc::new(Storage::open(store, lease)?),
         };
@@ -135,6 +138,12 @@ impl Documents {
         self.storage.release();
     }
 
+    /// Stops serving the documents while threads may still write to them. Another process can take
+    /// over only once such writes are over for certain.
+    pub fn abandon(&self) {
+        self.storage.abandon();
+    }
+
     /// Checks that this process serves the documents.
     ///
     /// # Errors
@@ -168,13 +177,14 @@ impl Documents {
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
         }
         let noted = self.take_noted_counts(&reader)?;
-        for definition in reader.definitions(DefinitionKind::Collection)? {
-            let definition = self.without_unfinished_indexes(definition)?;
+        let collections: Vec<CollectionDefinition> =
+            reader.definitions(DefinitionKind::Collection)?;
+        for definition in collections {
             let Some(database) = by_id.get(&definition.database) else {
-                let name = definition.name;
-                let message = format!("the collection {name} is in a database that is not there");
-                return Err(DocumentError::new(ErrorNumber::INTERNAL, message));
+                self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(definition.name);
+                continue;
             };
+            let definition = self.without_unfinished_indexes(definition)?;
             let (count, sequence) = match noted.get(&definition.storage) {
                 Some(noted) => *noted,
                 None => reader.count(definition.storage)?,
@@ -186,9 +196,31 @@ impl Documents {
         Ok(())
     }
 
+    /// Returns the names of the collections that were left out when the documents were opened,
+    /// because the store has no definition of their database. Empty at the next call.
+    #[must_use]
+    pub fn take_orphans(&self) -> Vec<String> {
+        std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts the documents of a collection anew, while its writers wait, if it is unknown whether
+    /// a write to it took effect.
+    ///
+    /// # Errors
+    /// 1203 if the collection is gone, and errors of the store.
+    pub fn recount(&self, collection: &Collection) -> Result<()> {
+        if collection.is_count_uncertain() {
+            let _writers = collection.hold_writers()?;
+            collection.check_there()?;
+            let storage = collection.shape().definition.storage;
+            collection.set_count(self.storage.reader().count(storage)?.0);
+        }
+        Ok(())
+    }
+
     /// Stores the number of documents of each collection, so that the next opening need not count
-    /// them. This must be the last write before the store is closed. The next opening removes the
-    /// note before it changes any document.
+    /// them. Those that are uncertain are left out. This must be the last write before the store is
+    /// closed. The next opening removes the note before it changes any document.
     ///
     /// # Errors
     /// If the store fails. The next opening then counts the documents.
@@ -196,6 +228,7 @@ impl Documents {
         let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
         let collections = databases.values().flat_map(|database| database.collections());
         let counts: StorageCounts = collections
+            .filter(|collection| !collection.is_count_uncertain())
             .map(|collection| {
                 let storage = collection.shape().definition.storage;
                 (storage, (collection.count(), collection.last_sequence()))
@@ -211,7 +244,8 @@ impl Documents {
             return Ok(StorageCounts::new());
         };
         // The note goes before any document changes, because the counts are wrong from then on.
-        self.storage.change(&[(definition_key(DefinitionKind::Counts, 0), None)], &[])?;
+        let key = definition_key(DefinitionKind::Counts, 0);
+        self.storage.write(&[plain_operation(&key, None)], Acknowledgement::Os)?;
         Ok(counts)
     }
 
@@ -250,7 +284,12 @@ impl Documents {
     /// # Errors
     /// If the store fails.
     pub fn next_tick(&self) -> Result<u64> {
-        self.ticks.next(|ceiling| self.storage.put_definition(DefinitionKind::Ticks, 0, &ceiling))
+        self.ticks.next(|ceiling| self.storage.put_ticks(ceiling))
+    }
+
+    /// Leaves out the numbers below `number`.
+    pub(crate) fn skip_ticks(&self, number: u64) {
+        self.ticks.skip_to(number);
     }
 
     /// Removes the indexes from a definition whose build did not finish before the process ended.
@@ -341,7 +380,8 @@ impl Documents {
         }
         check_count(self.database_names().len(), DATABASES_MAX, "databases")?;
         let definition = DatabaseDefinition { id: self.next_tick()?, name: name.to_owned() };
-        self.storage.put_definition(DefinitionKind::Database, definition.id, &definition)?;
+        let key = definition_key(DefinitionKind::Database, definition.id);
+        self.storage.change(&[(key, Some(json_of(&definition)?))], &[])?;
         let database = Arc::new(Database::new(definition));
         let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
         databases.insert(name.to_owned(), Arc::clone(&database));
@@ -509,13 +549,16 @@ impl Documents {
     }
 
     /// Waits until no other index is being built, and returns a guard that keeps others waiting.
-    /// `goes_on` is called at each try; its error ends the waiting.
+    /// `check_cancelled` is called at each try; its error ends the waiting.
     ///
     /// # Errors
-    /// 21003 if [`FILLS_WAITING_MAX`] builds wait already, and the error of `goes_on`.
-    pub(crate) fn fill_turn(&self, goes_on: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
+    /// 21003 if [`FILLS_WAITING_MAX`] builds wait already, and the error of `check_cancelled`.
+    pub(crate) fn fill_turn(
+        &self,
+        check_cancelled: CancellationCheck<'_>,
+    ) -> Result<MutexGuard<'_, ()>> {
         let waiting = self.fills_waiting.fetch_add(1, Ordering::Relaxed);
-        let turn = (waiting < FILLS_WAITING_MAX).then(|| self.wait_to_fill(goes_on));
+        let turn = (waiting < FILLS_WAITING_MAX).then(|| self.wait_to_fill(check_cancelled));
         self.fills_waiting.fetch_sub(1, Ordering::Relaxed);
         turn.unwrap_or_else(|| {
             let message = "too many indexes wait to be filled: make them one after the other";
@@ -528,12 +571,12 @@ impl Documents {
         databases.values().map(|database| database.collections().len()).sum()
     }
 
-    fn wait_to_fill(&self, goes_on: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
+    fn wait_to_fill(&self, check_cancelled: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
         loop {
             match self.filling.try_lock() {
                 Ok(turn) => return Ok(turn),
                 Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
-                Err(TryLockError::WouldBlock) => goes_on()?,
+                Err(TryLockError::WouldBlock) => check_cancelled()?,
             }
             std::thread::sleep(FILL_POLL);
         }
@@ -545,8 +588,7 @@ impl Documents {
 
     /// Checks that the database exists and has no collection of this name.
     fn check_unused(&self, database: &Database, name: &str) -> Result<()> {
-        let is_gone = |known: &Arc<Database>| Arc::as_ptr(known) != std::ptr::from_ref(database);
-        if self.database(&database.name).is_ok_and(|known| is_gone(&known)) {
+        if !std::ptr::eq(&*self.database(&database.name)?, database) {
             return Err(ErrorNumber::DATABASE_NOT_FOUND.into());
         }
         match database.collection(name) {

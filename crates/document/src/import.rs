@@ -96,7 +96,7 @@ struct Import<'a> {
     documents: &'a Arc<Documents>,
     collection: &'a Arc<Collection>,
     options: &'a ImportOptions,
-    goes_on: CancellationCheck<'a>,
+    check_cancelled: CancellationCheck<'a>,
     report: ImportReport,
     /// Bytes of the report's details.
     details_bytes: usize,
@@ -114,18 +114,18 @@ enum ImportOutcome {
     Refused(DocumentError),
 }
 
-/// Imports documents. It blocks on the store. `goes_on` is called for each batch.
+/// Imports documents. It blocks on the store. `check_cancelled` is called for each batch.
 ///
 /// # Errors
 /// 400 or 600 for a body that does not have the form, before anything is written. The error of
-/// `goes_on`. With `complete`, the error of the first document that fails, or 32 for an import that
-/// is too large for one transaction. Errors of the store.
+/// `check_cancelled`. With `complete`, the error of the first document that fails, or 32 for an
+/// import that is too large for one transaction. Errors of the store.
 pub fn import(
     documents: &Arc<Documents>,
     collection: &Arc<Collection>,
     body: &[u8],
     options: &ImportOptions,
-    goes_on: CancellationCheck<'_>,
+    check_cancelled: CancellationCheck<'_>,
     timeline: &mut Timeline,
 ) -> Result<ImportReport> {
     let begin = |only_checks| Import {
@@ -133,7 +133,7 @@ pub fn import(
         documents,
         collection,
         options,
-        goes_on,
+        check_cancelled,
         report: ImportReport::default(),
         details_bytes: 0,
         waiting: Vec::new(),
@@ -238,8 +238,8 @@ impl Import<'_> {
                 number += 1;
                 self.document(number, document)?;
                 parser.skip_space();
-                let goes_on = parser.take(b',');
-                if !goes_on {
+                let has_more = parser.take(b',');
+                if !has_more {
                     if !parser.take(b']') {
                         return Err(not_array());
                     }
@@ -326,7 +326,7 @@ impl Import<'_> {
         }
         self.places.push((number, begin..self.waiting.len()));
         if self.options.complete && self.places.len().is_multiple_of(DOCUMENTS_AT_ONCE) {
-            (self.goes_on)()?;
+            (self.check_cancelled)()?;
         }
         self.check_size()
     }
@@ -383,7 +383,7 @@ impl Import<'_> {
         }
         self.report.errors += 1;
         if self.report.errors.is_multiple_of(DOCUMENTS_AT_ONCE as u64) {
-            (self.goes_on)()?;
+            (self.check_cancelled)()?;
         }
         let is_room = self.report.details.len() < DETAILS_MAX
             && self.details_bytes + detail.len() <= DETAILS_BYTES_MAX;
@@ -402,7 +402,7 @@ impl Import<'_> {
 
     /// Writes the documents that wait.
     fn write(&mut self, timeline: &mut Timeline) -> Result<()> {
-        (self.goes_on)()?;
+        (self.check_cancelled)()?;
         if self.only_checks {
             self.waiting.clear();
             self.places.clear();
@@ -412,6 +412,37 @@ impl Import<'_> {
         }
         let (waiting, places) =
             (std::mem::take(&mut self.waiting), std::mem::take(&mut self.places));
+        let (mut rest, mut count) = (&places[..], places.len());
+        while !rest.is_empty() {
+            count = count.min(rest.len());
+            let outcomes = match self.write_some(&waiting, &rest[..count], timeline) {
+                Ok(outcomes) => outcomes,
+                Err(error) if self.options.complete || !is_too_large(&error) => return Err(error),
+                // Documents with many index entries may be too much for one batch.
+                Err(_) if count > 1 => {
+                    count /= 2;
+                    continue;
+                }
+                Err(error) => vec![ImportOutcome::Refused(error)],
+            };
+            let written = outcomes.len();
+            self.note(&waiting, &rest[..written], outcomes)?;
+            rest = &rest[written..];
+        }
+        // Reuse the memory for the next batch.
+        self.waiting = waiting;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Writes the first of these documents in one batch: as many as fit, and at least one. Returns
+    /// their outcomes.
+    fn write_some(
+        &self,
+        waiting: &[u8],
+        places: &[(u64, Range<usize>)],
+        timeline: &mut Timeline,
+    ) -> Result<Vec<ImportOutcome>> {
         let acknowledgement = self.options.acknowledgement;
         let attempt = attempt_to_end(
             self.documents,
@@ -423,41 +454,52 @@ impl Import<'_> {
                 transaction.changes_mut().reserve(places.len().min(DOCUMENTS_AT_ONCE));
                 for (number, (position, place)) in places.iter().enumerate() {
                     if number > 0 && number.is_multiple_of(DOCUMENTS_AT_ONCE) {
-                        (self.goes_on)()?;
+                        (self.check_cancelled)()?;
                     }
-                    let Ok(Ref::Object(object)) = packed::open(&waiting[place.clone()]) else {
-                        continue;
+                    let outcome = match packed::open(&waiting[place.clone()]) {
+                        Ok(Ref::Object(object)) => self.one(transaction, object, timeline),
+                        _ => ImportOutcome::Refused(ErrorNumber::DOCUMENT_TYPE_INVALID.into()),
                     };
-                    let outcome = self.one(transaction, object, timeline);
                     match outcome {
                         ImportOutcome::Refused(error) if self.options.complete => {
                             return Err(self.undone_by(*position, error));
                         }
                         outcome => outcomes.push(outcome),
                     }
-                    if self.options.complete && transaction.changes().is_large() {
-                        return Err(too_large_for_one());
+                    match self.options.complete {
+                        true if transaction.changes().is_large() => {
+                            return Err(too_large_for_one());
+                        }
+                        false if transaction.is_full() => break,
+                        _ => {}
                     }
                 }
                 Ok(outcomes)
             },
         );
-        let (outcomes, _) = attempt?;
-        for ((number, place), outcome) in places.into_iter().zip(outcomes) {
+        attempt.map(|(outcomes, _)| outcomes)
+    }
+
+    /// Adds the outcomes of documents to the report.
+    fn note(
+        &mut self,
+        waiting: &[u8],
+        places: &[(u64, Range<usize>)],
+        outcomes: Vec<ImportOutcome>,
+    ) -> Result<()> {
+        for ((number, place), outcome) in places.iter().zip(outcomes) {
             match outcome {
                 ImportOutcome::Created => self.report.created += 1,
                 ImportOutcome::Updated => self.report.updated += 1,
                 ImportOutcome::Ignored => self.report.ignored += 1,
                 ImportOutcome::Refused(error) => {
-                    let text = packed::open(&waiting[place]).map(to_string).unwrap_or_default();
-                    let detail = detail_of(number, &error, &text);
+                    let document = packed::open(&waiting[place.clone()]);
+                    let text = document.map(to_string).unwrap_or_default();
+                    let detail = detail_of(*number, &error, &text);
                     self.refuse(detail, error)?;
                 }
             }
         }
-        // Reuse the memory for the next batch.
-        self.waiting = waiting;
-        self.waiting.clear();
         Ok(())
     }
 
@@ -498,6 +540,11 @@ impl Import<'_> {
             Err(error) => ImportOutcome::Refused(error),
         }
     }
+}
+
+/// True if the store refused a batch because of its size.
+fn is_too_large(error: &DocumentError) -> bool {
+    error.number == ErrorNumber::RESOURCE_LIMIT
 }
 
 fn too_large_for_one() -> DocumentError {

@@ -36,7 +36,8 @@ const INDEXES_MAX: usize = 64;
 
 /// The progress of filling an index.
 struct Progress {
-    /// The storage number of the documents; another one after the collection is truncated.
+    /// The storage number of the documents. Truncating the collection gives it a new number, and
+    /// filling starts again.
     storage: u64,
     /// The key in the store from which the next step reads.
     next: Vec<u8>,
@@ -47,9 +48,10 @@ struct Progress {
 /// same index exists.
 ///
 /// # Errors
-/// 10 or 1208 for an invalid definition, 1005 if another index has the name, 1203 if the collection
-/// is gone. 1210 if the index is unique and two documents have the same values. 21003 if too many
-/// index builds wait. Errors of the store.
+/// 10 for an invalid definition, the name `primary` or too many indexes, 1208 for an invalid name,
+/// 1005 if another index has the name, 1203 if the collection is gone. 1210 if the index is unique
+/// and two documents have the same values. 21003 if too many index builds wait, or if batches of
+/// writes stay under way. Errors of the store.
 pub fn create_index(
     documents: &Documents,
     collection: &Collection,
@@ -58,19 +60,21 @@ pub fn create_index(
     create_index_while(documents, collection, wanted, &|| Ok(()))
 }
 
-/// As [`create_index`]; an error of `goes_on`, which is called now and then, ends the build.
+/// As [`create_index`]; an error of `check_cancelled`, which is called now and then, ends the
+/// build.
 ///
 /// # Errors
-/// Those of [`create_index`] and of `goes_on`. The unfinished index is removed.
+/// Those of [`create_index`] and of `check_cancelled`. The unfinished index is removed.
 pub fn create_index_while(
     documents: &Documents,
     collection: &Collection,
     wanted: IndexDefinition,
-    goes_on: CancellationCheck<'_>,
+    check_cancelled: CancellationCheck<'_>,
 ) -> Result<(IndexDefinition, bool)> {
     check_fields(&wanted.fields)?;
-    if wanted.kind == IndexKind::Ttl && wanted.fields.len() != 1 {
-        let message = "bad parameter: a ttl index has exactly one field";
+    let is_one_value = wanted.fields.len() == 1 && !wanted.fields[0].contains("[*]");
+    if wanted.kind == IndexKind::Ttl && !is_one_value {
+        let message = "bad parameter: a ttl index has exactly one field, and expands no array";
         return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
     }
     if !wanted.name.is_empty() {
@@ -78,18 +82,15 @@ pub fn create_index_while(
     }
     let shape = collection.shape();
     let mut known = shape.readable_indexes().map(|index| &index.definition);
-    let is_it = |index: &&IndexDefinition| {
-        index.is_same_as(&wanted) && (wanted.name.is_empty() || index.name == wanted.name)
-    };
-    if let Some(index) = known.find(is_it) {
+    if let Some(index) = known.find(|index| index.is_same_as(&wanted)) {
         return Ok((index.clone(), false));
     }
-    let _filling = documents.fill_turn(goes_on)?;
+    let _filling = documents.fill_turn(check_cancelled)?;
     let (index, is_new) = announce(documents, collection, wanted)?;
     if !is_new {
         return Ok((index, false));
     }
-    match fill(documents, collection, index.id, goes_on) {
+    match fill(documents, collection, index.id, check_cancelled) {
         Ok(definition) => Ok((definition, true)),
         Err(error) => {
             // The collection may be gone, and the index with it.
@@ -100,9 +101,9 @@ pub fn create_index_while(
 }
 
 /// Adds a new index to the definition, so that writers maintain it from now on. Returns its
-/// definition, or that of the same existing index, and whether it has to be filled. An existing
-/// index that is not filled is one whose build failed and which could not be removed then, because
-/// the caller has the turn to build indexes; it is filled again.
+/// definition, or that of the same existing index, and whether it has to be filled. Only one index
+/// is built at a time, and the caller has that turn. So an index in the state `Filling` is left
+/// over from a failed build that could not be removed. It is filled again.
 fn announce(
     documents: &Documents,
     collection: &Collection,
@@ -110,16 +111,11 @@ fn announce(
 ) -> Result<(IndexDefinition, bool)> {
     let _turn = documents.change_turn();
     documents.change_collection(collection, |definition| {
-        for index in &definition.indexes {
-            if index.is_same_as(&wanted) {
-                let is_new = index.state == IndexState::Filling;
-                return Ok(((index.clone(), is_new), Vec::new()));
-            }
-            if index.name == wanted.name {
-                let message = "duplicate value for `id` or `name`";
-                return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
-            }
+        if let Some(index) = definition.indexes.iter().find(|index| index.is_same_as(&wanted)) {
+            let is_new = index.state == IndexState::Filling;
+            return Ok(((index.clone(), is_new), Vec::new()));
         }
+        check_beside(&definition.indexes, &wanted)?;
         if wanted.name == "primary" || definition.indexes.len() >= INDEXES_MAX {
             let message = "bad parameter: too many indexes, or a name that is taken";
             return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
@@ -132,16 +128,35 @@ fn announce(
     })
 }
 
+/// Checks that a new index may be added to the other indexes of its collection.
+fn check_beside(others: &[IndexDefinition], wanted: &IndexDefinition) -> Result<()> {
+    for index in others {
+        if index.kind == IndexKind::Ttl && wanted.kind == IndexKind::Ttl {
+            let message = format!(
+                "bad parameter: there can only be one ttl index per collection: remove the index \
+                 {} first",
+                index.name
+            );
+            return Err(DocumentError::new(ErrorNumber::BAD_PARAMETER, message));
+        }
+        if index.name == wanted.name {
+            let message = "duplicate value for `id` or `name`";
+            return Err(DocumentError::new(ErrorNumber::DUPLICATE_IDENTIFIER, message));
+        }
+    }
+    Ok(())
+}
+
 /// Writes the entries of all documents, then makes the index ready for queries.
 fn fill(
     documents: &Documents,
     collection: &Collection,
     id: u64,
-    goes_on: CancellationCheck<'_>,
+    check_cancelled: CancellationCheck<'_>,
 ) -> Result<IndexDefinition> {
     let mut progress = Progress { storage: 0, next: Vec::new() };
     while fill_some(documents, collection, id, &mut progress)? {
-        goes_on()?;
+        check_cancelled()?;
         std::thread::sleep(FILL_PAUSE);
     }
     let _turn = documents.change_turn();
@@ -223,8 +238,8 @@ fn missing_entries(
     Ok((filled > 0).then_some(entries))
 }
 
-/// True if the entry of a unique index exists, because its document was written after the index was
-/// added to the definition.
+/// True if the entry of a unique index exists already: its document was written after the index was
+/// added to the definition, or an earlier build that failed wrote it.
 ///
 /// # Errors
 /// 1210 if the entry belongs to another document; errors of the store.

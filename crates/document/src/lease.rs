@@ -186,6 +186,13 @@ impl Lease {
         }
     }
 
+    /// Ends the lease of this process but leaves its entry, so that others wait for [`FREE_AFTER`]:
+    /// a write of this process may be under way.
+    pub(crate) fn abandon(&self) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lose(&mut stored, None);
+    }
+
     fn reasons(&self) -> MutexGuard<'_, RefusalReasons> {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }

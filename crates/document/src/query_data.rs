@@ -16,7 +16,7 @@ use crate::commit::CommitSequences;
 use crate::database::Database;
 use crate::definition::IndexKind;
 use crate::documents::Documents;
-use crate::error::{DocumentError, store_error};
+use crate::error::{DocumentError, ErrorNumber, store_error};
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
 use crate::layout::end_of_prefix;
@@ -145,7 +145,32 @@ impl QueryData {
             return Ok(snapshot);
         }
         let taken = self.documents.store().snapshot_in(self.mode).map_err(store_error)?;
+        self.check_shapes()?;
         Ok(self.snapshot.get_or_init(|| taken))
+    }
+
+    /// Checks that the snapshot, which was taken before this call, has the documents and the
+    /// indexes that the query was planned with. What became garbage before may be half removed.
+    fn check_shapes(&self) -> Result<(), QueryError> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((collection, shape)) =
+            known.iter().find(|(collection, shape)| !collection.has_data_of(shape))
+        else {
+            return Ok(());
+        };
+        let name = &shape.definition.name;
+        if self.is_light {
+            // A worker plans the query anew.
+            return Err(QueryError::NotInMemory);
+        }
+        if collection.is_dropped() {
+            return Err(DocumentError::collection_not_found(name).into());
+        }
+        let message = format!(
+            "the collection {name} was truncated, or lost an index, before the query began to \
+             read: try again"
+        );
+        Err(DocumentError::new(ErrorNumber::CONFLICT, message).into())
     }
 
     /// Calls `look` with the collection of this name or number, and with the shape that it had when

@@ -68,6 +68,14 @@ impl Storage {
         }
     }
 
+    /// Stops writing, and lets another process serve the documents only once the writes under way
+    /// are over for certain.
+    pub(crate) fn abandon(&self) {
+        if let Some(lease) = &self.lease {
+            lease.abandon();
+        }
+    }
+
     /// The object under a key.
     pub(crate) fn get(&self, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.store.get(self.table, key, timeline)
@@ -108,10 +116,19 @@ impl Storage {
         id: u64,
         definition: &impl Serialize,
     ) -> Result<()> {
-        self.change(&[(definition_key(kind, id), Some(json_of(definition)?))], &[])
+        let (key, value) = (definition_key(kind, id), json_of(definition)?);
+        self.write(&[plain_operation(&key, Some(&value))], Acknowledgement::Os).map(drop)
     }
 
-    /// Writes or removes definitions, and marks the prefixes in `garbage` as garbage, in one batch.
+    /// Stores the ceiling of the numbers, also on a full disk, because the removal of a
+    /// collection's documents needs a number.
+    pub(crate) fn put_ticks(&self, ceiling: u64) -> Result<()> {
+        let (key, value) = (definition_key(DefinitionKind::Ticks, 0), json_of(&ceiling)?);
+        self.give_up(&[plain_operation(&key, Some(&value))], Acknowledgement::Os).map(drop)
+    }
+
+    /// Writes or removes definitions, and marks the prefixes in `garbage` as garbage, in one batch,
+    /// which is on the disk on return.
     pub(crate) fn change(
         &self,
         definitions: &[(Vec<u8>, Option<Vec<u8>>)],
@@ -123,12 +140,9 @@ impl Storage {
         let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
         let gives_up = garbage.len() > 0;
         let operations: Vec<_> = definitions.chain(garbage).collect();
-        let written = match self.store.local().filter(|_| gives_up) {
-            Some(local) => {
-                self.may_write()?;
-                local.give_up(self.table, &operations).map_err(DocumentError::from)
-            }
-            None => self.write(&operations, Acknowledgement::Os),
+        let written = match gives_up {
+            true => self.give_up(&operations, Acknowledgement::Disk),
+            false => self.write(&operations, Acknowledgement::Disk),
         };
         if gives_up {
             // The removal looks for garbage once per call of `expect_garbage`, so the call comes
@@ -136,6 +150,19 @@ impl Storage {
             self.expect_garbage();
         }
         written.map(|_| ())
+    }
+
+    /// Writes a batch that a full disk does not refuse, if the store keeps a reserve.
+    fn give_up(
+        &self,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<WriteOutcome> {
+        let Some(local) = self.store.local() else {
+            return self.write(operations, acknowledgement);
+        };
+        self.may_write()?;
+        Ok(local.give_up(self.table, operations, acknowledgement)?)
     }
 
     /// Makes the next removal look for garbage, which this process or another may have left.

@@ -17,6 +17,9 @@ const FIRST: u64 = 1_000;
 /// after a restart.
 const RESERVED_AT_ONCE: u64 = 1 << 16;
 
+/// The largest number to which others are skipped, so that all numbers fit for good.
+const SKIPPED_TO_MAX: u64 = 1 << 62;
+
 /// The source of the unique numbers of a store.
 pub(crate) struct TickGenerator {
     next: AtomicU64,
@@ -39,6 +42,11 @@ impl TickGenerator {
         let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
         self.next.store(ceiling, Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Release);
+    }
+
+    /// Leaves out the numbers below `number`.
+    pub(crate) fn skip_to(&self, number: u64) {
+        self.next.fetch_max(number.min(SKIPPED_TO_MAX), Ordering::Relaxed);
     }
 
     /// The next number. `note` has to store the ceiling that it is called with.

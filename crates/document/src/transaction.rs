@@ -133,6 +133,12 @@ impl Transaction {
         Transaction { documents: Arc::clone(documents), changes }
     }
 
+    /// True if it is so large that documents that need not be written together go to another one.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.changes.is_full()
+    }
+
     pub(crate) fn changes(&self) -> &Changes {
         &self.changes
     }
@@ -165,12 +171,13 @@ impl Transaction {
         let shape = self.changes.shape(part);
         let given = given_key(&shape, body)?;
         let (key, is_new) = match given {
-            Some(key) => (key.to_owned(), false),
-            None => {
-                let number = self.documents.next_tick()?;
-                collection.note_number(number);
-                (number.to_string(), true)
+            Some(key) => {
+                if key.bytes().all(|byte| byte.is_ascii_digit()) {
+                    collection.expect_number_keys();
+                }
+                (key.to_owned(), false)
             }
+            None => (self.new_key(collection, &shape, timeline)?, true),
         };
         let store_key = shape.document_key(key.as_bytes());
         if !is_new && !self.changes.is_assumed_absent(&store_key) {
@@ -185,6 +192,28 @@ impl Transaction {
         let change = self.put(part, &key, store_key, Some(stored), None, timeline)?;
         let version = Version::Change(change);
         Ok(DocumentOutcome { key, version, previous: None, was_ignored: false })
+    }
+
+    /// Makes a key from the next number that is not a key already.
+    fn new_key(
+        &mut self,
+        collection: &Collection,
+        shape: &CollectionSchema,
+        timeline: &mut Timeline,
+    ) -> Result<String> {
+        let mut step = 1_u64;
+        loop {
+            let number = self.documents.next_tick()?;
+            let key = number.to_string();
+            let store_key = shape.document_key(key.as_bytes());
+            if self.changes.take_number(collection, &store_key, timeline)? {
+                collection.note_number(number);
+                return Ok(key);
+            }
+            // There may be a long run of them, as after an import.
+            self.documents.skip_ticks(number.saturating_add(step));
+            step = step.saturating_mul(2);
+        }
     }
 
     fn overwrite(
@@ -419,8 +448,9 @@ impl Transaction {
             let is_in = |entries: &[Entry], entry: &Entry| {
                 entries.binary_search_by(|other| other.key.cmp(&entry.key)).is_ok()
             };
-            let going = removed.iter().filter(|entry| !is_in(&added, entry));
-            changes.extend(going.map(|entry| gone(index, entry.key.clone())));
+            for entry in removed.iter().filter(|entry| !is_in(&added, entry)) {
+                changes.extend(self.changes.removal(index, entry, timeline)?);
+            }
             for entry in added.into_iter().filter(|entry| !is_in(&removed, entry)) {
                 if index.definition.unique {
                     self.changes.check_unique(index, &entry, timeline)?;
@@ -463,19 +493,10 @@ enum Rewrite {
     Update,
 }
 
-/// The removal of an entry.
-fn gone(index: &Index, key: Vec<u8>) -> Change {
-    Change { key, value: None, condition: Condition::None, kind: kind_of(index) }
-}
-
 /// A new entry.
 fn come(index: &Index, Entry { key, value }: Entry) -> Change {
     let condition = if index.definition.unique { Condition::Absent } else { Condition::None };
-    Change { key, value: Some(value), condition, kind: kind_of(index) }
-}
-
-fn kind_of(index: &Index) -> ChangeKind {
-    if index.definition.unique { ChangeKind::UniqueEntry } else { ChangeKind::Entry }
+    Change { key, value: Some(value), condition, kind: ChangeKind::of(index) }
 }
 
 fn condition_of(version: Version) -> Condition {

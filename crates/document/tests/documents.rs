@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{parse, persistent, world, world_that_hands_over};
@@ -37,6 +37,52 @@ fn documents_are_there_after_a_restart_with_their_collections_and_counts() {
     assert!(next > number.parse().unwrap());
     assert_eq!(world.system().collection(&people.id.to_string()).unwrap().name(), "people");
     assert_eq!(world.system().collection("nobody").unwrap_err().number.0, 1203);
+}
+
+/// Regression: a collection could be created in a database that was dropped meanwhile. Its
+/// definition then kept the store from being opened.
+#[test]
+fn no_collection_is_created_in_a_dropped_database() {
+    let world = world();
+    let database = world.documents.create_database("d").unwrap();
+    world.documents.drop_database("d").unwrap();
+    let made = world.documents.create_collection(&database, common::documents_named("c"));
+    assert_eq!(made.unwrap_err().number, ErrorNumber::DATABASE_NOT_FOUND);
+    assert_eq!(world.reopened().documents.database_names(), ["_system"]);
+}
+
+/// Regression: inserts without a key failed with a conflict if the next numbers were keys already,
+/// such as those of an import from another database.
+#[test]
+fn generated_keys_skip_numbers_that_are_keys() {
+    let world = world();
+    let people = world.make("people");
+    let number: u64 = world.insert(&people, "{}").unwrap().parse().unwrap();
+    for taken in number + 1..=number + 200 {
+        world.insert(&people, &format!(r#"{{"_key":"{taken}"}}"#)).unwrap();
+    }
+    let mut query = common::begin_query(&world.documents);
+    let next: u64 = world.insert(&people, "{}").unwrap().parse().unwrap();
+    assert!(next > number + 200, "{next}");
+    for taken in next + 1..=next + 200 {
+        world.insert(&people, &format!(r#"{{"_key":"{taken}"}}"#)).unwrap();
+    }
+    let (document, options, mut timeline) = (parse("{}"), WriteOptions::default(), Timeline::off());
+    let body = packed::open(&document).unwrap().as_object().unwrap();
+    query.insert(&people, body, &options, &mut timeline).unwrap();
+    query.commit(Acknowledgement::Os, &mut timeline).wait().unwrap();
+    assert_eq!(people.count(), 403);
+    // After a restart, the first conflict tells.
+    let people = |world: &common::TestFixture| world.system().collection("people").unwrap();
+    let world = world.reopened();
+    let number: u64 = world.insert(&people(&world), "{}").unwrap().parse().unwrap();
+    let next = number + (1 << 16);
+    for taken in next..next + 200 {
+        world.insert(&people(&world), &format!(r#"{{"_key":"{taken}"}}"#)).unwrap();
+    }
+    let world = world.reopened();
+    let number: u64 = world.insert(&people(&world), "{}").unwrap().parse().unwrap();
+    assert!(number >= next + 200, "{number}");
 }
 
 #[test]
@@ -137,6 +183,24 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
     assert_eq!(world.insert(&people, "{}").unwrap_err().number.0, 1203);
     while world.documents.remove_garbage().unwrap() {}
     assert_eq!(world.store_keys(), 0);
+}
+
+/// Regression: an index that existed under another name was returned, or refused for the name of a
+/// third one, by the order of the indexes.
+#[test]
+fn an_existing_index_is_returned_whatever_name_is_asked_for() {
+    let world = world();
+    let people = world.make("people");
+    let named = |name: &str, field: &str| IndexDefinition {
+        name: name.to_owned(),
+        ..persistent(&[field], false, false)
+    };
+    let create = |wanted| create_index(&world.documents, &people, wanted);
+    let (_, is_new) = create(named("a", "y")).unwrap();
+    let (on_x, _) = create(named("b", "x")).unwrap();
+    assert!(is_new);
+    assert_eq!(create(named("a", "x")).unwrap(), (on_x, false));
+    assert_eq!(create(named("a", "z")).unwrap_err().number, ErrorNumber::DUPLICATE_IDENTIFIER);
 }
 
 /// Regression: garbage was looked for every second, which sorted the whole memtable each time.
@@ -416,6 +480,57 @@ fn imports_and_index_builds_can_be_cancelled() {
     assert_eq!(ended.unwrap_err().number, refusal);
     assert!(people.shape().indexes.is_empty());
     assert!(create_index(&world.documents, &people, index()).unwrap().1);
+}
+
+/// Regression: a document that a new unique index had no entry of yet took the entry of another
+/// document with it when it was removed or updated, so that the index was not unique.
+#[test]
+fn a_unique_index_keeps_the_entries_of_others_while_it_is_built() {
+    let world = world();
+    let people = world.make("people");
+    for n in 0..2_000 {
+        world.insert(&people, &format!(r#"{{"_key":"k{n:04}","n":{n}}}"#)).unwrap();
+    }
+    let is_first = AtomicBool::new(true);
+    let changes = || {
+        if is_first.swap(false, Ordering::Relaxed) {
+            world.insert(&people, r#"{"_key":"a","n":1999}"#).unwrap();
+            world.remove(&people, "k1999").unwrap();
+            world.insert(&people, r#"{"_key":"b","n":1998}"#).unwrap();
+            world.update(&people, "k1998", r#"{"n":5000}"#).unwrap();
+            // These have entries already.
+            world.remove(&people, "k0000").unwrap();
+            world.update(&people, "k0001", r#"{"n":5001}"#).unwrap();
+        }
+        Ok(())
+    };
+    create_index_while(&world.documents, &people, persistent(&["n"], true, false), &changes)
+        .unwrap();
+    assert_eq!((people.count(), world.store_keys()), (2_000, 4_000));
+    for n in [1998, 1999, 5000, 5001] {
+        let error = world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap_err();
+        assert_eq!(error.number, ErrorNumber::UNIQUE_CONSTRAINT, "{n}");
+    }
+    world.insert(&people, r#"{"n":0}"#).unwrap();
+    world.insert(&people, r#"{"n":1}"#).unwrap();
+}
+
+/// Regression: the size of a batch of an import was that of its documents alone, so that documents
+/// with many index entries or large old versions did not fit, and the import ended half-way.
+#[test]
+fn an_import_of_documents_with_many_entries_is_written_in_smaller_batches() {
+    let world = world();
+    let people = world.make("people");
+    create_index(&world.documents, &people, persistent(&["tags[*]"], false, false)).unwrap();
+    let tags: Vec<String> = (0..40).map(|tag| tag.to_string()).collect();
+    let body = format!("{{\"tags\":[{}]}}\n", tags.join(",")).repeat(2_000);
+    let many: Vec<String> = (0..9_000).map(|tag| tag.to_string()).collect();
+    let body = body + &format!("{{\"tags\":[{}]}}\n", many.join(",")).repeat(20);
+    let options = import_options(ImportForm::Lines);
+    let (body, mut timeline) = (body.as_bytes(), Timeline::off());
+    let report = import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline);
+    let report = report.unwrap();
+    assert_eq!((report.created, report.errors), (2_020, 0));
 }
 
 #[test]

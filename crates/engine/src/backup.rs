@@ -26,7 +26,8 @@ pub struct Backup {
     pub sequence: u64,
     /// Files that are hard links to the store's own files and take no space.
     pub linked_files: u64,
-    /// Files that were copied, because the target is on another file system.
+    /// Files that were copied because they could not be linked, most often because the target is on
+    /// another file system.
     pub copied_files: u64,
     /// The size of all files together, in bytes.
     pub size_bytes: u64,
@@ -85,14 +86,14 @@ impl CapturedState {
     }
 }
 
-/// Restores the backup in `from` into a new store in `to`, which must be empty or not exist. The
-/// backup must not be open, and is not changed. Files are linked if possible; the others are copied
-/// as `options` say.
+/// Restores the backup in `from` into a new store in `to`, which must contain no files or not
+/// exist. The backup must not be open, and is not changed. Files are linked if possible; the others
+/// are copied as `options` say.
 ///
 /// # Errors
 /// [`Error::Occupied`] if the target is not empty; [`Error::Locked`] if the backup is open;
-/// [`Error::Stopped`] if `options` stop the copying; and errors if the backup is damaged
-/// ([`crate::verify`] tells more) or if the file system fails.
+/// [`Error::Stopped`] if `options` stop the copying; and errors if the manifest or a file is
+/// missing or cannot be read. The contents are not checked: [`crate::verify`] does that.
 pub fn restore_with(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -110,13 +111,13 @@ pub fn restore_with(
         sealed.insert(facts.number);
         each.push(RestoredFile::of(files, segment_path(from, facts.number), JOURNAL_FOLDER, true)?);
     }
-    // If the backup was opened after it was made, it may have segments that are still written.
-    // These are copied, because writes through one link would change both stores.
-    let mut growing = Vec::new();
+    // If the backup was opened as a store after it was made, it may have segments that are not
+    // sealed. These are copied: a link would let both stores append to one file.
+    let mut unsealed = Vec::new();
     let listed = list_segments(files, from)?;
     for number in listed.iter().filter(|number| !sealed.contains(number)) {
         let summary = verify_segment(files, from, &manifest, *number)?;
-        growing.extend(summary.map(|summary| summary.span()));
+        unsealed.extend(summary.map(|summary| summary.span()));
         each.push(RestoredFile::of(files, segment_path(from, *number), JOURNAL_FOLDER, false)?);
     }
     for (_, facts) in &manifest.tables {
@@ -126,15 +127,15 @@ pub fn restore_with(
     let mut copier = FileCopier::new(files, options, Clock::monotonic(), total_bytes);
     each.iter().try_for_each(|file| file.place(files, to, &mut copier))?;
     finish(files, to, &manifest)?;
-    Ok(Backup::of(&copier, last_sequence(&manifest, growing)))
+    Ok(Backup::of(&copier, last_sequence(&manifest, unsealed)))
 }
 
-/// The last sequence number that the opening of a store finds: that of its sealed segments, and
-/// of `growing`, its other segments, as far as they continue the sequence.
-fn last_sequence(manifest: &Manifest, mut growing: Vec<Span>) -> u64 {
+/// The last sequence number of a store after it is opened: the highest of the manifest and the
+/// sealed segments, extended by the unsealed segments that follow without a gap.
+fn last_sequence(manifest: &Manifest, mut unsealed: Vec<Span>) -> u64 {
     let sealed = manifest.segments.iter().map(|facts| facts.last_sequence);
-    growing.sort_by_key(|span| span.first_sequence);
-    growing.iter().fold(sealed.fold(manifest.flushed_sequence, u64::max), |last, span| {
+    unsealed.sort_by_key(|span| span.first_sequence);
+    unsealed.iter().fold(sealed.fold(manifest.flushed_sequence, u64::max), |last, span| {
         if span.first_sequence <= last + 1 { last.max(span.last_sequence) } else { last }
     })
 }
@@ -190,7 +191,7 @@ impl RestoredFile {
     }
 }
 
-/// Creates the folders of a store in `directory`, which must be empty or not exist.
+/// Creates the folders of a store in `directory`, which must contain no files or not exist.
 pub(crate) fn claim(files: &dyn FileSystem, directory: &Path) -> Result<()> {
     for folder in [directory, &directory.join(JOURNAL_FOLDER), &directory.join(LEDGER_FOLDER)] {
         if !files.exists(folder) {
@@ -213,8 +214,8 @@ fn finish(files: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Resu
     manifest.write(files, directory).map_err(|failure| failure.error)
 }
 
-/// Flushes, seals the active segment, and captures the set of files of the store. Writes wait
-/// meanwhile.
+/// Flushes, seals the active segment, and captures the set of files of the store. Most of the work
+/// is done while writes go on; they wait only for the last flush, the seal and the capture.
 fn capture(store: &OpenStore) -> Result<CapturedState> {
     // Flush and sync once before writes have to wait, so that little is left to do while they wait.
     store.writer.seal_memtable()?;

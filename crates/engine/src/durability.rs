@@ -5,8 +5,7 @@ use pellucid_clock::Ticks;
 use crate::error::Result;
 
 /// The times of the sync that made a write durable, on the engine's clock. If the write was durable
-/// before the call, these are the times of the last sync, which ended before; zero ticks if there
-/// was none.
+/// before the call, both are the time of the call, and the job is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
     /// The beginning of the sync: the time from the write until then is the wait for the group.

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::counter_set::ThreadCounters;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryClock;
 use crate::journal::{RecordLocation, SegmentList, SegmentSet};
@@ -85,6 +86,7 @@ impl ReadAhead {
         journal: &SegmentSet,
         mode: ReadMode,
         time: &ExpiryClock,
+        counting: ThreadCounters<'_>,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
         let value = loop {
@@ -101,7 +103,7 @@ impl ReadAhead {
             }
             let row = &mut self.rows[self.first];
             if time.is_live(&row.found) {
-                let value = read(journal, self.segments.as_deref(), row, mode);
+                let value = read(journal, self.segments.as_deref(), row, mode, counting);
                 if value.is_ok() || time.is_live(&row.found) {
                     break value;
                 }
@@ -245,17 +247,20 @@ impl ReadAhead {
     }
 }
 
-/// Reads the value of a row.
+/// Reads the value of a row, and counts the read.
 fn read(
     journal: &SegmentSet,
     segments: Option<&SegmentList>,
     row: &mut Row,
     mode: ReadMode,
+    counting: ThreadCounters<'_>,
 ) -> Result<Value> {
+    let counts = &counting.records;
     if let Some(value) = row.found.take_value() {
+        counting.add(&counts.held_values, 1);
         return Ok(Value::copied(value));
     }
-    match (segments, row.location) {
+    let value = match (segments, row.location) {
         (Some(segments), Some(location)) if !journal.medium().are_slow() => {
             segments.read(location, row.found.sequence, &row.key)
         }
@@ -263,7 +268,10 @@ fn read(
             let length = record_length(&row.key, &row.found);
             journal.read_for_scan(row.found.sequence, &row.key, length, mode)
         }
-    }
+    }?;
+    counting.add(&counts.records, 1);
+    counting.add(&counts.record_bytes, row.found.value_length.into());
+    Ok(value)
 }
 
 /// True if the value can be had without the journal.

@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentRange, SegmentSummary, Span, current_segments, is_intact, is_unused,
-    list_segments, segment_path, verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, SegmentRange, SegmentSummary, Span, current_segments, decode_footer, is_intact,
+    is_unused, list_segments, segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::{Manifest, SegmentMetadata};
 use crate::manifest::manifest_path;
@@ -150,9 +150,15 @@ pub fn salvage(
         None => journal_identity(from, &options)?,
     };
     let former = former.unwrap_or_else(|| Manifest::empty(identity));
-    let (paths, places, spans) = (Vec::new(), Vec::new(), Vec::new());
-    let manifest = &former;
-    let mut reader = SegmentReader { files: damaged_files, from, manifest, paths, places, spans };
+    let mut reader = SegmentReader {
+        files: damaged_files,
+        from,
+        manifest: &former,
+        paths: Vec::new(),
+        places: Vec::new(),
+        spans: Vec::new(),
+        names_mounts: false,
+    };
     reader.read_all(&mut salvaged)?;
     reader.lose_the_rest(&mut salvaged);
     let SegmentReader { paths, places, .. } = reader;
@@ -256,6 +262,8 @@ struct SegmentReader<'a> {
     places: Vec<SalvagedRecord>,
     /// The sequence numbers that sealed segments cover, each as (first, last).
     spans: Vec<(u64, u64)>,
+    /// True if segments name the mount in which they were made.
+    names_mounts: bool,
 }
 
 impl SegmentReader<'_> {
@@ -281,12 +289,13 @@ impl SegmentReader<'_> {
     /// The segments to read: all except those that others have replaced. A segment that garbage
     /// collection left behind would bring deleted keys back. It is read if its replacement is
     /// missing, for example because the manifest is an old one.
-    fn current(&self, numbers: &[u64]) -> Vec<u64> {
+    fn current(&mut self, numbers: &[u64]) -> Vec<u64> {
         let verify =
             |number: &u64| verify_segment(self.files, self.from, self.manifest, *number).ok();
         let summaries: Vec<(u64, Option<SegmentSummary>)> =
             numbers.iter().map(|number| (*number, verify(number).flatten())).collect();
         let readable = summaries.iter().filter_map(|(_, summary)| summary.as_ref());
+        self.names_mounts = readable.clone().any(|summary| summary.has_mount);
         // If the header of a segment is damaged, it is not known whether another segment replaces
         // it.
         let spans = readable.map(SegmentSummary::span).filter(|span| span.first_sequence != 0);
@@ -344,9 +353,15 @@ impl SegmentReader<'_> {
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
         let (places, spans) = (&mut self.places, &mut self.spans);
-        // Segments of garbage collection have no mount identity. Sequence numbers missing between
-        // two of their records were not needed.
-        let is_collected = matches!(&header, Ok(header) if header.mount_identity == [0; 16]);
+        // Segments of garbage collection have no mount identity. If none has one, it was unknown,
+        // and only a footer tells. Sequence numbers missing between two records of a collected
+        // segment were not needed.
+        let names_no_mount = matches!(&header, Ok(header) if header.mount_identity == [0; 16]);
+        let says_so = || {
+            let footer = decode_footer(map.bytes(), identity, number, first_sequence);
+            footer.is_ok_and(|footer| footer.clean_sequence().is_some())
+        };
+        let is_collected = names_no_mount && (self.names_mounts || says_so());
         let mut previous = first_sequence.checked_sub(1).filter(|_| is_collected);
         let mut batch_begin = places.len();
         let mut visit = |found| match found {

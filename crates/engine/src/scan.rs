@@ -76,7 +76,8 @@ impl Scan {
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
         let segments = self.store.journal.segments();
-        let Some(row) = self.ahead.next(segments, self.mode, time, find)? else {
+        let counting = self.store.ledger.tally().mine();
+        let Some(row) = self.ahead.next(segments, self.mode, time, counting, find)? else {
             return Ok(None);
         };
         let value = row.value?;

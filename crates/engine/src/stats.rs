@@ -38,7 +38,7 @@ figures! {
         /// Bytes of the journal's tombstones and expired values that the ledger no longer names.
         /// They are freed once they hide nothing any more.
         journal_marker_bytes: Number at "state/journal_marker_bytes",
-        /// Syncs of the journal that were made for callers that waited for durability.
+        /// Syncs of the journal for callers that waited for durability, flushes and backups.
         syncs: Number at "writes/syncs",
         /// Garbage collection since the store was opened.
         collected: Collected at "background/collection",

@@ -296,13 +296,11 @@ impl Writer {
                 let counting = self.ledger.tally().mine();
                 let begun = counting.now();
                 let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                counting.add_since(&counting.writes.writer_waited_ns, begun);
+                let now = counting.add_since(&counting.writes.writer_waited_ns, begun);
                 counting.add(&counting.writes.writer_waits, 1);
-                let asked = timeline.since();
-                timeline.lap(parts::WRITER_WAIT);
-                let waited_ns = self.clock.nanoseconds(timeline.since().since(asked));
-                if waited_ns >= WRITER_WAIT_NOTED_NS {
-                    self.note_wait(&[jobs::STALL], asked, timeline);
+                timeline.add_part(parts::WRITER_WAIT, now.since(begun), now);
+                if self.clock.nanoseconds(now.since(begun)) >= WRITER_WAIT_NOTED_NS {
+                    self.note_wait(&[jobs::STALL], begun, timeline);
                 }
                 turn
             }
@@ -317,7 +315,6 @@ impl Writer {
         size_bytes: u64,
         timeline: &mut Timeline,
     ) -> Result<()> {
-        let asked = timeline.since();
         let mut waited = self.ledger.wait_for_room()?;
         let delay_ns = self.ledger.write_delay_ns() + self.excess.write_delay_ns(size_bytes);
         if delay_ns > 0 {
@@ -332,11 +329,13 @@ impl Writer {
                 let counting = self.ledger.tally().mine();
                 counting.add(&counting.writes.delays, 1);
                 counting.add(&counting.writes.delayed_ns, slept_ns);
-                waited += delay;
+                waited += Duration::from_nanos(slept_ns);
             }
         }
         if !waited.is_zero() {
-            timeline.lap(parts::STALL);
+            let (now, ticks) = (self.clock.now(), self.clock.ticks(waited.as_nanos() as u64));
+            timeline.add_part(parts::STALL, ticks, now);
+            let asked = Ticks(now.0.saturating_sub(ticks));
             self.note_wait(&jobs::WRITERS_WAIT_FOR, asked, timeline);
         }
         Ok(())

@@ -1,12 +1,14 @@
 //! Tests with sectors that cannot be read: `verify`, `salvage` and `rebuild_ledger` name them by
 //! file and offset, and continue behind them. Regression: they read mapped files, and the first bad
 //! sector ended the process.
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
-use pellucid_io::FileSystem;
 use pellucid_io::simulated::SimulatedFileSystem;
+use pellucid_io::{File, FileSystem, LockGuard, pass_on};
 
 const KEYS: u64 = 1_000;
 const PAGE_BYTES: u64 = 4_096;
@@ -167,33 +169,66 @@ fn a_segment_without_its_header_is_salvaged() {
     assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
 }
 
-/// Regression: salvage restored half of a batch, and reported no loss.
+/// Files on a mount whose identity is unknown.
+struct UnknownMountFiles(SimulatedFileSystem);
+
+impl FileSystem for UnknownMountFiles {
+    pass_on! { 0:
+        fn create(path: &Path) -> io::Result<Arc<dyn File>>;
+        fn open(path: &Path, writable: bool) -> io::Result<Arc<dyn File>>;
+        fn rename(from: &Path, to: &Path) -> io::Result<()>;
+        fn remove(path: &Path) -> io::Result<()>;
+        fn list(directory: &Path) -> io::Result<Vec<String>>;
+        fn create_directory(directory: &Path) -> io::Result<()>;
+        fn sync_directory(directory: &Path) -> io::Result<()>;
+        fn exists(path: &Path) -> bool;
+        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
+        fn lock(path: &Path) -> io::Result<LockGuard>;
+        fn free_bytes(directory: &Path) -> io::Result<u64>;
+    }
+
+    fn mount_identity(&self, _directory: &Path) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+/// Regression: salvage restored half of a batch, and reported no loss. Where the identity of the
+/// mount is unknown, it still did: it took every segment for one of garbage collection.
 #[test]
 fn salvage_leaves_out_an_incomplete_batch() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = journal_only(&engine);
-    put(&engine, table, b"before", b"whole").unwrap();
-    let values: Vec<Vec<u8>> = (0..6).map(|key| vec![key; 300]).collect();
-    let mut batch = pellucid_engine::Batch::new();
-    for value in &values {
-        batch.put(table, &value[..1], b"", value);
+    for knows_mount in [true, false] {
+        let files = SimulatedFileSystem::new();
+        let options = |files: &SimulatedFileSystem| match knows_mount {
+            true => small(files),
+            false => EngineOptions {
+                file_system: Arc::new(UnknownMountFiles(files.clone())),
+                ..small(files)
+            },
+        };
+        let engine = Engine::open(STORE, options(&files)).unwrap();
+        let table = journal_only(&engine);
+        put(&engine, table, b"before", b"whole").unwrap();
+        let values: Vec<Vec<u8>> = (0..6).map(|key| vec![key; 300]).collect();
+        let mut batch = pellucid_engine::Batch::new();
+        for value in &values {
+            batch.put(table, &value[..1], b"", value);
+        }
+        let written = engine.write(&batch, pellucid_engine::Acknowledgement::Os).unwrap();
+        engine.wait_durable(written.sequence).unwrap();
+        drop(engine);
+        let files = files.crash(1);
+        let path = path_of(&files, "journal", 0);
+        let content = files.read(&path).unwrap();
+        let third = content.windows(300).position(|window| window == values[3]).unwrap();
+        let zeros = vec![0; content.len() - third + 40];
+        files.open(&path, true).unwrap().write_all_at(&zeros, third as u64 - 40).unwrap();
+        let salvaged = salvage(STORE, SALVAGED, options(&files)).unwrap();
+        let is_named = |lost: &pellucid_engine::LostRange| {
+            lost.first_sequence == 3 && lost.what.contains("the end of the batch is missing")
+        };
+        assert!(salvaged.lost.iter().any(is_named), "{knows_mount}: {:?}", salvaged.lost);
+        let engine = Engine::open(SALVAGED, options(&files)).unwrap();
+        assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"whole".to_vec()));
+        assert_eq!(get(&engine, table, &[0]).unwrap(), None);
     }
-    let written = engine.write(&batch, pellucid_engine::Acknowledgement::Os).unwrap();
-    engine.wait_durable(written.sequence).unwrap();
-    drop(engine);
-    let files = files.crash(1);
-    let path = path_of(&files, "journal", 0);
-    let content = files.read(&path).unwrap();
-    let third = content.windows(300).position(|window| window == values[3]).unwrap();
-    let zeros = vec![0; content.len() - third + 40];
-    files.open(&path, true).unwrap().write_all_at(&zeros, third as u64 - 40).unwrap();
-    let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
-    let is_named = |lost: &pellucid_engine::LostRange| {
-        lost.first_sequence == 3 && lost.what.contains("the end of the batch is missing")
-    };
-    assert!(salvaged.lost.iter().any(is_named), "{:?}", salvaged.lost);
-    let engine = Engine::open(SALVAGED, small(&files)).unwrap();
-    assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"whole".to_vec()));
-    assert_eq!(get(&engine, table, &[0]).unwrap(), None);
 }

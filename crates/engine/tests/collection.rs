@@ -211,6 +211,8 @@ fn tombstones_are_collected_once_they_hide_nothing() {
 const LIVE: std::ops::Range<u32> = 0..40;
 /// As many other records, and the length of each of these records.
 const OTHERS: std::ops::Range<u32> = 100..140;
+/// Records that are overwritten later, enough for the list of them to take a file.
+const OVERWRITTEN: std::ops::Range<u32> = 200..350;
 const LIVE_RECORD_BYTES: u64 = 136;
 
 fn put_all(engine: &Engine, table: TableId, numbers: std::ops::Range<u32>, byte: u8) {
@@ -238,7 +240,7 @@ fn hide_in_the_segment_above(engine: &Engine, table: TableId) {
     put_all(engine, table, LIVE, 2);
     end_segment(engine, "first");
     delete(engine, table, b"k");
-    put_often(engine, table, 10);
+    put_often(engine, table, 20);
     end_segment(engine, "second");
 }
 
@@ -260,6 +262,38 @@ fn a_marker_stays_for_a_value_in_an_older_segment() {
     hide_in_the_segment_above(&engine, table);
     settle(&engine);
     assert_eq!(engine.collect().unwrap().segments, 1, "the one above");
+    check_hidden(&files, &engine, table);
+}
+
+/// Regression: the list of the entries that a merge dropped did not read back from its file. They
+/// counted as live, and the tombstone of a value among them as one that hides nothing.
+#[test]
+fn a_marker_stays_although_the_list_of_dropped_entries_is_damaged() {
+    let files = SimulatedFileSystem::new();
+    let watched = WatchedFiles::new(&files);
+    let options = EngineOptions { file_system: Arc::new(watched.clone()), ..small(&files) };
+    let (engine, table) = open_table(options);
+    hide_in_the_segment_above(&engine, table);
+    for (byte, name) in [(3, "third"), (4, "fourth")] {
+        put_all(&engine, table, OVERWRITTEN, byte);
+        end_segment(&engine, name);
+    }
+    let seen = files.clone();
+    let spill = move || {
+        let name = list(&seen, "ledger").into_iter().find(|name| name.ends_with(".dropped.new"));
+        name.map(|name| Path::new(STORE).join("ledger").join(name))
+    };
+    let (damaged, is_spilled) = (files.clone(), spill.clone());
+    watched.at_next(
+        FileEvent::Synced,
+        move |_| is_spilled().is_some(),
+        move || damaged.flip_bits(&spill().unwrap(), 0, 1),
+    );
+    settle(&engine);
+    let dead_bytes = engine.stats().journal_dead_bytes;
+    let overwritten_bytes = u64::from(OVERWRITTEN.end - OVERWRITTEN.start) * LIVE_RECORD_BYTES;
+    assert!(dead_bytes < overwritten_bytes, "{dead_bytes}");
+    assert!(engine.collect().unwrap().segments > 1, "the second and above");
     check_hidden(&files, &engine, table);
 }
 

@@ -1,9 +1,11 @@
 //! The engine's own statistics: counts are exact, and totals add up.
+use std::ops::Bound;
 use std::sync::Arc;
 
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Engine, EngineOptions, Operation, SAMPLED_EVERY, TableId, TableOptions,
+    Acknowledgement, Direction, Engine, EngineOptions, Operation, SAMPLED_EVERY, TableId,
+    TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -197,4 +199,22 @@ fn writes_and_jobs_are_counted() {
     }
     assert!(stats.write_amplification().is_some_and(|ratio| ratio > 1.0));
     assert!(stats.space_amplification().is_some_and(|ratio| ratio > 1.0));
+}
+
+/// Regression: the records and values that scans read were not counted.
+#[test]
+fn reads_of_scans_are_counted() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    put(&engine, table, 0..KEYS);
+    let held = engine.table_with("held", &TableOptions::default()).unwrap();
+    put(&engine, held, 0..KEYS);
+    for table in [table, held] {
+        let (start, end) = (Bound::Unbounded, Bound::Unbounded);
+        let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
+        while scan.next().unwrap().is_some() {}
+    }
+    let reads = engine.stats().reads;
+    assert_eq!((reads.records, reads.record_bytes), (KEYS, 5 * KEYS));
+    assert_eq!(reads.held_values, KEYS);
 }

@@ -10,7 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::watched::{FileEvent, WatchedFiles, is_segment};
 use crate::common::*;
-use pellucid_engine::{Engine, EngineOptions, Error, TableId};
+use pellucid_account::Timeline;
+use pellucid_clock::Clock;
+use pellucid_engine::{
+    Acknowledgement, Engine, EngineOptions, Error, MetadataExtractor, Operation, TableId,
+    TableOptions, parts,
+};
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
@@ -101,6 +106,87 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
         let engine = open(&files.crash(seed)).unwrap();
         assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"2".to_vec()), "seed {seed}");
     }
+}
+
+/// Regression: the callback of a write that was durable already was called only after a sync of
+/// newer writes, and its caller waited meanwhile.
+#[test]
+fn a_durable_write_is_not_held_up_by_the_sync_of_a_newer_one() {
+    let (watched, engine, table) = open_watched(&SimulatedFileSystem::new(), true);
+    let first = put_durable(&engine, table, b"a", b"1").unwrap();
+    let second = put(&engine, table, b"b", b"2").unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let writer = &engine;
+        scope.spawn(move || {
+            watched.at_next(FileEvent::Syncing, of_this_thread(), move || {
+                begin.send(()).unwrap();
+                let _ = released.recv_timeout(Duration::from_secs(5));
+                Ok(())
+            });
+            writer.wait_durable(second).unwrap();
+        });
+        begun.recv_timeout(PATIENCE).expect("a sync began");
+        let (sender, outcomes) = mpsc::channel();
+        engine.when_durable(first, Box::new(move |outcome| sender.send(outcome).unwrap()));
+        let times = outcomes.recv_timeout(PATIENCE).unwrap().unwrap();
+        assert_eq!((times.begun, times.job), (times.ended, 0), "it did not wait");
+        assert!(release.send(()).is_ok(), "the sync still runs");
+    });
+}
+
+/// An extractor that takes some time, and then sends a message.
+struct SlowExtractor(Sender<()>);
+
+impl MetadataExtractor for SlowExtractor {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn derive(&self, _: &[u8], _: &[u8], _: &mut Vec<u8>) -> Result<(), String> {
+        std::thread::sleep(2 * MEETING);
+        self.0.send(()).map_err(|error| error.to_string())
+    }
+}
+
+/// Regression: if a write had to wait for another writer, the time of its metadata extractor
+/// counted as a part of that wait.
+#[test]
+fn preparing_a_write_is_not_part_of_its_wait_for_another_writer() {
+    let files = SimulatedFileSystem::new();
+    let watched = WatchedFiles::new(&files);
+    let (sender, derived) = mpsc::channel();
+    let (engine, table) = open_table(EngineOptions {
+        file_system: Arc::new(watched.clone()),
+        metadata_extractors: vec![Arc::new(SlowExtractor(sender))],
+        ..small(&files)
+    });
+    let slow = TableOptions { metadata_extractor: Some("slow".into()), ..TableOptions::default() };
+    let slow = engine.table_with("slow", &slow).unwrap();
+    put(&engine, table, b"a", b"1").unwrap();
+    let (begin, begun) = mpsc::channel();
+    watched.at_next(
+        FileEvent::Syncing,
+        |_| true,
+        move || {
+            begin.send(()).unwrap();
+            derived.recv_timeout(PATIENCE).expect("the write is prepared");
+            std::thread::sleep(MEETING);
+            Ok(())
+        },
+    );
+    let clock = Clock::monotonic();
+    let mut timeline = Timeline::begin(clock, clock.now());
+    std::thread::scope(|scope| {
+        // A flush takes the turn of a writer.
+        scope.spawn(|| engine.flush().unwrap());
+        begun.recv_timeout(PATIENCE).expect("a flush began");
+        let write = [Operation::put(slow, b"b", b"2")];
+        engine.write_timed(&write, Acknowledgement::Os, &mut timeline).unwrap();
+    });
+    let waited_ns = clock.nanoseconds(timeline.part_ticks(parts::WRITER_WAIT));
+    assert!((1..2 * MEETING.as_nanos()).contains(&waited_ns.into()), "{waited_ns} ns");
 }
 
 /// A store with all its background threads, and with records in several segments, none of which is

@@ -16,6 +16,9 @@ use crate::tls::TlsMeter;
 pub(crate) struct TurnTimestamps {
     /// The moment of the wake-up.
     pub(crate) woke: Ticks,
+    /// The moment at which the input became readable: the wake-up, or an earlier one for input that
+    /// has waited for another request.
+    pub(crate) arrived: Ticks,
     /// The moment at which the loop turned to this connection.
     pub(crate) attended: Ticks,
     /// The end of the last read.
@@ -32,15 +35,24 @@ impl TurnTimestamps {
     /// The readings of a turn in which nothing was read yet.
     #[inline]
     pub(crate) fn at(woke: Ticks, attended: Ticks) -> TurnTimestamps {
-        let (received, waited_until) = (attended, None);
-        TurnTimestamps { woke, attended, received, waited_until, decrypted_before: 0, decrypted: 0 }
+        TurnTimestamps {
+            woke,
+            arrived: woke,
+            attended,
+            received: attended,
+            waited_until: None,
+            decrypted_before: 0,
+            decrypted: 0,
+        }
     }
 }
 
 /// The clock readings at the first byte of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestStart {
-    pub(crate) arrived: Ticks,
+    arrived: Ticks,
+    /// The moment from which the time limit of the request counts.
+    pub(crate) due_since: Ticks,
     attended: Ticks,
     /// Ticks that the connection had spent decrypting until then.
     decrypted: u64,
@@ -51,7 +63,8 @@ impl RequestStart {
     #[inline]
     pub(crate) fn of(turn: &TurnTimestamps) -> RequestStart {
         RequestStart {
-            arrived: turn.woke,
+            arrived: turn.arrived,
+            due_since: turn.woke,
             attended: turn.attended,
             decrypted: turn.decrypted_before,
         }
@@ -187,7 +200,7 @@ impl Accounts {
             timeline.wait_until(until);
         }
         // Nothing was decrypted since the read that completed the request.
-        let decrypted = arrival.decrypted - arrival.begun.decrypted;
+        let decrypted = arrival.decrypted.saturating_sub(arrival.begun.decrypted);
         timeline.set_transport_part(TransportPart::Decrypt, decrypted);
         timeline.stamp(Stamp::Parsed);
         let request_bytes = saturating_u32(arrival.bytes);

@@ -771,10 +771,10 @@ impl Connection {
         work: &mut Workspace<S>,
         now: Ticks,
     ) -> Result<Step, ConnectionError> {
-        let progress_at = self.transport.progress_at;
+        let (progress_at, turn) = (self.transport.progress_at, self.transport.turn(now, now));
         let Some(mut serving) = self.http2(work) else { return Ok(Step::Blocked) };
         let is_told = tell_to_leave(&mut serving, progress_at, now)?;
-        match serving.sweep(now) || is_told {
+        match serving.sweep(&turn) || is_told {
             true => self.advance(work, now),
             false => Ok(Step::Blocked),
         }

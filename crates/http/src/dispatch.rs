@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mio::Registry;
-use pellucid_account::{InFlightGuard, Phase, RequestFacts, Stamp};
+use pellucid_account::{InFlightGuard, Phase, RequestFacts, Stamp, Timeline};
 use pellucid_budget::{Budget, BudgetError, Share};
 use pellucid_clock::Ticks;
 use pellucid_thread::{ContainedPanic, contain, set_operation, set_phase};
@@ -233,11 +233,7 @@ impl<S: Service> Dispatcher<S> {
         if timeline.taken(Stamp::Routed).is_none() {
             facts.operation = kind.operation;
         }
-        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
-            if timeline.taken(stamp).is_none() {
-                timeline.stamp(stamp);
-            }
-        }
+        end_execution(timeline);
         self.service.panicked(panicked, timeline, facts);
         let manner = ResponseOptions { keep_alive: false, coding: None, ..manner };
         let outcome = self.write_refusal(&Refusal::Failed, manner, target);
@@ -254,9 +250,7 @@ impl<S: Service> Dispatcher<S> {
     ) -> Outcome {
         let RequestFacts { operation, outcome, .. } = self.service.facts_of_refusal(refusal);
         (trace.facts.operation, trace.facts.outcome) = (operation, outcome);
-        let at = trace.timeline.stamp(Stamp::Routed);
-        trace.timeline.stamp_at(Stamp::Started, at);
-        trace.timeline.stamp_at(Stamp::Executed, at);
+        end_execution(&mut trace.timeline);
         self.write_refusal(refusal, manner, target)
     }
 
@@ -343,6 +337,19 @@ impl<S: Service> Dispatcher<S> {
     /// Gives the emptied list of actions back.
     pub(crate) fn put_back_due(&mut self, due: Vec<DeferredAction<S::LoopMessage>>) {
         self.due = due;
+    }
+}
+
+/// Takes the stamps up to `executed` that a request does not have yet, all with one reading.
+fn end_execution(timeline: &mut Timeline) {
+    let mut now = None;
+    for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
+        if timeline.taken(stamp).is_none() {
+            match now {
+                None => now = Some(timeline.stamp(stamp)),
+                Some(now) => timeline.stamp_at(stamp, now),
+            }
+        }
     }
 }
 

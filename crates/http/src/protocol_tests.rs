@@ -222,6 +222,19 @@ fn a_request_behind_a_hand_over_waits_for_its_end() {
 }
 
 #[test]
+fn the_time_limit_of_a_request_behind_a_hand_over_counts_from_its_end() {
+    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (later, half) = (b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n", b"GET /a HTTP/1.1\r\nHo");
+    let (_, used) = room.feed(&mut conn, &[&later[..], half].concat());
+    assert_eq!(used, later.len());
+    room.http1(&mut conn, |serving, _| serving.resume(Some("back")));
+    room.turn.woke.0 += 1;
+    assert_eq!(room.feed(&mut conn, half), (String::new(), 0));
+    let end = room.turn.woke;
+    assert!(!conn.is_late(end, |since| since < end) && conn.is_late(end, |since| since == end));
+}
+
+#[test]
 fn a_panic_is_answered_and_ends_the_connection() {
     let (mut room, mut conn) = (TestFixture::new(), Http1::new());
     let (text, _) = room.feed(&mut conn, b"GET /panic HTTP/1.1\r\nHost: h\r\n\r\n");

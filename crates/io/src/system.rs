@@ -17,6 +17,9 @@ use crate::{File, FileSystem, LockGuard, Map, MapMode};
 /// The pages of one `mincore` call; most records have fewer.
 const RESIDENT_PAGES_ASKED: usize = 64;
 
+/// Zeros of one call that extends a file.
+const ZEROS_BYTES: usize = 64 << 10;
+
 /// The file in which Linux has the identifier of the boot.
 const BOOT_IDENTITY_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -149,6 +152,19 @@ struct SystemFile {
 }
 
 impl SystemFile {
+    /// Extends the file to `length` bytes by writing zeros, on a file system that cannot allocate
+    /// space.
+    fn write_zeros(&self, length: u64) -> io::Result<()> {
+        let zeros = [0; ZEROS_BYTES];
+        let mut end = self.length()?;
+        while end < length {
+            let piece = (length - end).min(zeros.len() as u64);
+            self.write_all_at(&zeros[..piece as usize], end)?;
+            end += piece;
+        }
+        Ok(())
+    }
+
     /// Gives the system advice about its page cache. A failure is ignored.
     fn advise(&self, offset: u64, length: u64, advice: libc::c_int) {
         if let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) {
@@ -182,6 +198,8 @@ impl File for SystemFile {
             match unsafe { libc::posix_fallocate(self.file.as_raw_fd(), 0, length) } {
                 0 => return Ok(()),
                 libc::EINTR => {}
+                // The C library may leave this to its caller, for example musl.
+                libc::EOPNOTSUPP => return self.write_zeros(length as u64),
                 error => return Err(io::Error::from_raw_os_error(error)),
             }
         }
@@ -376,6 +394,23 @@ mod tests {
         assert!(map.is_resident(0, usize::MAX) && map.is_resident(9000, 1), "beyond is cut off");
         assert!(file.map(8193, MapMode::Read).is_err());
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Regression: on a file system that cannot allocate space, such as NFS before 4.2, nothing
+    /// could be written by a program with musl.
+    #[test]
+    fn a_file_is_extended_by_zeros_without_allocation() {
+        let folder = folder();
+        let path = folder.join("a");
+        let file = SystemFile { file: fs::File::create(&path).unwrap() };
+        file.write_all_at(b"first", 0).unwrap();
+        let length = 3 * ZEROS_BYTES + 7;
+        file.write_zeros(length as u64).unwrap();
+        file.write_zeros(10).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert!(bytes.len() == length && bytes.starts_with(b"first"));
+        assert!(bytes[5..].iter().all(|byte| *byte == 0));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     /// Regression: for a long record, the system was asked only about the first pages.

@@ -342,7 +342,7 @@ mod tests {
     const CHILD: &str = "PELLUCID_IO_BUS_ERROR_CHILD";
 
     fn run_child(test: &str) -> std::process::ExitStatus {
-        let name = format!("unreadable::tests::{test}");
+        let name = format!("unreadable_pages::tests::{test}");
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args([&name, "--exact", "--nocapture"]).env(CHILD, "1");
         child.output().unwrap().status

@@ -158,6 +158,8 @@ fn measured(run: &Value) -> Result<ComparedRun, String> {
     // All requests that were due, as in the verdict and in `--slo`.
     let tried = ["requests", "unanswered"].map(|name| run[name].as_f64().unwrap_or(0.0));
     let tried = tried.iter().sum::<f64>().max(1.0);
+    // Older results have only the errors, of which a broken connection is one.
+    let failed = run["failed_requests"].as_f64().unwrap_or_else(|| errors(&run["errors"]));
     let rate = run["requests_per_second"].as_f64().or(run["rate_per_second"].as_f64());
     let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
     // The steps of a way are means and add up to its time. The requests around the median represent
@@ -168,7 +170,7 @@ fn measured(run: &Value) -> Result<ComparedRun, String> {
         response_time: decoded(whole)?,
         timeline,
         throughput_per_second: rate.unwrap_or(0.0),
-        error_share: (errors(&run["errors"]) / tried).min(1.0),
+        error_share: (failed / tried).min(1.0),
         phases: means(&run["account"]["phases"], "mean_ns"),
         steps: means(steps, "ns"),
         verdict: run["verdict"]["name"].as_str().map(str::to_owned),

@@ -9,7 +9,8 @@ use crate::log::Log;
 const DESCRIPTORS_RESERVED: usize = 512;
 
 /// Lowers the limit of connections so that enough descriptors stay free for everything else, and
-/// logs it. `descriptors_max` is the limit of the process; `None` if it is unknown.
+/// logs it; the limit of one address keeps its share. `descriptors_max` is the limit of the
+/// process; `None` if it is unknown.
 pub(crate) fn fit_connections(
     mut limits: Limits,
     descriptors_max: Option<usize>,
@@ -25,6 +26,8 @@ pub(crate) fn fit_connections(
              and not {}: raise the limit (ulimit -n, LimitNOFILE) or lower --connections-max",
             limits.connections
         ));
+        let of_address = limits.connections_per_address.saturating_mul(connections_max);
+        limits.connections_per_address = of_address.div_ceil(limits.connections);
         limits.connections = connections_max;
     }
     limits
@@ -46,11 +49,14 @@ mod tests {
             let lines = Arc::clone(&lines);
             Log::new(move |line| lines.lock().unwrap().push(line.to_owned()))
         };
-        let fit =
-            |descriptors_max| fit_connections(Limits::default(), descriptors_max, &log).connections;
-        assert_eq!([fit(None), fit(Some(1 << 20))], [16_384; 2]);
+        let fit = |descriptors_max| {
+            let fit = fit_connections(Limits::default(), descriptors_max, &log);
+            (fit.connections, fit.connections_per_address)
+        };
+        assert_eq!([fit(None), fit(Some(1 << 20))], [(16_384, 4_096); 2]);
         assert!(lines.lock().unwrap().is_empty());
-        assert_eq!([fit(Some(4_096)), fit(Some(256))], [3_584, 128]);
+        // Regression: one address could take all connections that were left.
+        assert_eq!([fit(Some(4_096)), fit(Some(256))], [(3_584, 896), (128, 32)]);
         assert!(lines.lock().unwrap()[0].contains("--connections-max"));
     }
 }

@@ -421,6 +421,7 @@ impl SharedComponents {
                 tables: entity_tables.map_err(failed)?,
                 acknowledgement: options.acknowledgement,
                 keys: Arc::clone(&keys),
+                memory: documents.memory().clone(),
                 log: log.clone(),
             }),
             observer: Arc::new(Observer {
@@ -728,12 +729,26 @@ impl StoreShutdown {
     /// Closes the documents and then the store.
     fn close(self) -> Result<(), ServerError> {
         self.documents.close();
+        self.close_store()
+    }
+
+    fn close_store(self) -> Result<(), ServerError> {
         self.store.close().map_err(|error| ServerError::Store(self.data, error))
     }
 
     /// Closes the store on another thread; `None` if that takes longer than `wait`.
     fn close_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
         run_within("pellucid-close", wait, || self.close())
+    }
+
+    /// Closes the store although some threads have not ended, on another thread; `None` if that
+    /// takes longer than `wait`. Another server takes over the documents only once writes of these
+    /// threads are over.
+    fn abandon_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
+        run_within("pellucid-close", wait, || {
+            self.documents.abandon();
+            self.close_store()
+        })
     }
 
     /// Closes the store although some threads have not ended, and logs which. If such a thread
@@ -748,7 +763,7 @@ impl StoreShutdown {
             Some(_) => COPIES_CLOSE_WAIT,
             None => CLOSE_WAIT,
         };
-        let outcome = match self.close_within(wait) {
+        let outcome = match self.abandon_within(wait) {
             Some(Ok(())) => "the store is closed".to_owned(),
             Some(Err(error)) => error.to_string(),
             None => {

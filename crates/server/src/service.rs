@@ -314,7 +314,7 @@ impl Api {
             // The store chosen by `ack` and `from` is not needed: a node of a cluster keeps one
             // copy of its keys.
             let table = self.entities.tables.named_in(request.query)?;
-            return self.peers.range(query, table, request, exchange.ticket());
+            return self.peers.range(query, table, request, exchange);
         }
         self.entities.range(query, store, request, exchange)
     }

@@ -198,7 +198,12 @@ pub trait LocalStore {
     ///
     /// # Errors
     /// Those of a write.
-    fn give_up(&self, table: Table, operations: &[Operation<'_>]) -> Result<WriteOutcome>;
+    fn give_up(
+        &self,
+        table: Table,
+        operations: &[Operation<'_>],
+        acknowledgement: Acknowledgement,
+    ) -> Result<WriteOutcome>;
 
     /// The backups of the store, if it supports them.
     fn backups(&self) -> Option<&dyn Backups> {

@@ -157,7 +157,7 @@ mod tests {
             in_child();
             return None;
         }
-        let name = format!("contained::tests::{test}");
+        let name = format!("containment::tests::{test}");
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         let output =
             child.args([&name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
@@ -171,7 +171,7 @@ mod tests {
             end_process_on_other_panics();
             let contained: Result<(), _> = contain(|| panic!("in a request"));
             let told = contained.unwrap_err().to_string();
-            assert!(told.contains("in a request") && told.contains("contained.rs"), "{told}");
+            assert!(told.contains("in a request") && told.contains("containment.rs"), "{told}");
             assert!(told.lines().count() > 5, "a stack: {told}");
             let _ = std::thread::spawn(|| panic!("in the background")).join();
             eprintln!("it lives");

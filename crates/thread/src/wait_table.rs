@@ -182,7 +182,7 @@ mod tests {
         let waiting = WaitGuard::begin(WaitKind::Sync);
         let found = seen(7_001..7_002);
         assert_eq!((found.len(), found[0].kind), (1, WaitKind::Sync));
-        assert!(found[0].place.file().ends_with("waiting.rs"), "{:?}", found[0].place);
+        assert!(found[0].place.file().ends_with("wait_table.rs"), "{:?}", found[0].place);
         assert!(found[0].since_ns <= monotonic_ns());
         drop(waiting);
         assert!(seen(7_001..7_002).is_empty());

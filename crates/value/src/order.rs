@@ -1,8 +1,8 @@
 //! The total order of values, by which AQL compares and sorts.
 //!
 //! Values of different types compare by type: null, bool, number, string, array, object. Arrays
-//! compare element by element, and objects member by member in the order of all their names. A
-//! missing element or member counts as null, so `[]` equals `[null]`. Strings compare by bytes.
+//! compare element by element, and objects member by member, over the sorted union of their names.
+//! A missing element or member counts as null, so `[]` equals `[null]`. Strings compare by bytes.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -22,7 +22,8 @@ pub fn compare(left: Ref<'_>, right: Ref<'_>) -> Ordering {
     order
 }
 
-/// As [`compare`], for long values: `tick` is called with the number of steps to come.
+/// As [`compare`], but it can be interrupted: before each piece of work, `tick` is called with its
+/// number of steps. A step is a pair of elements or members, or 4096 bytes of two strings.
 ///
 /// # Errors
 /// The error of `tick`, which ends the comparison.
@@ -73,18 +74,18 @@ fn compare_parts<E>(
     mut pair: Pair<'_>,
     tick: &mut impl FnMut(usize) -> Result<(), E>,
 ) -> Result<Ordering, E> {
-    let mut around = Vec::new();
+    let mut outer = Vec::new();
     loop {
         tick(1)?;
         let Some((left, right)) = pair.next() else {
-            match around.pop() {
+            match outer.pop() {
                 Some(outer) => pair = outer,
                 None => return Ok(Ordering::Equal),
             }
             continue;
         };
         match Pair::of(left, right) {
-            Some(inner) => around.push(std::mem::replace(&mut pair, inner)),
+            Some(inner) => outer.push(std::mem::replace(&mut pair, inner)),
             None => match compare_scalars(left, right, tick)? {
                 Ordering::Equal => {}
                 order => return Ok(order),
@@ -140,8 +141,9 @@ impl<'a> Pair<'a> {
                     (None, Some(_)) => Ordering::Greater,
                     (None, None) => return None,
                 };
-                let next = |members: &mut Peekable<Members<'a>>, without| {
-                    if names == without { None } else { members.next() }
+                // The side that lacks the smaller name gives null and does not advance.
+                let next = |members: &mut Peekable<Members<'a>>, absent_if| {
+                    if names == absent_if { None } else { members.next() }
                 };
                 let left = next(lefts, Ordering::Greater).map_or(Ref::Null, |(_, value)| value);
                 let right = next(rights, Ordering::Less).map_or(Ref::Null, |(_, value)| value);

@@ -1,7 +1,7 @@
 //! `bench-documents`: compares documents with SQLite, which stores them as JSON text with one
 //! expression index. It measures an import in one request or transaction, and a scan with a filter.
-//! It also compares a query through an index with the GET of an entity, both by the server's own
-//! account.
+//! It also compares a query through an index with the GET of an entity, both by the phase `execute`
+//! in the server's `/_admin/account`.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
 use crate::quiet_rounds::rounds;
 
-/// The number of documents, as in the study `connection-pool`.
+/// The number of documents, as in the study `connection-pool` (docs/studies.md).
 const DOCUMENTS: u64 = 200_000;
 const COLLECTION: &str = "transactionRelationship";
 /// The bound of the scan's filter, which one document in a hundred passes.
@@ -29,7 +29,8 @@ const PASSING: u64 = DOCUMENTS / 100;
 const SCANS: usize = 5;
 /// The number of PUTs in one pipeline while entities are stored.
 const PUTS_AT_ONCE: usize = 200;
-/// The number of alternations between queries and GETs.
+/// Queries and GETs are sent in this many alternating blocks, so that both see the same state of
+/// the machine.
 const TURNS: u64 = 10;
 
 /// The results of one round.
@@ -38,9 +39,9 @@ struct Round {
     scan_seconds: f64,
 }
 
-/// Runs the benchmark; returns true if all bars hold.
+/// Runs the benchmark; returns true if all figures meet their required values.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
-    leave_the_servers_core();
+    pin_to_load_core()?;
     let lines = lines();
     let folder = tempfile::tempdir().map_err(text)?;
     let path = folder.path().join("documents.jsonl");
@@ -222,7 +223,8 @@ fn query(client: &mut Client, number: u64) -> Result<(), String> {
     if is_found { Ok(()) } else { Err(format!("the query did not find {id}")) }
 }
 
-/// Stores each document as an entity too, so that queries and GETs search among equal numbers.
+/// Stores each document as an entity too, so that queries and GETs search in sets of the same
+/// size.
 fn store_entities(client: &mut Client, lines: &str) -> Result<(), String> {
     let lines: Vec<&str> = lines.lines().collect();
     let chunks = lines.chunks(PUTS_AT_ONCE).zip((0..).step_by(PUTS_AT_ONCE));
@@ -234,8 +236,8 @@ fn store_entities(client: &mut Client, lines: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The medians of `execute` of queries that found one document, and of GETs of entities, in
-/// nanoseconds.
+/// The medians of `execute` in nanoseconds: of all queries, among which the few scans do not move
+/// the median, and of GETs of entities.
 fn medians(client: &mut Client) -> Result<[f64; 2], String> {
     let account: Value =
         serde_json::from_slice(client.call("GET", "/_admin/account", "")?).map_err(text)?;
@@ -250,13 +252,18 @@ fn medians(client: &mut Client) -> Result<[f64; 2], String> {
     Ok([of("query")?, of("entity_get")?])
 }
 
-/// Moves this process, which is the client, to another core than the server's.
-fn leave_the_servers_core() {
-    let core = LOAD_CORE.parse().unwrap_or(1);
+/// Pins this process, which is the client, to `LOAD_CORE`. Otherwise it might share the server's
+/// core.
+fn pin_to_load_core() -> Result<(), String> {
+    let core = LOAD_CORE.parse().map_err(text)?;
     // SAFETY: a set of processors is plain bits, and the call reads it alone.
-    unsafe {
+    let result = unsafe {
         let mut set = std::mem::zeroed::<libc::cpu_set_t>();
         libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set);
+        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(format!("core {core}: {}", std::io::Error::last_os_error())),
     }
 }

@@ -1,6 +1,6 @@
 //! `bench-load`: compares the load generator with wrk, both at full throttle on the same nginx,
-//! with and without scripts. It also measures the send lateness at a constant rate, which wrk does
-//! not have.
+//! with and without scripts. It also measures the send lateness at a constant rate, without a
+//! comparison: wrk has no constant rate.
 
 use std::process::Command;
 
@@ -14,8 +14,8 @@ use crate::wrk::requests_per_second;
 /// The number of connections in the loads with many of them.
 const CONNECTIONS: usize = 64;
 
-/// The scripts by operation, like those of the study: each request has a random key, and a PUT has
-/// a value of 103 bytes.
+/// The scripts by operation, like those of the study `entity` (docs/studies.md): each request has a
+/// random key, and a PUT has a value of 103 bytes.
 const SCRIPTS: [(&str, &str); 2] = [
     (
         "put",
@@ -83,7 +83,8 @@ fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
     p99_ns.map(|ns| ns / 1e3).ok_or_else(|| "the result has no send lateness".to_owned())
 }
 
-/// Measures the throughput ratios of both generators. Each of them is first in every second round.
+/// Measures our throughput divided by wrk's, one ratio a round. Each of them is first in every
+/// second round.
 fn alternate(name: &str, load: &Load<'_>, effort: RunSettings) -> Result<Vec<f64>, String> {
     let RunSettings { seconds, runs } = effort;
     let pairs =
@@ -98,7 +99,7 @@ fn alternate(name: &str, load: &Load<'_>, effort: RunSettings) -> Result<Vec<f64
     Ok(pairs.iter().map(|(ours, theirs)| ours / theirs).collect())
 }
 
-/// Runs the benchmark; true if all bars hold.
+/// Runs the benchmark; true if all figures meet their required values.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let mut all_hold = true;
@@ -121,22 +122,24 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
     Ok(run_lateness(effort)? && all_hold)
 }
 
-/// Measures the send lateness at a constant rate; returns true if the bar holds.
+/// Measures the send lateness at a constant rate; returns true if it is small enough. Before and
+/// after each run, the lateness that the machine alone causes is measured; it is printed to judge
+/// the figure.
 pub fn run_lateness(effort: RunSettings) -> Result<bool, String> {
     let nginx = start_nginx()?;
     let figures = rounds(effort.runs, |_| {
         let before = floor()?;
         let late = lateness_us(&nginx, effort.seconds)?;
         let after = floor()?;
-        let looking = before.looking_us.midpoint(after.looking_us);
-        Ok([late, looking, before.waking_us.midpoint(after.waking_us)])
+        let clock_only = before.looking_us.midpoint(after.looking_us);
+        Ok([late, clock_only, before.waking_us.midpoint(after.waking_us)])
     })?;
-    let [lateness, looking, waking] = columns(&figures);
+    let [lateness, clock_only, with_wakeups] = columns(&figures);
     println!(
         "p99 of the lateness of a thread that only looks at the clock, on the same core: {:.1} µs; \
          of one that wakes a process on the other core every 100 µs: {:.1} µs",
-        median(&looking),
-        median(&waking)
+        median(&clock_only),
+        median(&with_wakeups)
     );
     Ok(judge("load_send_lateness_p99_us", &lateness, Bar::AtMost(50.0)))
 }

@@ -130,6 +130,8 @@ pub(crate) struct Connection {
     pub(crate) opened: [Ticks; 3],
     /// True while a delay of the script, or of wrk2's timers, is not over.
     pub(crate) delayed: bool,
+    /// True if a watched request on it may have no time of its last write yet.
+    pub(crate) notes_write: bool,
     /// True if this socket has carried an answer; otherwise it is not replaced at once.
     pub(crate) proven: bool,
 }
@@ -149,6 +151,7 @@ impl Connection {
             pending: None,
             opened: [Ticks::default(); 3],
             delayed: false,
+            notes_write: false,
             proven: false,
         }
     }

@@ -1,6 +1,6 @@
 //! Errors of a run, counted by kind.
 
-/// Requests that went wrong, by kind.
+/// Failures by kind, and the number of requests that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounts {
     /// Connections that could not be opened.
@@ -21,6 +21,10 @@ pub struct ErrorCounts {
     /// HTTP/2 requests that the server refused each time that they were sent (`GOAWAY`,
     /// `REFUSED_STREAM`), until they were given up.
     pub left_out: u64,
+    /// Requests that failed, each counted once: lost with their connection, without an answer
+    /// within the timeout, left out, or with an answer that is an error. A connection that breaks
+    /// is one error however many requests it loses.
+    pub failed_requests: u64,
 }
 
 impl ErrorCounts {
@@ -60,5 +64,6 @@ impl ErrorCounts {
         self.malformed += other.malformed;
         self.check += other.check;
         self.left_out += other.left_out;
+        self.failed_requests += other.failed_requests;
     }
 }

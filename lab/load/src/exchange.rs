@@ -225,7 +225,6 @@ impl Worker {
             return Ok(());
         }
         self.take_turn(index)?;
-        self.pool.note_written(index);
         if self.pacing.is_paced() {
             self.pool.queue(index);
         }
@@ -275,6 +274,7 @@ impl Worker {
         }
         if let Some(request) = connection.in_flight.back_mut() {
             request.watch = Some(watch);
+            connection.notes_write = true;
         }
     }
 
@@ -525,6 +525,7 @@ impl Worker {
     ) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         let watch = watched.then(|| self.watcher.watch(connection.free_since, None));
+        connection.notes_write |= watched;
         let trace_id = watch.as_ref().filter(|_| self.watcher.asks()).map(|watch| watch.trace_id);
         let mut made = self.maker.stream()?;
         if let Some(trace_id) = trace_id {
@@ -573,7 +574,7 @@ impl Worker {
     #[cold]
     fn take_left_out(&mut self, mut request: PendingRequest, reason: &'static str) {
         if request.left_out >= SENDS_AGAIN_MAX {
-            self.recorder.failed += 1;
+            self.recorder.lost_request(request.timed_out);
             self.recorder.errors.left_out += 1;
             self.recorder.explain(|| format!("left out {} times: {reason}", SENDS_AGAIN_MAX + 1));
             return;
@@ -604,6 +605,7 @@ impl Worker {
             // Room comes by what was read, but the socket takes bytes again at any time.
             connection.free_since = if was_blocked { self.clock.now() } else { now };
         }
+        self.pool.note_written(index);
         for answer in answers.drain(..) {
             self.take_stream_answer(index, answer, now)?;
         }
@@ -640,7 +642,7 @@ impl Worker {
                 return Ok(());
             }
             Err(StreamFailure::Reset(reason)) => {
-                self.recorder.failed += 1;
+                self.recorder.lost_request(request.timed_out);
                 self.recorder.errors.read += 1;
                 self.recorder.explain(|| format!("read: {reason}"));
                 return Ok(());
@@ -661,13 +663,14 @@ impl Worker {
     pub(crate) fn abandon_streams(&mut self, index: usize, last: u32) -> Result<(), LoadError> {
         let connection = &mut self.pool.connections[index];
         let Some(http2) = &mut connection.http2 else { return Ok(()) };
+        let now = self.clock.now();
         if http2.room() == 0 {
-            connection.free_since = self.clock.now();
+            connection.free_since = now;
         }
-        while let Some(request) = connection.in_flight.front().filter(|r| r.stream <= last) {
+        while connection.in_flight.front().is_some_and(|request| request.stream <= last) {
+            let Some(request) = connection.in_flight.pop_front() else { break };
             http2.cancel(request.stream);
-            connection.in_flight.pop_front();
-            self.recorder.failed += 1;
+            self.recorder.abandoned(&request, now);
         }
         self.take_turn(index)?;
         self.pool.queue(index);
@@ -705,6 +708,7 @@ impl Worker {
         }
         if late > 0 {
             self.recorder.errors.timeout += late;
+            self.recorder.errors.failed_requests += late;
             self.recorder.explain(|| "timeout: no answer within the timeout".to_owned());
         }
         match lost {

@@ -22,13 +22,17 @@ const GENERATOR: &str = "load-";
 #[derive(Default)]
 pub(crate) struct HostMonitor {
     server: Option<Server>,
+    /// True if the server is on this machine but cannot be observed, as one of another user: its
+    /// work looks like that of other programs.
+    is_hidden: bool,
     /// The use of all processors at the start of the run.
     processors: Option<ProcessorUsage>,
 }
 
 /// A server on this machine, as observed from outside.
 struct Server {
-    process: PathBuf,
+    /// Its processes: several if they share the socket that listens.
+    processes: Vec<PathBuf>,
     threads: Vec<(RunAccount, RunTimes)>,
     waits: Waits,
 }
@@ -46,14 +50,16 @@ struct ProcessorUsage {
 impl HostMonitor {
     /// The surroundings of a run against the server at `address`.
     pub(crate) fn of(address: &Address) -> HostMonitor {
-        let process = match address {
-            Address::Tcp(address) if !is_local(address.ip()) => None,
-            address => listener(address),
+        let is_here = match address {
+            Address::Tcp(address) => is_local(address.ip()),
+            Address::Unix(_) => true,
         };
-        let threads = process.as_deref().map(answering).unwrap_or_default();
-        let server = process.filter(|_| !threads.is_empty());
-        let server = server.map(|process| Server { process, threads, waits: Waits::default() });
-        HostMonitor { server, processors: None }
+        let processes = if is_here { listeners(address) } else { Vec::new() };
+        let threads: Vec<_> =
+            processes.iter().flat_map(|process| answering(process)).take(THREADS_MAX).collect();
+        let server = Server { processes, threads, waits: Waits::default() };
+        let server = (!server.threads.is_empty()).then_some(server);
+        HostMonitor { is_hidden: is_here && server.is_none(), server, processors: None }
     }
 
     /// True if there is a server to observe while the run lasts.
@@ -77,9 +83,11 @@ impl HostMonitor {
         }
     }
 
-    /// The share of all processors that other processes had since the start.
+    /// The share of all processors that other processes had since the start; `None` if it is not
+    /// known.
     pub(crate) fn others_share(&self) -> Option<f64> {
-        let (before, after) = (self.processors?, self.used()?);
+        let before = self.processors.filter(|_| !self.is_hidden)?;
+        let after = self.used()?;
         let since = |of: fn(&ProcessorUsage) -> u64| of(&after).saturating_sub(of(&before)) as f64;
         let others = since(|used| used.processes) - since(|used| used.own);
         Some((others / since(|used| used.all).max(1.0)).max(0.0))
@@ -93,10 +101,10 @@ impl HostMonitor {
     fn used(&self) -> Option<ProcessorUsage> {
         let (all, processes) = machine_ticks(&fs::read_to_string("/proc/stat").ok()?)?;
         let own = PathBuf::from("/proc").join(std::process::id().to_string());
-        let server = self.server.as_ref().map(|server| &server.process);
-        let both = [Some(&own), server.filter(|process| **process != own)];
-        let ticks = both.into_iter().flatten().map(|process| process_ticks(process));
-        Some(ProcessorUsage { all, processes, own: ticks.sum() })
+        let server = self.server.iter().flat_map(|server| &server.processes);
+        let ticks = server.filter(|process| **process != own).map(|process| process_ticks(process));
+        let own = process_ticks(&own) + ticks.sum::<u64>();
+        Some(ProcessorUsage { all, processes, own })
     }
 }
 
@@ -122,8 +130,8 @@ fn is_local(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The folder in `/proc` of the process that listens at `address`, if it can be found.
-fn listener(address: &Address) -> Option<PathBuf> {
+/// The folders in `/proc` of the processes that listen at `address`, as far as they can be found.
+fn listeners(address: &Address) -> Vec<PathBuf> {
     let paths = match address {
         Address::Tcp(_) => &["/proc/net/tcp", "/proc/net/tcp6"][..],
         Address::Unix(_) => &["/proc/net/unix"],
@@ -136,7 +144,7 @@ fn listener(address: &Address) -> Option<PathBuf> {
     });
     let sockets: Vec<PathBuf> =
         inodes.map(|inode| PathBuf::from(format!("socket:[{inode}]"))).collect();
-    let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
     let holds = |process: &PathBuf| {
         let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
         open.filter_map(|file| fs::read_link(file.path()).ok()).any(|link| sockets.contains(&link))
@@ -145,7 +153,7 @@ fn listener(address: &Address) -> Option<PathBuf> {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_digit()))
     };
-    processes.filter(is_process).find(holds)
+    processes.filter(is_process).filter(holds).collect()
 }
 
 /// The inodes of sockets that listen at `address`, from one of the kernel's tables.
@@ -204,7 +212,7 @@ fn answering(process: &Path) -> Vec<(RunAccount, RunTimes)> {
         true => name.starts_with(EVENT_LOOP),
         false => !name.starts_with(GENERATOR),
     };
-    let answering = named.iter().filter(|(name, _)| answers(name)).take(THREADS_MAX);
+    let answering = named.iter().filter(|(name, _)| answers(name));
     let accounts = answering.filter_map(|(_, path)| RunAccount::open(path).ok());
     accounts.filter_map(|account| account.times().map(|times| (account, times))).collect()
 }
@@ -239,12 +247,42 @@ mod tests {
         let mut around = HostMonitor::of(&listener.local_addr().unwrap().into());
         assert!(around.has_server());
         let own = PathBuf::from("/proc").join(std::process::id().to_string());
-        assert_eq!(around.server.as_ref().unwrap().process, own);
+        assert_eq!(around.server.as_ref().unwrap().processes, [own]);
         around.begin();
         let share = around.others_share().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
         // An address that is reserved for documentation, so nobody has it.
         assert!(!HostMonitor::of(&"192.0.2.1:80".parse().unwrap()).has_server());
+    }
+
+    /// Regression: of a server with several processes, one was watched, and the others counted as
+    /// other programs.
+    #[test]
+    fn all_processes_that_share_a_socket_are_the_server() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let shared = std::os::fd::OwnedFd::from(listener.try_clone().unwrap());
+        let child = std::process::Command::new("sleep").arg("60").stdin(shared).spawn();
+        let mut child = child.unwrap();
+        let around = HostMonitor::of(&listener.local_addr().unwrap().into());
+        let mut found = around.server.as_ref().unwrap().processes.clone();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        found.sort();
+        let mut expected =
+            [std::process::id(), child.id()].map(|id| Path::new("/proc").join(id.to_string()));
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+
+    /// Regression: a local server that could not be found, such as one of another user, counted as
+    /// other programs.
+    #[test]
+    fn beside_a_local_server_that_is_not_found_the_others_are_not_known() {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut around = HostMonitor::of(&address.into());
+        around.begin();
+        assert!(!around.has_server());
+        assert_eq!(around.others_share(), None);
     }
 
     #[test]
@@ -256,7 +294,7 @@ mod tests {
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let around = HostMonitor::of(&address);
         let own = PathBuf::from("/proc").join(std::process::id().to_string());
-        assert_eq!(around.server.as_ref().unwrap().process, own);
+        assert_eq!(around.server.as_ref().unwrap().processes, [own]);
     }
 
     #[test]
@@ -289,7 +327,7 @@ mod tests {
             fs::write(folder.path().join(thread.to_string()), line).unwrap();
         };
         let mut server =
-            Server { process: PathBuf::new(), threads: Vec::new(), waits: Waits::default() };
+            Server { processes: Vec::new(), threads: Vec::new(), waits: Waits::default() };
         for thread in 0..3 {
             tell(thread, 100, 1_000);
             let account = RunAccount::open(&folder.path().join(thread.to_string())).unwrap();

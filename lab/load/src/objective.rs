@@ -3,7 +3,7 @@
 use crate::error::LoadError;
 use crate::result::LoadResult;
 use crate::units::parse_duration;
-use crate::verdict::{Figures, Verdict, ended_in_silence, judge};
+use crate::verdict::{Figures, Verdict, ended_in_silence, judge, saturated};
 
 /// The largest number of objectives in a list.
 const OBJECTIVES_MAX: usize = 16;
@@ -69,12 +69,16 @@ impl Objectives {
     pub fn check(&self, result: &LoadResult) -> Result<(), String> {
         let figures = Figures::of(result);
         let judgement = judge(&figures);
-        if judgement.verdict == Verdict::Saturated || result.requests == 0 {
+        if result.requests == 0 {
             let evidence = judgement.evidence.first().map_or("", String::as_str);
             return Err(format!("{}: {evidence}", judgement.verdict.name()));
         }
         if let Some((verdict, evidence)) = ended_in_silence(&figures) {
             return Err(format!("{}: {evidence}", verdict.name()));
+        }
+        // The verdict may be about the machine or the generator.
+        if let Some(evidence) = saturated(&figures) {
+            return Err(format!("{}: {evidence}", judgement.verdict.name()));
         }
         let all = result.response_time_at_least();
         if all.is_empty() {
@@ -100,7 +104,7 @@ impl Objectives {
             }
         }
         match figures.error_share() > self.errors_max {
-            true => Err(format!("{} errors at {} requests", figures.errors.all(), figures.tried())),
+            true => Err(figures.failed_told()),
             false => Ok(()),
         }
     }

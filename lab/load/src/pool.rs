@@ -283,13 +283,21 @@ impl Pool {
     pub(crate) fn lose(&mut self, index: usize, loss: DisconnectReason, recorder: &mut Recorder) {
         let useful =
             self.connections[index].proven && !matches!(loss, DisconnectReason::Connect(_));
+        let is_abandoned = matches!(loss, DisconnectReason::Abandoned);
         recorder.lost(loss);
-        let retry_ticks = self.clock.ticks(nanoseconds(RETRY_DELAY));
-        let retry_at = Ticks(self.clock.now().0 + retry_ticks);
+        let now = self.clock.now();
+        let retry_at = Ticks(now.0 + self.clock.ticks(nanoseconds(RETRY_DELAY)));
         let connection = &mut self.connections[index];
-        recorder.failed += connection.in_flight.len() as u64;
+        for request in &connection.in_flight {
+            match is_abandoned {
+                true => recorder.abandoned(request, now),
+                false => recorder.lost_request(request.timed_out),
+            }
+        }
         if !self.plan.keep_alive {
-            recorder.failed += u64::from(connection.pending.take().is_some());
+            if connection.pending.take().is_some() {
+                recorder.lost_request(false);
+            }
             connection.abort();
             connection.close(if useful { Ticks::default() } else { retry_at });
             if useful && !connection.queued {
@@ -312,16 +320,17 @@ impl Pool {
         }
     }
 
-    /// Notes the time at which the last watched request was written.
+    /// Notes the time at which watched requests were written, when nothing waits for the socket.
     #[inline]
     pub(crate) fn note_written(&mut self, index: usize) {
         let connection = &mut self.connections[index];
-        if connection.has_unwritten() {
+        if !connection.notes_write || connection.has_unwritten() {
             return;
         }
-        let watch = connection.in_flight.back_mut().and_then(|request| request.watch.as_mut());
-        if let Some(watch) = watch.filter(|watch| watch.written.is_none()) {
-            watch.written = Some(self.clock.now());
+        connection.notes_write = false;
+        let now = self.clock.now();
+        for watch in connection.in_flight.iter_mut().filter_map(|r| r.watch.as_mut()) {
+            watch.written.get_or_insert(now);
         }
     }
 }

@@ -122,9 +122,11 @@ impl Recorder {
             && !self.scope.accepted_statuses.contains(&status);
         self.errors.status += u64::from(bad_status);
         self.errors.check += u64::from(refused);
+        let is_error = refused || bad_status;
+        self.errors.failed_requests += u64::from(is_error && !request.timed_out);
         if let Some(notes) = self.operations.get_mut(usize::from(request.operation)) {
             notes.requests += 1;
-            notes.errors += u64::from(refused || bad_status);
+            notes.errors += u64::from(is_error);
         }
         if now >= self.interval_end {
             self.next_interval(now);
@@ -201,10 +203,11 @@ impl Recorder {
         if now >= self.interval_end {
             self.next_interval(now);
         }
-        self.timeline.set_backlog(backlog);
+        let elapsed_ns = self.clock.nanoseconds(now.since(self.start));
+        self.timeline.set_backlog(elapsed_ns, backlog);
     }
 
-    /// Records the wait of a request that has no answer at the end.
+    /// Records the wait of a request that has no answer at the end, or is given up before.
     pub(crate) fn unanswered(&mut self, intended: Ticks, end: Ticks) {
         if intended >= self.record_from {
             self.times.unanswered.saturating_record(self.clock.nanoseconds(end.since(intended)));
@@ -234,6 +237,19 @@ impl Recorder {
     /// Samples the rate since the last sample.
     pub(crate) fn sample_rate(&mut self, now: Ticks) {
         self.rates.sample(now, self.requests);
+    }
+
+    /// Counts a request that ends without an answer. One that `timed_out` counts as failed since
+    /// then.
+    pub(crate) fn lost_request(&mut self, timed_out: bool) {
+        self.failed += 1;
+        self.errors.failed_requests += u64::from(!timed_out);
+    }
+
+    /// Counts a request that is given up, with its wait so far.
+    pub(crate) fn abandoned(&mut self, request: &PendingRequest, now: Ticks) {
+        self.lost_request(request.timed_out);
+        self.unanswered(request.intended, now);
     }
 
     /// Counts the reason for which a socket was given up.

@@ -113,6 +113,8 @@ pub(crate) struct Timeline {
     answered: u64,
     errors_before: u64,
     backlog: u64,
+    /// The time at which the backlog was counted.
+    backlog_at_ns: u64,
     live: Box<[u32]>,
     end_ns: u64,
 }
@@ -130,6 +132,7 @@ impl Timeline {
             answered: 0,
             errors_before: 0,
             backlog: 0,
+            backlog_at_ns: 0,
             live: vec![0; BUCKETS].into_boxed_slice(),
             end_ns: interval_ns,
         }
@@ -153,9 +156,17 @@ impl Timeline {
         self.live[bucket_of(response_time_ns)] += 1;
     }
 
-    /// Sets the number of requests that are due and not sent.
-    pub(crate) fn set_backlog(&mut self, backlog: u64) {
-        self.backlog = backlog;
+    /// Sets the number of requests that are due and not sent at `time_ns`, which lies in the
+    /// current interval or, if an answer ended the last one late, just before it. An interval keeps
+    /// the count that was taken nearest to its end.
+    pub(crate) fn set_backlog(&mut self, time_ns: u64, backlog: u64) {
+        let last_end_ns = self.end_ns - self.interval_ns;
+        let before_ns = last_end_ns.saturating_sub(self.backlog_at_ns);
+        let is_nearer = time_ns.saturating_sub(last_end_ns) < before_ns;
+        if let Some(last) = self.rows.last_mut().filter(|_| is_nearer) {
+            last.backlog = backlog;
+        }
+        (self.backlog_at_ns, self.backlog) = (time_ns, backlog);
     }
 
     /// Closes intervals until `time_ns` lies in the current one. `errors` is the number of all
@@ -274,11 +285,13 @@ mod tests {
         let mut timeline = Timeline::new(1_000_000_000);
         note(&mut timeline, 50_000_000, 10);
         note(&mut timeline, 350_000_000, 20);
-        timeline.set_backlog(7);
+        timeline.set_backlog(299_999_999, 5);
+        timeline.set_backlog(399_000_000, 7);
         timeline.finish(3);
         let intervals = timeline.into_intervals(400_000_000);
         let answered: Vec<u64> = intervals.iter().map(|interval| interval.answered).collect();
         assert_eq!(answered, [1, 0, 0, 1]);
+        assert_eq!(intervals[2].backlog, 5);
         let last = &intervals[3];
         assert_eq!((last.begin_ns, last.errors, last.backlog), (300_000_000, 3, 7));
         assert_eq!(last.response_times, [(20, 1)]);
@@ -303,10 +316,10 @@ mod tests {
     fn intervals_of_threads_are_added() {
         let (mut one, mut two) = (Timeline::new(0), Timeline::new(0));
         note(&mut one, 1, 10);
-        one.set_backlog(1);
+        one.set_backlog(1, 1);
         note(&mut two, 2, 10);
         note(&mut two, 150_000_000, 12);
-        two.set_backlog(2);
+        two.set_backlog(150_000_000, 2);
         one.finish(0);
         two.finish(0);
         one.merge(two);

@@ -171,15 +171,16 @@ impl TraceRecorder {
 
     fn read_metrics(&mut self, header: &[u8]) -> Vec<(u16, u64)> {
         let text = String::from_utf8_lossy(header);
-        let metrics = text.split(',').filter_map(metric).filter_map(|(name, ns)| {
-            let known = self.metrics.iter().position(|known| known == name);
-            let place = known.or_else(|| {
-                let has_room = self.metrics.len() < METRICS_MAX;
-                has_room.then(|| self.metrics.push(name.to_owned()))?;
-                Some(self.metrics.len() - 1)
-            })?;
-            Some((place as u16, ns))
-        });
+        let metrics =
+            split_outside_quotes(&text, ',').filter_map(metric).filter_map(|(name, ns)| {
+                let known = self.metrics.iter().position(|known| known == name);
+                let place = known.or_else(|| {
+                    let has_room = self.metrics.len() < METRICS_MAX;
+                    has_room.then(|| self.metrics.push(name.to_owned()))?;
+                    Some(self.metrics.len() - 1)
+                })?;
+                Some((place as u16, ns))
+            });
         metrics.take(METRICS_MAX).collect()
     }
 
@@ -261,11 +262,26 @@ impl TraceRecorder {
 /// Parses the name and the time of a metric such as `db;desc="a b";dur=1.5`, where `dur` is in
 /// milliseconds; the time is returned in nanoseconds.
 fn metric(text: &str) -> Option<(&str, u64)> {
-    let mut parts = text.split(';').map(str::trim);
+    let mut parts = split_outside_quotes(text, ';').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty())?;
-    let duration_ms = parts.find_map(|part| part.strip_prefix("dur=")?.parse::<f64>().ok())?;
+    let duration_of = |part: &str| part.strip_prefix("dur=")?.trim_matches('"').parse::<f64>().ok();
+    let duration_ms = parts.find_map(duration_of)?;
     let known = duration_ms.is_finite() && duration_ms >= 0.0;
     known.then_some((name, (duration_ms * 1e6).round() as u64))
+}
+
+/// Splits a header at a separator, except in quoted strings, where `\` escapes a quote.
+fn split_outside_quotes(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    text.split(move |letter| {
+        let was_escaped = std::mem::replace(&mut is_escaped, false);
+        match letter {
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            '\\' if is_quoted => is_escaped = !was_escaped,
+            _ => {}
+        }
+        letter == separator && !is_quoted
+    })
 }
 
 #[cfg(test)]
@@ -322,6 +338,16 @@ mod tests {
         assert_eq!(traces.metrics, ["db", "total"]);
         assert_eq!(trace.server, [(0, 20_000), (1, 50_000)]);
         assert_eq!((traces.watched, traces.told), (1, 1));
+    }
+
+    /// Regression: a comma or semicolon in a description was taken for the end of it.
+    #[test]
+    fn separators_in_quotes_are_part_of_a_description() {
+        let mut notes = notes();
+        let header = br#"a;desc="x, y;dur=9;q";dur=1, b;desc="\",\\";dur="2", c;dur=3"#;
+        let read = notes.read_metrics(header);
+        assert_eq!(notes.metrics, ["a", "b", "c"]);
+        assert_eq!(read, [(0, 1_000_000), (1, 2_000_000), (2, 3_000_000)]);
     }
 
     #[test]

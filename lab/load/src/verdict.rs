@@ -211,7 +211,8 @@ fn generator_limited(figures: &Figures) -> Option<String> {
     })
 }
 
-fn saturated(figures: &Figures) -> Option<String> {
+/// The finding that more was asked for than could be answered.
+pub(crate) fn saturated(figures: &Figures) -> Option<String> {
     let offered = figures.offered_per_second?;
     let answered = figures.answered_per_second;
     let backlog = BacklogPeriod::of(figures)?;
@@ -233,9 +234,8 @@ fn saturated(figures: &Figures) -> Option<String> {
 }
 
 fn failing(figures: &Figures) -> Option<String> {
-    let (all, tried) = (figures.errors.all(), figures.tried());
     (figures.requests > 0 && figures.error_share() >= ERROR_SHARE)
-        .then(|| format!("{all} errors at {tried} requests: {}.", kinds(&figures.errors)))
+        .then(|| format!("{}: {}.", figures.failed_told(), kinds(&figures.errors)))
 }
 
 /// The length of the shortest silence that is a stall, in nanoseconds.

@@ -253,6 +253,36 @@ fn the_verdict_is_right_for_servers_that_change_in_the_middle() {
     }
 }
 
+/// Regression: the backlog of an interval was that of its begin, though it is documented as that of
+/// its end.
+#[test]
+fn the_backlog_of_an_interval_is_that_of_its_end() {
+    let simulation = Simulation::new(ServerCapacity::of(1_000).server());
+    let result = load(&paced_in(&simulation, 1_500, 1, 3));
+    for (number, interval) in result.course.timeline.iter().take(30).enumerate() {
+        let expected = (number as u64 + 1) * 50;
+        assert!(interval.backlog.abs_diff(expected) <= 3, "{number}: {}", interval.backlog);
+    }
+}
+
+/// Regression: an objective was met by a run whose backlog grew if the verdict was about the
+/// machine.
+#[test]
+fn a_growing_backlog_misses_every_objective_whatever_the_verdict() {
+    let burden = SimulatedOverhead {
+        wake_up_late: Duration::from_micros(100),
+        taken_by_others: Duration::from_secs(1),
+        ..SimulatedOverhead::default()
+    };
+    let simulation = Simulation::burdened(ServerCapacity::of(1_000).server(), burden);
+    let result = load(&paced_in(&simulation, 1_050, 16, 8));
+    let judgement = judge(&Figures::of(&result));
+    assert_eq!(judgement.verdict, Verdict::MachineLimited, "{judgement:?}");
+    assert!(judgement.evidence.join(" ").contains("to the end the backlog grew"), "{judgement:?}");
+    let kept = Objectives::parse("p50=1h,errors=100%").unwrap().check(&result);
+    assert!(kept.is_err_and(|reason| reason.starts_with("machine-limited: From second")));
+}
+
 /// Regression: if half of the requests had no answer, the percentiles were those of the other half
 /// alone.
 #[test]

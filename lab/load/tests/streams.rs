@@ -9,15 +9,17 @@ mod secure;
 mod streams;
 mod support;
 
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pellucid_load::simulation::{HttpServer, Reply as Whole, Simulation};
+use pellucid_load::simulation::{HttpServer, Reply as Whole, Service, Simulation};
 use pellucid_load::{Figures, Limit, LoadOptions, Verdict, judge};
 use secure::{Reply, ServerBehaviour, reply};
 use streams::{DrainingServer, Http2Server};
-use support::{load, numbered, opened, simulated};
+use support::{load, made_by, numbered, opened, simulated};
 
 const MS: u64 = 1_000_000;
 
@@ -155,6 +157,42 @@ fn requests_that_are_always_refused_are_counted_as_left_out() {
     assert!(result.errors.left_out > 5, "{:?}", result.errors);
     assert_eq!(result.errors.left_out, result.errors.all());
     assert!(result.first_error.unwrap().contains("GOAWAY"));
+}
+
+/// A server that works, and reads, only every 20 ms.
+struct SlowReader {
+    server: Http2Server,
+    next_ns: u64,
+}
+
+impl Service for SlowReader {
+    fn accept(&mut self, socket: UnixStream) -> io::Result<()> {
+        self.server.accept(socket)
+    }
+
+    fn step(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns >= self.next_ns {
+            self.next_ns = now_ns + 20 * MS;
+            self.server.step(now_ns);
+        }
+        Some(self.next_ns)
+    }
+}
+
+/// Regression: only the last of the requests that were sent together had a time of sending, and
+/// none of them if the socket did not take all at once.
+#[test]
+fn requests_that_wait_for_the_socket_show_it_in_their_traces() {
+    let server = Http2Server::new(ServerBehaviour::default(), |_| reply(b"ok"));
+    let simulation = Simulation::new(SlowReader { server, next_ns: 0 });
+    let sources = made_by(|out| {
+        let path = "x".repeat(10_000);
+        out.extend_from_slice(format!("GET /{path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    });
+    let result = load(&LoadOptions { sources, ..options(&simulation, 32) });
+    let first = result.traces.some.iter().filter(|trace| trace.start_ns < MS);
+    let sends: Vec<u64> = first.map(|trace| trace.send_ns / MS).collect();
+    assert!(sends.len() > 1 && sends.iter().all(|ms| *ms >= 19), "{sends:?}");
 }
 
 #[test]

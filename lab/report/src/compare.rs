@@ -41,7 +41,7 @@ pub struct ComparedRun {
     pub timeline: Vec<TimelineInterval>,
     /// Answers per second.
     pub throughput_per_second: f64,
-    /// The number of errors divided by the number of requests that were due; at most one.
+    /// The number of requests that failed divided by that of those that were due; at most one.
     pub error_share: f64,
     /// Names and mean durations of the server's phases, in nanoseconds; empty if not known.
     pub phases: Vec<(String, f64)>,

@@ -11,6 +11,8 @@ const PHASES: [&str; 8] =
 pub(crate) fn constant(count: u64, value_ns: u64) -> Distribution {
     Distribution {
         count,
+        // As it is read from JSON, which has no sum.
+        sum_ns: 0,
         min_ns: value_ns,
         q1_ns: value_ns,
         mean_ns: value_ns as f64,

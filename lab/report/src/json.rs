@@ -57,6 +57,8 @@ pub struct SectionDocument<'report> {
     pub requests: u64,
     /// Requests that were due and were not answered.
     pub unanswered: u64,
+    /// Requests that failed, answered or not, each counted once.
+    pub failed_requests: u64,
     /// The length of the load.
     pub duration_seconds: f64,
     /// Errors by kind.
@@ -169,6 +171,7 @@ impl SectionDocument<'_> {
             rate_per_second: section.rate_per_second(),
             requests: section.requests,
             unanswered: section.unanswered,
+            failed_requests: section.failed_requests,
             duration_seconds: section.duration.as_secs_f64(),
             errors: errors
                 .map(|(kind, count)| ErrorCount { kind: kind.clone(), count: *count })
@@ -240,6 +243,7 @@ mod tests {
             offered_rate_per_second: None,
             requests: 1_000,
             unanswered: 2,
+            failed_requests: 2,
             duration: Duration::from_millis(2_500),
             errors: vec![("timeout".to_owned(), 2)],
             response_time: histogram(),

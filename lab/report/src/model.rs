@@ -37,10 +37,13 @@ pub struct Section {
     pub description: String,
     /// The requested rate; `None` in a closed loop.
     pub offered_rate_per_second: Option<f64>,
-    /// Requests that were answered.
+    /// Answered requests, with those of the warm-up, which the histograms leave out.
     pub requests: u64,
     /// Requests that were due and were not answered.
     pub unanswered: u64,
+    /// Requests that failed, answered or not, each counted once. A connection that breaks is one
+    /// error however many requests it loses.
+    pub failed_requests: u64,
     /// The length of the load.
     pub duration: Duration,
     /// The kinds of errors and the number of each; empty without errors.
@@ -69,7 +72,7 @@ pub struct Section {
 /// An interval of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TimelineInterval {
-    /// The begin of the interval, since the start of the load.
+    /// The start of the interval, since the start of the load.
     pub begin_ns: u64,
     /// The length of the interval.
     pub length_ns: u64,
@@ -109,7 +112,8 @@ pub struct Sample {
 /// The client's figures that are set against the server's account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFigures {
-    /// The number of answered requests; if it is 0, the other figures mean nothing.
+    /// The number of answered requests whose times were recorded; if it is 0, the other figures
+    /// mean nothing.
     pub requests: u64,
     /// Median response time, from the intended start, in nanoseconds.
     pub response_p50_ns: u64,

@@ -1,5 +1,8 @@
 //! Computation of expressions.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use pellucid_value::packed::DEPTH_MAX;
 use pellucid_value::{ArrayRef, DuplicateRule, ObjectBuilder, Ref, Text, Value, to_number};
 
@@ -19,7 +22,7 @@ impl Code {
             Self::Constant(value) => Ok(value.clone()),
             Self::Path(slot, names) => Ok(path(&row[*slot], names)),
             Self::Local(depth) => Ok(run.locals.get(*depth).cloned().unwrap_or_default()),
-            Self::Attribute(value, name) => Ok(value.compute(row, run)?.attribute(name)),
+            Self::Attribute(value, names) => Ok(path(&value.compute(row, run)?, names)),
             Self::Element(value, place) => {
                 let value = value.compute(row, run)?;
                 Ok(element(&value, &place.compute(row, run)?))
@@ -87,15 +90,17 @@ impl Code {
     }
 }
 
-fn path(value: &Value, names: &[std::sync::Arc<str>]) -> Value {
-    match (value, names) {
-        (value, []) => value.clone(),
-        (Value::Packed(shared), names) => {
-            let part = names.iter().fold(value.view(), |value, name| value.attribute(name));
-            Value::of_reference(shared, part)
+fn path(value: &Value, names: &[Arc<str>]) -> Value {
+    let mut value = Cow::Borrowed(value);
+    for (place, name) in names.iter().enumerate() {
+        if let Value::Packed(shared) = &*value {
+            let rest = names[place..].iter();
+            let part = rest.fold(value.view(), |value, name| value.attribute(name));
+            return Value::of_reference(shared, part);
         }
-        (value, [first, rest @ ..]) => path(&value.attribute(first), rest),
+        value = Cow::Owned(value.attribute(name));
     }
+    value.into_owned()
 }
 
 /// Computes `value[place]`: an attribute by its name, or an element by its index.
@@ -129,7 +134,7 @@ fn object(members: &[(Name, Code)], row: &[Value], run: &mut QueryRun) -> Result
     let mut object = ObjectBuilder::with(DuplicateRule::First);
     for (name, value) in members {
         let name = match name {
-            Name::Fixed(name) => Text::from(std::sync::Arc::clone(name)),
+            Name::Fixed(name) => Text::from(Arc::clone(name)),
             Name::Computed(name) => {
                 let name = name.compute(row, run)?;
                 match name {

@@ -25,7 +25,9 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
             names.iter().fold(name_of(*slot), |text, name| format!("{text}.{name}"))
         }
         Code::Local(_) => "CURRENT".to_owned(),
-        Code::Attribute(value, name) => format!("{}.{name}", show(value)),
+        Code::Attribute(value, names) => {
+            names.iter().fold(show(value), |text, name| format!("{text}.{name}"))
+        }
         Code::Element(value, place) => format!("{}[{}]", show(value), show(place)),
         Code::Expansion(expansion) => {
             let mut text = format!("{}[{}", show(&expansion.list), "*".repeat(expansion.levels));

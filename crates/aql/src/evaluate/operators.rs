@@ -43,10 +43,10 @@ fn contains(element: Ref<'_>, list: Ref<'_>, run: &mut QueryRun) -> Result<bool>
     Ok(false)
 }
 
-/// The number of comparisons from which on the elements of the right list are put in a set.
+/// From this number of comparisons on, IN looks elements up in a hash set of the right list.
 const SET_COMPARISONS_MIN: usize = 4096;
 
-/// The number of elements of `left` for which the comparison holds, counted up to `enough`.
+/// Counts the elements of `left` for which `element operator right` is true; stops at `enough`.
 pub(super) fn holding(
     operator: BinaryOperator,
     left: ArrayRef<'_>,
@@ -75,8 +75,8 @@ pub(super) fn holding(
     Ok(holding)
 }
 
-/// Computes an arithmetic operation. Operands are cast to numbers; a division by zero is null with
-/// a warning.
+/// Computes an arithmetic operation. Operands are cast to numbers; a division by zero, or a result
+/// out of range, is null with a warning.
 pub(super) fn arithmetic(
     operator: BinaryOperator,
     left: Ref<'_>,
@@ -133,7 +133,7 @@ pub(super) fn range(left: &Value, right: &Value, run: &mut QueryRun) -> Result<V
 
 /// True if `text` matches `pattern`: `%` matches any text, `_` any character, and `\` escapes one
 /// of
-/// `%`, `_` and `\`.
+/// `%`, `_` and `\`. A `\` before any other character is itself.
 pub(crate) fn like(
     text: &str,
     pattern: &str,

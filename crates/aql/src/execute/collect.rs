@@ -119,7 +119,11 @@ fn groups(
     for group in groups.into_values() {
         let mut row = group.row;
         for (own, total) in collect.aggregates.iter().zip(group.aggregates) {
-            row[own.slot] = total.finish(own.aggregator, run)?;
+            row[own.slot] = match own.aggregator {
+                // The sum of no rows is null, unlike that of an empty array.
+                Aggregator::Sum if group.count == 0 => Value::Null,
+                aggregator => total.finish(aggregator, run)?,
+            };
         }
         if let Some((slot, _)) = collect.into {
             row[slot] = Value::array(group.rows)?;

@@ -151,6 +151,14 @@ impl Upstream for Nodes<'_> {
 }
 
 impl Nodes<'_> {
+    /// Makes the writes of these nodes, if they are not made yet.
+    fn make_writes(&mut self, run: &mut QueryRun) -> Result<()> {
+        let writes = |node: &Node| matches!(node.kind, NodeKind::Write(_) | NodeKind::Upsert(_));
+        let Some(last) = self.nodes.iter().rposition(writes) else { return Ok(()) };
+        let (nodes, runs) = (&self.nodes[..=last], &mut self.runs[..=last]);
+        Nodes { nodes, runs }.rows(run, 0).map(drop)
+    }
+
     /// As [`Self::rows`], for a last node that is no calculation or filter.
     fn rows_of_last(&mut self, run: &mut QueryRun, want: usize) -> Result<Vec<Row>> {
         let (Some((node, nodes)), Some((own, runs))) =
@@ -243,6 +251,10 @@ fn produce(
     run: &mut QueryRun,
     want: usize,
 ) -> Result<Vec<Row>> {
+    if matches!(node.kind, NodeKind::Limit { count: Some(0), .. } | NodeKind::NoResults) {
+        // These ask for no rows, but the writes before them are made all the same.
+        upstream.make_writes(run)?;
+    }
     Ok(match (&node.kind, &mut own.state) {
         (NodeKind::Singleton, State::Singleton(row)) => row.take().into_iter().collect(),
         (NodeKind::EnumerateCollection { collection, slot, filter }, State::Scan(walk)) => {

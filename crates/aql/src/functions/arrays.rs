@@ -297,7 +297,7 @@ fn replace_nth(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let place = from_end(whole(&arguments[1]), length).max(0);
     let place = usize::try_from(place).unwrap_or(usize::MAX);
     let padding = arguments.get(3);
-    if place >= length && (padding.is_none() || place as f64 >= RANGE_ELEMENTS_MAX) {
+    if place > length && (padding.is_none() || place as f64 >= RANGE_ELEMENTS_MAX) {
         return wrong_type(run, "REPLACE_NTH");
     }
     let mut elements = ListMaker::with_room(run, length.max(place + 1))?;

@@ -1,5 +1,7 @@
 //! Functions of dates. A date is a number of milliseconds since 1970 or an ISO 8601 string, in UTC.
 
+use std::ops::RangeInclusive;
+
 use pellucid_value::{Kind, Value, to_number};
 
 use super::function::{Function, whole, wrong_type};
@@ -53,12 +55,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::pure("DATE_TRUNC", 2, 3, trunc),
     Function::pure("DATE_FORMAT", 2, 3, format),
     Function::pure("IS_DATESTRING", 1, 1, |_, arguments| {
-        Ok(Value::Bool(arguments[0].as_str().is_some_and(|text| time::parse(text).is_some())))
+        let is_text = arguments[0].kind() == Kind::String;
+        Ok(Value::Bool(is_text && moment(&arguments[0]).is_some()))
     }),
 ];
 
-/// The last moment with a year of four digits. It also bounds how far a moment may be before 1970.
-const MOMENT_MAX: i64 = 253_402_300_799_999;
+/// The moments of the years 0 to 9999.
+const MOMENTS: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 fn invalid(run: &mut QueryRun) -> Result<Value> {
     run.warn_null(number::INVALID_DATE_VALUE, "invalid date value")
@@ -79,7 +82,7 @@ fn moment(value: &Value) -> Option<i64> {
         Kind::String => time::parse(value.as_str()?)?,
         _ => return None,
     };
-    (-MOMENT_MAX..=MOMENT_MAX).contains(&moment).then_some(moment)
+    MOMENTS.contains(&moment).then_some(moment)
 }
 
 /// The moment of a single argument, or of its parts in several arguments.
@@ -87,24 +90,25 @@ fn made(arguments: &[Value]) -> Option<i64> {
     if arguments.len() == 1 {
         return moment(&arguments[0]);
     }
-    let part = |place: usize, missing: i64| arguments.get(place).map_or(missing, whole);
-    let parts = DateTime {
-        year: part(0, 1970),
-        month: part(1, 1),
-        day: part(2, 1),
-        hour: part(3, 0),
-        minute: part(4, 0),
-        second: part(5, 0),
-        millisecond: part(6, 0),
-    };
-    let fits = (0..=9999).contains(&parts.year)
-        && (1..=12).contains(&parts.month)
-        && (1..=31).contains(&parts.day)
-        && (0..=24).contains(&parts.hour)
-        && (0..60).contains(&parts.minute)
-        && (0..60).contains(&parts.second)
-        && (0..1000).contains(&parts.millisecond);
-    fits.then(|| parts.milliseconds())
+    let parts: Vec<i64> = arguments.iter().map(whole).collect();
+    let part = |place: usize, missing: i64| parts.get(place).copied().unwrap_or(missing);
+    if part(0, 1970) > 9999 || parts.iter().any(|part| *part < 0) {
+        return None;
+    }
+    // Excess months, days and parts of a day carry over, but milliseconds do not.
+    let year = DateTime { year: part(0, 1970), ..DateTime::of(0) };
+    let month = add_months(year.milliseconds(), part(1, 1) - 1)?;
+    let rest = [
+        (part(2, 1) - 1, DAY_MS),
+        (part(3, 0), 3_600_000),
+        (part(4, 0), 60_000),
+        (part(5, 0), 1000),
+        (part(6, 0).min(999), 1),
+    ];
+    let moment = rest.iter().try_fold(month, |moment, (count, length)| {
+        moment.checked_add(count.checked_mul(*length)?)
+    })?;
+    MOMENTS.contains(&moment).then_some(moment)
 }
 
 /// The most bytes of the name of a unit.
@@ -145,33 +149,49 @@ fn add_months(moment: i64, months: i64) -> Option<i64> {
     Some(parts.milliseconds())
 }
 
+/// Adds months and then milliseconds. The fraction of a month is that of 30 days.
+fn moved(from: i64, months: f64, milliseconds: i64) -> Option<i64> {
+    let days = months.fract() * 30.0;
+    add_months(from, months as i64)?
+        .checked_add((days * DAY_MS as f64) as i64)?
+        .checked_add(milliseconds)
+        .filter(|moment| MOMENTS.contains(moment))
+}
+
 fn add(run: &mut QueryRun, arguments: &[Value], sign: i64) -> Result<Value> {
     let Some(from) = moment(&arguments[0]) else { return invalid(run) };
-    let moved = match arguments {
-        [_, amount, name, ..] if amount.kind() == Kind::Number => {
+    let (to, zones) = match arguments {
+        [_, amount, name, rest @ ..] if amount.kind() == Kind::Number => {
             let amount = to_number(amount.view()).to_double() * sign as f64;
-            match name.as_str().and_then(unit) {
-                Some(Unit::Months(months)) => add_months(from, (amount * months as f64) as i64),
+            let to = match name.as_str().and_then(unit) {
+                Some(Unit::Months(months)) => moved(from, amount * months as f64, 0),
                 Some(Unit::Milliseconds(length)) => {
-                    from.checked_add((amount * length as f64) as i64)
+                    moved(from, 0.0, (amount * length as f64) as i64)
                 }
                 None => return wrong_type(run, "DATE_ADD"),
-            }
+            };
+            (to, rest)
         }
-        [_, duration] => duration.as_str().and_then(|text| add_duration(from, text, sign)),
-        _ => None,
+        [_, duration, rest @ ..] if rest.len() < 2 => {
+            (duration.as_str().and_then(|text| add_duration(from, text, sign)), rest)
+        }
+        _ => return invalid(run),
     };
-    match moved.filter(|moment| (-MOMENT_MAX..=MOMENT_MAX).contains(moment)) {
+    if !is_utc(zones) {
+        return zone(run);
+    }
+    match to {
         Some(moment) => Ok(DateTime::of(moment).iso().into()),
         None => invalid(run),
     }
 }
 
-/// Adds an ISO 8601 duration, such as `P1Y2M3DT4H5M6.5S`.
+/// Adds an ISO 8601 duration, such as `P1Y2M3DT4H5M6.5S`: first its years and months, then the
+/// rest.
 fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
     let mut rest = text.strip_prefix('P')?;
     let mut is_time = false;
-    let mut moment = from;
+    let (mut months, mut milliseconds) = (0.0, 0_i64);
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('T') {
             (is_time, rest) = (true, after);
@@ -179,16 +199,15 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
         }
         let end = rest.find(|next: char| !next.is_ascii_digit() && next != '.')?;
         let amount: f64 = rest[..end].parse().ok()?;
-        // A larger amount leads to no valid date.
-        if amount > MOMENT_MAX as f64 {
-            return None;
-        }
         let letter = rest[end..].chars().next()?;
         rest = &rest[end + letter.len_utf8()..];
         let length = match (is_time, letter) {
-            (false, 'Y' | 'M') => {
-                let months = if letter == 'Y' { 12.0 } else { 1.0 };
-                moment = add_months(moment, sign * (amount * months) as i64)?;
+            (false, 'Y') => {
+                months += amount * 12.0;
+                continue;
+            }
+            (false, 'M') => {
+                months += amount;
                 continue;
             }
             (false, 'W') => 7 * DAY_MS,
@@ -198,12 +217,15 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
             (true, 'S') => 1000,
             _ => return None,
         };
-        moment = moment.checked_add(sign * (amount * length as f64) as i64)?;
+        milliseconds = milliseconds.checked_add((amount * length as f64) as i64)?;
     }
-    Some(moment)
+    moved(from, months * sign as f64, milliseconds * sign)
 }
 
 fn diff(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    if !is_utc(&arguments[3..]) {
+        return zone(run);
+    }
     let (Some(from), Some(to)) = (moment(&arguments[0]), moment(&arguments[1])) else {
         return invalid(run);
     };
@@ -216,7 +238,7 @@ fn diff(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     };
     let between = (to - from) as f64 / length;
     let is_float = arguments.get(3).is_some_and(|flag| flag.kind() == Kind::Bool && flag.is_true());
-    Ok(if is_float { Value::from(between) } else { Value::Int(between.trunc() as i64) })
+    Ok(if is_float { Value::from(between) } else { Value::Int(between.round() as i64) })
 }
 
 /// The parts of a moment from the year on, each with its unit.
@@ -248,13 +270,24 @@ fn compare(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
         return invalid(run);
     };
     let Some(from) = place_of(&arguments[2]) else { return wrong_type(run, "DATE_COMPARE") };
-    let to = arguments.get(3).map_or(Some(from), place_of);
+    // The second unit may be left out before a time zone.
+    let (to, zones) = match arguments.get(3) {
+        Some(name) if place_of(name).is_some() => (place_of(name), &arguments[4..]),
+        Some(other) if other.kind() != Kind::String => (None, &[][..]),
+        _ => (Some(from), &arguments[3..]),
+    };
+    if !is_utc(zones) {
+        return zone(run);
+    }
     let Some(to) = to.filter(|to| *to >= from) else { return wrong_type(run, "DATE_COMPARE") };
     let (left, right) = (units(DateTime::of(left)), units(DateTime::of(right)));
     Ok(Value::Bool((from..=to).all(|place| left[place].0 == right[place].0)))
 }
 
 fn trunc(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
+    if !is_utc(&arguments[2..]) {
+        return zone(run);
+    }
     let Some(moment) = moment(&arguments[0]) else { return invalid(run) };
     let Some(place) = place_of(&arguments[1]) else { return wrong_type(run, "DATE_TRUNC") };
     let mut parts = DateTime::of(moment);
@@ -314,10 +347,11 @@ fn format(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     formatted.finish()
 }
 
-/// The words that may follow `%`, longer ones first.
-const PLACEHOLDERS: [&str; 32] = [
+/// The words that may follow `%`, longer ones first. `&` stands for nothing: it ends a word.
+const PLACEHOLDERS: [&str; 33] = [
     "yyyyyy", "yyyy", "mmmm", "wwww", "mmm", "www", "fff", "xxx", "yy", "mm", "dd", "hh", "ii",
-    "ss", "kk", "t", "z", "w", "y", "m", "d", "h", "i", "s", "f", "x", "k", "l", "q", "a", "%", "",
+    "ss", "kk", "t", "z", "w", "y", "m", "d", "h", "i", "s", "f", "x", "k", "l", "q", "a", "%",
+    "&", "",
 ];
 
 fn placeholder(name: &str, moment: i64) -> String {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pellucid_value::Value;
 use regex_automata::Match;
-use regex_automata::util::interpolate;
 
 use super::function::{Function, flag, whole, wrong_type};
 use super::makers::{ListMaker, TextMaker, text};
@@ -58,6 +57,25 @@ fn matches(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     groups.finish()
 }
 
+/// The group that a text behind `$` begins with, as a number or as a name in braces, and the bytes
+/// of that reference. A number has as many digits as there is such a group.
+fn reference(expression: &CompiledRegex, text: &str) -> Option<(usize, usize)> {
+    if let Some(text) = text.strip_prefix('{') {
+        let end = text.find(|next: char| !next.is_ascii_alphanumeric() && next != '_')?;
+        let group = expression.group(&text[..end])?;
+        return text[end..].starts_with('}').then_some((group, end + 2));
+    }
+    let (mut found, mut number) = (None, 0);
+    for (place, digit) in text.bytes().take_while(u8::is_ascii_digit).enumerate() {
+        number = 10 * number + usize::from(digit - b'0');
+        if number >= expression.groups() {
+            break;
+        }
+        found = Some((number, place + 1));
+    }
+    found
+}
+
 /// The replacement of a match.
 struct Replacement {
     /// The text of the replacement, without its references to groups.
@@ -73,14 +91,31 @@ impl Replacement {
 
     fn new(run: &mut QueryRun, expression: &CompiledRegex, other: &str) -> Result<Self> {
         let (mut text, mut groups) = (String::new(), Vec::new());
-        if !other.contains('$') {
+        if !other.contains(['$', '\\']) {
             run.memory.take(other.len())?;
             return Ok(Self { text: other.to_owned(), groups });
         }
         run.memory.take(other.len().saturating_mul(Self::BYTES_EACH))?;
         run.check()?;
-        let add = |group, text: &mut String| groups.push((text.len(), group));
-        interpolate::string(other, add, |name| expression.group(name), &mut text);
+        let mut rest = other;
+        while let Some((before, after)) = rest.split_once(['$', '\\']) {
+            text.push_str(before);
+            let mut following = after.chars();
+            match (&rest[before.len()..=before.len()], reference(expression, after)) {
+                ("$", Some((group, bytes))) => {
+                    groups.push((text.len(), group));
+                    following = after[bytes..].chars();
+                }
+                ("$", None) => {
+                    text.push('$');
+                    following = after.strip_prefix('$').unwrap_or(after).chars();
+                }
+                // After a backslash, any character stands for itself.
+                _ => text.extend(following.next()),
+            }
+            rest = following.as_str();
+        }
+        text.push_str(rest);
         Ok(Self { text, groups })
     }
 

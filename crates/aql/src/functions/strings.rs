@@ -90,10 +90,8 @@ fn substring(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let length = i64::try_from(own.chars().count()).unwrap_or(i64::MAX);
     let offset = whole(&arguments[1]);
     let offset = if offset < 0 { offset.saturating_add(length).max(0) } else { offset };
-    let count = arguments.get(2).map_or(i64::MAX, whole);
-    // A negative length counts from the end.
-    let end = if count < 0 { length.saturating_add(count) } else { offset.saturating_add(count) };
-    let (from, to) = (offset.min(length), end.clamp(0, length));
+    let count = arguments.get(2).map_or(i64::MAX, whole).max(0);
+    let (from, to) = (offset.min(length), offset.saturating_add(count).min(length));
     let from = byte_place(&own, usize::try_from(from).unwrap_or(0));
     let to = byte_place(&own, usize::try_from(to).unwrap_or(0));
     part_of(run, &own[from..to.max(from)])

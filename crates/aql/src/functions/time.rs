@@ -104,9 +104,8 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     let year = sign * digits(parts.next()?, 1, 6)?;
     let month = parts.next().map_or(Some(1), |part| digits(part, 1, 2))?;
     let day = parts.next().map_or(Some(1), |part| digits(part, 1, 2))?;
-    let is_date = parts.next().is_none()
-        && (1..=12).contains(&month)
-        && (1..=days_in_month(year, month)).contains(&day);
+    // The excess days of a shorter month carry over to the next month.
+    let is_date = parts.next().is_none() && (1..=12).contains(&month) && (1..=31).contains(&day);
     let midnight = is_date.then(|| days_of(year, month, day) * DAY_MS)?;
     match time {
         Some(time) => Some(midnight + time_of_day(time)?),
@@ -190,11 +189,12 @@ mod tests {
             ("2020-03-15 10:00", 10 * 3_600_000),
             ("2020-3-15T01:00:00.5Z", 3_600_500),
             ("2020-03-15Z", 0),
+            ("2020-02-31", -13 * DAY_MS),
         ] {
             assert_eq!(parse(text), Some(day + after), "{text}");
         }
         for text in
-            ["", "2020-13-01", "2020-02-30", "abc", "2020-01-01T25:00", "2020-01-01T1:2:3:4"]
+            ["", "2020-13-01", "2020-02-32", "abc", "2020-01-01T25:00", "2020-01-01T1:2:3:4"]
         {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -2,7 +2,7 @@
 
 use super::builder::Builder;
 use super::expressions::plan_expression;
-use super::scope::Scope;
+use super::scope::Binding;
 use crate::aggregator::Aggregator;
 use crate::parse::ast::{self, Expression};
 use crate::tree::{Aggregate, Code, Collect, IntoProjection, NodeKind, Slot};
@@ -27,9 +27,7 @@ pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) ->
     if let Some((name, value)) = &collect.into {
         let kept = match value {
             Some(value) => IntoProjection::Value(plan_expression(builder, value)?),
-            None => {
-                IntoProjection::Variables(kept_variables(&builder.scope, collect.keep.as_deref())?)
-            }
+            None => IntoProjection::Variables(kept_variables(builder, collect.keep.as_deref())?),
         };
         let slot = builder.variables.add(Some(name));
         show(name, slot);
@@ -48,12 +46,32 @@ pub(super) fn plan_collect(builder: &mut Builder<'_>, collect: &ast::Collect) ->
     builder.push(NodeKind::Collect(Box::new(planned)))
 }
 
-fn kept_variables(scope: &Scope, keep: Option<&[String]>) -> Result<Vec<(String, Code)>> {
+fn kept_variables(
+    builder: &mut Builder<'_>,
+    keep: Option<&[String]>,
+) -> Result<Vec<(String, Code)>> {
+    let (scope, memory) = (&builder.scope, &mut builder.run.memory);
+    let mut copy = |name: &String, code: &Code| -> Result<_> {
+        memory.take(size_of::<(String, Code)>() + name.len() + code.names_bytes())?;
+        Ok((name.clone(), code.clone()))
+    };
     let Some(names) = keep else {
-        return Ok(scope.own().iter().map(|own| (own.name.clone(), own.code.clone())).collect());
+        // Variables that are declared before the first loop are the same in all rows.
+        let first_loop = builder.nodes.iter().find_map(|node| match node.kind {
+            NodeKind::EnumerateCollection { slot, .. } | NodeKind::EnumerateList { slot, .. } => {
+                Some(slot)
+            }
+            _ => None,
+        });
+        let is_of_loop = |own: &Binding| match &own.code {
+            Code::Path(slot, names) => names.is_empty() && Some(*slot) == first_loop,
+            _ => false,
+        };
+        let from = scope.own().iter().position(is_of_loop).unwrap_or(0);
+        return scope.own()[from..].iter().map(|own| copy(&own.name, &own.code)).collect();
     };
     let find = |name: &String| match scope.find(name) {
-        Some(code) => Ok((name.clone(), code.clone())),
+        Some(code) => copy(name, code),
         None => {
             let message = format!("unknown variable '{name}'");
             Err(QueryError::new(number::VARIABLE_NAME_UNKNOWN, message))

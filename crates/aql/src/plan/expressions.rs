@@ -13,6 +13,9 @@ use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{ArrayPredicate, Code, Expansion, Name, Pipeline, Quantity};
 use crate::{QueryError, Result, number};
 
+/// The bytes of a name besides its text: its place in a list with spare capacity, and its counts.
+const NAME_BYTES: usize = 2 * size_of::<Arc<str>>() + 2 * size_of::<usize>();
+
 /// Plans an expression.
 pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression) -> Result<Code> {
     builder.run.tick()?;
@@ -28,7 +31,7 @@ pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression
         Expression::Name(name) => plan_name(builder, name)?,
         Expression::Attribute(value, name) => {
             let value = plan_expression(builder, value)?;
-            attribute(value, Arc::clone(name))
+            attribute(value, Arc::clone(name))?
         }
         Expression::AttributeBind(value, name) => {
             let value = plan_expression(builder, value)?;
@@ -39,7 +42,9 @@ pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression
             let place = plan_expression(builder, place)?;
             match place.constant().and_then(Value::as_str) {
                 // `a["b"]` is `a.b`, except for a string of digits, which may index an array.
-                Some(name) if name.parse::<i64>().is_err() => attribute(value, name.into()),
+                Some(name) if name.parse::<i64>().is_err() => {
+                    bound_attribute(builder, value, name)?
+                }
                 _ => Code::Element(Box::new(value), Box::new(place)),
             }
         }
@@ -76,8 +81,9 @@ fn plan_all(builder: &mut Builder<'_>, expressions: &[Expression]) -> Result<Vec
     expressions.iter().map(|expression| plan_expression(builder, expression)).collect()
 }
 
-fn plan_name(builder: &Builder<'_>, name: &str) -> Result<Code> {
+fn plan_name(builder: &mut Builder<'_>, name: &str) -> Result<Code> {
     if let Some(code) = builder.scope.find(name) {
+        builder.run.memory.take(code.names_bytes())?;
         return Ok(code.clone());
     }
     if let Some(current) = builder.scope.current().filter(|_| name == CURRENT) {
@@ -97,11 +103,11 @@ fn plan_bound_attribute(builder: &mut Builder<'_>, value: Code, name: &str) -> R
     let bound = builder.binds.fix(name);
     let wrong = || wrong_type(name);
     match bound.view() {
-        Ref::String(text) if !text.is_empty() => Ok(attribute(value, text.into())),
+        Ref::String(text) if !text.is_empty() => bound_attribute(builder, value, text),
         Ref::Array(names) if names.len() > DEPTH_MAX => Err(too_deep()),
         Ref::Array(names) if !names.is_empty() => {
             names.iter().try_fold(value, |value, name| match name {
-                Ref::String(text) => Ok(attribute(value, text.into())),
+                Ref::String(text) => bound_attribute(builder, value, text),
                 _ => Err(wrong()),
             })
         }
@@ -250,13 +256,25 @@ fn plan_operand(
     plan_expression(builder, operand)
 }
 
-/// The attribute of a value; extends the path if the value is one.
-fn attribute(value: Code, name: Arc<str>) -> Code {
+/// The attribute of a value, whose name is not part of the query's text.
+fn bound_attribute(builder: &mut Builder<'_>, value: Code, name: &str) -> Result<Code> {
+    builder.run.memory.take(NAME_BYTES + name.len())?;
+    attribute(value, name.into())
+}
+
+/// The attribute of a value. A path or a chain of attributes becomes longer, but not deeper: a bind
+/// variable adds many names at once, and expressions are computed and dropped by recursion.
+fn attribute(value: Code, name: Arc<str>) -> Result<Code> {
     match value {
-        Code::Path(slot, mut names) => {
+        Code::Path(slot, mut names) if names.len() < DEPTH_MAX => {
             names.push(name);
-            Code::Path(slot, names)
+            Ok(Code::Path(slot, names))
         }
-        value => Code::Attribute(Box::new(value), name),
+        Code::Attribute(_, names) if names.len() >= DEPTH_MAX => Err(too_deep()),
+        Code::Attribute(value, mut names) => {
+            names.push(name);
+            Ok(Code::Attribute(value, names))
+        }
+        value => Ok(Code::Attribute(Box::new(value), vec![name])),
     }
 }

@@ -118,7 +118,8 @@ fn use_order(
     let is_limited =
         matches!(after.next().map(|node| &node.kind), Some(NodeKind::Limit { count: Some(_), .. }));
     let fits = |index: &&Index| {
-        index.kind == IndexKind::Persistent && !index.sparse && is_sorted_by(index, 0, &paths)
+        let has_one_entry_each = !index.sparse && !index.fields.iter().any(|field| field.expands);
+        index.kind == IndexKind::Persistent && has_one_entry_each && is_sorted_by(index, 0, &paths)
     };
     let Some(index) = indexes.iter().find(fits).filter(|_| is_limited) else { return };
     let whole = IndexAccess::new(collection, slot, index);
@@ -234,7 +235,11 @@ fn candidate(
     if let Some(candidate) = by_element(&access, filter, known) {
         return Some(candidate);
     }
-    for field in index.fields.iter().take_while(|field| !field.expands) {
+    // A document has an entry for each element, and would be found once for each.
+    if index.fields.iter().any(|field| field.expands) {
+        return None;
+    }
+    for field in &index.fields {
         let of_field = |condition: &&Condition<'_>| is_same(condition.names, &field.path);
         let own: Vec<_> = conditions.iter().filter(of_field).collect();
         let equal = own.iter().find(|own| matches!(own.operator, BinaryOperator::Equal));
@@ -317,12 +322,17 @@ fn bounds_of(conditions: &[&Condition<'_>], access: &mut IndexAccess) -> Vec<usi
 
 /// The candidate of an index on the elements of an array, which finds the arrays that contain a
 /// value. The condition is checked again, because values that are no arrays have entries as well.
+/// There must be one entry for each document that has the value, so no other field may be an array,
+/// and a sparse index may have no other field.
 fn by_element(
     access: &IndexAccess,
     filter: &[Code],
     known: &dyn Fn(&Code) -> bool,
 ) -> Option<Candidate> {
-    let field = access.index.fields.first().filter(|field| field.expands)?;
+    let (field, others) = access.index.fields.split_first().filter(|(field, _)| field.expands)?;
+    if others.iter().any(|other| other.expands) || (access.index.sparse && !others.is_empty()) {
+        return None;
+    }
     let is_field = |code: &Code| match code {
         Code::Path(of, names) => *of == access.slot && is_same(names, &field.path),
         _ => false,

@@ -20,6 +20,8 @@ const CALLS_MAX: usize = 250;
 
 /// Plans a query or subquery in the current scope. Returns its nodes.
 pub(super) fn plan_query(builder: &mut Builder<'_>, query: &Query) -> Result<Vec<Node>> {
+    let scope_bytes = builder.scope.size_bytes();
+    builder.run.memory.take(scope_bytes)?;
     builder.scope.begin_query()?;
     let outer = std::mem::take(&mut builder.nodes);
     let calls_around = std::mem::take(&mut builder.calls_within);
@@ -28,6 +30,7 @@ pub(super) fn plan_query(builder: &mut Builder<'_>, query: &Query) -> Result<Vec
         plan_statement(builder, statement)?;
     }
     builder.scope.end_query();
+    builder.run.memory.free(scope_bytes);
     let calls = builder.nodes.iter().filter(|node| !node.kind.is_step()).count();
     builder.calls_within += calls;
     if builder.calls_within > CALLS_MAX {
@@ -182,17 +185,13 @@ fn limit_operand(builder: &mut Builder<'_>, operand: &Expression) -> Result<Opti
 /// Sets the limit of each sort that a limit follows.
 fn limit_sorts(builder: &mut Builder<'_>) {
     for place in 0..builder.nodes.len() {
-        let after = builder.nodes[place + 1..].iter();
-        let most = after
-            .take_while(|node| {
-                matches!(node.kind, NodeKind::Calculation { .. } | NodeKind::Limit { .. })
-            })
-            .find_map(|node| match node.kind {
-                NodeKind::Limit { offset, count: Some(count), .. } => {
-                    usize::try_from(offset.saturating_add(count)).ok()
-                }
-                _ => None,
-            });
+        let is_other = |node: &&Node| !matches!(node.kind, NodeKind::Calculation { .. });
+        let most = match builder.nodes[place + 1..].iter().find(is_other).map(|node| &node.kind) {
+            Some(NodeKind::Limit { offset, count: Some(count), .. }) => {
+                usize::try_from(offset.saturating_add(*count)).ok()
+            }
+            _ => None,
+        };
         if let (NodeKind::Sort { limit, .. }, Some(most)) = (&mut builder.nodes[place].kind, most) {
             *limit = Some(most);
             builder.rules.push("sort-limit");

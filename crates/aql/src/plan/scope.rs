@@ -37,6 +37,12 @@ impl Scope {
         Ok(())
     }
 
+    /// The bytes of the visible names, which [`Self::begin_query`] copies.
+    pub(super) fn size_bytes(&self) -> usize {
+        let of = |own: &Binding| size_of_val(own) + own.name.len() + own.code.names_bytes();
+        self.bindings.iter().map(of).sum()
+    }
+
     /// Ends a query. Its own names are not visible any more.
     pub(super) fn end_query(&mut self) {
         self.bindings = self.around.pop().unwrap_or_default();

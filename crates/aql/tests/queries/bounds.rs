@@ -157,3 +157,43 @@ fn results_are_unchanged() {
         assert_eq!(outcome.result.to_json(), format!("[{expected}]"), "{text}");
     }
 }
+
+/// Regression: each of these gave another result than in ArangoDB.
+#[test]
+fn functions_give_the_results_of_arangodb() {
+    for (text, expected) in [
+        ("DATE_DIFF('2020-01-01', '2020-01-01T18:00', 'd')", "1"),
+        ("DATE_DIFF('2020-01-01T18:00', '2020-01-01', 'd')", "-1"),
+        ("DATE_DIFF('2020-01-01', '2020-01-01T06:00', 'd', true)", "0.25"),
+        ("DATE_TIMESTAMP(2016, 2, 32)", "1456963200000"),
+        ("DATE_TIMESTAMP(1970, 1, 1, 26)", "93600000"),
+        ("DATE_TIMESTAMP(1969, 13, 0)", "-86400000"),
+        ("DATE_TIMESTAMP(1970, 1, 1, 0, 0, 0, 5000)", "999"),
+        ("DATE_TIMESTAMP(1970, 1, -1)", "null"),
+        ("DATE_TIMESTAMP(1970, 1, 1, 0, 0, 9223372036854775807)", "null"),
+        ("DATE_TIMESTAMP(9999, 12, 32)", "null"),
+        ("IS_DATESTRING('2015-02-31')", "true"),
+        ("IS_DATESTRING('2015-02-32')", "false"),
+        ("IS_DATESTRING('-0001-01-01')", "false"),
+        ("DATE_ISO8601('2015-02-31')", "\"2015-03-03T00:00:00.000Z\""),
+        ("DATE_FORMAT('2020-02-03', '%m%&month')", "\"2month\""),
+        ("DATE_YEAR(-62167219200000)", "0"),
+        ("DATE_YEAR(-62167219200001)", "null"),
+        ("DATE_SUBTRACT('0000-01-01', 1, 'd')", "null"),
+        ("DATE_ADD('2020-02-29', 'P1Y1M')", "\"2021-03-29T00:00:00.000Z\""),
+        ("DATE_SUBTRACT('2020-02-29', 'P1Y1MT1.5S')", "\"2019-01-28T23:59:58.500Z\""),
+        ("DATE_ADD('2020-01-01', 1.5, 'months')", "\"2020-02-16T00:00:00.000Z\""),
+        ("DATE_SUBTRACT('2020-01-01', 1.5, 'years')", "\"2018-07-01T00:00:00.000Z\""),
+        ("REGEX_REPLACE('ab', '(a)(b)', '$1_$2')", "\"a_b\""),
+        ("REGEX_REPLACE('ab', '(a)(b)', '$12')", "\"a2\""),
+        ("REGEX_REPLACE('ab', '(?<x>a)(b)', '${x}x$x')", "\"ax$x\""),
+        (r"REGEX_REPLACE('ab', '(a)(b)', '\\$1\\\\$2')", r#""$1\\b""#),
+        ("REPLACE_NTH(['a', 'b', 'c'], 3, 'z')", r#"["a","b","c","z"]"#),
+        ("REPLACE_NTH(['a', 'b', 'c'], 4, 'z')", "null"),
+        ("SUBSTRING('foobar', 1, -2)", "\"\""),
+    ] {
+        let text = format!("RETURN {text}");
+        let outcome = run_with(&people(), &text, "{}", QueryOptions::default()).unwrap();
+        assert_eq!(outcome.result.to_json(), format!("[{expected}]"), "{text}");
+    }
+}

@@ -35,6 +35,19 @@ fn rows_flow_through_statements() {
     }
 }
 
+/// Regression: a sort kept only the rows of the second limit if the first one had no count.
+#[test]
+fn a_sort_keeps_the_rows_of_the_first_limit() {
+    for (limits, expected) in [
+        ("LIMIT 5, null LIMIT 3", "[6,7,8]"),
+        ("LIMIT 5, 10 LIMIT 3", "[6,7,8]"),
+        ("LIMIT 3 LIMIT 1, null", "[2,3]"),
+    ] {
+        let text = format!("FOR i IN 1..20 SORT i {limits} RETURN i");
+        assert_eq!(result(&text), expected, "{text}");
+    }
+}
+
 /// Regression: whole numbers were converted to doubles, which are not exact for large ones.
 #[test]
 fn whole_numbers_are_rounded_to_themselves() {
@@ -146,6 +159,30 @@ fn groups_are_collected() {
     );
 }
 
+/// Regression: the rows of a group had the variables that are declared before the first loop, and
+/// the sum of no rows was 0.
+#[test]
+fn groups_have_the_variables_of_loops() {
+    for (text, expected) in [
+        ("LET x = 5 FOR i IN 1..2 COLLECT k = i INTO g RETURN g", r#"[[{"i":1}],[{"i":2}]]"#),
+        ("LET x = 5 FOR i IN [1] LET y = i COLLECT k = i INTO g RETURN g[0].y", "[1]"),
+        ("LET x = 5 COLLECT k = 1 INTO g RETURN g", r#"[[{"x":5}]]"#),
+        (
+            "FOR i IN [1] RETURN FIRST(LET x = i FOR j IN [i] COLLECT k = j INTO g RETURN g)",
+            r#"[[{"j":1}]]"#,
+        ),
+        ("LET x = 5 FOR i IN [1] COLLECT k = i INTO g KEEP x RETURN g", r#"[[{"x":5}]]"#),
+        ("FOR i IN [1] COLLECT k = i LET y = 2 COLLECT z = k INTO g RETURN g[0].y", "[2]"),
+        (
+            "FOR i IN [] COLLECT AGGREGATE s = SUM(i), a = AVG(i), n = COUNT(i) RETURN [s, a, n]",
+            "[[null,null,0]]",
+        ),
+        ("FOR i IN [null] COLLECT AGGREGATE s = SUM(i) RETURN s", "[0]"),
+    ] {
+        assert_eq!(result(text), expected, "{text}");
+    }
+}
+
 #[test]
 fn bind_variables_stand_for_values_names_and_collections() {
     let source = people();
@@ -189,6 +226,32 @@ fn errors_have_their_numbers() {
     }
     let error = fails("FOR i IN null RETURN i");
     assert!(error.to_string().contains("you provided a value of type 'null'"), "{error}");
+}
+
+/// Regression: some functions of dates ignored a time zone, and gave a result in UTC.
+#[test]
+fn other_time_zones_than_utc_are_refused() {
+    for call in [
+        "DATE_ADD(0, 1, 'd', _)",
+        "DATE_ADD(0, 'P1D', _)",
+        "DATE_SUBTRACT(0, 1, 'd', _)",
+        "DATE_DIFF(0, 1, 'd', _)",
+        "DATE_DIFF(0, 1, 'd', true, _)",
+        "DATE_DIFF(0, 1, 'd', 'UTC', _)",
+        "DATE_COMPARE(0, 1, 'd', _)",
+        "DATE_COMPARE(0, 1, 'y', 'd', _)",
+        "DATE_COMPARE(0, 1, 'y', 'd', 'UTC', _)",
+        "DATE_TRUNC(0, 'd', _)",
+        "DATE_FORMAT(0, '%d', _)",
+    ] {
+        let text = format!("RETURN {}", call.replace("_)", "'Europe/Berlin')"));
+        let outcome = query(&people(), &text);
+        assert_eq!(outcome.result.to_json(), "[null]", "{text}");
+        assert_eq!(outcome.warnings, [number::NOT_IMPLEMENTED], "{text}");
+        let outcome = query(&people(), &format!("RETURN {}", call.replace("_)", "'UTC')")));
+        assert_ne!(outcome.result.to_json(), "[null]", "{call}");
+        assert!(outcome.warnings.is_empty(), "{call}");
+    }
 }
 
 #[test]

@@ -119,3 +119,21 @@ fn bind_variables_make_no_deep_expressions() {
     let text = "UPSERT @e INSERT {} UPDATE {} IN empty".to_owned();
     assert_eq!(ends_with(text, example), number::TOO_MUCH_NESTING);
 }
+
+/// Regression: each bind variable of a chain was limited, but not the chain. A path of 156,000
+/// names overflowed the stack.
+#[test]
+fn chains_of_bound_names_are_bounded() {
+    let names = vec!["\"a\""; 400].join(",");
+    let path: &str = Box::leak(format!("{{\"p\":[{names}]}}").into_boxed_str());
+    let chain = ".@p".repeat(390);
+    let broken = (0..100).fold("x".to_owned(), |inner, _| format!("({inner}.@p || 0)"));
+    for (text, expected) in [
+        (format!("RETURN NOEVAL({{}}){chain}"), number::TOO_MUCH_NESTING),
+        (format!("FOR x IN [1] RETURN x{chain}"), number::TOO_MUCH_NESTING),
+        (format!("FOR x IN [1] RETURN {broken}"), 0),
+        ("FOR x IN [1] LET y = x.@p RETURN [x.@p, y.@p]".to_owned(), 0),
+    ] {
+        assert_eq!(ends_with(text.clone(), path), expected, "{}", &text[..60.min(text.len())]);
+    }
+}

@@ -1,8 +1,8 @@
 //! Tests of queries that write.
 
 use super::{fails, people, query};
-use crate::memory::run;
-use pellucid_aql::number;
+use crate::memory::{run, run_with};
+use pellucid_aql::{QueryOptions, number};
 
 #[test]
 fn writes_return_old_and_new_documents() {
@@ -28,6 +28,33 @@ fn a_limit_after_a_write_does_not_limit_the_writes() {
     let outcome = query(&source, "FOR i IN 1..10 INSERT {v: i} INTO empty LIMIT 2 RETURN NEW.v");
     assert_eq!(outcome.result.to_json(), "[1,2]");
     assert_eq!(query(&source, "RETURN LENGTH(empty)").result.to_json(), "[10]");
+}
+
+/// Regression: a query did not make its writes if a limit of 0 or a condition that is always false
+/// followed them.
+#[test]
+fn writes_are_made_before_a_statement_that_needs_no_rows() {
+    for (rest, full_count) in [
+        ("LIMIT 0 RETURN NEW", 10),
+        ("SORT NEW.v LIMIT 0 RETURN NEW", 10),
+        ("FILTER NEW.v > 4 LIMIT 3, 0 RETURN NEW", 6),
+        ("FILTER 1 == 2 RETURN NEW", 0),
+        ("FOR j IN 1..2 FILTER 1 == 2 LIMIT 5 RETURN NEW", 0),
+        ("INSERT {w: i} INTO plain LIMIT 0 RETURN 1", 10),
+    ] {
+        let source = people();
+        let text = format!("FOR i IN 1..10 INSERT {{v: i}} INTO empty {rest}");
+        let options = QueryOptions { full_count: true, ..QueryOptions::default() };
+        let outcome = run_with(&source, &text, "{}", options).unwrap();
+        assert_eq!(outcome.result.to_json(), "[]", "{text}");
+        assert_eq!(outcome.stats.full_count.unwrap_or(0), full_count, "{text}");
+        let written = query(&source, "RETURN [LENGTH(empty), LENGTH(plain)]").result.to_json();
+        assert_eq!(
+            written,
+            if rest.contains("plain") { "[[10,15]]" } else { "[[10,5]]" },
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -87,6 +87,32 @@ fn a_power_loss_after_any_write_leaves_whole_documents_with_their_entries() {
     }
 }
 
+/// Regression: changes of collections were never synced, so that the documents of an emptied
+/// collection were back after a power loss, also with `waitForSync`.
+#[test]
+fn changes_of_collections_survive_a_power_loss() {
+    let files = SimulatedFileSystem::new();
+    let documents = open(&files).unwrap();
+    let collection = make(&documents).unwrap();
+    let reopened = |seed| {
+        let files = files.crash(seed);
+        files.set_faults(Faults::default());
+        open(&files).unwrap()
+    };
+    let is_made = |seed| found(&reopened(seed)).is_some_and(|made| made.shape().indexes.len() == 4);
+    assert!((0..9).all(is_made));
+    for step in steps() {
+        let _ = apply(&documents, &collection, &step);
+    }
+    documents.truncate(&collection).unwrap();
+    for seed in 0..9 {
+        let documents = reopened(seed);
+        assert_eq!(agree(&documents, &found(&documents).unwrap()), Model::new());
+    }
+    documents.drop_collection(&documents.database("_system").unwrap(), &collection).unwrap();
+    assert!((0..9).all(|seed| found(&reopened(seed)).is_none()));
+}
+
 #[test]
 fn calls_that_fail_from_any_one_on_leave_whole_documents_with_their_entries() {
     let (states, taken) = states();

@@ -2,7 +2,7 @@
 
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-use super::{Step, apply, make, open};
+use super::{Step, apply, found, make, open};
 use crate::{Collection, Documents};
 
 /// Room for some hundred documents beside the reserve.
@@ -47,4 +47,22 @@ fn a_collection_can_be_removed_on_a_full_disk() {
     while documents.remove_garbage().unwrap() {}
     let collection = make(&documents).unwrap();
     fill(&documents, &collection, 3);
+}
+
+/// Regression: the first number after a restart needs a put, which was refused on a full disk, so
+/// that the collection that filled the disk could not be emptied.
+#[test]
+fn a_collection_can_be_emptied_on_a_full_disk_after_a_restart() {
+    let files = SimulatedFileSystem::new();
+    let documents = open(&files).unwrap();
+    let collection = make(&documents).unwrap();
+    files.set_faults(Faults { space_bytes: Some(DISK_BYTES), ..Faults::default() });
+    fill(&documents, &collection, 1);
+    documents.store().close().unwrap();
+    drop((documents, collection));
+    let documents = open(&files).unwrap();
+    let collection = found(&documents).unwrap();
+    documents.truncate(&collection).unwrap();
+    while documents.remove_garbage().unwrap() {}
+    fill(&documents, &collection, 2);
 }

@@ -160,6 +160,26 @@ fn a_failed_start_leaves_no_lease_behind() {
     assert!(second.is_ours());
 }
 
+/// Regression: a server that stopped beside a write that did not end released the lease, so the
+/// next server read the documents before that write was made.
+#[test]
+fn a_process_that_stops_beside_its_writes_is_followed_only_after_them() {
+    let processes = Processes::new();
+    let (one, other) = (processes.lease("the first"), processes.lease("the second"));
+    one.look().unwrap();
+    let first = processes.documents(&one);
+    first.abandon();
+    assert!(first.database("_system").is_err() && first.note_counts().is_err());
+    drop((first, one));
+    other.look().unwrap();
+    processes.wait(FREE_AFTER / 2);
+    other.look().unwrap();
+    assert!(!other.is_ours());
+    processes.wait(FREE_AFTER / 2);
+    other.look().unwrap();
+    assert!(other.is_ours());
+}
+
 #[test]
 fn documents_are_served_by_one_process_and_then_by_the_next() {
     let processes = Processes::new();

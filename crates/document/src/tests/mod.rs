@@ -20,9 +20,10 @@ use pellucid_aql::{
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::{Acknowledgement, HandOverPolicy, Store};
+use pellucid_store::{Acknowledgement, HandOverPolicy, Store, StoreError};
 use pellucid_value::{Ref, Value, json, packed};
 
+use crate::commit::PendingCommit;
 use crate::{
     Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
     NewCollection, Overwrite, Result, TABLE, WriteOptions, attempt_to_end, create_index, for_each,
@@ -197,6 +198,63 @@ fn agree(documents: &Documents, collection: &Collection) -> Model {
     model
 }
 
+/// Regression: a generated key could be that of a document in the same batch, which was then
+/// overwritten although both were acknowledged.
+#[test]
+fn a_generated_key_is_none_of_the_same_batch() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let next = documents.next_tick().unwrap() + 1;
+    let mut bodies: Vec<_> = (next..next + 50)
+        .map(|key| with_key(&key.to_string(), &serde_json::json!({ "a": key })))
+        .collect();
+    bodies.push(parse(&serde_json::json!({ "a": 2 })));
+    let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+    let written = attempt_to_end(
+        &documents,
+        Acknowledgement::Os,
+        true,
+        &mut timeline,
+        |transaction, timeline| {
+            bodies.iter().try_for_each(|body| {
+                let object = packed::open(body).ok().and_then(Ref::as_object).unwrap();
+                transaction.insert(&collection, object, &options, timeline).map(drop)
+            })
+        },
+    );
+    written.unwrap();
+    assert_eq!(agree(&documents, &collection).len(), 51);
+}
+
+/// Regression: an index on elements behind other fields returned a document once for each of its
+/// entries, and a sparse one hid documents without its other fields.
+#[test]
+fn an_index_on_elements_finds_each_document_once() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    for (fields, sparse) in
+        [(&["s", "l[*]"], false), (&["m[*]", "l[*]"], false), (&["n[*]", "s"], true)]
+    {
+        create_index(&documents, &collection, index(fields, false, sparse)).unwrap();
+    }
+    for (key, value) in [
+        ("1", serde_json::json!({ "s": 1, "l": [1, 2, 3], "m": ["x", "y"], "n": ["x"] })),
+        ("2", serde_json::json!({ "l": [1, 2], "m": ["x"], "n": ["x"] })),
+    ] {
+        apply(&documents, &collection, &Step::Insert(key.to_owned(), value)).unwrap();
+    }
+    for (rest, expected) in [
+        ("FILTER d.s == 1", &["1"][..]),
+        ("SORT d.s DESC LIMIT 5", &["1", "2"]),
+        ("FILTER \"x\" IN d.m[*] SORT d._key", &["1", "2"]),
+        ("FILTER \"x\" IN d.n SORT d._key", &["1", "2"]),
+    ] {
+        let text = format!("FOR d IN {COLLECTION} {rest} RETURN d._key");
+        let expected: Vec<_> = expected.iter().map(|key| Value::from(*key)).collect();
+        assert_eq!(query(&documents, &text, &serde_json::json!({})), expected, "{rest}");
+    }
+}
+
 /// Regression: long values are cut in an index, so that a look-up may have to read any number of
 /// other entries. An event loop did that in one step that could not be cancelled.
 #[test]
@@ -250,8 +308,81 @@ impl Visitor for DocumentCounter {
     }
 }
 
+/// Regression: a collection whose database was not there kept the whole store from being opened.
+#[test]
+fn a_collection_without_its_database_is_left_out() {
+    let files = SimulatedFileSystem::new();
+    let documents = open(&files).unwrap();
+    let mut definition = make(&documents).unwrap().shape().definition.clone();
+    (definition.id, definition.database, definition.name) = (77, 78, "orphan".to_owned());
+    documents.storage().change_collection(&definition, &[]).unwrap();
+    documents.store().close().unwrap();
+    drop(documents);
+    let documents = open(&files).unwrap();
+    assert!(found(&documents).is_some());
+    assert_eq!(documents.take_orphans(), ["orphan"]);
+    assert!(documents.take_orphans().is_empty());
+}
+
+/// Regression: if it was unknown whether a write took effect, the count of documents was wrong for
+/// good, because it was noted for the next opening.
+#[test]
+fn an_uncertain_count_is_counted_anew() {
+    let files = SimulatedFileSystem::new();
+    let documents = open(&files).unwrap();
+    let collection = make(&documents).unwrap();
+    apply(&documents, &collection, &Step::Insert("a".to_owned(), serde_json::json!({}))).unwrap();
+    let lose_an_answer = |collection: &Arc<Collection>| {
+        collection.note_written(-1, 0);
+        let commit = PendingCommit::new(vec![(collection.begin_batch(), 1)], 1, false);
+        commit.finish(Err(StoreError::Unreachable(String::new()))).unwrap_err();
+        assert_eq!(collection.count(), 0);
+    };
+    lose_an_answer(&collection);
+    documents.recount(&collection).unwrap();
+    assert_eq!(agree(&documents, &collection).len(), 1);
+    lose_an_answer(&collection);
+    documents.note_counts().unwrap();
+    documents.store().close().unwrap();
+    drop(documents);
+    let documents = open(&files).unwrap();
+    assert_eq!(agree(&documents, &found(&documents).unwrap()).len(), 1);
+}
+
+/// Regression: a query that was planned before an index was removed, and read after that, found
+/// what the removal had left of it, as if that were all.
+#[test]
+fn a_query_reads_no_index_and_no_documents_that_are_garbage() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let system = documents.database("_system").unwrap();
+    let insert = |key: &str| {
+        let step = Step::Insert(key.to_owned(), serde_json::json!({ "a": 1 }));
+        apply(&documents, &collection, &step).unwrap();
+    };
+    insert("one");
+    let number_after = |change: &dyn Fn() -> Result<()>| {
+        let text = "FOR d IN c FILTER d.a == 1 RETURN d._key";
+        let mut execution = planned(&documents, text, &serde_json::json!({}));
+        change().unwrap();
+        while documents.remove_garbage().unwrap() {}
+        execution.next(usize::MAX / 2).map(|rows| rows.0.len()).map_err(|error| error.number())
+    };
+    assert_eq!(number_after(&|| documents.set_wait_for_sync(&collection, true)), Ok(1));
+    let id = collection.shape().indexes[0].definition.id;
+    assert_eq!(number_after(&|| crate::drop_index(&documents, &collection, id)), Err(1200));
+    assert_eq!(number_after(&|| documents.truncate(&collection)), Err(1200));
+    insert("two");
+    assert_eq!(number_after(&|| documents.drop_collection(&system, &collection)), Err(1203));
+}
+
 /// The result of a query.
 fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Vec<Value> {
+    planned(documents, text, binds).next(usize::MAX / 2).unwrap().0
+}
+
+/// A query that is planned and has not read anything.
+fn planned(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Execution {
     let database = documents.database("_system").unwrap();
     let data = crate::QueryData::new(documents, &database, Acknowledgement::Os);
     let source: Arc<dyn Source> = Arc::new(data);
@@ -263,6 +394,5 @@ fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> V
         .plan(&binds, &source, &options, &KillSwitch::default())
         .unwrap();
     let kill = KillSwitch::default();
-    let mut execution = Execution::bound(plan, &binds, source, options, kill);
-    execution.next(usize::MAX / 2).unwrap().0
+    Execution::bound(plan, &binds, source, options, kill)
 }

@@ -68,13 +68,7 @@ impl TestFixture {
     }
 
     pub(crate) fn make_of(&self, name: &str, kind: CollectionKind) -> Arc<Collection> {
-        let new = NewCollection {
-            name: name.to_owned(),
-            kind,
-            is_system: false,
-            wait_for_sync: false,
-            allow_user_keys: true,
-        };
+        let new = NewCollection { kind, ..documents_named(name) };
         self.documents.create_collection(&self.system(), new).unwrap()
     }
 
@@ -140,6 +134,17 @@ impl TestFixture {
             count += 1;
         }
         count
+    }
+}
+
+/// A new collection of documents.
+pub(crate) fn documents_named(name: &str) -> NewCollection {
+    NewCollection {
+        name: name.to_owned(),
+        kind: CollectionKind::Documents,
+        is_system: false,
+        wait_for_sync: false,
+        allow_user_keys: true,
     }
 }
 

@@ -2,8 +2,9 @@
 //! and the choice of the runs of segments that are worth collecting.
 //!
 //! The counts of dead bytes are exact: each entry that the ledger drops is counted once, for the
-//! segment that holds its record at that time. The counts in a manifest agree with the ledger in
-//! the same manifest. The engine decides which records may be dropped (`crate::garbage`).
+//! segment that holds its record at that time. Only if the list of them cannot be read back, the
+//! counts are too low, but not zero. The counts in a manifest agree with the ledger in the same
+//! manifest. The engine decides which records may be dropped (`crate::garbage`).
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use super::segment::{DroppedBytes, Segment};
 use super::segments::{SegmentList, SegmentSet};
 use super::unneeded_records::UnneededCount;
 use crate::error::{Error, Result};
+use crate::header_form::RECORD_ALIGNMENT;
 use crate::ledger::{DroppedEntry, DroppedList, SegmentMetadata};
 use crate::locks::lock;
 use crate::stats::{Collected, CollectedCounters};
@@ -29,6 +31,9 @@ const RUN_SEGMENTS_MAX: usize = 256;
 /// footer of the new segment, and the manifest, which has this many bytes for each segment.
 const BESIDE_BYTES: u64 = 4 << 10;
 const BESIDE_SEGMENT_BYTES: u64 = 64;
+/// Counted as dead in a segment of which it is unknown whether it has dead records: none would mean
+/// that nothing in it is hidden. The length of a record is a multiple of this.
+const UNKNOWN_BYTES: u64 = RECORD_ALIGNMENT;
 
 /// Neighbouring segments that one new segment will replace.
 pub(crate) struct SegmentRun {
@@ -105,11 +110,14 @@ struct ConcurrentDrops {
     /// [`DroppedEntry::packed`]: the length of its record and whether it is a marker. It is compact
     /// because merges go on during a collection, and may drop millions of entries.
     dropped: Vec<(u32, u32)>,
+    /// True if further entries were dropped that could not be read back.
+    is_incomplete: bool,
 }
 
 impl ConcurrentDrops {
     fn new(first_sequence: u64, last_sequence: u64) -> ConcurrentDrops {
-        ConcurrentDrops { first_sequence, last_sequence, dropped: Vec::new() }
+        let dropped = Vec::new();
+        ConcurrentDrops { first_sequence, last_sequence, dropped, is_incomplete: false }
     }
 
     /// True if all sequence numbers up to `last_sequence` fit into a distance.
@@ -205,6 +213,9 @@ impl Garbage {
                 watched.push(entry);
             }
         });
+        if let Some(watched) = watched {
+            watched.is_incomplete |= dropped.left_out().next().is_some();
+        }
         for (segment, sums) in list.segments.iter().zip(sums) {
             segment.shared.count_dropped(sums);
         }
@@ -381,6 +392,9 @@ impl Garbage {
         // Both lists ascend. Markers that the ledger dropped meanwhile are counted as dropped, not
         // twice.
         let mut lost = DroppedBytes::default();
+        if watched.is_incomplete {
+            lost.dead_bytes += UNKNOWN_BYTES;
+        }
         for dropped in watched.into_sorted() {
             lost.add(&dropped, &collected);
             while let Some((_, bytes)) = markers.next_if(|(at, _)| *at < dropped.sequence) {
@@ -446,7 +460,8 @@ fn candidates(
 }
 
 /// The bytes that each segment of `list` loses with the entries of `dropped`. Calls `visit` with
-/// each of them and its segment.
+/// each of them and its segment. A segment that may have lost others, too, loses at least
+/// [`UNKNOWN_BYTES`].
 fn sums_of(
     list: &SegmentList,
     dropped: &DroppedList,
@@ -461,5 +476,11 @@ fn sums_of(
             visit(&entry, segment);
         }
     });
+    for left_out in dropped.left_out() {
+        let end = list.segments.partition_point(|it| it.first_sequence <= *left_out.end());
+        let begin = list.segments.partition_point(|it| it.first_sequence <= *left_out.start());
+        let touched = &mut sums[begin.saturating_sub(1)..end];
+        touched.iter_mut().for_each(|sums| sums.dead_bytes += UNKNOWN_BYTES);
+    }
     sums
 }

@@ -38,6 +38,8 @@ pub(crate) struct SegmentSummary {
     pub(crate) report: SegmentReport,
     number: u64,
     is_collected: bool,
+    /// True if the segment names the mount in which it was made.
+    pub(crate) has_mount: bool,
     /// True if the file ends with the magic of a footer, but the footer is invalid.
     pub(crate) has_damaged_footer: bool,
     /// Offset and description of each problem, up to [`PROBLEMS_MAX`].
@@ -109,6 +111,7 @@ pub(crate) fn verify_segment(
         return Ok(Some(summary).filter(|summary| !summary.problems.is_empty()));
     }
     summary.report.first_sequence = header.first_sequence;
+    summary.has_mount = header.mount_identity != [0; 16];
     let seed = checksum_seed(&[identity]);
     match decode_footer(bytes, identity, number, header.first_sequence) {
         Ok(footer) => verify_sealed(bytes, seed, &footer, &mut summary),

@@ -68,7 +68,7 @@ fn run(state: &LedgerState) {
             Err(Error::Closed) => return,
             Err(error) if error.passes() => {
                 // A merge that is put off must not delay flushes.
-                let is_flush = state.versions.sealed() > 0;
+                let is_flush = state.signals.is_flush_put_off();
                 let is_waiting =
                     || !state.signals.is_closing() && (is_flush || state.versions.sealed() == 0);
                 state.signals.wait_while(wait, is_waiting);

@@ -4,8 +4,10 @@
 //! the journal once the manifest without it is committed. They are packed to some 7 bytes each.
 //! Beyond a limit they are spilled to a file, which is not part of the store.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_io::{File, FileSystem, Map, MapMode};
 
@@ -87,6 +89,11 @@ struct Spill {
     written_bytes: u64,
     /// The crc32c of everything written.
     checksum: u32,
+    /// The lowest and the highest sequence number of the list.
+    lowest: u64,
+    highest: u64,
+    /// True once the file read back wrong.
+    is_damaged: AtomicBool,
     /// The mapped file, once the list is closed.
     map: Option<Arc<dyn Map>>,
 }
@@ -106,6 +113,9 @@ impl DroppedList {
             file: None,
             written_bytes: 0,
             checksum: 0,
+            lowest: u64::MAX,
+            highest: 0,
+            is_damaged: AtomicBool::new(false),
             map: None,
         };
         DroppedList { spill: Some(spill), ..DroppedList::default() }
@@ -121,9 +131,12 @@ impl DroppedList {
         put_varint(&mut self.packed, dropped.sequence);
         put_varint(&mut self.packed, dropped.packed());
         self.count += 1;
-        match &mut self.spill {
-            Some(spill) if self.packed.len() >= spill.limit_bytes => spill.take(&mut self.packed),
-            _ => Ok(()),
+        let Some(spill) = &mut self.spill else { return Ok(()) };
+        spill.lowest = spill.lowest.min(dropped.sequence);
+        spill.highest = spill.highest.max(dropped.sequence);
+        match self.packed.len() >= spill.limit_bytes {
+            true => spill.take(&mut self.packed),
+            false => Ok(()),
         }
     }
 
@@ -140,13 +153,26 @@ impl DroppedList {
     }
 
     /// All entries, in no particular order. Spilled entries are left out if the file reads back
-    /// wrong: their records then count as live, which is safe; with wrong entries, live records
-    /// would count as dead.
+    /// wrong ([`DroppedList::left_out`]): their records then count as live; with wrong entries,
+    /// live records would count as dead.
     pub(crate) fn iter(&self) -> impl Iterator<Item = DroppedEntry> + '_ {
-        std::iter::successors(Some(self), |list| list.next.as_deref()).flat_map(|list| {
+        self.parts().flat_map(|list| {
             let spilled = list.spill.as_ref().map_or(&[][..], Spill::bytes);
             unpack(spilled).chain(unpack(&list.packed))
         })
+    }
+
+    /// Ranges of sequence numbers, each of which contains those of entries that
+    /// [`DroppedList::iter`] left out.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
+        let spills = self.parts().filter_map(|list| list.spill.as_ref());
+        let damaged = spills.filter(|spill| spill.is_damaged.load(Ordering::Relaxed));
+        damaged.map(|spill| spill.lowest..=spill.highest)
+    }
+
+    /// This list, and that of the other part of the job.
+    fn parts(&self) -> impl Iterator<Item = &DroppedList> {
+        std::iter::successors(Some(self), |list| list.next.as_deref())
     }
 }
 
@@ -181,7 +207,11 @@ impl Spill {
     fn bytes(&self) -> &[u8] {
         assert!(self.map.is_some() || self.file.is_none(), "the list is closed before it is read");
         let bytes = self.map.as_ref().map_or(&[][..], |map| map.bytes());
-        if checksum(0, bytes) == self.checksum { bytes } else { &[] }
+        if checksum(0, bytes) == self.checksum {
+            return bytes;
+        }
+        self.is_damaged.store(true, Ordering::Relaxed);
+        &[]
     }
 }
 
@@ -215,6 +245,7 @@ mod tests {
         files.fail_reads(&path, 0..1).unwrap();
         list.close().unwrap();
         assert!(list.iter().all(|dropped| dropped.sequence >= 1_000 && dropped.record_bytes == 80));
+        assert!(list.left_out().eq([1_000..=8_999]));
     }
 
     #[test]
@@ -236,6 +267,7 @@ mod tests {
             list.close().unwrap();
             assert_eq!(list.count(), 2_000);
             assert!(list.iter().eq((0..2_000).map(dropped)));
+            assert_eq!(list.left_out().count(), 0);
             assert_eq!(files.exists(&path), spills);
             drop(list);
             assert!(!files.exists(&path));

@@ -1,5 +1,7 @@
 //! Flush: writes a sealed memtable to a table of level 0.
 
+use std::sync::atomic::Ordering;
+
 use pellucid_thread::{Job, give_way, start_job};
 
 use super::job_sampler::JobSampler;
@@ -28,6 +30,7 @@ pub(super) fn flush_oldest(state: &LedgerState) -> Result<bool> {
     let outcome = flush(state, &sealed);
     drop(noted);
     state.counters.begin(interrupted);
+    state.has_flush_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
     outcome.map(|()| true)
 }
 

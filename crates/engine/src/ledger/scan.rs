@@ -195,19 +195,60 @@ impl LedgerScan {
             self.key.extend_from_slice(entry.key);
             self.next_from = Bound::Excluded(());
             // In reverse, the versions of a key come from the oldest to the newest.
-            let (mut is_there, mut versions) = (false, 0_u32);
+            let (mut is_there, mut is_first) = (false, true);
             while let Some(entry) = self.merge.entry().filter(|entry| entry.key == &self.key[..]) {
                 if entry.sequence <= self.at_sequence {
                     *found = entry.to_found();
                     is_there = true;
                 }
-                versions += 1;
+                if !std::mem::take(&mut is_first) {
+                    self.pass()?;
+                }
                 self.merge.advance()?;
             }
-            (1..versions).try_for_each(|_| self.pass())?;
             if is_there {
                 return Ok(true);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memtable::{MemoryPool, Memtable};
+    use super::super::version::Levels;
+    use super::super::{Entry, NEWEST};
+    use super::*;
+    use crate::codec::key_hash;
+
+    /// Regression: a reverse scan walked through all versions of a key before it looked at its
+    /// limit, and held up the other callers of its thread.
+    #[test]
+    fn a_reverse_scan_ends_among_the_versions_of_a_key() {
+        const VERSIONS: u64 = 2 * PASSED_MAX as u64;
+        let (key, sequences) = (b"\0\x01k", 1..=VERSIONS);
+        let active = Arc::new(Memtable::new(4 << 20, false, &Arc::new(MemoryPool::new(64 << 20))));
+        for sequence in sequences {
+            let entry = Entry {
+                key,
+                sequence,
+                kind: EntryKind::Delete,
+                value_length: 0,
+                stored_length: 0,
+                written_at_ms: 0,
+                expires_at_ms: 0,
+                head: b"",
+                value: None,
+            };
+            active.insert(&entry, key_hash(key));
+        }
+        let version =
+            Arc::new(Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() });
+        let range = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+        let direction = Direction::Backward;
+        let mut scan =
+            LedgerScan::new(version, &range, direction, NEWEST, ReadMode::Brief).unwrap();
+        assert!(matches!(scan.next(), Err(Error::NotInMemory)));
+        assert!(scan.merge.entry().is_some(), "further versions follow");
     }
 }

@@ -110,20 +110,25 @@ impl Signals {
         self.room.notify_all();
     }
 
-    /// Notes the outcome of a job, and whether a flush is due after it.
-    pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, is_flush_due: bool) {
+    /// Notes the outcome of a job, and whether a flush failed in it.
+    pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, has_flush_failed: bool) {
         match outcome {
             Ok(_) => self.lock().shortage = None,
             Err(Error::Closed) => {}
             Err(error) if error.passes() => {
                 let mut troubles = self.lock();
                 troubles.shortage = Some(error.clone());
-                troubles.is_flush_put_off = is_flush_due;
+                troubles.is_flush_put_off = has_flush_failed;
                 drop(troubles);
                 self.room.notify_all();
             }
             Err(error) => self.fail(error),
         }
+    }
+
+    /// True if the job that was put off last was a flush.
+    pub(super) fn is_flush_put_off(&self) -> bool {
+        self.lock().is_flush_put_off
     }
 
     /// Wakes the background thread.

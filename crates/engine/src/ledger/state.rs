@@ -1,6 +1,7 @@
 //! The parts of a ledger that its jobs, the background thread and the engine share.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use pellucid_io::FileSystem;
@@ -35,6 +36,8 @@ pub(super) struct LedgerState {
     pub(super) snapshots: Arc<Snapshots>,
     pub(super) counters: Counters,
     pub(super) tally: CounterSet,
+    /// True if a flush failed in the current job, which may be a merge that flushes meanwhile.
+    pub(super) has_flush_failed: AtomicBool,
     /// Locked while a flush or merge runs. Taken before the locks of `versions` and `signals`.
     jobs: Mutex<()>,
 }
@@ -68,6 +71,7 @@ impl LedgerState {
             snapshots: Arc::new(snapshots),
             counters: Counters::default(),
             tally: CounterSet::new(options.clock),
+            has_flush_failed: AtomicBool::new(false),
             jobs: Mutex::new(()),
             options,
         }
@@ -83,9 +87,10 @@ impl LedgerState {
         let _jobs = self.lock_jobs();
         self.signals.check()?;
         let _whole = CriticalSection::begin();
+        self.has_flush_failed.store(false, Ordering::Relaxed);
         let outcome = job(self);
         // A merge that lacks room is no reason to refuse a write.
-        self.signals.note_outcome(&outcome, self.versions.sealed() > 0);
+        self.signals.note_outcome(&outcome, self.has_flush_failed.load(Ordering::Relaxed));
         outcome
     }
 

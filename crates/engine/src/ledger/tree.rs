@@ -465,6 +465,11 @@ impl Ledger {
         do_one_job(&self.state)
     }
 
+    /// True if the job that was put off last was a flush.
+    pub(crate) fn is_flush_put_off(&self) -> bool {
+        self.state.signals.is_flush_put_off()
+    }
+
     /// Seals the active memtable, however full it is, and does not flush it.
     pub(crate) fn seal_for_tests(&self, last_sequence: u64) {
         self.state.seal(last_sequence);

@@ -90,6 +90,9 @@ pub(crate) struct Conn {
     wanted_bytes: usize,
     /// The readings at the first byte of the incomplete request.
     begun: Option<RequestStart>,
+    /// The readings of the turn that read the input, if that may hold a request which waits for
+    /// another one to be answered.
+    kept_turn: Option<Box<TurnTimestamps>>,
     /// The request whose chunked body is coming in.
     chunked: Option<Box<ChunkedRequest>>,
     /// The memory of the body that comes in, or whose request is being answered.
@@ -108,6 +111,7 @@ impl Conn {
             input: Vec::new(),
             wanted_bytes: 0,
             begun: None,
+            kept_turn: None,
             chunked: None,
             body: None,
             admission: None,
@@ -162,6 +166,39 @@ impl Conn {
     #[inline]
     pub(crate) fn has_no_input(&self) -> bool {
         self.input.is_empty()
+    }
+
+    /// Keeps the readings of `turn` for the `rest_bytes` of input that it leaves, unless they are
+    /// known to hold no complete request.
+    #[inline]
+    pub(crate) fn keep_turn(&mut self, rest_bytes: usize, turn: &TurnTimestamps) {
+        if rest_bytes > 0 && rest_bytes >= self.wanted_bytes {
+            self.kept_turn = Some(Box::new(*turn));
+        }
+    }
+
+    /// The readings for input that is parsed in `turn`: those of the turn that read it, if it has
+    /// waited until `last` for another request to be answered.
+    #[inline]
+    pub(crate) fn resume_turn(&mut self, turn: &TurnTimestamps, last: Ticks) -> TurnTimestamps {
+        match self.kept_turn.take() {
+            None => *turn,
+            Some(kept) => TurnTimestamps { woke: turn.woke, waited_until: Some(last), ..*kept },
+        }
+    }
+
+    /// Skips empty lines before a request (RFC 9112, section 2.2). Returns the number of their
+    /// bytes. They begin no request, so no time limit counts from them.
+    #[inline]
+    pub(crate) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while !self.is_chunked()
+            && let [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] = rest
+        {
+            // A part of a line end may have begun what seemed to be a request.
+            (self.begun, self.wanted_bytes, rest) = (None, 0, behind);
+        }
+        bytes.len() - rest.len()
     }
 
     /// Takes the input out, to be parsed; [`Conn::put_back`] keeps the rest.
@@ -331,7 +368,7 @@ impl Conn {
     pub(crate) fn is_late(&self, now: Ticks, is_long_ago: impl FnOnce(Ticks) -> bool) -> bool {
         match (&self.body, self.begun) {
             (Some(body), _) => body.is_late(now),
-            (None, Some(begun)) => is_long_ago(begun.arrived),
+            (None, Some(begun)) => is_long_ago(begun.due_since),
             (None, None) => false,
         }
     }

@@ -52,7 +52,8 @@ impl<'a, S: Service> Http1Handler<'a, S> {
     /// is reached. Returns how many bytes were used.
     #[inline]
     pub(crate) fn answer_whole(&mut self, bytes: &[u8], turn: &TurnTimestamps) -> usize {
-        let (mut used, mut turn) = (0, *turn);
+        let mut used = 0;
+        let mut turn = self.conn.resume_turn(turn, self.dispatcher.accounts.last());
         while used < bytes.len()
             && self.conn.may_serve()
             && self.out.len() - self.begin < OUTPUT_BYTES_MAX
@@ -61,7 +62,11 @@ impl<'a, S: Service> Http1Handler<'a, S> {
                 0 => set_phase(Phase::Parse.label()),
                 _ => begin_request(Phase::Parse.label()),
             }
+            used += self.conn.skip_empty_lines(&bytes[used..]);
             let rest = &bytes[used..];
+            if rest.is_empty() {
+                break;
+            }
             let next = match self.conn.is_chunked() {
                 true => self.feed_chunked(rest, &turn),
                 false => self.answer_next(rest, &turn),
@@ -77,6 +82,7 @@ impl<'a, S: Service> Http1Handler<'a, S> {
         if self.conn.closing == CloseMode::AfterLinger {
             used = bytes.len();
         }
+        self.conn.keep_turn(bytes.len() - used, &turn);
         used
     }
 

@@ -21,6 +21,7 @@ pub(super) struct PendingResponse {
     /// The source of further pieces; none if `pending` is the last one.
     pub(super) source: Option<Box<dyn BodySource>>,
     pub(super) trace: Trace,
+    /// The last time at which the client took bytes, or a piece began to wait for it.
     pub(super) progress_at: Ticks,
     /// The pace at which the client takes the response. Streams of one connection share its rate,
     /// so the bytes of a stream are multiplied by the number of streams.

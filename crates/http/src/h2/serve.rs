@@ -8,7 +8,6 @@ use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use pellucid_account::{Phase, Stamp, TransportPart};
 use pellucid_budget::{BudgetError, Share};
-use pellucid_clock::Ticks;
 use pellucid_thread::{begin_request, set_phase};
 
 use super::conn::{BodyState, Conn, IncomingRequest, ParkedStream, PollResult, Stream};
@@ -289,8 +288,13 @@ impl<S: Service> Http2Handler<'_, S> {
                 self.conn.sending.push_front(sending);
                 return true;
             }
+            let had_nothing = sending.pending.is_empty();
             match sending.step() {
                 SendResult::Nothing => {
+                    if had_nothing {
+                        // Only now does a piece wait for the client, if any does.
+                        sending.progress_at = turn.woke;
+                    }
                     sending.note_taken(0, streams, turn.woke);
                     self.conn.sending.push_back(sending);
                 }
@@ -360,19 +364,21 @@ impl<S: Service> Http2Handler<'_, S> {
 
     /// Refuses the requests whose bodies are overdue, and gives up the responses that the client
     /// does not take, or takes too slowly. True if there was any.
-    pub(crate) fn sweep(&mut self, now: Ticks) -> bool {
+    pub(crate) fn sweep(&mut self, turn: &TurnTimestamps) -> bool {
+        let now = turn.woke;
         let is_late = |receiving: &IncomingRequest| receiving.is_late(now);
         let mut is_any = false;
         while let Some(at) = self.conn.receiving.iter().position(is_late) {
             let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
-            self.refuse(stream, &Refusal::TooSlow, &TurnTimestamps::at(now, now));
+            self.refuse(stream, &Refusal::TooSlow, turn);
             self.dispatcher.accounts.shared().cuts.stream(DisconnectReason::RequestSlow);
             is_any = true;
         }
         for _ in 0..self.conn.sending.len() {
             let Some(mut sending) = self.conn.sending.pop_front() else { break };
             let (limits, clock) = (self.dispatcher.limits(), self.dispatcher.accounts.clock());
-            let is_stalled = is_longer(clock, sending.progress_at, limits.exchange, now);
+            let is_stalled = !sending.pending.is_empty()
+                && is_longer(clock, sending.progress_at, limits.exchange, now);
             if is_stalled || sending.pace.exceeds(limits, clock, now) {
                 let cut = if is_stalled {
                     DisconnectReason::ResponseStalled

@@ -39,6 +39,8 @@ const OPEN: u8 = 2;
 
 /// Bytes of the response of `/large`, and of the memory that the source of `/held-pieces` holds.
 pub(crate) const LARGE_BYTES: usize = 1_000_000;
+/// The time for which `/slow-large` executes before it responds like `/large`.
+pub(crate) const SLOW_LARGE: Duration = Duration::from_millis(50);
 /// The limit of the bodies of the test's account.
 pub(crate) const ACCOUNT_BYTES: usize = 300_000;
 static ACCOUNT: LazyLock<Budget> = LazyLock::new(|| Budget::new(ACCOUNT_BYTES));
@@ -187,9 +189,13 @@ impl Service for Echo {
         response: &mut Response<'_>,
         exchange: &mut Exchange<'_, Vec<u8>>,
     ) -> ServiceResult {
-        for stamp in [Stamp::Routed, Stamp::Started, Stamp::Executed] {
+        for stamp in [Stamp::Routed, Stamp::Started] {
             exchange.timeline.stamp(stamp);
         }
+        if request.path == "/slow-large" {
+            std::thread::sleep(SLOW_LARGE);
+        }
+        exchange.timeline.stamp(Stamp::Executed);
         match request.path {
             "/later" => {
                 let (completer, body) = (exchange.completer(), request.body.to_vec());
@@ -233,7 +239,7 @@ impl Service for Echo {
                 let broken = request.path == "/broken";
                 ServiceResult::Stream(Box::new(Pieces { left: 40, broken, held_bytes: 0 }))
             }
-            "/large" => {
+            "/large" | "/slow-large" => {
                 response.status(200).finish(&vec![b'x'; LARGE_BYTES]);
                 ServiceResult::Done
             }

@@ -6,9 +6,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    ACCOUNT_BYTES, LARGE_BYTES, TestServer, await_held, await_that, connect, listener, release,
-    start, start_at,
+    ACCOUNT_BYTES, LARGE_BYTES, SLOW_LARGE, TestServer, await_held, await_that, client_of_http2,
+    connect, listener, release, start, start_at,
 };
+use pellucid_account::Phase;
 use pellucid_budget::Budget;
 use pellucid_http::{DisconnectReason, Limits};
 
@@ -290,5 +291,22 @@ fn responses_that_wait_for_their_clients_share_one_limit() {
         while memory.used_bytes() > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Regression: the refusal of a response for its memory took the stamps of its request again, so
+/// that the execution counted as `route`.
+#[test]
+fn a_response_refused_for_its_memory_keeps_the_times_of_its_request() {
+    let running = start(Limits { memory: Budget::new(LARGE_BYTES / 2), ..Limits::default() });
+    assert_eq!(status(&mut sent(&running, "GET /slow-large HTTP/1.1\r\nHost: a\r\n\r\n")), "503");
+    let answers = client_of_http2(&running).exchange(&[("/slow-large", b"")]);
+    assert_eq!(answers[0].as_ref().unwrap().0.status, 503);
+    for record in running.records(2) {
+        let lasted = |phase| {
+            Duration::from_nanos(running.account.clock().nanoseconds(record.phase_ticks(phase)))
+        };
+        assert!(lasted(Phase::Execute) >= SLOW_LARGE, "{record:?}");
+        assert!(lasted(Phase::Route) < SLOW_LARGE, "{record:?}");
     }
 }

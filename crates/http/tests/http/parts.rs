@@ -1,9 +1,12 @@
 //! The parts of a request's phases that are cryptography and compression, in its record.
 
+use std::future::Future;
 use std::io::{Read, Write};
+use std::pin::pin;
+use std::time::Duration;
 
 use crate::common::h2_client;
-use crate::common::tls_client::{certificates, client_config_for, client_of};
+use crate::common::tls_client::{self, certificates, client_config_for, client_of};
 use crate::common::{TestServer, start_connected, start_with};
 use pellucid_account::{Record, TRANSPORT_PARTS, TransportPart};
 use pellucid_http::Limits;
@@ -106,16 +109,22 @@ fn requests_of_one_read_share_its_cryptography() {
     }
 }
 
-#[test]
-fn each_stream_over_tls_has_its_own_cryptography() {
-    let running = start_with(limits(), Some(certificates("first")));
+/// Starts a server, and connects to it with HTTP/2 over TLS.
+fn start_http2(limits: Limits) -> (TestServer, h2_client::Client<tls_client::Client>) {
+    let running = start_with(limits, Some(certificates("first")));
     let config = client_config_for("first", rustls::ALL_VERSIONS, &["h2"]);
     let mut client = client_of(&running, &config);
     while client.conn.is_handshaking() {
         client.conn.complete_io(&mut client.sock).unwrap();
     }
     client.sock.set_nonblocking(true).unwrap();
-    let mut client = h2_client::Client::new(client);
+    let client = h2_client::Client::new(client);
+    (running, client)
+}
+
+#[test]
+fn each_stream_over_tls_has_its_own_cryptography() {
+    let (running, mut client) = start_http2(limits());
     let large = vec![b'x'; 300_000];
     let asked: [(&str, &[u8]); 5] =
         [("/", b"first"), ("/", b"short"), ("/", b""), ("/", &large), ("/later", b"short")];
@@ -129,6 +138,25 @@ fn each_stream_over_tls_has_its_own_cryptography() {
         assert_eq!(occurred(record), [true, false, true], "{record:?}");
     }
     assert_eq!(occurred(&records[5]), [true; 3]);
+}
+
+/// Regression: the decryption of a request that was refused as too slow was counted from the end of
+/// its session, below zero, which ended the event loop or made all of `receive` decryption.
+#[test]
+fn a_slow_stream_over_tls_has_its_own_cryptography_too() {
+    let (running, mut client) =
+        start_http2(Limits { exchange: Duration::from_secs(1), ..limits() });
+    assert!(client.exchange(&[("/", b"first")])[0].is_ok());
+    let mut send = client.send.clone();
+    client.run(|context| send.poll_ready(context)).unwrap();
+    let request = http::Request::post("http://localhost/").body(()).unwrap();
+    let (response, mut stream) = send.send_request(request, false).unwrap();
+    stream.send_data(bytes::Bytes::from_static(b"a part"), false).unwrap();
+    let mut response = pin!(response);
+    let response = client.run(|context| response.as_mut().poll(context)).unwrap();
+    assert_eq!(response.status(), 408);
+    let slow = &records(&running, 2)[1];
+    assert!(slow.transport_ticks(Decrypt) < slow.phase_ticks(Decrypt.phase()) / 2, "{slow:?}");
 }
 
 #[test]

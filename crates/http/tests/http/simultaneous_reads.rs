@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use crate::common::{
     TestServer, await_held, connect, release, request, start_single, start_single_with,
 };
+use pellucid_account::{Phase, Record, Stamp};
 use pellucid_http::Limits;
 
 /// More connections than are read before the first of them is answered.
@@ -148,6 +149,29 @@ fn the_wait_for_others_of_the_wake_up_is_queue() {
     assert!(phase("queue").max_ns >= 200_000_000, "{:?}", phase("queue"));
     assert!(phase("unaccounted").max_ns < 1_000_000, "{:?}", phase("unaccounted"));
     assert!(phase("parse").max_ns < phase("queue").max_ns / 2, "{:?}", phase("parse"));
+}
+
+/// Regression: requests that were read together with one that was handed over, or whose response
+/// was streamed, counted as received only once that one had ended.
+#[test]
+fn the_wait_for_a_request_that_is_away_is_queue() {
+    let running = start_single();
+    let mut socket = connect(&running);
+    let [away, streamed] = ["/later", "/pieces"].map(|path| request(path, "", "away"));
+    let direct = request("/", "", "direct");
+    let last = request("/", "Connection: close\r\n", "last");
+    socket.write_all([away, direct, streamed, last].concat().as_bytes()).unwrap();
+    socket.read_to_end(&mut Vec::new()).unwrap();
+    let records = running.records(4);
+    let clock = running.account.clock();
+    let ns = |record: &Record, phase| clock.nanoseconds(record.phase_ticks(phase));
+    for record in &records[1..] {
+        assert!(ns(record, Phase::Queue) >= 15_000_000, "the hand-over lasted 20 ms: {record:?}");
+        assert!(ns(record, Phase::Parse) < 15_000_000, "{record:?}");
+        assert!(ns(record, Phase::Unaccounted) < 1_000_000, "the phases add up: {record:?}");
+        assert_eq!(record.arrived_ticks, records[0].arrived_ticks, "of one read: {record:?}");
+        assert_eq!(record.stamp(Stamp::Received), records[0].stamp(Stamp::Received));
+    }
 }
 
 /// Runs requests for links: `ready` of them in one wake-up, and two more while these are answered.

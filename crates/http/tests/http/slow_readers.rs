@@ -131,3 +131,17 @@ fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_stays() 
     let head = await_frame(&mut socket, HEADERS, 3);
     assert_eq!(head[0], 0x88, "`:status: 200` of the static table");
 }
+
+/// Regression: a stream whose source had nothing to send was reset after the time for an exchange,
+/// as if its client did not read.
+#[test]
+fn a_stream_that_waits_for_its_source_is_not_cut() {
+    let limits = Limits { exchange: Duration::from_secs(1), ..Limits::default() };
+    let (running, mut socket) = start_connected(limits);
+    socket.write_all(&[greeting(), get(1, "/waiting")].concat()).unwrap();
+    await_frame(&mut socket, HEADERS, 1);
+    std::thread::sleep(Duration::from_secs(3));
+    let stats = running.stats();
+    assert_eq!(stats.cuts.streams(DisconnectReason::ResponseStalled), 0, "{:?}", stats.cuts);
+    assert_eq!(stats.requests_in_flight, 1);
+}

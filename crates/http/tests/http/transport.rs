@@ -178,6 +178,27 @@ fn slow_writers_and_idle_connections_are_cut() {
     );
 }
 
+/// Regression: an empty line behind a request began the next one, which was refused as too slow.
+#[test]
+fn an_empty_line_behind_a_request_begins_none() {
+    let limits = Limits {
+        exchange: Duration::from_millis(300),
+        idle: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let running = start(limits);
+    let text = request("/", "", "one") + "\r\n" + &request("/", "", "two") + "\r\n\n\r";
+    let mut socket = connect(&running);
+    socket.write_all(text.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(statuses(&answers(socket, "\n")), ["200", "200"]);
+    let cuts = running.cuts();
+    assert_eq!(
+        (cuts.connections(DisconnectReason::RequestSlow), cuts.connections(DisconnectReason::Idle)),
+        (0, 1)
+    );
+}
+
 #[test]
 fn beyond_the_limit_of_requests_in_flight_the_answer_is_503_at_once() {
     let running = start(Limits { requests_in_flight: 0, ..Limits::default() });

@@ -15,7 +15,7 @@ pub(crate) fn section(plan: &Plan, kind: &Kind, steady: &ConstantRateResult) -> 
         Kind::Put | Kind::Fill => ("PUT", "PUT of one entry"),
     };
     let Plan { keys, connections, .. } = plan;
-    let charts = vec![waterfall(&[(result, account.as_ref())])];
+    let charts = vec![waterfall(&[(result, account.as_slice())])];
     Section {
         name: name.to_owned(),
         description: format!(

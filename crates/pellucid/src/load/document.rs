@@ -81,6 +81,7 @@ fn figures(result: &LoadResult) -> Value {
         "requests": result.requests,
         "requests_per_second": result.requests_per_second(),
         "unanswered": result.unanswered,
+        "failed_requests": errors.failed_requests,
         "sent_again": result.sent_again,
         "bytes": result.bytes,
         "errors": {

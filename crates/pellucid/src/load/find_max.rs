@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use pellucid_load::{
-    Knee, KneeSearch, LatencyBreakdown, Limit, LoadOptions, LoadResult, Objectives, SearchOptions,
-    Step, Verdict,
+    Arrivals, Knee, KneeSearch, LatencyBreakdown, Limit, LoadOptions, LoadResult, Objectives,
+    Pacer, SearchOptions, Step, Verdict,
 };
 use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 
+use super::account::PAUSE;
 use super::arguments::Task;
 use super::growth::{self, Growth};
 use super::measured_run::{Run, measure};
@@ -33,9 +34,6 @@ const REPEATS: usize = 3;
 const PROBE: Duration = Duration::from_secs(1);
 /// The first rate of the search, as a share of the rate of the closed-loop run.
 const START_SHARE: f64 = 0.25;
-/// The pause between two trials, in which a backlog drains. A window of the server's account counts
-/// whole seconds, so the pause also keeps each trial out of the window of the next.
-const PAUSE: Duration = Duration::from_millis(1_100);
 /// The most attempts at a rate while trials fail because of the generator or the machine.
 const TRIES: usize = 3;
 /// A missed rate limits the result if it is at most this many times the rate that was found.
@@ -135,7 +133,9 @@ fn find(task: &Task) -> Result<SearchResult, Failure> {
 fn start(task: &Task) -> Result<f64, Failure> {
     let limit = Limit::Duration(PROBE);
     let options = LoadOptions { limit, warm_up: Duration::ZERO, ..task.options.clone() };
-    let closed = LoadOptions { arrivals: pellucid_load::Arrivals::Constant, ..options };
+    // A closed loop has neither: its requests start when answers come.
+    let (arrivals, pacer) = (Arrivals::Constant, Pacer::Exact);
+    let closed = LoadOptions { arrivals, pacer, ..options };
     closed.check().map_err(Failure::usage)?;
     let result = measure(&closed, "")?.whole()?;
     if result.requests == 0 {
@@ -420,6 +420,14 @@ mod tests {
         let found = find(&task(&work)).unwrap();
         let ratio = found.knee.median_per_second().unwrap() / 500.0;
         assert!((0.95..=1.05).contains(&ratio), "{ratio} of the capacity");
+    }
+
+    /// Regression: wrk2's pacing was refused, because the search begins with a closed loop.
+    #[test]
+    fn a_search_works_with_the_pacing_of_wrk2() {
+        let found = find(&task(&["--slo", "p99=25ms", "--quick", "--pacing", "wrk2"])).unwrap();
+        let most = found.knee.median_per_second().unwrap();
+        assert!((250.0..=525.0).contains(&most), "{most} of 500 requests a second");
     }
 
     /// Regression: `--duration` was ignored.

@@ -18,7 +18,8 @@ use crate::standard_output::print_text;
 pub(super) struct Run {
     pub(super) result: LoadResult,
     pub(super) judgement: Judgement,
-    pub(super) account: Option<OperationAccount>,
+    /// The server's accounts, that of the operation that occurred most first; empty without one.
+    pub(super) accounts: Vec<OperationAccount>,
     /// The account of each node, with `--direct`.
     nodes: Vec<Option<OperationAccount>>,
     ways: LatencyBreakdowns,
@@ -40,7 +41,7 @@ impl Run {
         let result = result?;
         Ok(Run {
             judgement: judge(&Figures::of(&result)),
-            account: if is_shown { account::of_run(options, &result) } else { None },
+            accounts: if is_shown { account::of_run(options, &result) } else { Vec::new() },
             nodes: if is_shown { account::of_nodes(options, &result) } else { Vec::new() },
             ways: LatencyBreakdowns::of(&result, around),
             background,
@@ -62,8 +63,8 @@ impl Run {
 
     /// The run as JSON.
     pub(super) fn document(&self) -> Value {
-        let Run { result, judgement, account, ways, background, .. } = self;
-        let mut document = document::of(result, judgement, account.as_ref(), ways, background);
+        let Run { result, judgement, accounts, ways, background, .. } = self;
+        let mut document = document::of(result, judgement, accounts.first(), ways, background);
         if let Some(direct) = &result.direct {
             document["direct"] = document::direct(direct, &self.nodes);
         }
@@ -74,7 +75,7 @@ impl Run {
     pub(super) fn section(&self) -> Section {
         let charts =
             [self.ways.charts(), section::nodes(&self.result), self.background.charts()].concat();
-        section::of(&self.result, &self.judgement, self.account.as_ref(), charts)
+        section::of(&self.result, &self.judgement, self.accounts.first(), charts)
     }
 
     /// Calls the script's function `done`. It prints, so it must come after all other output.

@@ -97,7 +97,7 @@ fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
     let mut sections: Vec<Section> = runs.iter().map(|run| run.section()).collect();
     if let Some(first) = sections.first_mut().filter(|_| runs.len() > 1) {
-        let all = runs.iter().map(|run| (&run.result, run.account.as_ref()));
+        let all = runs.iter().map(|run| (&run.result, run.accounts.as_slice()));
         first.charts.insert(0, waterfall(&all.collect::<Vec<_>>()));
     }
     let failures = runs.iter().zip(&sections);

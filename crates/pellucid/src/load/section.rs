@@ -62,6 +62,7 @@ pub(crate) fn of(
         offered_rate_per_second: result.load.offered_per_second,
         requests: result.requests,
         unanswered: result.unanswered,
+        failed_requests: result.errors.failed_requests,
         duration: result.duration,
         errors: kinds.map(|(kind, count)| (kind.to_owned(), count)).collect(),
         response_time: result.times.response.clone(),

@@ -6,6 +6,7 @@ use pellucid_load::{
 };
 use serde_json::{Value, json};
 
+use super::account::PAUSE;
 use super::arguments::Task;
 use super::measured_run::Run;
 use super::show::time;
@@ -65,6 +66,9 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     }
     let mut runs: Vec<Run> = Vec::new();
     for options in &all {
+        if !runs.is_empty() {
+            options.pause(PAUSE);
+        }
         match task.measure(options, "") {
             Ok(run) => runs.push(run),
             Err(failure) => {

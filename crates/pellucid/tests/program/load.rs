@@ -151,6 +151,24 @@ fn a_sweep_compares_numbers_of_connections() {
     server.stop();
 }
 
+/// Regression: the server's account of a run contained the end of the run before.
+#[test]
+fn the_account_of_a_run_of_a_sweep_holds_no_other_run() {
+    let (_folder, server) = serve(&[]);
+    let url = server.url() + "/v0/entity?id=1";
+    let flags = ["load", "-t", "1", "-d", "1s", "-c", "1,2", "--server-cores", "1", "--accept"];
+    let sweep = json_of(&run(&[&flags[..], &["404", "--json", &url]].concat()));
+    let runs = sweep["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    for run in runs {
+        let [count, answered, cut] =
+            [&run["account"]["count"], &run["requests"], &run["unanswered"]]
+                .map(|number| number.as_u64().unwrap());
+        assert!(count > 0 && count <= answered + cut, "{count} {answered} {cut}");
+    }
+    server.stop();
+}
+
 /// Starts a server that calls `note` for every request, and then answers it.
 fn answering(note: impl Fn() + Send + Sync + 'static) -> String {
     stubborn(move |mut stream| {
@@ -254,14 +272,18 @@ fn two_results_are_compared_and_bars_decide_the_exit_code() {
     failed(&run(&[&halved[..], &["--fail-if", "p99>9h"]].concat()), 2, "p99>9h");
     failed(&run(&[&halved[..], &["--fail-if", "p99>9s"]].concat()), 1, "it was interrupted");
     // Regression: errors were divided by the answers alone, so that a share was infinite or above
-    // one.
+    // one, and a connection that broke counted as one request. Older results have only errors.
     let mut dying: Value = serde_json::from_slice(&std::fs::read(&after).unwrap()).unwrap();
     dying["unanswered"] = dying["requests"].clone();
-    dying["errors"]["timeout"] = dying["requests"].clone();
-    std::fs::write(&other, dying.to_string()).unwrap();
-    let dying = ["compare", &before, other.to_str().unwrap(), "--json"];
-    let shares = &json_of(&run(&dying))["sections"][0]["error_share"];
-    assert_eq!(shares, &serde_json::json!([0.0, 0.5]));
+    for (member, kind) in [(dying["requests"].clone(), "read"), (Value::Null, "timeout")] {
+        dying["failed_requests"] = member;
+        dying["errors"] = serde_json::json!({ "connect": 0 });
+        dying["errors"][kind] = if kind == "read" { 1.into() } else { dying["requests"].clone() };
+        std::fs::write(&other, dying.to_string()).unwrap();
+        let command = ["compare", &before, other.to_str().unwrap(), "--json"];
+        let shares = &json_of(&run(&command))["sections"][0]["error_share"];
+        assert_eq!(shares, &serde_json::json!([0.0, 0.5]), "{kind}");
+    }
     let bars = "p50>+1%,p95>+1%,p97.5>+1%,p99>+1%,mean>+1%";
     done(&run(&["compare", &before, &before, "--fail-if", bars]));
     fails(&["compare", &before, "/nowhere.json"], 2, "/nowhere.json");

@@ -1,7 +1,8 @@
 //! Checks the modes of files with secrets: other users of the machine must not read them.
 //!
-//! The server creates the file of the accounts for its owner alone. If others may read it, somebody
-//! has changed or copied it, and the server does not start. Files that the operator provides only
+//! The server creates the file of the accounts with mode 0600. If the group or others have any
+//! permission, the mode was changed, or the file was copied without it, and the server does not
+//! start. Files that the operator provides only
 //! cause a log line: containers mount secrets with a mode that cannot be changed inside (0444),
 //! into a file system that no other user sees.
 
@@ -12,9 +13,9 @@ use crate::access::error::AccessError;
 use crate::log::Log;
 
 /// The mode bits that let the group or others write to a file.
-const WRITTEN_BY_OTHERS: u32 = 0o022;
+const WRITABLE_BY_GROUP_OR_OTHERS: u32 = 0o022;
 /// The mode bit that lets users outside the group read a file.
-const READ_BY_OTHERS: u32 = 0o004;
+const READABLE_BY_OTHERS: u32 = 0o004;
 
 fn mode_of(path: &Path) -> Option<u32> {
     std::fs::metadata(path).ok().map(|metadata| metadata.permissions().mode() & 0o777)
@@ -35,11 +36,12 @@ pub(super) fn check_accounts(path: &Path, mode: u32) -> Result<(), AccessError> 
     }
 }
 
-/// Logs an error for each file with a secret that others may read or write.
+/// Logs an error for each file with a secret that users outside its group may read, or that others
+/// than its owner may write. The group may read: the server may belong to it.
 pub(crate) fn warn_of(secrets: &[PathBuf], log: &Log) {
     for path in secrets {
-        if let Some(mode) = mode_of(path).filter(|m| m & (WRITTEN_BY_OTHERS | READ_BY_OTHERS) != 0)
-        {
+        const EXPOSED: u32 = WRITABLE_BY_GROUP_OR_OTHERS | READABLE_BY_OTHERS;
+        if let Some(mode) = mode_of(path).filter(|mode| mode & EXPOSED != 0) {
             log.error(&format!(
                 "the secret in {} can be read or changed by others (mode {mode:04o}): chmod 600 \
                  {}, or 640 with the group of the server",

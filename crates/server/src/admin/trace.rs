@@ -5,8 +5,7 @@
 //! overlap within one lane, but overlapping requests are not parts of each other.
 
 use pellucid_account::{
-    Account, Names, PHASES, Phase, RecentRequests, Record, STAMPS, Stamp, TransportPart,
-    request_name,
+    Account, Names, Phase, RecentRequests, Record, TransportPart, request_name,
 };
 use pellucid_clock::{Clock, Ticks};
 use pellucid_http::Request;
@@ -168,7 +167,7 @@ impl Writer {
             arguments.insert("waited_for_job".to_owned(), record.waited_for().into());
         }
         self.complete((name, "request"), thread, span, arguments);
-        for (phase, from, to) in stretches(record) {
+        for (phase, from, to) in record.phase_spans() {
             let arguments = match phase {
                 Phase::Execute => self.parts(record),
                 _ => self.transport_part(record, phase),
@@ -211,28 +210,6 @@ impl Writer {
             self.complete((name, "job"), thread, span, arguments);
         }
     }
-}
-
-/// The phases of a request that took time, each with its beginning and end.
-fn stretches(record: &Record) -> Vec<(Phase, Ticks, Ticks)> {
-    let mut found = Vec::new();
-    for (index, pair) in STAMPS.windows(2).enumerate() {
-        let (Some(mut from), Some(to)) = (record.stamp(pair[0]), record.stamp(pair[1])) else {
-            continue;
-        };
-        if pair[1] == Stamp::Parsed {
-            // The time before the parsing is the wait behind earlier requests of the connection.
-            let parsing = Ticks(to.0.saturating_sub(record.phase_ticks(Phase::Parse)));
-            if parsing > from {
-                found.push((Phase::Queue, from, parsing));
-                from = parsing;
-            }
-        }
-        if to > from {
-            found.push((PHASES[index], from, to));
-        }
-    }
-    found
 }
 
 fn fields(value: Value) -> Map<String, Value> {

@@ -169,14 +169,14 @@ impl PeerApi {
         query: Query<'_>,
         table: Table,
         request: &Request<'_>,
-        ticket: Ticket,
+        exchange: &LoopExchange<'_>,
     ) -> HandlerResult {
         let (Some(cluster), Some(links)) = (&self.cluster, &mut self.links) else {
             return Err("this node is part of no cluster".to_owned().into());
         };
-        let (entities, place) = (self.owner.entities(), (cluster.own(), ticket));
-        let form = form_of(request);
-        merged_range(entities, links, (query, table), form, place).map(Reply::into)
+        let (entities, form) = (self.owner.entities(), form_of(request));
+        let walk = (query, table, form);
+        merged_range(entities, links, walk, cluster.own(), exchange).map(Reply::into)
     }
 
     /// Answers the handshake of a peer that wants to connect.

@@ -264,7 +264,9 @@ impl Links {
             let Some(kept) = range.upgrade() else { return false };
             let mut pages = kept.lock().unwrap_or_else(PoisonError::into_inner);
             let mut failed = false;
-            for node in pages.wanted() {
+            // The range reads the pages of this node itself.
+            let own = self.cluster.own();
+            for node in pages.wanted().into_iter().filter(|node| *node != own) {
                 let context = Context::Range(*ticket, Weak::clone(range), node);
                 failed |= !pages.ask(node, None, |ask| peers.ask(node, ask, context));
             }

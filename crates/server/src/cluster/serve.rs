@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pellucid_account::{PARTS_MAX, Part, Phase, Record, Recorder, RequestFacts, Stamp, Timeline};
-use pellucid_clock::Ticks;
+use pellucid_clock::{Clock, Ticks};
 use pellucid_cluster::{
     ANSWER_BYTES, Answer, AnswerStatus, Ask, AskKind, Callers, Cluster, OwnerTimes, PAGE_BYTES,
     PageEntry, PartOperation, RangeAsk, Reply, clipped_ns,
@@ -12,8 +12,8 @@ use pellucid_cluster::{
 use pellucid_http::{LinkContext, Messenger};
 use pellucid_io::{Random, SeededRandom};
 use pellucid_store::{
-    Answer as StoreAnswer, Head, Operation as StoreOperation, Range, Result as StoreResult, Store,
-    StoreError, Table,
+    Answer as StoreAnswer, DeferredAnswer, DeliveredAnswer, Head, Operation as StoreOperation,
+    Range, Result as StoreResult, Store, StoreError, Table,
 };
 use pellucid_thread::set_operation;
 
@@ -114,7 +114,14 @@ impl Owner {
         arrival.add_to(&mut timeline);
         timeline.stamp(Stamp::Executed);
         let answered = callers.reply(caller, |reply| {
-            answer(self.parts, reply, recorder, id, &mut timeline, facts, arrival.result);
+            let result = match arrival.result {
+                Ok(AskResult::Object(Some(_)) | AskResult::Page(..)) if reply.is_full => {
+                    let what = "too many bytes wait for the network: ask again in a moment";
+                    Err(StoreError::Busy(what.to_owned()))
+                }
+                result => result,
+            };
+            answer(self.parts, reply, recorder, id, &mut timeline, facts, result);
         });
         if answered.is_none() {
             facts.outcome = Outcome::ClientGone as u8;
@@ -212,7 +219,7 @@ fn execute(
             let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
             store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
-        AskKind::Range | AskKind::Ping => StoreAnswer::Now(page(&**store, table, ask)),
+        AskKind::Range | AskKind::Ping => page_by_worker(store, table, ask, timeline.clock()),
     }
 }
 
@@ -232,19 +239,49 @@ fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> AskResult {
     AskResult::Refused(AnswerStatus::NotOwner, what)
 }
 
-/// Reads one page of a range of this node's entries.
-fn page(store: &dyn Store, table: Table, ask: &Ask<'_>) -> StoreResult<AskResult> {
-    let range = match RangeAsk::decode(ask.value) {
+/// Reads one page of a range of this node's entries on a worker, because that may take long or wait
+/// for the disk.
+fn page_by_worker(
+    store: &Arc<dyn Store>,
+    table: Table,
+    ask: &Ask<'_>,
+    clock: Clock,
+) -> StoreAnswer<AskResult> {
+    let Some(workers) = store.workers() else {
+        return StoreAnswer::Now(page(&**store, table, ask.key, ask.value));
+    };
+    let Some(place) = workers.reserve() else {
+        let what = "too many ranges are read: try again in a moment".to_owned();
+        return StoreAnswer::Now(Err(StoreError::Busy(what)));
+    };
+    let (store, key, value) = (Arc::clone(store), ask.key.to_vec(), ask.value.to_vec());
+    StoreAnswer::Later(DeferredAnswer::new(move |callback| {
+        place.run(move || {
+            let started = Some(clock.now());
+            let arrival = DeliveredAnswer::new(page(&*store, table, &key, &value), Vec::new());
+            callback(DeliveredAnswer { started, ..arrival });
+        });
+    }))
+}
+
+/// Reads the page of a range of this node's entries that an ask with this key and value asks for.
+pub(super) fn page(
+    store: &dyn Store,
+    table: Table,
+    key: &[u8],
+    value: &[u8],
+) -> StoreResult<AskResult> {
+    let range = match RangeAsk::decode(value) {
         Ok(range) => range,
         Err(error) => return Ok(AskResult::Refused(AnswerStatus::Unacceptable, error.to_string())),
     };
     let RangeAsk { reverse, behind, end, entries_max, first } = range;
     // The next page lies behind the last key that the asker has. Forwards it starts with that key,
     // which is then skipped; backwards it ends before it.
-    let (start, end) = if reverse && behind { (first, Some(ask.key)) } else { (ask.key, end) };
+    let (start, end) = if reverse && behind { (first, Some(key)) } else { (key, end) };
     let mut scan = store.scan(table, Range { start, end, reverse })?;
     let (mut bytes, mut entries) = (Vec::new(), 0);
-    let mut skipped = (behind && !reverse).then_some(ask.key);
+    let mut skipped = (behind && !reverse).then_some(key);
     while entries < entries_max && bytes.len() < PAGE_BYTES {
         let Some((key, object)) = scan.next()? else { return Ok(AskResult::Page(bytes, true)) };
         if skipped.take() == Some(key) {

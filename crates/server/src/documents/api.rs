@@ -107,6 +107,12 @@ impl DocumentApi {
         self.documents.release();
     }
 
+    /// Stops serving the documents although some calls have not ended. The counts of documents are
+    /// not stored, because these calls may still change them.
+    pub(crate) fn abandon(&self) {
+        self.documents.abandon();
+    }
+
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
+use pellucid_budget::Share;
 use pellucid_document::{
-    Collection, CollectionSchema, DocumentError, Documents, ErrorNumber, document_of,
-    is_document_key,
+    Collection, CollectionSchema, CommitSequences, DocumentError, Documents, ErrorNumber,
+    document_of, is_document_key,
 };
 use pellucid_store::Acknowledgement;
 use pellucid_value::{Ref, json};
@@ -16,14 +17,14 @@ use super::completion::ReplyResult;
 use super::encoding::Encoding;
 use super::memory::{RequestMemory, over_budget};
 use super::reply::encoded;
-use super::write_request::WriteRequest;
+use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::Reply;
 use crate::routes::Method;
 
 /// The number of items at which a batch is written.
 const ITEMS_AT_ONCE: usize = 1_000;
 
-/// The bytes of items at which a batch is written.
+/// The bytes of items, or of documents in their results, at which a batch is written.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The bytes of an item's error in the reply besides its message.
@@ -47,6 +48,7 @@ pub(super) fn answer(
     let request = WriteRequest::of(call, collection, acknowledgement)?;
     let mut items_memory = memory.of_call();
     let mut results = ItemResults {
+        memory,
         out: Encoding::new(memory.of_call(), call.control.as_ref()),
         error_counts: BTreeMap::new(),
         is_first: true,
@@ -169,8 +171,17 @@ fn identity_of<'a>(
     Ok((Some(key), object.and_then(|object| request.revision_in(object))))
 }
 
+/// The results of a batch that is committed.
+struct WrittenBatch {
+    results: Vec<Result<WriteResult, DocumentError>>,
+    committed: CommitSequences,
+    /// The memory of the documents in the results.
+    _memory: Share,
+}
+
 /// The results of the items so far, as JSON.
 struct ItemResults<'a> {
+    memory: &'a RequestMemory,
     out: Encoding<'a>,
     /// The number of failed items by error number.
     error_counts: BTreeMap<u16, u64>,
@@ -216,6 +227,37 @@ impl ItemResults<'_> {
         items: &[Vec<u8>],
         timeline: &mut Timeline,
     ) -> Result<(), DocumentError> {
+        let (mut rest, mut count) = (items, items.len());
+        while !rest.is_empty() {
+            count = count.min(rest.len());
+            let batch = &rest[..count];
+            let written = self.write_some(documents, call, collection, request, batch, timeline);
+            match written {
+                Ok(written) => {
+                    self.done += written.results.len();
+                    rest = &rest[written.results.len()..];
+                    self.note(written, collection, request)?;
+                }
+                // Documents with many index entries may be too much for one batch.
+                Err(error) if error.number == ErrorNumber::RESOURCE_LIMIT && count > 1 => {
+                    count /= 2;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the first of these items in one batch: as many as fit, and at least one.
+    fn write_some(
+        &self,
+        documents: &Arc<Documents>,
+        call: &Call<'_>,
+        collection: &Arc<Collection>,
+        request: &WriteRequest,
+        items: &[Vec<u8>],
+        timeline: &mut Timeline,
+    ) -> Result<WrittenBatch, DocumentError> {
         let shape = collection.shape();
         let inserts = call.method == Method::Post;
         let attempt = pellucid_document::attempt_to_end(
@@ -225,20 +267,37 @@ impl ItemResults<'_> {
             timeline,
             |transaction, timeline| {
                 let mut results = Vec::with_capacity(items.len());
+                let mut memory = self.memory.of_call();
                 for item in items {
                     call.check()?;
                     let item = open(item);
                     let written = identity_of(call.method, &shape, request, item);
-                    results.push(written.and_then(|(key, expected)| {
+                    let written = written.and_then(|(key, expected)| {
                         request.apply(collection, key, item, expected, transaction, timeline)
-                    }));
+                    });
+                    let bytes = written.as_ref().map_or(0, WriteResult::document_bytes);
+                    memory.take(bytes).map_err(over_budget)?;
+                    results.push(written);
+                    if memory.held_bytes() >= BYTES_AT_ONCE || transaction.is_full() {
+                        break;
+                    }
                 }
-                Ok(results)
+                Ok((results, memory))
             },
         );
-        let (results, committed) = attempt?;
-        self.done += items.len();
-        for result in results {
+        let ((results, memory), committed) = attempt?;
+        Ok(WrittenBatch { results, committed, _memory: memory })
+    }
+
+    /// Adds the results of a batch.
+    fn note(
+        &mut self,
+        batch: WrittenBatch,
+        collection: &Collection,
+        request: &WriteRequest,
+    ) -> Result<(), DocumentError> {
+        let (shape, committed) = (collection.shape(), batch.committed);
+        for result in batch.results {
             match result {
                 Ok(_) if request.is_silent => {}
                 Ok(written) => {

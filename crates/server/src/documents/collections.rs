@@ -164,7 +164,11 @@ pub(super) fn change(
             fields
         }
         "unload" | "compact" => facts(documents, collection),
-        "loadIndexesIntoMemory" | "recalculateCount" => json!({ "result": true }),
+        "loadIndexesIntoMemory" => json!({ "result": true }),
+        "recalculateCount" => {
+            documents.recount(collection)?;
+            json!({ "result": true })
+        }
         "responsibleShard" => {
             let message = "this is not a cluster";
             return Err(DocumentError::new(ErrorNumber(1471), message));

@@ -18,6 +18,9 @@ use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::{Body, Reply};
 use crate::routes::Method;
 
+/// The most bytes of a packed document that is read on an event loop.
+const LIGHT_DOCUMENT_BYTES_MAX: u64 = 64 << 10;
+
 /// Answers a call to one document, or the insertion of one; `None` if it would have to wait and the
 /// call may not.
 pub(super) fn answer(
@@ -43,10 +46,35 @@ pub(super) fn answer(
             if !call.may_wait && collection.is_changing() {
                 return Ok(None);
             }
+            if let Some(key) = key.filter(|_| !call.may_wait)
+                && rewrites_large(documents, call, collection, key, timeline)?
+            {
+                return Ok(None);
+            }
             write(documents, acknowledgement, call, collection, key, timeline).map(Some)
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
+}
+
+/// True if a write has to read an old document that is too large for an event loop.
+fn rewrites_large(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Collection,
+    key: &str,
+    timeline: &mut Timeline,
+) -> Result<bool, DocumentError> {
+    let shape = collection.shape();
+    let reads_old = call.method == Method::Patch || !shape.indexes.is_empty();
+    if !reads_old && !call.is_set("returnOld")? {
+        return Ok(false);
+    }
+    Ok(match documents.head_and_length(&shape, key.as_bytes(), timeline) {
+        Answer::Now(Ok(Some((head, _)))) => head.value_length > LIGHT_DOCUMENT_BYTES_MAX,
+        // The write itself tells what is wrong, or waits.
+        _ => false,
+    })
 }
 
 /// Reads a document; `None` if it would have to wait and the call may not.
@@ -81,6 +109,9 @@ fn read(
     let found = documents.get(&shape, key.as_bytes(), timeline);
     let Some(object) = available(found, call, timeline)? else { return Ok(None) };
     let object = object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?;
+    if !call.may_wait && object.head.value_length > LIGHT_DOCUMENT_BYTES_MAX {
+        return Ok(None);
+    }
     let document = document_of(&shape, &object)?;
     let mut body = Vec::with_capacity(2 * document.len());
     json::write(open(&document), &mut body);

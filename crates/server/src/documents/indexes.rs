@@ -83,7 +83,7 @@ fn create(
 ) -> ReplyResult {
     let wanted = wanted_index(&call.object()?)?;
     let text = format!("create an index of {}", collection.name());
-    let id = documents.next_tick()?;
+    let id = running.next_id();
     let owner = Owner::of(caller);
     let task = RunningQuery::beside_queries(id, call.database(), text, owner, memory.of_call());
     let listed = running.begin(task);

@@ -172,12 +172,8 @@ impl QueryRunner {
         match result.filter(|_| is_in_memory) {
             Some(LightResult::Reply(reply)) => Some(reply),
             Some(LightResult::Cursor(mut cursor)) => {
-                // The number is given here and not among the reads, because it may need a write.
-                let given = self.documents.next_tick().and_then(|id| {
-                    cursor.id = id;
-                    self.give(cursor, 201, call)
-                });
-                Some(given.unwrap_or_else(Reply::from))
+                cursor.id = self.running.next_id();
+                Some(self.give(cursor, 201, call).unwrap_or_else(Reply::from))
             }
             Some(LightResult::NotInMemory) | None => {
                 *timeline = before;
@@ -262,7 +258,7 @@ impl QueryRunner {
             client.when_gone(move || kill.kill());
         }
         let listed = self.running.begin(RunningQuery {
-            id: self.documents.next_tick()?,
+            id: self.running.next_id(),
             database: context.database.name.clone(),
             query: request.query.clone(),
             bind_variables: request.bind_variables.clone(),

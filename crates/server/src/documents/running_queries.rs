@@ -1,7 +1,7 @@
 //! The list of running queries, and of other long work that is listed and can be killed as well.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -107,13 +107,30 @@ impl Drop for QueryRegistration {
     }
 }
 
+/// The numbers of queries that are reserved for each millisecond of a server's time.
+const IDS_PER_MS: u64 = 1 << 20;
+
 /// The list of running queries.
-#[derive(Default)]
 pub(crate) struct RunningQueries {
     by_id: Mutex<HashMap<u64, Arc<RunningQuery>>>,
+    next_id: AtomicU64,
+}
+
+impl Default for RunningQueries {
+    /// The numbers begin at the time of day, so that a client does not read the cursor of another
+    /// one after a restart. They need no write, so that a full disk is read as well.
+    fn default() -> RunningQueries {
+        let next_id = AtomicU64::new(WallTime::now().unix_ms() * IDS_PER_MS);
+        RunningQueries { by_id: Mutex::default(), next_id }
+    }
 }
 
 impl RunningQueries {
+    /// A number for a query and its cursor.
+    pub(super) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Adds a query to the list.
     pub(super) fn begin(self: &Arc<Self>, running: RunningQuery) -> QueryRegistration {
         let running = Arc::new(running);

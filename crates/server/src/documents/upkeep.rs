@@ -43,6 +43,11 @@ pub(super) fn start(
         if refusal.is_some() {
             return;
         }
+        for name in documents.take_orphans() {
+            log.write(&format!(
+                "the collection {name} is left out: the store has no definition of its database"
+            ));
+        }
         if let Err(error) = look_after(&documents, step == 0) {
             log.write(&format!("the upkeep of documents failed: {error}"));
         }

@@ -149,12 +149,15 @@ const JSON_PER_BYTE: usize = 6;
 const IDENTITY_BYTES_MAX: usize = 2_048;
 
 impl WriteResult {
+    /// The bytes of the documents in the result.
+    pub(super) fn document_bytes(&self) -> usize {
+        let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
+        self.new.as_ref().map_or(0, Vec::len) + old.map_or(0, Vec::len)
+    }
+
     /// The most bytes that [`WriteResult::write`] appends.
     pub(super) fn json_bytes_max(&self) -> usize {
-        let new = self.new.as_ref().map_or(0, Vec::len);
-        let old = self.outcome.previous.as_ref().and_then(|old| old.stored.as_ref());
-        let documents = new + old.map_or(0, |old| old.len());
-        documents.saturating_mul(JSON_PER_BYTE).saturating_add(3 * IDENTITY_BYTES_MAX)
+        self.document_bytes().saturating_mul(JSON_PER_BYTE).saturating_add(3 * IDENTITY_BYTES_MAX)
     }
 
     /// Appends the result as JSON.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
+use pellucid_budget::Budget;
 use pellucid_http::Request;
 use pellucid_store::{
     Acknowledgement, Answer as StoreAnswer, Condition, DeliveredAnswer, Head, KEY_LENGTH_MAX,
@@ -35,6 +36,8 @@ pub(crate) struct EntityApi {
     pub(crate) tables: EntityTables,
     pub(crate) acknowledgement: Acknowledgement,
     pub(crate) keys: Arc<Keys>,
+    /// The budget of the memory of all requests together.
+    pub(crate) memory: Budget,
     pub(crate) log: Log,
 }
 
@@ -214,6 +217,9 @@ impl EntityApi {
             let line = "too many large batches wait: try again in a moment";
             return Err(Failure::Busy(line.into()));
         };
+        // The connection's memory for the body ends with the connection, this copy may not.
+        let mut memory = self.memory.share(usize::MAX);
+        memory.take(request.body.len()).map_err(|over| Failure::Busy(over.to_string().into()))?;
         let (body, clock) = (request.body.to_vec(), timeline.clock());
         Ok(Answer::pending(move |completer| {
             place.run(move || {
@@ -226,6 +232,8 @@ impl EntityApi {
                     Err(line) => return complete(DeferredReply::of(Err(line.into()))),
                 };
                 drop(body);
+                // Held until the entries, which the body has become, are written.
+                let _memory = memory;
                 let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
                 let reply = WriteReply::Batch { entries: operations.len() };
                 let done = move |arrival: DeliveredAnswer<WriteOutcome>| {

@@ -41,7 +41,8 @@ pub(super) fn histogram(
         let border = border_ns as f64 / 1e9;
         let _ = writeln!(page, "{name}_bucket{{{labels},le=\"{border}\"}} {below}");
     }
-    let sum = of.mean_ns * of.count as f64 / 1e9;
+    // The product of mean and count would be rounded, and fall now and then.
+    let sum = of.sum_ns as f64 / 1e9;
     let _ = writeln!(page, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", of.count);
     let _ = writeln!(page, "{name}_sum{{{labels}}} {sum}");
     let _ = writeln!(page, "{name}_count{{{labels}}} {}", of.count);
@@ -55,6 +56,7 @@ mod tests {
     fn buckets_count_up_to_the_number_of_requests() {
         let of = Distribution {
             count: 6,
+            sum_ns: 12_000,
             mean_ns: 2_000.0,
             log2: vec![(256, 1), (512, 2), (4_096, 2), (1 << 40, 1)],
             ..Distribution::default()
@@ -66,5 +68,21 @@ mod tests {
         assert!(page.contains("d_bucket{a=\"b\",le=\"+Inf\"} 6\n"));
         assert!(page.contains("d_sum{a=\"b\"} 0.000012\n"));
         assert!(page.ends_with("d_count{a=\"b\"} 6\n"));
+    }
+
+    /// Regression: the sum was made from the mean, and fell now and then, which Prometheus takes
+    /// for a restart of the server.
+    #[test]
+    fn a_sum_does_not_fall_while_the_count_rises() {
+        let sum_of = |index: u64| {
+            let (count, sum_ns) = (1 + 37 * index, 123_000_000_000);
+            let mean_ns = sum_ns as f64 / count as f64;
+            let of = Distribution { count, sum_ns, mean_ns, ..Distribution::default() };
+            let mut page = String::new();
+            histogram(&mut page, "d", "", &of, 1);
+            let sum = page.lines().find_map(|line| line.strip_prefix("d_sum{} ")).unwrap();
+            sum.parse::<f64>().unwrap()
+        };
+        assert!((0..400).map(sum_of).is_sorted());
     }
 }

@@ -88,6 +88,7 @@ fn distribution() -> Value {
     };
     let distribution = object([
         ("count", count()),
+        ("sum_ns", count()),
         ("min_ns", count()),
         ("q1_ns", count()),
         ("mean_ns", number()),

@@ -277,7 +277,7 @@ mod tests {
     /// server, and the store stayed in use.
     #[test]
     fn a_follower_that_does_not_start_or_is_dropped_lets_go_of_the_server() {
-        const NAME: &str = "follow::tests::\
+        const NAME: &str = "reporter::tests::\
                             a_follower_that_does_not_start_or_is_dropped_lets_go_of_the_server";
         crate::isolated_process::run(NAME, || {
             let (observer, _) = observer();

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pellucid_account::{Names, PHASES, Phase, Record, STAMPS, Stamp, TransportPart};
+use pellucid_account::{Names, Phase, Record, TransportPart};
 use pellucid_clock::{Clock, Ticks};
 use serde_json::{Value, json};
 
@@ -91,35 +91,28 @@ pub(crate) fn spans(
         own["status"] = json!({ "code": ERROR });
     }
     let mut spans = vec![own];
-    for (index, phase) in PHASES.into_iter().enumerate() {
-        if let Some(span) = phase_span(record, context, names, anchor, index, phase) {
-            spans.push(span);
-        }
-    }
+    // `receive` ends where the request's span begins.
+    let phases = record.phase_spans().into_iter().filter(|(phase, ..)| *phase != Phase::Receive);
+    spans.extend(
+        (1..)
+            .zip(phases)
+            .map(|(number, phase)| phase_span(record, context, names, anchor, number, phase)),
+    );
     if let Some(state) = &trace.state {
         spans.iter_mut().for_each(|span| span["traceState"] = Value::from(&**state));
     }
     spans
 }
 
-/// The span of one phase: between the two stamps that border it, if both were taken.
+/// The span of the request's phase of this number.
 fn phase_span(
     record: &Record,
     context: TraceContext,
     names: Names,
     anchor: &ClockAnchor,
-    index: usize,
-    phase: Phase,
-) -> Option<Value> {
-    // `receive` ends where the request's span begins, and `unaccounted` has no position in time.
-    if matches!(phase, Phase::Receive | Phase::Unaccounted) {
-        return None;
-    }
-    let stamp = |index: usize| STAMPS.get(index).and_then(|stamp: &Stamp| record.stamp(*stamp));
-    let (from, to) = (stamp(index)?, stamp(index + 1)?);
-    if from == to {
-        return None;
-    }
+    number: u64,
+    (phase, from, to): (Phase, Ticks, Ticks),
+) -> Value {
     let mut attributes = Vec::new();
     if phase == Phase::Execute {
         let names = names.parts_of(record.facts.operation).iter();
@@ -127,17 +120,17 @@ fn phase_span(
         attributes.extend(parts.filter_map(|(name, ticks)| part(name, ticks, anchor)));
     }
     attributes.extend(transport_part(record, phase, anchor));
-    Some(json!({
+    json!({
         "traceId": format!("{:032x}", context.trace),
         // Derived from the request's span ID, so that no two phases share an ID.
-        "spanId": format!("{:016x}", (context.span ^ (index as u64 + 1) << 56).max(1)),
+        "spanId": format!("{:016x}", (context.span ^ number << 56).max(1)),
         "parentSpanId": format!("{:016x}", context.span),
         "name": phase.name(),
         "kind": INTERNAL,
         "startTimeUnixNano": anchor.unix_ns(from),
         "endTimeUnixNano": anchor.unix_ns(to),
         "attributes": attributes,
-    }))
+    })
 }
 
 /// The transport's part of a phase, if it measured one.

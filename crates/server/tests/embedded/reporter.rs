@@ -182,6 +182,47 @@ fn a_share_of_the_others_is_traced_also_where_they_leave_the_event_loop() {
     assert_eq!((&own["name"], own.get("parentSpanId")), (&"entity_put".into(), None));
 }
 
+/// Regression: the wait behind earlier requests of the connection was a part of the span `parse`.
+#[test]
+fn the_wait_behind_earlier_requests_is_a_span_of_the_queue() {
+    let (url, received) = collector();
+    let server = start_with(|options| {
+        options.export = Some(TraceCollector::to(&url, None).unwrap());
+        options.trace_share = 1.0;
+    });
+    let mut client = server.sent(&request("PUT", &entity("k"), &[], b"v").repeat(100));
+    (0..100).for_each(|_| drop(client.answer()));
+    let (mut requests, mut phases) = (0, Vec::new());
+    while requests < 100 {
+        let (_, document) = received.recv_timeout(Duration::from_secs(20)).unwrap();
+        let spans = spans(&document);
+        requests += spans.iter().filter(|span| span["name"] == "entity_put").count();
+        phases.extend(spans.iter().filter(|span| span["kind"] == 1).cloned());
+    }
+    let sum_ns = |name: &str| -> u64 {
+        let named = phases.iter().filter(|span| span["name"] == name);
+        named
+            .map(|span| unix_ns(span, "endTimeUnixNano") - unix_ns(span, "startTimeUnixNano"))
+            .sum()
+    };
+    let account = server.account();
+    let puts = account.operations.iter().find(|of| of.operation == "entity_put").unwrap();
+    for name in ["parse", "queue"] {
+        let of = &puts.phases.iter().find(|phase| phase.name == name).unwrap().distribution;
+        let accounted_ns = (of.mean_ns * of.count as f64) as u64;
+        let exported_ns = sum_ns(name);
+        let rounding_ns = 1_000 + accounted_ns / 100;
+        assert!(
+            exported_ns.abs_diff(accounted_ns) <= rounding_ns,
+            "{name}: {exported_ns} ns exported, {accounted_ns} ns in the account"
+        );
+    }
+    let mut identifiers: Vec<_> = phases.iter().map(|span| span["spanId"].to_string()).collect();
+    identifiers.sort_unstable();
+    identifiers.dedup();
+    assert_eq!(identifiers.len(), phases.len(), "each span has its own");
+}
+
 #[test]
 fn a_collector_that_is_gone_costs_spans_and_nothing_else() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::common::{Answer, Client, entity, serve, start, start_with};
+use crate::common::{Answer, Client, entity, serve, serve_with, start, start_with, wait_until};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -160,6 +160,18 @@ fn a_large_batch_arrives_whole() {
     let lines: Vec<_> = (0..20_000).map(|index| delete(format!("{index:06}"))).collect();
     assert_eq!(post(&mut client, &lines).status, 200);
     assert_eq!(running.contents(), "");
+}
+
+/// Regression: the copy of a batch that waits for a worker was in no budget, so that clients that
+/// went away left copies behind without a limit.
+#[test]
+fn the_copy_of_a_large_batch_is_in_the_budget_of_all_requests() {
+    let (_running, mut client) = serve_with(|options| options.request_memory = 3 << 20);
+    let of = |bytes: usize| [put("a", vec![b'v'; bytes / 4 * 3])];
+    let refused = post(&mut client, &of(2 << 20)).having(503);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    post(&mut client, &of(1 << 20)).having(200);
+    wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
 }
 
 /// A reader that saw half of a batch would find different values of the two keys.

@@ -13,7 +13,7 @@ const TO_THE_END_PART: usize = 4;
 /// A period in which the backlog was above both the number of connections and [`SHARE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BacklogPeriod {
-    /// The index of the interval from whose end on the backlog rose.
+    /// The index of the first interval in which the backlog rose.
     begin: usize,
     /// The index of the interval at whose end the backlog was greatest.
     peak: usize,
@@ -37,7 +37,7 @@ impl BacklogPeriod {
                 continue;
             }
             let mut now = open.unwrap_or_else(|| BacklogPeriod {
-                begin: foot(&figures.backlog, place),
+                begin: begin_of_rise(&figures.backlog, place),
                 peak: place,
                 end: None,
                 requests,
@@ -94,10 +94,10 @@ fn seconds(figures: &Figures, stretches: usize) -> f64 {
     stretches as f64 * figures.interval_ns as f64 / 1e9
 }
 
-/// The index at which the rise of the backlog up to `place` began.
-fn foot(backlog: &[u64], place: usize) -> usize {
-    let falls = |at: &usize| backlog[at - 1] >= backlog[*at];
-    (1..=place).rev().find(falls).unwrap_or(0)
+/// The index of the first interval of the rise of the backlog up to the end of interval `place`.
+fn begin_of_rise(backlog: &[u64], place: usize) -> usize {
+    let before = |at: usize| at.checked_sub(1).map_or(0, |before| backlog[before]);
+    (0..=place).rev().find(|at| before(*at) >= backlog[*at]).map_or(0, |at| at + 1)
 }
 
 /// True if the mean of each quarter is greater than that of the quarter before it.

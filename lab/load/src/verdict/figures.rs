@@ -85,10 +85,14 @@ impl Figures {
         (self.requests + self.unanswered).max(1)
     }
 
-    /// The share of these that failed. A request may count as several errors, such as a timeout and
-    /// a status.
+    /// The share of these that failed.
     pub(crate) fn error_share(&self) -> f64 {
-        (self.errors.all() as f64 / self.tried() as f64).min(1.0)
+        (self.errors.failed_requests as f64 / self.tried() as f64).min(1.0)
+    }
+
+    /// The number of requests that failed, in words.
+    pub(crate) fn failed_told(&self) -> String {
+        format!("{} of {} requests failed", self.errors.failed_requests, self.tried())
     }
 }
 

@@ -28,19 +28,19 @@ fn held() -> Figures {
 }
 
 fn growing_by(requests: u64) -> Vec<u64> {
-    (0..100).map(|interval| interval * requests).collect()
+    (1..=100).map(|interval| interval * requests).collect()
 }
 
 /// A backlog that grows for two seconds and is worked off in another two.
 fn hill() -> Vec<u64> {
     let mut backlog = vec![0; 100];
-    (0..20).for_each(|step| backlog[20 + step] = step as u64 * 500);
+    (0..20).for_each(|step| backlog[20 + step] = (step as u64 + 1) * 500);
     (0..20).for_each(|step| backlog[40 + step] = 9_500 - step as u64 * 500);
     backlog
 }
 
 fn from_half() -> Vec<u64> {
-    (0..100_u64).map(|interval| interval.saturating_sub(50) * 500).collect()
+    (1..=100_u64).map(|interval| interval.saturating_sub(50) * 500).collect()
 }
 
 /// Name of the case, its figures, its verdict, and a word of its evidence.
@@ -92,7 +92,7 @@ fn paced_cases() -> Vec<Case> {
             "one percent beyond the capacity",
             Figures { backlog: growing_by(10), unanswered: 1_000, ..held() },
             Saturated,
-            "to 990",
+            "to 1000",
         ),
         (
             "timeouts because of saturation",
@@ -196,7 +196,7 @@ fn paced_cases() -> Vec<Case> {
             "a backlog that comes and goes is the server's own",
             Figures { backlog: hill(), ..held() },
             Stable,
-            "the backlog rose to 9500 requests from second 2.0 to 4.0, and was worked off by \
+            "the backlog rose to 10000 requests from second 2.0 to 4.0, and was worked off by \
              second 6.0",
         ),
         (
@@ -318,17 +318,26 @@ fn silent_cases() -> Vec<Case> {
 
 fn other_cases() -> Vec<Case> {
     use Verdict::{Errors, GeneratorLimited, Stable};
-    let status = |status| ErrorCounts { status, ..ErrorCounts::default() };
+    let status = |status| ErrorCounts { status, failed_requests: status, ..ErrorCounts::default() };
+    // For a second, 64 connections were refused ten times, and one request was lost before.
+    let away = ErrorCounts { connect: 640, read: 1, failed_requests: 1, ..ErrorCounts::default() };
+    let checks = ErrorCounts { check: 5_000, failed_requests: 5_000, ..ErrorCounts::default() };
     let refused = ErrorCounts { connect: 50, ..ErrorCounts::default() };
     let closed = Figures { offered_per_second: None, backlog: vec![0; 100], ..held() };
     vec![
         ("one error", Figures { errors: status(1), ..held() }, Stable, "status 400 or above 1"),
-        ("all refused", Figures { errors: status(99_990), ..held() }, Errors, "99990 errors"),
         (
-            "checks fail",
-            Figures { errors: ErrorCounts { check: 5_000, ..ErrorCounts::default() }, ..held() },
+            "all refused",
+            Figures { errors: status(99_990), ..held() },
             Errors,
-            "check failed 5000",
+            "99990 of 100000 requests",
+        ),
+        ("checks fail", Figures { errors: checks, ..held() }, Errors, "check failed 5000"),
+        (
+            "connections are refused for a moment",
+            Figures { errors: away, requests: 6_000, ..held() },
+            Stable,
+            "connect 640",
         ),
         (
             "nothing answered",

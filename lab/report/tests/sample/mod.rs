@@ -135,6 +135,7 @@ fn section(name: &str, requests: u64) -> Section {
         offered_rate_per_second: Some(rate as f64),
         requests,
         unanswered: 0,
+        failed_requests: 0,
         duration: Duration::from_secs(SECONDS),
         errors: Vec::new(),
         response_time: load.response_time,

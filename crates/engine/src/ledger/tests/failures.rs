@@ -130,6 +130,27 @@ fn merges_fit_into_the_room_on_the_disk() {
     store.check_all();
 }
 
+/// Regression: a merge that lacked room counted as a flush that is put off if a memtable was sealed
+/// meanwhile, and the next write was refused although there was room for the flush.
+#[test]
+fn a_merge_without_room_is_not_a_flush_that_is_put_off() {
+    let mut store = Store::create(LedgerOptions { level_0_trigger: 2, ..small_options() });
+    for _ in 0..2 {
+        (0..60).for_each(|number| store.put(&key(number)));
+        store.flush();
+    }
+    store.put(&key(1));
+    store.ledger.seal_for_tests(store.last_sequence());
+    let space_bytes = Some(store.fs.used_bytes() + 1);
+    store.fs.set_faults(Faults { space_bytes, ..Faults::default() });
+    let refused = store.ledger.compact_step().unwrap_err();
+    assert!(refused.passes() && !store.ledger.is_flush_put_off(), "{refused}");
+    let refused = store.ledger.job_step().unwrap_err();
+    assert!(refused.passes() && store.ledger.is_flush_put_off(), "{refused}");
+    store.fs.set_faults(Faults::default());
+    store.check_all();
+}
+
 /// commonware#4257: a table must not name a record that is not on the medium.
 #[test]
 fn no_table_is_named_before_its_records_are_durable() {
