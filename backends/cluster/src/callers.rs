@@ -31,17 +31,32 @@ const PROOF_WAIT: Duration = Duration::from_secs(5);
 const OUT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An output buffer with a larger capacity is freed once it is empty.
 const OUT_KEPT_BYTES: usize = 1024 * 1024;
-/// Limit of the unsent bytes to which a value is added that another thread has read. Beyond it, the
-/// ask is refused as busy.
-const SERVED_LATER_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Limit of a caller's reads that are answered later. At this limit, no ask is served until one of
+/// them is answered: each may add a large value to the unsent bytes.
+const READS_LATER_MAX: usize = 16;
 /// Limit of a caller's asks that are answered later. Further ones are refused as busy.
 pub const SERVED_LATER_MAX: usize = 4_096;
 
 /// The identity of a caller at one event loop. It is not reused by a later caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallerId {
+struct CallerId {
     slot: usize,
     generation: u32,
+}
+
+/// An ask that is answered later, by [`Callers::reply`].
+#[derive(Debug)]
+pub struct DeferredAsk {
+    caller: CallerId,
+    is_read: bool,
+}
+
+/// Numbers of a caller's asks that are answered later.
+#[derive(Default)]
+struct DeferredCounts {
+    all: usize,
+    /// Those whose answers have values.
+    reads: usize,
 }
 
 /// The state of a caller.
@@ -67,13 +82,13 @@ struct Caller<R> {
     /// Answers in `out` without their waiting time and checksum: the offset, the start of the wait,
     /// and the record for the account.
     unfinished: Vec<(usize, Ticks, R)>,
-    /// Number of asks that are answered later.
-    later: usize,
-    /// The time at which asks were read that are not served yet, because too many bytes wait.
+    /// The asks that are answered later.
+    later: DeferredCounts,
+    /// The time at which asks were read that are not served yet, because too much waits.
     unserved_since: Option<Ticks>,
     /// True while the kernel takes no more bytes.
     is_blocked: bool,
-    /// True while nothing is read, because too many bytes are unsent.
+    /// True while nothing is read, because too much is unsent.
     is_paused: bool,
     /// True if [`Callers::settle`] has answers to send to it.
     is_dirty: bool,
@@ -91,6 +106,7 @@ impl<R> Caller<R> {
             waited_until: None,
             ask_bytes: 0,
             is_full: false,
+            is_read: false,
             out: &mut self.out,
             unfinished: &mut self.unfinished,
             later: &mut self.later,
@@ -102,28 +118,28 @@ impl<R> Caller<R> {
         self.out.len() - self.written + self.writer.held()
     }
 
-    /// True if no further ask may be served until the kernel has taken bytes.
+    /// True if no further ask may be served until the kernel has taken bytes, or reads are done.
     fn is_full(&self) -> bool {
-        self.waiting_bytes() > OUT_BYTES_MAX
+        self.waiting_bytes() > OUT_BYTES_MAX || self.later.reads >= READS_LATER_MAX
     }
 }
 
 /// The destination of the answer to an ask.
 pub struct Reply<'a, R> {
-    /// The caller that has sent the ask.
-    pub caller: CallerId,
+    caller: CallerId,
     /// The time at which the read that completed the ask returned.
     pub received: Ticks,
     /// The end of the wait behind other asks of the same read; `None` for the first of them.
     pub waited_until: Option<Ticks>,
     /// Length of the ask's frame in bytes.
     pub ask_bytes: usize,
-    /// True if the limit of asks that are answered later is reached; in [`Callers::reply`], if too
-    /// many bytes wait for the caller, so that the answer must be a short one.
+    /// True if the limit of asks that are answered later is reached.
     pub is_full: bool,
+    /// True if the ask is a read of values.
+    is_read: bool,
     out: &'a mut Vec<u8>,
     unfinished: &'a mut Vec<(usize, Ticks, R)>,
-    later: &'a mut usize,
+    later: &'a mut DeferredCounts,
 }
 
 impl<R> Reply<'_, R> {
@@ -143,8 +159,10 @@ impl<R> Reply<'_, R> {
     }
 
     /// Counts the ask as one that is answered later, by [`Callers::reply`].
-    pub fn later(&mut self) {
-        *self.later += 1;
+    pub fn later(&mut self) -> DeferredAsk {
+        self.later.all += 1;
+        self.later.reads += usize::from(self.is_read);
+        DeferredAsk { caller: self.caller, is_read: self.is_read }
     }
 }
 
@@ -209,7 +227,7 @@ impl<R> Callers<R> {
             out: Vec::new(),
             written: 0,
             unfinished: Vec::new(),
-            later: 0,
+            later: DeferredCounts::default(),
             unserved_since: None,
             is_blocked: false,
             is_paused: false,
@@ -237,14 +255,22 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Closes the connections that have not proven themselves in time.
+    /// Closes the connections that have not proven themselves in time. Sends pongs to the callers
+    /// from which nothing is read because of their reads: a ping may wait behind unread asks.
     pub fn tick(&mut self, registry: &Registry) {
         let (now, wait) = (self.clock.now(), self.clock.ticks(PROOF_WAIT.as_nanos() as u64));
         for slot in 0..self.callers.len() {
-            if let Some(Caller { standing: CallerState::Greeted { since, .. }, .. }) =
-                &self.callers[slot]
-                && now.since(*since) >= wait
-            {
+            let Some(mut caller) = self.callers[slot].take() else { continue };
+            if caller.is_paused && caller.waiting_bytes() == 0 {
+                encode_pong(0, &mut caller.out);
+                self.mark(slot, &mut caller);
+            }
+            let is_late = match caller.standing {
+                CallerState::Greeted { since, .. } => now.since(since) >= wait,
+                CallerState::Met { .. } => false,
+            };
+            self.callers[slot] = Some(caller);
+            if is_late {
                 self.end(slot, registry, "");
             }
         }
@@ -329,7 +355,7 @@ impl<R> Callers<R> {
     }
 
     /// Decrypts records of a caller: first its proof, then asks. Asks that were decrypted before,
-    /// and not served because too many bytes waited, come before those of `bytes`.
+    /// and not served because too much waited, come before those of `bytes`.
     fn take_records(
         &mut self,
         slot: usize,
@@ -379,7 +405,7 @@ impl<R> Callers<R> {
         }
     }
 
-    /// Serves the asks in the complete frames of `bytes`, until too many bytes wait for the caller.
+    /// Serves the asks in the complete frames of `bytes`, until too much waits for the caller.
     /// Returns the length of the frames of these asks.
     fn take_frames(
         &mut self,
@@ -409,9 +435,10 @@ impl<R> Callers<R> {
                 }
                 Frame::Ask(ask) => {
                     let id = CallerId { slot, generation: caller.generation };
-                    let is_full = caller.later >= SERVED_LATER_MAX;
-                    let reply = caller.reply(id, received);
-                    let mut reply = Reply { waited_until, ask_bytes: length, is_full, ..reply };
+                    let is_full = caller.later.all >= SERVED_LATER_MAX;
+                    let is_read = matches!(ask.kind, AskKind::Get | AskKind::Range);
+                    let reply = Reply { is_full, is_read, ..caller.reply(id, received) };
+                    let mut reply = Reply { waited_until, ask_bytes: length, ..reply };
                     waited_until = Some(serve(&mut reply, ask));
                     served += 1;
                 }
@@ -430,16 +457,16 @@ impl<R> Callers<R> {
     /// `None` if the caller is gone.
     pub fn reply<T>(
         &mut self,
-        id: CallerId,
+        ask: DeferredAsk,
         answer: impl FnOnce(&mut Reply<'_, R>) -> T,
     ) -> Option<T> {
+        let DeferredAsk { caller: id, is_read } = ask;
         let mut caller = self.callers.get_mut(id.slot)?.take()?;
         let is_same = caller.generation == id.generation;
         let done = is_same.then(|| {
-            caller.later = caller.later.saturating_sub(1);
-            let now = self.clock.now();
-            let is_full = caller.waiting_bytes() > SERVED_LATER_BYTES_MAX;
-            let done = answer(&mut Reply { is_full, ..caller.reply(id, now) });
+            caller.later.all -= 1;
+            caller.later.reads -= usize::from(is_read);
+            let done = answer(&mut caller.reply(id, self.clock.now()));
             self.mark(id.slot, &mut caller);
             done
         });
@@ -506,8 +533,8 @@ impl<R> Callers<R> {
         Ok(())
     }
 
-    /// Orders a new event for a caller from which nothing was read because of its unsent bytes,
-    /// once these are few: the bytes that it has sent before cause no further event.
+    /// Orders a new event for a caller from which nothing was read because too much was unsent,
+    /// once it is little: the bytes that it has sent before cause no further event.
     fn resume(
         &self,
         slot: usize,
@@ -640,24 +667,46 @@ mod tests {
         reader.join().unwrap().unwrap();
     }
 
-    /// Regression: no limit held for the answers that come later, so the values of all asks under
-    /// way could wait for a slow caller at once.
+    /// Regression: the values of all reads that were answered later could wait for a slow caller
+    /// at once; then those beyond a limit were refused, although the caller read all the time.
     #[test]
-    fn answers_that_come_later_have_a_limit() {
+    fn reads_that_are_answered_later_are_limited_and_none_is_refused() {
         let clock = Clock::system();
-        let Connected { mut callers, slot, .. } = connected(clock);
-        let id = CallerId { slot, generation: callers.callers[slot].as_ref().unwrap().generation };
+        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
+        let mut events = Events::with_capacity(16);
+        client.write_all(&asks(&mut calling)).unwrap();
+        let reader = std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()));
         let large = vec![0; 1 << 20];
-        let is_full = |callers: &mut Callers<()>| {
-            let reply = callers.reply(id, |reply| {
-                let answer = Answer { payload: &large, ..Answer::plain(0, AnswerStatus::Found) };
-                reply.answer(&answer, clock.now(), ());
-                reply.is_full
-            });
-            reply.unwrap()
-        };
-        let before = (0..).find(|_| is_full(&mut callers));
-        assert_eq!(before, Some(SERVED_LATER_BYTES_MAX / large.len()));
+        let (mut deferred, mut deferred_most, mut sent) = (Vec::new(), 0, 0);
+        let begun = Clock::monotonic().stopwatch();
+        while sent < ASKS {
+            assert!(u128::from(begun.elapsed_ns()) < PATIENCE.as_nanos(), "{sent} were sent");
+            poll.poll(&mut events, Some(QUIET)).unwrap();
+            for event in &events {
+                let token = event.token().0;
+                callers.ready(token, Vec::new(), poll.registry(), &mut |reply, ask| {
+                    assert!(!reply.is_full);
+                    deferred.push((ask.id, reply.later()));
+                    clock.now()
+                });
+            }
+            deferred_most = deferred_most.max(deferred.len());
+            if deferred.len() == READS_LATER_MAX && !callers.is_dirty() {
+                callers.tick(poll.registry());
+                assert!(callers.is_dirty(), "a ping may wait unread, and gets no pong");
+            }
+            for (id, ask) in deferred.drain(..) {
+                let answer = Answer { payload: &large, ..Answer::plain(id, AnswerStatus::Found) };
+                callers.reply(ask, |reply| reply.answer(&answer, clock.now(), ())).unwrap();
+            }
+            let waiting = callers.callers[slot].as_ref().unwrap().waiting_bytes();
+            let waiting_max = OUT_BYTES_MAX + (READS_LATER_MAX + 1) * large.len();
+            assert!(waiting <= waiting_max, "{waiting} bytes wait");
+            callers.settle(poll.registry(), &mut |(), _| sent += 1);
+        }
+        assert_eq!(deferred_most, READS_LATER_MAX);
+        drop(callers);
+        reader.join().unwrap().unwrap();
     }
 
     /// Regression: what a caller had sent while too many bytes waited for it was read only at its

@@ -34,7 +34,7 @@ mod slab;
 mod socket;
 mod stored_node_list;
 
-pub use callers::{CallerId, Callers, Reply, SERVED_LATER_MAX};
+pub use callers::{Callers, DeferredAsk, Reply, SERVED_LATER_MAX};
 pub use cluster::{Cluster, ClusterEvent, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, WAIT_DEFAULT};
 pub use decode::decode;
 pub use duration_field::clipped_ns;

@@ -32,7 +32,7 @@ use crate::read::bound;
 use crate::ring::{RequestTimer, Ring};
 use crate::rows::{Lifetime, is_over};
 use crate::schema::unexpected;
-use crate::versions::{WriteVersions, now_us};
+use crate::versions::{WriteVersions, drawn_us, now_us};
 
 /// Limit of the attempts of a write whose entries others change in between.
 const ATTEMPTS_MAX: u32 = 64;
@@ -62,6 +62,15 @@ struct EntryState {
 /// The entries that a transaction has read, by key.
 type EntryStates = HashMap<Vec<u8>, EntryState>;
 
+/// The latest timestamps of the entries that were read, in microseconds since the Unix epoch, or
+/// zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct LatestTimestamps {
+    all_us: u64,
+    /// Of the entries that a plain write may have written.
+    plain_us: u64,
+}
+
 /// The outcome of an attempt of a transaction.
 enum AttemptOutcome {
     Applied,
@@ -78,6 +87,17 @@ pub(crate) struct ConditionalWrite {
     pub(crate) entries: Vec<Entry>,
     /// Number of operations; the write has as many versions.
     pub(crate) count: usize,
+}
+
+impl LatestTimestamps {
+    fn add(&mut self, version: u64, written_us: u64) {
+        self.all_us = self.all_us.max(written_us);
+        // A plain write's timestamp is the time of its version. That of a transaction is later,
+        // unless the clock of its coordinator was behind.
+        if written_us <= drawn_us(version) {
+            self.plain_us = self.plain_us.max(written_us);
+        }
+    }
 }
 
 impl ConditionalWrite {
@@ -148,9 +168,9 @@ impl ConditionalWrite {
         let is_in_parts = self.space.is_in_parts();
         let entries =
             if is_in_parts { watched(&self.entries) } else { self.entries.iter().collect() };
-        let (state, latest_us) = self.read(&entries, laps).await?;
+        let (state, latest) = self.read(&entries, laps).await?;
         let now_us = now_us();
-        let ahead_us = ahead_us(latest_us, now_us);
+        let ahead_us = ahead_us(latest.all_us, now_us);
         if ahead_us > AHEAD_MAX_US {
             return Err(StoreError::Failed(format!(
                 "the last write of the key is from {ahead_us} µs in the future: set the clocks of \
@@ -159,17 +179,16 @@ impl ConditionalWrite {
         }
         // The transaction's timestamp has to be later, or the earlier write would win over it.
         tokio::time::sleep(Duration::from_micros(ahead_us)).await;
-        Ok((state, !is_in_parts && may_lose(latest_us, now_us)))
+        Ok((state, !is_in_parts && may_lose(latest.plain_us, now_us)))
     }
 
-    /// Reads the current versions of some entries. Also returns the latest of their timestamps, in
-    /// microseconds.
+    /// Reads the current versions of some entries. Also returns the latest of their timestamps.
     async fn read(
         &self,
         entries: &[&Entry],
         laps: &mut RequestTimer,
-    ) -> Result<(EntryStates, u64)> {
-        let (mut state, mut latest_us) = (EntryStates::new(), 0);
+    ) -> Result<(EntryStates, LatestTimestamps)> {
+        let (mut state, mut latest) = (EntryStates::new(), LatestTimestamps::default());
         for some in entries.chunks(KEYS_AT_ONCE) {
             let keys: Vec<&[u8]> = some.iter().map(|entry| &entry.key[..]).collect();
             let place = &some[0].place;
@@ -177,14 +196,17 @@ impl ConditionalWrite {
             let mut statement = bound(&self.ring.statements.versions, &values)?;
             statement.set_consistency(self.level);
             let answer = self.ring.answer(statement, laps).await?;
-            latest_us = latest_us.max(note(answer, &mut state)?);
+            note(answer, &mut state, &mut latest)?;
         }
-        Ok((state, latest_us))
+        Ok((state, latest))
     }
 
     /// Repeats an applied transaction over `state` for the entries that still have their old
     /// versions. The ring gives a transaction the time of the node that coordinates it. If that
     /// node's clock is behind, an earlier plain write has a later time, and wins.
+    ///
+    /// # Errors
+    /// None of them means that nothing was done: the transaction was applied.
     async fn insist(
         &self,
         state: &EntryStates,
@@ -193,12 +215,18 @@ impl ConditionalWrite {
         laps: &mut RequestTimer,
     ) -> Result<()> {
         let entries: Vec<_> = self.entries.iter().collect();
+        let mut repeated = Vec::new();
         for attempt in 0.. {
-            let (now, _) = self.read(&entries, laps).await?;
+            let (now, _) = self.read(&entries, laps).await.map_err(unsettled)?;
+            if is_overtaken(&repeated, state, &now, drawn) {
+                let what = "another write has followed, perhaps on the same old version";
+                return Err(unsettled(StoreError::Failed(what.to_owned())));
+            }
             let lost = lost(&self.entries, state, &now);
             if lost.is_empty() {
                 return Ok(());
             }
+            repeated.clone_from(&lost);
             if !may_write(elapsed(), self.ring.timeout) {
                 break;
             }
@@ -207,7 +235,7 @@ impl ConditionalWrite {
             let steps = steps.map(|entry| conditional(&self.space.name, entry, state, drawn.first));
             match self.execute(steps.collect(), laps).await {
                 // The next read shows the outcome.
-                Err(failed) if !failed.is_uncertain() => return Err(failed.into()),
+                Err(failed) if !failed.is_uncertain() => return Err(unsettled(failed.into())),
                 _ => {}
             }
         }
@@ -369,19 +397,17 @@ fn last_of(answer: QueryResult, writer: i64) -> Result<Option<i64>> {
     Ok(row.and_then(|(_, _, done)| done?.get(&writer).copied()))
 }
 
-/// Adds the versions in an answer to `state`. Returns the latest timestamp in microseconds, or
-/// zero.
-fn note(answer: QueryResult, state: &mut EntryStates) -> Result<u64> {
+/// Adds the versions in an answer to `state`, and their timestamps to `latest`.
+fn note(answer: QueryResult, state: &mut EntryStates, latest: &mut LatestTimestamps) -> Result<()> {
     let rows = answer.into_rows_result().map_err(unexpected)?;
     let rows = rows.rows::<(Vec<u8>, Option<i64>, Option<i64>, Option<i64>)>();
-    let mut latest_us = 0;
     for row in rows.map_err(unexpected)? {
         let (key, version, expires_ms, written_us) = row.map_err(unexpected)?;
         let Some(version) = version else { continue };
-        latest_us = latest_us.max(written_us.unwrap_or(0));
+        latest.add(version as u64, u64::try_from(written_us.unwrap_or(0)).unwrap_or(0));
         state.insert(key, EntryState { version, is_over: is_over(expires_ms.unwrap_or(0)) });
     }
-    Ok(u64::try_from(latest_us).unwrap_or(0))
+    Ok(())
 }
 
 /// The lead of a timestamp over the local clock in microseconds: the time to wait until a later
@@ -410,6 +436,32 @@ fn lost<'a>(entries: &'a [Entry], before: &EntryStates, now: &EntryStates) -> Ve
         old.is_some() && old == version(now, entry)
     };
     entries.iter().filter(is_lost).collect()
+}
+
+/// True if an entry of `repeated`, which was lost, has neither its old version nor the one of this
+/// write. Then another write has followed. It may have replaced the old version, so this write may
+/// never have been visible.
+fn is_overtaken(
+    repeated: &[&Entry],
+    before: &EntryStates,
+    now: &EntryStates,
+    drawn: WriteVersions,
+) -> bool {
+    let version = |state: &EntryStates, entry: &Entry| state.get(&entry.key).map(|of| of.version);
+    let own =
+        |entry: &Entry| entry.value.as_ref().map(|_| (drawn.first + entry.index as u64) as i64);
+    repeated.iter().any(|entry| {
+        let found = version(now, entry);
+        found != own(entry) && found != version(before, entry)
+    })
+}
+
+/// The error for an applied transaction that may have lost to an earlier write.
+fn unsettled(error: StoreError) -> StoreError {
+    StoreError::Unreachable(format!(
+        "the transaction was applied, but it is unknown whether an earlier write won over it: \
+         read the entry ({error})"
+    ))
 }
 
 /// Waits before another attempt.
@@ -528,5 +580,57 @@ mod tests {
         let now = states(&[("a", 100), ("b", 101), ("c", 2)]);
         let lost = lost(&entries, &before, &now);
         assert_eq!(lost.iter().map(|entry| &entry.key[..]).collect::<Vec<_>>(), [b"c"]);
+    }
+
+    /// Regression: a write that had lost, and then met the version of another write on the same
+    /// old version, was acknowledged.
+    #[test]
+    fn a_lost_entry_has_to_show_the_version_of_its_write() {
+        let space = PartitionedTable { name: "t".to_owned(), placing: PartitionScheme::Buckets(1) };
+        let none = Condition::None;
+        let entries = entries_of(1 << 10, &space, &[put("a", none), delete("b", none)]).unwrap();
+        let drawn = WriteVersions { first: 100, time_us: 0 };
+        let states = |a: Option<i64>, b: Option<i64>| -> EntryStates {
+            let state = |version| EntryState { version, is_over: false };
+            let found = [("a", a), ("b", b)]
+                .into_iter()
+                .filter_map(|(key, version)| Some((key.as_bytes().to_vec(), state(version?))));
+            found.collect()
+        };
+        let before = states(Some(1), Some(2));
+        let is_overtaken = |repeated: &[&Entry], a, b| {
+            super::is_overtaken(repeated, &before, &states(a, b), drawn)
+        };
+        let (a, b) = (&entries[0], &entries[1]);
+        assert!(!is_overtaken(&[a, b], Some(100), None), "the repeat has won");
+        assert!(!is_overtaken(&[a, b], Some(1), Some(2)), "it has lost again");
+        assert!(is_overtaken(&[a, b], Some(50), None) && is_overtaken(&[a], None, None));
+        assert!(is_overtaken(&[a, b], Some(100), Some(50)));
+        assert!(!is_overtaken(&[b], Some(50), None), "the first read has shown its version");
+    }
+
+    /// Regression: errors behind an applied transaction were returned as they were, for example as
+    /// one that says that nothing was done.
+    #[test]
+    fn an_error_behind_an_applied_transaction_says_so() {
+        let StoreError::Unreachable(what) = unsettled(StoreError::Busy("many".to_owned())) else {
+            panic!("the outcome is unknown");
+        };
+        assert!(what.starts_with("the transaction was applied"), "{what}");
+        assert!(what.contains("many"), "{what}");
+    }
+
+    /// Regression: each transaction read its entries again if they were written within the last
+    /// second, also if that was by another transaction, whose timestamps rise.
+    #[test]
+    fn an_entry_of_a_transaction_cannot_win_over_a_later_one() {
+        let version = (7_000_000 << 8) + 255;
+        let latest = |written_us| {
+            let mut latest = LatestTimestamps::default();
+            latest.add(version, written_us);
+            (latest.all_us, latest.plain_us)
+        };
+        assert_eq!(latest(7_000_000), (7_000_000, 7_000_000));
+        assert_eq!(latest(7_000_001), (7_000_001, 0));
     }
 }

@@ -40,9 +40,12 @@ pub(crate) fn entries_of(
     let is_transaction = space.is_in_parts()
         || operations.iter().any(|operation| operation.condition != Condition::None);
     let (count, max) = (operations.len(), BATCH_STATEMENTS_MAX - usize::from(is_transaction));
-    if count == 0 || count > max {
+    if count == 0 {
+        return Err(StoreError::Unacceptable("the batch is empty: it needs an entry".to_owned()));
+    }
+    if count > max {
         return Err(StoreError::Unacceptable(format!(
-            "a batch has 1 to {max} entries, and this one has {count}: divide it"
+            "a batch has up to {max} entries, and this one has {count}: divide it"
         )));
     }
     let mut entries: Vec<Entry> = Vec::with_capacity(operations.len());

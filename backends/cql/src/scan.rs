@@ -71,6 +71,13 @@ pub(crate) struct CqlScan {
     current: Option<ScanRow>,
 }
 
+/// The rest of the rows and bytes of values that are read together.
+struct ReadBudget {
+    rows: usize,
+    bytes: u64,
+    is_first: bool,
+}
+
 /// Begins a scan.
 pub(crate) fn scan(
     ring: &Arc<Ring>,
@@ -158,16 +165,15 @@ impl CqlScan {
     /// Moves the next rows of the merge into `ready`, with their values; none at the end.
     fn read_values(&mut self) -> Result<()> {
         while self.ready.is_empty() {
-            let (mut wanted, mut bytes) = (Vec::new(), 0);
-            while wanted.len() < self.value_rows {
+            let (mut wanted, mut budget) = (Vec::new(), ReadBudget::new(self.value_rows));
+            while budget.rows > 0 {
                 self.fill()?;
                 let Some(place) = self.front() else { break };
                 let rows = &mut self.cursors[place].rows;
                 let length = rows.front().map_or(0, |row| row.head.value_length);
-                if !fits(wanted.len(), bytes, length) {
+                if !budget.take(length) {
                     break;
                 }
-                bytes += length;
                 wanted.extend(rows.pop_front().map(|row| (place, row)));
             }
             if wanted.is_empty() {
@@ -305,9 +311,21 @@ impl Cursor {
     }
 }
 
-/// True if a value of this length is read together with `count` values of `bytes` bytes.
-fn fits(count: usize, bytes: u64, length: u64) -> bool {
-    count == 0 || bytes + length <= VALUE_BYTES
+impl ReadBudget {
+    fn new(rows: usize) -> ReadBudget {
+        ReadBudget { rows, bytes: VALUE_BYTES, is_first: true }
+    }
+
+    /// Takes a row with a value of this length; false if it does not fit. The first one does.
+    fn take(&mut self, length: u64) -> bool {
+        let fits = self.rows > 0 && (self.is_first || length <= self.bytes);
+        if fits {
+            self.rows -= 1;
+            self.bytes = self.bytes.saturating_sub(length);
+            self.is_first = false;
+        }
+        fits
+    }
 }
 
 /// The first key behind this one.
@@ -350,16 +368,12 @@ mod tests {
     #[test]
     fn values_are_read_together_up_to_a_limit_of_bytes() {
         let read = |lengths: &[u64]| {
-            let (mut count, mut bytes) = (0, 0);
-            for length in lengths {
-                if !fits(count, bytes, *length) {
-                    break;
-                }
-                (count, bytes) = (count + 1, bytes + length);
-            }
-            count
+            let mut budget = ReadBudget::new(600);
+            lengths.iter().take_while(|length| budget.take(**length)).count()
         };
         assert_eq!(read(&[100; 512]), 512);
+        assert_eq!(read(&[100; 700]), 600);
+        assert_eq!(read(&[VALUE_BYTES / 2, VALUE_BYTES / 2, 1]), 2);
         assert_eq!(read(&[VALUE_BYTES; 64]), 1);
         assert_eq!(read(&[VALUE_BYTES * 64, 1]), 1, "one value is read whatever its length");
         assert_eq!(read(&[100, 100, VALUE_BYTES, 100]), 2);

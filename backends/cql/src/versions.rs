@@ -70,7 +70,12 @@ impl Versions {
 
 /// The time at which a version was drawn, in milliseconds since the Unix epoch.
 pub(crate) fn written_at_ms(version: u64) -> u64 {
-    (version >> LOW_BITS) / 1_000
+    drawn_us(version) / 1_000
+}
+
+/// The time at which a version was drawn, in microseconds since the Unix epoch.
+pub(crate) fn drawn_us(version: u64) -> u64 {
+    version >> LOW_BITS
 }
 
 /// Microseconds since the Unix epoch.

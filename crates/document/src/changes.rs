@@ -88,8 +88,8 @@ pub(crate) struct Changes {
     /// wrong, the conditions of the batch fail.
     assumes_absent: bool,
     parts: Vec<TransactionCollection>,
-    /// True if a document has a number as its key that was made for it.
-    makes_keys: bool,
+    /// Indexes in `changes` of the new documents that have a number as the key that was made.
+    made_keys: Vec<usize>,
     changes: Vec<Change>,
     /// Indexes in `changes` of the changes to documents and unique entries.
     by_key: HashMap<Vec<u8>, usize, KeyHashing>,
@@ -104,7 +104,7 @@ impl Changes {
             begun_at,
             assumes_absent: false,
             parts: Vec::new(),
-            makes_keys: false,
+            made_keys: Vec::new(),
             changes: Vec::new(),
             by_key: HashMap::with_hasher(KeyHashing::of_process()),
             memory_bytes: 0,
@@ -225,10 +225,10 @@ impl Changes {
         }
     }
 
-    /// The change that removes an entry of a document; `None` if it is not there. While a unique
-    /// index is built, the document may have no entry yet, and another one may have taken the
-    /// values. That one keeps its entry: it is written again, because only a change carries a
-    /// condition.
+    /// The change that removes an entry of a document; `None` if this transaction has removed it or
+    /// given it to another document already. While a unique index is built, the document may have
+    /// no entry yet, and another one may have taken the values. That one keeps its entry: it is
+    /// written again, because only a change carries a condition.
     ///
     /// # Errors
     /// Errors of the store.
@@ -256,23 +256,31 @@ impl Changes {
         Ok(Some(Change { key: key.clone(), value, condition, kind }))
     }
 
-    /// Takes a number as the key of a new document; false if it is a key already. The store is
-    /// looked up only if given keys may be numbers; otherwise the condition of the batch tells.
+    /// True if a number can be the key of a new document, and false if it is a key already. The
+    /// store is looked up if given keys may be numbers, or if the transaction has a snapshot, so
+    /// that nobody runs it again; otherwise the condition of the batch tells.
     ///
     /// # Errors
     /// Errors of the store.
-    pub(crate) fn take_number(
-        &mut self,
+    pub(crate) fn is_free_number(
+        &self,
         collection: &Collection,
         store_key: &[u8],
         timeline: &mut Timeline,
     ) -> Result<bool> {
-        self.makes_keys = true;
-        if self.changed(store_key).is_some() || !collection.has_number_keys() {
-            return Ok(self.changed(store_key).is_none());
+        if self.changed(store_key).is_some() {
+            return Ok(false);
+        }
+        if !collection.has_number_keys() && self.begun_at.is_none() {
+            return Ok(true);
         }
         let (store, table) = (self.storage.store(), self.storage.table());
         Ok(store.head(table, store_key, timeline).wait_for(timeline)?.is_none())
+    }
+
+    /// Notes that the document of a change has a number as the key that was made for it.
+    pub(crate) fn note_made_key(&mut self, change: usize) {
+        self.made_keys.push(change);
     }
 
     /// Reserves memory for the changes of `documents` documents.
@@ -308,7 +316,7 @@ impl Changes {
         acknowledgement: Acknowledgement,
         timeline: &mut Timeline,
     ) -> Commit {
-        let Changes { storage, parts, changes, makes_keys, .. } = self;
+        let Changes { storage, parts, changes, made_keys, .. } = self;
         let mut parts_by_id: Vec<&TransactionCollection> = parts.iter().collect();
         parts_by_id.sort_by_key(|part| part.collection.id);
         let _shapes: Vec<_> = parts_by_id.iter().map(|part| part.collection.hold_shape()).collect();
@@ -345,7 +353,7 @@ impl Changes {
                 more[part].1 += change.more_documents();
             }
         }
-        let unfinished = PendingCommit::new(more, changes.len(), makes_keys);
+        let unfinished = PendingCommit::new(more, changes.len(), made_keys);
         match answer {
             Answer::Now(result) => Commit::Done(unfinished.finish(result)),
             Answer::Later(pending) => Commit::Later(pending, unfinished),

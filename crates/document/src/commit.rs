@@ -39,18 +39,18 @@ impl Commit {
 pub struct PendingCommit {
     more: Vec<(InFlightBatch, i64)>,
     changes: usize,
-    makes_keys: bool,
+    made_keys: Vec<usize>,
 }
 
 impl PendingCommit {
     /// A batch of `changes` changes. `more` tells how many documents each collection gains, and
-    /// `makes_keys` whether some of them have numbers as keys that were made for them.
+    /// `made_keys` which changes make documents with numbers as keys that were made for them.
     pub(crate) fn new(
         more: Vec<(InFlightBatch, i64)>,
         changes: usize,
-        makes_keys: bool,
+        made_keys: Vec<usize>,
     ) -> PendingCommit {
-        PendingCommit { more, changes, makes_keys }
+        PendingCommit { more, changes, made_keys }
     }
 
     /// Takes the store's answer, and updates the counts of the collections.
@@ -67,7 +67,9 @@ impl PendingCommit {
                 for (InFlightBatch(collection), _) in &self.more {
                     match error {
                         // It may be a number that was given as a key. The next attempt looks.
-                        StoreError::ConditionFailed { .. } if self.makes_keys => {
+                        StoreError::ConditionFailed { index, .. }
+                            if self.made_keys.contains(&index) =>
+                        {
                             collection.expect_number_keys();
                         }
                         StoreError::ConditionFailed { .. }

@@ -177,6 +177,8 @@ impl Documents {
             by_id.insert(definition.id, Arc::new(Database::new(definition)));
         }
         let noted = self.take_noted_counts(&reader)?;
+        // Those of an earlier load that failed later on are found again.
+        drop(self.take_orphans());
         let collections: Vec<CollectionDefinition> =
             reader.definitions(DefinitionKind::Collection)?;
         for definition in collections {
@@ -187,7 +189,7 @@ impl Documents {
             let definition = self.without_unfinished_indexes(definition)?;
             let (count, sequence) = match noted.get(&definition.storage) {
                 Some(noted) => *noted,
-                None => reader.count(definition.storage)?,
+                None => reader.count(definition.storage, &|| Ok(()))?,
             };
             database.add(Arc::new(Collection::new(definition, count, sequence)));
         }
@@ -204,16 +206,21 @@ impl Documents {
     }
 
     /// Counts the documents of a collection anew, while its writers wait, if it is unknown whether
-    /// a write to it took effect.
+    /// a write to it took effect. An error of `check_cancelled`, which is called now and then, ends
+    /// it.
     ///
     /// # Errors
-    /// 1203 if the collection is gone, and errors of the store.
-    pub fn recount(&self, collection: &Collection) -> Result<()> {
+    /// 1203 if the collection is gone, and errors of `check_cancelled` and of the store.
+    pub fn recount(
+        &self,
+        collection: &Collection,
+        check_cancelled: CancellationCheck<'_>,
+    ) -> Result<()> {
         if collection.is_count_uncertain() {
             let _writers = collection.hold_writers()?;
             collection.check_there()?;
             let storage = collection.shape().definition.storage;
-            collection.set_count(self.storage.reader().count(storage)?.0);
+            collection.set_count(self.storage.reader().count(storage, check_cancelled)?.0);
         }
         Ok(())
     }
@@ -297,15 +304,9 @@ impl Documents {
         &self,
         mut definition: CollectionDefinition,
     ) -> Result<CollectionDefinition> {
-        let is_unfinished = |state| state == IndexState::Filling;
-        let unfinished: Vec<_> =
-            definition.indexes.extract_if(.., |index| is_unfinished(index.state)).collect();
-        if !unfinished.is_empty() {
-            let prefixes = unfinished
-                .iter()
-                .map(|index| index_prefix(definition.storage, index.id, index.unique))
-                .collect::<Vec<_>>();
-            self.storage.change_collection(&definition, &prefixes)?;
+        let garbage = take_unfinished_indexes(&mut definition);
+        if !garbage.is_empty() {
+            self.storage.change_collection(&definition, &garbage)?;
         }
         Ok(definition)
     }
@@ -341,11 +342,19 @@ impl Documents {
         })
     }
 
-    /// Removes some garbage. Returns true if there may be more.
+    /// Removes some garbage. Returns true if there may be more; false as well while a definition
+    /// changes, and the next call goes on.
     ///
     /// # Errors
     /// Errors of the store.
     pub fn remove_garbage(&self) -> Result<bool> {
+        // The mark of garbage is in the store before the change is in memory, and until then
+        // queries are planned that read what is marked.
+        let _turn = match self.changing.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
         self.storage.remove_garbage()
     }
 
@@ -598,6 +607,14 @@ impl Documents {
             _ => Ok(()),
         }
     }
+}
+
+/// Removes the indexes from a definition that are being filled. Returns the prefixes of the keys
+/// of their entries, which become garbage.
+pub(crate) fn take_unfinished_indexes(definition: &mut CollectionDefinition) -> Vec<Vec<u8>> {
+    let storage = definition.storage;
+    let unfinished = definition.indexes.extract_if(.., |index| index.state == IndexState::Filling);
+    unfinished.map(|index| index_prefix(storage, index.id, index.unique)).collect()
 }
 
 /// Checks that one more may be added to `count` things, of which at most `limit` may exist.

@@ -428,6 +428,8 @@ impl Import<'_> {
             let written = outcomes.len();
             self.note(&waiting, &rest[..written], outcomes)?;
             rest = &rest[written..];
+            // One large document does not make all later batches small.
+            count = count.saturating_mul(2);
         }
         // Reuse the memory for the next batch.
         self.waiting = waiting;

@@ -14,7 +14,7 @@ use pellucid_store::{Acknowledgement, Condition, Operation};
 
 use crate::collection::{Collection, CollectionSchema};
 use crate::definition::{IndexDefinition, IndexKind, IndexState};
-use crate::documents::Documents;
+use crate::documents::{Documents, take_unfinished_indexes};
 use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::index::{Entry, Index, check_fields};
 use crate::layout::index_prefix;
@@ -103,7 +103,7 @@ pub fn create_index_while(
 /// Adds a new index to the definition, so that writers maintain it from now on. Returns its
 /// definition, or that of the same existing index, and whether it has to be filled. Only one index
 /// is built at a time, and the caller has that turn. So an index in the state `Filling` is left
-/// over from a failed build that could not be removed. It is filled again.
+/// over from a failed build that could not be removed. It is removed now.
 fn announce(
     documents: &Documents,
     collection: &Collection,
@@ -111,9 +111,9 @@ fn announce(
 ) -> Result<(IndexDefinition, bool)> {
     let _turn = documents.change_turn();
     documents.change_collection(collection, |definition| {
+        let garbage = take_unfinished_indexes(definition);
         if let Some(index) = definition.indexes.iter().find(|index| index.is_same_as(&wanted)) {
-            let is_new = index.state == IndexState::Filling;
-            return Ok(((index.clone(), is_new), Vec::new()));
+            return Ok(((index.clone(), false), garbage));
         }
         check_beside(&definition.indexes, &wanted)?;
         if wanted.name == "primary" || definition.indexes.len() >= INDEXES_MAX {
@@ -124,7 +124,7 @@ fn announce(
         let name = if wanted.name.is_empty() { format!("idx_{id}") } else { wanted.name };
         let index = IndexDefinition { id, name, state: IndexState::Filling, ..wanted };
         definition.indexes.push(index.clone());
-        Ok(((index, true), Vec::new()))
+        Ok(((index, true), garbage))
     })
 }
 
@@ -239,7 +239,7 @@ fn missing_entries(
 }
 
 /// True if the entry of a unique index exists already: its document was written after the index was
-/// added to the definition, or an earlier build that failed wrote it.
+/// added to the definition.
 ///
 /// # Errors
 /// 1210 if the entry belongs to another document; errors of the store.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::definition::CollectionDefinition;
-use crate::error::{DocumentError, ErrorNumber, Result};
+use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{
     DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
     garbage_key, garbage_prefix, part_of,
@@ -23,6 +23,9 @@ pub const TABLE: &str = "documents";
 
 /// The most keys that one step of the removal of garbage removes.
 const KEYS_AT_ONCE: usize = 1_000;
+
+/// The documents between two checks for cancellation while they are counted.
+const COUNTED_BETWEEN_CHECKS: u64 = 1_000;
 
 /// The table, with the lease that permits writes to it.
 pub(crate) struct Storage {
@@ -251,12 +254,20 @@ impl<'a> Reader<'a> {
         Ok(definitions)
     }
 
-    /// The number of documents, and the highest sequence number among them.
-    pub(crate) fn count(&self, storage: u64) -> Result<(u64, u64)> {
+    /// The number of documents, and the highest sequence number among them. An error of
+    /// `check_cancelled` ends the count.
+    pub(crate) fn count(
+        &self,
+        storage: u64,
+        check_cancelled: CancellationCheck<'_>,
+    ) -> Result<(u64, u64)> {
         let prefix = documents_prefix(storage);
         let mut scan = self.scan(&prefix, &prefix)?;
-        let (mut count, mut sequence) = (0, 0);
+        let (mut count, mut sequence) = (0_u64, 0);
         while let Some((_, head)) = scan.next_head()? {
+            if count.is_multiple_of(COUNTED_BETWEEN_CHECKS) {
+                check_cancelled()?;
+            }
             count += 1;
             sequence = head.sequence.max(sequence);
         }

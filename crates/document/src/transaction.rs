@@ -190,6 +190,9 @@ impl Transaction {
         let keep_null = options.merge.keep_null || options.overwrite != Overwrite::Update;
         let stored = assemble(&shape, &key, body, ends, keep_null)?;
         let change = self.put(part, &key, store_key, Some(stored), None, timeline)?;
+        if is_new {
+            self.changes.note_made_key(change);
+        }
         let version = Version::Change(change);
         Ok(DocumentOutcome { key, version, previous: None, was_ignored: false })
     }
@@ -206,7 +209,7 @@ impl Transaction {
             let number = self.documents.next_tick()?;
             let key = number.to_string();
             let store_key = shape.document_key(key.as_bytes());
-            if self.changes.take_number(collection, &store_key, timeline)? {
+            if self.changes.is_free_number(collection, &store_key, timeline)? {
                 collection.note_number(number);
                 return Ok(key);
             }

@@ -83,6 +83,17 @@ fn generated_keys_skip_numbers_that_are_keys() {
     let world = world.reopened();
     let number: u64 = world.insert(&people(&world), "{}").unwrap().parse().unwrap();
     assert!(number >= next + 200, "{number}");
+    // A query is not run again after a conflict.
+    let next = next + (1 << 16);
+    for taken in next..next + 200 {
+        world.insert(&people(&world), &format!(r#"{{"_key":"{taken}"}}"#)).unwrap();
+    }
+    let world = world.reopened();
+    let people = people(&world);
+    let mut query = common::begin_query(&world.documents);
+    query.insert(&people, body, &options, &mut timeline).unwrap();
+    query.commit(Acknowledgement::Os, &mut timeline).wait().unwrap();
+    assert!(people.last_number() >= next + 200, "{}", people.last_number());
 }
 
 #[test]
@@ -498,6 +509,7 @@ fn a_unique_index_keeps_the_entries_of_others_while_it_is_built() {
             world.remove(&people, "k1999").unwrap();
             world.insert(&people, r#"{"_key":"b","n":1998}"#).unwrap();
             world.update(&people, "k1998", r#"{"n":5000}"#).unwrap();
+            world.update(&people, "k1997", r#"{"n":5002}"#).unwrap();
             // These have entries already.
             world.remove(&people, "k0000").unwrap();
             world.update(&people, "k0001", r#"{"n":5001}"#).unwrap();
@@ -507,12 +519,13 @@ fn a_unique_index_keeps_the_entries_of_others_while_it_is_built() {
     create_index_while(&world.documents, &people, persistent(&["n"], true, false), &changes)
         .unwrap();
     assert_eq!((people.count(), world.store_keys()), (2_000, 4_000));
-    for n in [1998, 1999, 5000, 5001] {
+    for n in [1998, 1999, 5000, 5001, 5002] {
         let error = world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap_err();
         assert_eq!(error.number, ErrorNumber::UNIQUE_CONSTRAINT, "{n}");
     }
-    world.insert(&people, r#"{"n":0}"#).unwrap();
-    world.insert(&people, r#"{"n":1}"#).unwrap();
+    for n in [0, 1, 1997] {
+        world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap();
+    }
 }
 
 /// Regression: the size of a batch of an import was that of its documents alone, so that documents
@@ -531,6 +544,33 @@ fn an_import_of_documents_with_many_entries_is_written_in_smaller_batches() {
     let report = import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline);
     let report = report.unwrap();
     assert_eq!((report.created, report.errors), (2_020, 0));
+}
+
+/// Regression: after a document that was too large, an import wrote each further one in a batch of
+/// its own.
+#[test]
+fn an_import_goes_on_in_large_batches_after_a_document_that_is_too_large() {
+    let world = world();
+    let people = world.make("people");
+    for number in 0..24 {
+        let fields = ["tags[*]", &format!("x{number}")];
+        create_index(&world.documents, &people, persistent(&fields, false, true)).unwrap();
+    }
+    let fields: Vec<String> = (0..24).map(|number| format!("\"x{number}\":1")).collect();
+    let tags: Vec<String> = (0..9_000).map(|tag| tag.to_string()).collect();
+    let body = format!("{{\"tags\":[{}],{}}}\n", tags.join(","), fields.join(","));
+    let body = body + &"{}\n".repeat(1_000);
+    let syncs = || {
+        let figures = world.documents.store().figures();
+        figures.into_iter().find(|figure| figure.0 == "engine_syncs_total").unwrap().1
+    };
+    let (before, acknowledgement) = (syncs(), Acknowledgement::Disk);
+    let options = ImportOptions { acknowledgement, ..import_options(ImportForm::Lines) };
+    let (body, mut timeline) = (body.as_bytes(), Timeline::off());
+    let report = import(&world.documents, &people, body, &options, &|| Ok(()), &mut timeline);
+    let report = report.unwrap();
+    assert_eq!((report.created, report.errors), (1_000, 1));
+    assert!(syncs() - before < 100, "{} syncs", syncs() - before);
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl Engine {
         timeline: &mut Timeline,
     ) -> Result<WriteOutcome> {
         let writer = &self.store.writer;
-        let sequence = match writer.prepare(operations)? {
+        let sequence = match writer.prepare(operations, timeline)? {
             None => writer.write(operations, 0, timeline)?,
             Some(prepared) => {
                 let all = prepared.expand(operations);

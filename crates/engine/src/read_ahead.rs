@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::counter_set::ThreadCounters;
+use crate::counter_set::CounterSet;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryClock;
 use crate::journal::{RecordLocation, SegmentList, SegmentSet};
@@ -52,6 +52,25 @@ pub(crate) struct NextRow<'a> {
     pub(crate) value: Result<Value>,
 }
 
+/// Reads of a scan that are not yet in the counters, to which a scan does not write for each row.
+#[derive(Default)]
+struct UncountedReads {
+    held_values: u64,
+    records: u64,
+    record_bytes: u64,
+}
+
+impl UncountedReads {
+    /// Adds them to the counters of this thread.
+    fn count(&mut self, tally: &CounterSet) {
+        let UncountedReads { held_values, records, record_bytes } = std::mem::take(self);
+        let counting = tally.mine();
+        counting.add(&counting.records.held_values, held_values);
+        counting.add(&counting.records.records, records);
+        counting.add(&counting.records.record_bytes, record_bytes);
+    }
+}
+
 /// The rows that were found ahead.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
@@ -72,6 +91,7 @@ pub(crate) struct ReadAhead {
     asked: usize,
     segments: Option<Arc<SegmentList>>,
     rows_of_list: usize,
+    uncounted: UncountedReads,
     is_at_end: bool,
     /// The error that ended the search; it is returned after the rows that were found before.
     failure: Option<Error>,
@@ -86,12 +106,12 @@ impl ReadAhead {
         journal: &SegmentSet,
         mode: ReadMode,
         time: &ExpiryClock,
-        counting: ThreadCounters<'_>,
+        tally: &CounterSet,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
         let value = loop {
             self.let_go();
-            self.renew_list(journal);
+            self.renew_list(journal, tally);
             self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
             while self.length < self.wanted && !self.is_at_end {
                 self.find_one(&mut find);
@@ -99,11 +119,13 @@ impl ReadAhead {
             self.ask_for_beginnings();
             self.ask_for_records();
             if !self.take_first()? {
+                self.count_reads(tally);
                 return Ok(None);
             }
             let row = &mut self.rows[self.first];
             if time.is_live(&row.found) {
-                let value = read(journal, self.segments.as_deref(), row, mode, counting);
+                let segments = self.segments.as_deref();
+                let value = read(journal, segments, row, mode, &mut self.uncounted);
                 if value.is_ok() || time.is_live(&row.found) {
                     break value;
                 }
@@ -133,6 +155,11 @@ impl ReadAhead {
         }
         let row = &mut self.rows[self.first];
         Ok(Some((&row.key, &mut row.found)))
+    }
+
+    /// Adds the reads so far to the counters. It is due at the latest when the scan ends.
+    pub(crate) fn count_reads(&mut self, tally: &CounterSet) {
+        self.uncounted.count(tally);
     }
 
     /// True if no row is waiting and the end was not reached, so that the caller may search
@@ -235,9 +262,10 @@ impl ReadAhead {
     }
 
     /// Loads the current list of segments from time to time; locations in the previous list are
-    /// then looked up again.
-    fn renew_list(&mut self, journal: &SegmentSet) {
+    /// then looked up again. Also counts the reads since then.
+    fn renew_list(&mut self, journal: &SegmentSet, tally: &CounterSet) {
         if self.segments.is_none() || self.rows_of_list == ROWS_A_LIST {
+            self.uncounted.count(tally);
             self.segments = Some(journal.list());
             self.rows_of_list = 0;
             (self.begun, self.asked) = (0, 0);
@@ -253,11 +281,10 @@ fn read(
     segments: Option<&SegmentList>,
     row: &mut Row,
     mode: ReadMode,
-    counting: ThreadCounters<'_>,
+    uncounted: &mut UncountedReads,
 ) -> Result<Value> {
-    let counts = &counting.records;
     if let Some(value) = row.found.take_value() {
-        counting.add(&counts.held_values, 1);
+        uncounted.held_values += 1;
         return Ok(Value::copied(value));
     }
     let value = match (segments, row.location) {
@@ -269,8 +296,8 @@ fn read(
             journal.read_for_scan(row.found.sequence, &row.key, length, mode)
         }
     }?;
-    counting.add(&counts.records, 1);
-    counting.add(&counts.record_bytes, row.found.value_length.into());
+    uncounted.records += 1;
+    uncounted.record_bytes += u64::from(row.found.value_length);
     Ok(value)
 }
 

@@ -22,8 +22,8 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, SegmentRange, SegmentSummary, Span, current_segments, decode_footer, is_intact,
-    is_unused, list_segments, segment_path, verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, NoFooter, SegmentRange, SegmentSummary, Span, current_segments, decode_footer,
+    is_intact, is_unused, list_segments, segment_path, verify_segment, walk_records, write_segment,
 };
 use crate::ledger::{Manifest, SegmentMetadata};
 use crate::manifest::manifest_path;
@@ -353,15 +353,18 @@ impl SegmentReader<'_> {
             |offset, length| unreadable.iter().any(|part| touches(part, offset, length));
         let mut unnamed = unreadable.clone();
         let (places, spans) = (&mut self.places, &mut self.spans);
-        // Segments of garbage collection have no mount identity. If none has one, it was unknown,
-        // and only a footer tells. Sequence numbers missing between two records of a collected
-        // segment were not needed.
+        // Segments of garbage collection name no mount, and each has had a footer since it got its
+        // name. Other segments name none if it was unknown; only if the footer is damaged, the rest
+        // of the store tells. Sequence numbers missing between two records of a collected segment
+        // were not needed.
         let names_no_mount = matches!(&header, Ok(header) if header.mount_identity == [0; 16]);
-        let says_so = || {
-            let footer = decode_footer(map.bytes(), identity, number, first_sequence);
-            footer.is_ok_and(|footer| footer.clean_sequence().is_some())
-        };
-        let is_collected = names_no_mount && (self.names_mounts || says_so());
+        let footer = || decode_footer(map.bytes(), identity, number, first_sequence);
+        let is_collected = names_no_mount
+            && match footer() {
+                Ok(footer) => footer.clean_sequence().is_some(),
+                Err(NoFooter::Unsealed) if last_sequence == 0 && unreadable.is_empty() => false,
+                Err(_) => self.names_mounts,
+            };
         let mut previous = first_sequence.checked_sub(1).filter(|_| is_collected);
         let mut batch_begin = places.len();
         let mut visit = |found| match found {

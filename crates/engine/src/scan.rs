@@ -76,8 +76,8 @@ impl Scan {
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
         let segments = self.store.journal.segments();
-        let counting = self.store.ledger.tally().mine();
-        let Some(row) = self.ahead.next(segments, self.mode, time, counting, find)? else {
+        let tally = self.store.ledger.tally();
+        let Some(row) = self.ahead.next(segments, self.mode, time, tally, find)? else {
             return Ok(None);
         };
         let value = row.value?;
@@ -102,6 +102,12 @@ impl Scan {
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
         let Some((key, found)) = self.ahead.next_found(time, find)? else { return Ok(None) };
         Ok(Some((&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.ahead.count_reads(self.store.ledger.tally());
     }
 }
 

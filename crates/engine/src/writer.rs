@@ -78,14 +78,27 @@ impl Writer {
     /// Derives the metadata and index entries that a batch needs in addition to its operations;
     /// `None` if it needs none.
     #[inline]
-    pub(crate) fn prepare(&self, operations: &[Operation<'_>]) -> Result<Option<PreparedBatch>> {
+    pub(crate) fn prepare(
+        &self,
+        operations: &[Operation<'_>],
+        timeline: &mut Timeline,
+    ) -> Result<Option<PreparedBatch>> {
         let is_plain = operations.iter().all(|operation| {
             self.catalogue.is_plain(operation.table) & operation.index_changes.is_empty()
         });
         match is_plain {
             true => Ok(None),
-            false => PreparedBatch::of(&self.catalogue, &self.limits, operations).map(Some),
+            false => {
+                let prepared = PreparedBatch::of(&self.catalogue, &self.limits, operations)?;
+                self.end_preparation(timeline);
+                Ok(Some(prepared))
+            }
         }
+    }
+
+    /// Keeps the time so far out of the write's next part.
+    fn end_preparation(&self, timeline: &mut Timeline) {
+        timeline.add_part(parts::WRITER_WAIT, 0, self.clock.now());
     }
 
     /// Flushes everything that is only in memory and in the journal.
@@ -163,6 +176,9 @@ impl Writer {
         timeline: &mut Timeline,
     ) -> Result<u64> {
         let packed = self.pack_values(operations);
+        if !packed.0.is_empty() {
+            self.end_preparation(timeline);
+        }
         let size_bytes = self.check_limits(operations, index_entries, &packed)?;
         let gives_room = operations.iter().all(|operation| operation.gives_room);
         let purpose = if gives_room { Purpose::Deletes } else { Purpose::Puts };

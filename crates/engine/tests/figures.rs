@@ -218,3 +218,19 @@ fn reads_of_scans_are_counted() {
     assert_eq!((reads.records, reads.record_bytes), (KEYS, 5 * KEYS));
     assert_eq!(reads.held_values, KEYS);
 }
+
+/// Regression: a scan wrote to the engine's counters for each row. It does for many rows at once,
+/// and for the rest when it is dropped.
+#[test]
+fn a_scan_counts_its_reads_together() {
+    let files = Arc::new(SimulatedFileSystem::new());
+    let (engine, table) = open(&files);
+    put(&engine, table, 0..KEYS);
+    let (start, end) = (Bound::Unbounded, Bound::Unbounded);
+    let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
+    (0..10).for_each(|_| assert!(scan.next().unwrap().is_some()));
+    assert_eq!(engine.stats().reads.records, 0);
+    drop(scan);
+    let reads = engine.stats().reads;
+    assert_eq!((reads.records, reads.record_bytes), (10, 50));
+}

@@ -69,6 +69,13 @@ impl RequestStart {
             decrypted: turn.decrypted_before,
         }
     }
+
+    /// Lets the request begin after the wait for another one: it is incomplete even then, so the
+    /// wait has not delayed it.
+    pub(crate) fn leave_wait_out(&mut self) {
+        self.arrived = self.due_since;
+        self.attended = self.attended.max(self.due_since);
+    }
 }
 
 /// The clock readings at the last byte of a request, and its length.

@@ -27,6 +27,12 @@ impl Pace {
         self.since.is_some() || self.waited_ticks > 0
     }
 
+    /// True if bytes wait for the client.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.since.is_some()
+    }
+
     /// Notes that the client took `bytes`; `is_rest` is true if more wait for it.
     pub(crate) fn note(&mut self, bytes: u64, is_rest: bool, now: Ticks) {
         if self.is_begun() {

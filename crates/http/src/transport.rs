@@ -41,7 +41,8 @@ pub(crate) struct Transport {
     /// The TLS session; none on a listener without TLS.
     tls: Option<Box<Session>>,
     pub(crate) output: Output,
-    /// The last time at which anything went in or out.
+    /// The last time at which anything went in, or at which output that waited went out or began to
+    /// wait.
     pub(crate) progress_at: Ticks,
     /// The pace at which the client takes its responses.
     pub(crate) pace: Pace,
@@ -244,8 +245,10 @@ impl Transport {
         let is_rest = sent < bytes.len();
         if is_rest || self.pace.is_begun() {
             let now = accounts.clock().now();
+            // The client has taken all that came before, so its time begins with the wait.
+            let begins = !self.pace.is_waiting();
             self.pace.note(sent as u64, is_rest, now);
-            if progressed && is_rest {
+            if is_rest && (progressed || begins) {
                 self.progress_at = now;
             }
         }
@@ -318,4 +321,43 @@ fn write_plain(socket: &TcpStream, out: &[u8]) -> WriteResult {
         }
     }
     WriteResult { bytes, progressed: bytes > 0, failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use pellucid_account::{Account, Accounting, Names};
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::shared_state::SharedState;
+
+    const NAMES: Names = Names { operations: &[], outcomes: &[], parts: &[], other_parts: &[] };
+
+    /// Regression: a client that had read everything until then was cut as soon as it paused.
+    #[test]
+    fn a_wait_for_the_client_counts_from_its_beginning() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        SockRef::from(&socket).set_send_buffer_size(4 * 1024).unwrap();
+        let account = Account::new(Accounting::Full, Clock::system(), NAMES);
+        let limits = Limits::default();
+        let shared = Arc::new(SharedState::new(account.clock(), limits.clone(), None, 1));
+        let mut accounts = Accounts::new(0, shared, account.recorder());
+        let (clock, longer) = (account.clock(), limits.exchange + Duration::from_secs(1));
+        let since = |ticks: Ticks| Ticks(ticks.0 + clock.ticks(longer.as_nanos() as u64));
+        let mut transport = Transport::new(TcpStream::from_std(socket), None, Ticks(0));
+        // A single byte is taken whole or not at all.
+        while !transport.has_unsent() {
+            transport.send(b"x", &mut accounts).unwrap();
+        }
+        let now = clock.now();
+        assert_eq!(transport.cut_of_reader(&limits, &clock, now), None);
+        let cut = transport.cut_of_reader(&limits, &clock, since(now));
+        assert_eq!(cut, Some(DisconnectReason::ResponseStalled));
+    }
 }

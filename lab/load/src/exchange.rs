@@ -355,6 +355,12 @@ impl Worker {
         }
     }
 
+    /// The reason for a socket that is given up after the server ended the connection.
+    fn end_loss(&self, index: usize) -> DisconnectReason {
+        let kind = io::ErrorKind::UnexpectedEof;
+        self.read_loss(index, io::Error::new(kind, "the connection ended before the answer"))
+    }
+
     /// Parses the answers in the first `count` bytes of the buffer. Returns false if the socket was
     /// given up.
     fn take_bytes(&mut self, index: usize, count: usize, now: Ticks) -> Result<bool, LoadError> {
@@ -422,7 +428,8 @@ impl Worker {
         }
         let goes_on = answer.keep_alive && self.pool.plan.keep_alive;
         if !goes_on {
-            self.pool.lose(index, DisconnectReason::Ended, &mut self.recorder);
+            let loss = self.end_loss(index);
+            self.pool.lose(index, loss, &mut self.recorder);
         }
         Ok(goes_on)
     }
@@ -462,17 +469,9 @@ impl Worker {
                 let now = self.clock.now();
                 self.take_answer(index, response, now)?;
             }
-            Ok(None) if self.pool.connections[index].in_flight.is_empty() => {
-                self.pool.lose(index, DisconnectReason::Ended, &mut self.recorder);
-            }
             Ok(None) => {
-                let kind = io::ErrorKind::UnexpectedEof;
-                let text = "the connection ended before the answer";
-                self.pool.lose(
-                    index,
-                    DisconnectReason::Read(io::Error::new(kind, text)),
-                    &mut self.recorder,
-                );
+                let loss = self.end_loss(index);
+                self.pool.lose(index, loss, &mut self.recorder);
             }
             Err(malformed) => {
                 self.pool.lose(index, DisconnectReason::Malformed(malformed), &mut self.recorder)

@@ -138,6 +138,22 @@ fn every_request_that_a_connection_loses_counts_as_failed() {
     assert!(kept.is_err_and(|reason| reason.contains(" requests failed")));
 }
 
+/// Regression: requests behind an answer with `Connection: close` failed without an error, so the
+/// evidence for the verdict `errors` was "no errors".
+#[test]
+fn requests_behind_the_last_answer_of_a_connection_are_read_errors() {
+    let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    let options = against(|request| match request.number % 500 {
+        499 => Reply::new(last).closing(),
+        _ => Reply::ok().after(Duration::from_micros(10)),
+    });
+    let result = load(&LoadOptions { pipeline_depth: 32, ..options });
+    let judgement = judge(&Figures::of(&result));
+    assert_eq!(judgement.verdict, Verdict::Errors, "{judgement:?}");
+    assert!(judgement.evidence[0].contains(" failed: read "), "{judgement:?}");
+    assert!(result.first_error.is_some_and(|error| error.contains("ended before the answer")));
+}
+
 #[test]
 fn connections_that_the_server_closes_are_replaced() {
     for header in ["Connection: close\r\n", ""] {

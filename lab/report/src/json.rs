@@ -252,6 +252,7 @@ mod tests {
             throughput_per_second: vec![400, 400, 200],
             samples: vec![Sample { offset_ns: 1, response_time_ns: 2, service_time_ns: 3 }],
             account: Some(account()),
+            account_window: Duration::from_secs(590),
             timeline: vec![crate::model::TimelineInterval {
                 answered: 1,
                 response_times: vec![(5, 1)],
@@ -293,6 +294,20 @@ mod tests {
         let stretch = &section["timeline"][0];
         let times = decoded(stretch["response_time_hdr_v2_base64"].as_str().unwrap()).unwrap();
         assert_eq!((stretch["answered"].as_u64(), times.len(), times.max()), (Some(1), 1, 5));
+    }
+
+    /// Regression: after a load that was longer than the window of the server's account, the
+    /// finding left out what the client saw.
+    #[test]
+    fn an_account_of_the_end_of_a_load_is_set_against_the_client_figures() {
+        let mut report = report();
+        let section = &mut report.sections[0];
+        section.response_time.add(histogram()).unwrap();
+        for (seconds, is_comparable) in [(1_180, true), (1_000, false)] {
+            report.sections[0].duration = Duration::from_secs(seconds);
+            let text = written(&report).unwrap();
+            assert_eq!(text.contains(" The client saw "), is_comparable, "{seconds} s: {text}");
+        }
     }
 
     /// The interval log of HdrHistogram itself has the same text for the same histogram.

@@ -61,6 +61,8 @@ pub struct Section {
     pub samples: Vec<Sample>,
     /// The server's account of the same requests.
     pub account: Option<OperationAccount>,
+    /// The time, up to the end of the load, that the account covers; servers forget what is older.
+    pub account_window: Duration,
     /// The load over time; empty if it is not known.
     pub timeline: Vec<TimelineInterval>,
     /// The verdict on the load.
@@ -112,8 +114,8 @@ pub struct Sample {
 /// The client's figures that are set against the server's account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientFigures {
-    /// The number of answered requests whose times were recorded; if it is 0, the other figures
-    /// mean nothing.
+    /// The number of answered requests whose times were recorded, within the window of the server's
+    /// account; if it is 0, the other figures mean nothing.
     pub requests: u64,
     /// Median response time, from the intended start, in nanoseconds.
     pub response_p50_ns: u64,
@@ -139,7 +141,11 @@ impl Section {
     /// The client's figures that are set against the server's account.
     #[must_use]
     pub fn client_figures(&self) -> ClientFigures {
-        ClientFigures::of(&self.response_time, self.service_time.as_ref())
+        let figures = ClientFigures::of(&self.response_time, self.service_time.as_ref());
+        // Without a duration, the minimum is 1.
+        let share = self.account_window.as_secs_f64() / self.duration.as_secs_f64();
+        let requests = (figures.requests as f64 * share.min(1.0)).ceil() as u64;
+        ClientFigures { requests, ..figures }
     }
 
     /// Answered requests per second over the whole load; 0 if it had no duration.

@@ -76,6 +76,11 @@ fn is_utc(rest: &[Value]) -> bool {
     rest.iter().all(|zone| zone.as_str().is_none_or(|zone| matches!(zone, "UTC" | "Etc/UTC")))
 }
 
+/// True for text that may be the name of a time zone. They all begin with a capital letter.
+fn looks_like_zone(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+}
+
 fn moment(value: &Value) -> Option<i64> {
     let moment = match value.kind() {
         Kind::Number => to_number(value.view()).to_int(),
@@ -150,7 +155,7 @@ fn add_months(moment: i64, months: i64) -> Option<i64> {
 }
 
 /// Adds months and then milliseconds. The fraction of a month is that of 30 days.
-fn moved(from: i64, months: f64, milliseconds: i64) -> Option<i64> {
+fn shift(from: i64, months: f64, milliseconds: i64) -> Option<i64> {
     let days = months.fract() * 30.0;
     add_months(from, months as i64)?
         .checked_add((days * DAY_MS as f64) as i64)?
@@ -164,9 +169,9 @@ fn add(run: &mut QueryRun, arguments: &[Value], sign: i64) -> Result<Value> {
         [_, amount, name, rest @ ..] if amount.kind() == Kind::Number => {
             let amount = to_number(amount.view()).to_double() * sign as f64;
             let to = match name.as_str().and_then(unit) {
-                Some(Unit::Months(months)) => moved(from, amount * months as f64, 0),
+                Some(Unit::Months(months)) => shift(from, amount * months as f64, 0),
                 Some(Unit::Milliseconds(length)) => {
-                    moved(from, 0.0, (amount * length as f64) as i64)
+                    shift(from, 0.0, (amount * length as f64) as i64)
                 }
                 None => return wrong_type(run, "DATE_ADD"),
             };
@@ -177,13 +182,12 @@ fn add(run: &mut QueryRun, arguments: &[Value], sign: i64) -> Result<Value> {
         }
         _ => return invalid(run),
     };
+    // Of an invalid duration, the next argument may be a unit.
+    let Some(to) = to else { return invalid(run) };
     if !is_utc(zones) {
         return zone(run);
     }
-    match to {
-        Some(moment) => Ok(DateTime::of(moment).iso().into()),
-        None => invalid(run),
-    }
+    Ok(DateTime::of(to).iso().into())
 }
 
 /// Adds an ISO 8601 duration, such as `P1Y2M3DT4H5M6.5S`: first its years and months, then the
@@ -219,7 +223,7 @@ fn add_duration(from: i64, text: &str, sign: i64) -> Option<i64> {
         };
         milliseconds = milliseconds.checked_add((amount * length as f64) as i64)?;
     }
-    moved(from, months * sign as f64, milliseconds * sign)
+    shift(from, months * sign as f64, milliseconds * sign)
 }
 
 fn diff(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
@@ -273,7 +277,7 @@ fn compare(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     // The second unit may be left out before a time zone.
     let (to, zones) = match arguments.get(3) {
         Some(name) if place_of(name).is_some() => (place_of(name), &arguments[4..]),
-        Some(other) if other.kind() != Kind::String => (None, &[][..]),
+        Some(other) if !other.as_str().is_some_and(looks_like_zone) => (None, &[][..]),
         _ => (Some(from), &arguments[3..]),
     };
     if !is_utc(zones) {

@@ -254,6 +254,17 @@ fn other_time_zones_than_utc_are_refused() {
     }
 }
 
+/// Regression: the next argument after an invalid one was called a time zone that is not supported.
+#[test]
+fn invalid_arguments_of_dates_are_told_before_time_zones() {
+    for (text, expected) in [
+        ("RETURN DATE_ADD(0, '1', 'd')", number::INVALID_DATE_VALUE),
+        ("RETURN DATE_COMPARE(0, 1, 'y', 'nonsense')", number::FUNCTION_ARGUMENT_TYPE),
+    ] {
+        assert_eq!(query(&people(), text).warnings, [expected], "{text}");
+    }
+}
+
 #[test]
 fn invalid_operations_give_null_and_a_warning() {
     for (text, expected) in [

@@ -24,10 +24,12 @@ use pellucid_store::{Acknowledgement, HandOverPolicy, Store, StoreError};
 use pellucid_value::{Ref, Value, json, packed};
 
 use crate::commit::PendingCommit;
+use crate::definition::{CollectionDefinition, IndexKind, IndexState};
+use crate::layout::index_prefix;
 use crate::{
-    Collection, CollectionKind, Documents, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, Overwrite, Result, TABLE, WriteOptions, attempt_to_end, create_index, for_each,
-    import, lookup_prefix,
+    Collection, CollectionKind, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
+    NewCollection, Overwrite, Result, TABLE, Transaction, WriteOptions, attempt_to_end,
+    create_index, for_each, import, lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -334,12 +336,15 @@ fn an_uncertain_count_is_counted_anew() {
     apply(&documents, &collection, &Step::Insert("a".to_owned(), serde_json::json!({}))).unwrap();
     let lose_an_answer = |collection: &Arc<Collection>| {
         collection.note_written(-1, 0);
-        let commit = PendingCommit::new(vec![(collection.begin_batch(), 1)], 1, false);
+        let commit = PendingCommit::new(vec![(collection.begin_batch(), 1)], 1, Vec::new());
         commit.finish(Err(StoreError::Unreachable(String::new()))).unwrap_err();
         assert_eq!(collection.count(), 0);
     };
     lose_an_answer(&collection);
-    documents.recount(&collection).unwrap();
+    let cancelled = || Err(ErrorNumber::QUERY_KILLED.into());
+    let error = documents.recount(&collection, &cancelled).unwrap_err();
+    assert_eq!(error.number, ErrorNumber::QUERY_KILLED);
+    documents.recount(&collection, &|| Ok(())).unwrap();
     assert_eq!(agree(&documents, &collection).len(), 1);
     lose_an_answer(&collection);
     documents.note_counts().unwrap();
@@ -374,6 +379,75 @@ fn a_query_reads_no_index_and_no_documents_that_are_garbage() {
     assert_eq!(number_after(&|| documents.truncate(&collection)), Err(1200));
     insert("two");
     assert_eq!(number_after(&|| documents.drop_collection(&system, &collection)), Err(1203));
+}
+
+/// Regression: the garbage of a change could be removed while queries were still planned with the
+/// definition before the change.
+#[test]
+fn no_garbage_is_removed_while_a_definition_changes() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    documents.truncate(&collection).unwrap();
+    let garbage = || documents.storage().reader().garbage().unwrap().len();
+    let turn = documents.change_turn();
+    assert!(!documents.remove_garbage().unwrap());
+    assert_eq!(garbage(), 1);
+    drop(turn);
+    while documents.remove_garbage().unwrap() {}
+    assert_eq!(garbage(), 0);
+}
+
+/// Regression: an index whose failed build could not be removed stayed in the definition, and
+/// stopped others from being built.
+#[test]
+fn an_index_that_a_failed_build_left_over_is_removed_by_the_next_build() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let expires = |field: &str| IndexDefinition {
+        kind: IndexKind::Ttl,
+        expire_after_seconds: Some(1.0),
+        ..index(&[field], false, true)
+    };
+    let left_over = IndexDefinition {
+        id: documents.next_tick().unwrap(),
+        name: "left over".to_owned(),
+        state: IndexState::Filling,
+        ..expires("x")
+    };
+    let turn = documents.change_turn();
+    let change = |definition: &mut CollectionDefinition| {
+        definition.indexes.push(left_over.clone());
+        Ok(((), Vec::new()))
+    };
+    documents.change_collection(&collection, change).unwrap();
+    drop(turn);
+    create_index(&documents, &collection, expires("y")).unwrap();
+    let shape = collection.shape();
+    let mut indexes = shape.indexes.iter();
+    assert!(indexes.all(|index| index.definition.state == IndexState::Ready));
+    let prefix = index_prefix(shape.definition.storage, left_over.id, false);
+    assert_eq!(documents.storage().reader().garbage().unwrap(), [prefix]);
+}
+
+/// Regression: after any conflict of a batch with a generated key, each further number was looked
+/// up before it became a key.
+#[test]
+fn only_a_conflict_of_a_generated_key_makes_numbers_looked_up() {
+    let documents = open(&SimulatedFileSystem::new()).unwrap();
+    let collection = make(&documents).unwrap();
+    let insert = Step::Insert("one".to_owned(), serde_json::json!({}));
+    apply(&documents, &collection, &insert).unwrap();
+    let (options, mut timeline) = (WriteOptions::default(), Timeline::off());
+    let body = parse(&serde_json::json!({ "a": 1 }));
+    let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
+    let mut transaction = Transaction::begin(&documents);
+    transaction.insert(&collection, body, &options, &mut timeline).unwrap();
+    transaction.update(&collection, "one", body, &options, &mut timeline).unwrap();
+    let update = Step::Update("one".to_owned(), serde_json::json!({ "a": 2 }));
+    apply(&documents, &collection, &update).unwrap();
+    let refused = transaction.commit(Acknowledgement::Os, &mut timeline).wait();
+    assert!(refused.unwrap_err().is_conflict());
+    assert!(!collection.has_number_keys());
 }
 
 /// The result of a query.

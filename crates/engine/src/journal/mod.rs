@@ -38,7 +38,7 @@ mod verify;
 mod writer;
 
 pub(crate) use excess::{DeadSpaceLimit, SpaceExcess};
-pub(crate) use footer::{OFFSET_LENGTH, decode_footer};
+pub(crate) use footer::{NoFooter, OFFSET_LENGTH, decode_footer};
 pub(crate) use garbage::{GarbageLimits, SegmentRun};
 pub(crate) use journal::Journal;
 pub(crate) use record::{Record, RecordKind};

@@ -13,6 +13,7 @@ use crate::bodies::BodyHold;
 use crate::body_source::BodySource;
 use crate::dispatch::ParkingSlot;
 use crate::h2::upgrade::PREFACE;
+use crate::limits::EMPTY_LINE_BYTES_MAX;
 use crate::mailbox::Admission;
 use crate::refusal::Refusal;
 use crate::response::StreamFraming;
@@ -88,6 +89,8 @@ pub(crate) struct Conn {
     input: Vec<u8>,
     /// Fewer bytes of input than this hold no complete request, so parsing them again is pointless.
     wanted_bytes: usize,
+    /// Bytes of the empty lines that were skipped since the last request.
+    skipped_bytes: usize,
     /// The readings at the first byte of the incomplete request.
     begun: Option<RequestStart>,
     /// The readings of the turn that read the input, if that may hold a request which waits for
@@ -110,6 +113,7 @@ impl Conn {
             is_spoken: false,
             input: Vec::new(),
             wanted_bytes: 0,
+            skipped_bytes: 0,
             begun: None,
             kept_turn: None,
             chunked: None,
@@ -169,11 +173,13 @@ impl Conn {
     }
 
     /// Keeps the readings of `turn` for the `rest_bytes` of input that it leaves, unless they are
-    /// known to hold no complete request.
+    /// known to hold no complete request. Then an incomplete one begins after the wait for others.
     #[inline]
     pub(crate) fn keep_turn(&mut self, rest_bytes: usize, turn: &TurnTimestamps) {
         if rest_bytes > 0 && rest_bytes >= self.wanted_bytes {
             self.kept_turn = Some(Box::new(*turn));
+        } else if let Some(begun) = &mut self.begun {
+            begun.leave_wait_out();
         }
     }
 
@@ -188,14 +194,17 @@ impl Conn {
     }
 
     /// Skips empty lines before a request (RFC 9112, section 2.2). Returns the number of their
-    /// bytes. They begin no request, so no time limit counts from them.
+    /// bytes. They begin no request, so no time limit counts from them, but only
+    /// [`EMPTY_LINE_BYTES_MAX`] of them are skipped.
     #[inline]
     pub(crate) fn skip_empty_lines(&mut self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         while !self.is_chunked()
+            && self.skipped_bytes < EMPTY_LINE_BYTES_MAX
             && let [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] = rest
         {
             // A part of a line end may have begun what seemed to be a request.
+            self.skipped_bytes += rest.len() - behind.len();
             (self.begun, self.wanted_bytes, rest) = (None, 0, behind);
         }
         bytes.len() - rest.len()
@@ -318,7 +327,7 @@ impl Conn {
     /// Begins to answer the request, and returns the readings at its first byte.
     #[inline]
     pub(crate) fn begin_answer(&mut self, turn: &TurnTimestamps) -> RequestStart {
-        self.wanted_bytes = 0;
+        (self.wanted_bytes, self.skipped_bytes) = (0, 0);
         self.begun.take().unwrap_or_else(|| RequestStart::of(turn))
     }
 

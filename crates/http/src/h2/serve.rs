@@ -48,8 +48,9 @@ impl<S: Service> Http2Handler<'_, S> {
     /// the connection is done, and whether there was progress.
     pub(crate) fn run(&mut self, turn: &TurnTimestamps) -> (bool, bool) {
         let had_input = self.conn.has_input();
-        let mut is_over = self.take_requests(turn);
-        self.take_bodies(turn);
+        let mut waiting = *turn;
+        let mut is_over = self.take_requests(&mut waiting);
+        self.take_bodies(&mut waiting);
         if had_input {
             self.end_given_up();
         }
@@ -64,10 +65,9 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     /// Accepts requests while the client takes its responses: answers those without a body, and
-    /// notes the others. True if the connection is done.
-    fn take_requests(&mut self, turn: &TurnTimestamps) -> bool {
+    /// notes the others. Each answer ends the wait in `turn`. True if the connection is done.
+    fn take_requests(&mut self, turn: &mut TurnTimestamps) -> bool {
         let begun = RequestStart::of(turn);
-        let mut turn = *turn;
         while self.conn.held_bytes() < OUTPUT_BYTES_MAX {
             match turn.waited_until {
                 None => set_phase(Phase::Parse.label()),
@@ -82,10 +82,10 @@ impl<S: Service> Http2Handler<'_, S> {
                     let (parts, body) = request.into_parts();
                     let stream = Stream { parts, respond, begun, hold: None };
                     if body.is_end_stream() {
-                        self.answer(stream, &[], &turn);
+                        self.answer(stream, &[], turn);
                         turn.waited_until = Some(self.dispatcher.accounts.last());
                     } else {
-                        self.begin_body(stream, body, &turn);
+                        self.begin_body(stream, body, turn);
                     }
                 }
             }
@@ -94,14 +94,17 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     /// Notes a request whose body comes in.
-    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &TurnTimestamps) {
+    fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &mut TurnTimestamps) {
         let length = body_length(&stream.parts);
         let mut space = HeadSpace::new();
         let headers_max = self.dispatcher.limits().headers;
         let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
             .map(|head| self.dispatcher.body_bytes_max(&head));
         match limit {
-            Err(refusal) => self.refuse(stream, &refusal, turn),
+            Err(refusal) => {
+                self.refuse(stream, &refusal, turn);
+                turn.waited_until = Some(self.dispatcher.accounts.last());
+            }
             Ok(body_bytes_max) => {
                 let (key, state) = (self.conn.take_key(), BodyState::Unasked);
                 let (source, body) = (body, Vec::new());
@@ -112,16 +115,16 @@ impl<S: Service> Http2Handler<'_, S> {
         }
     }
 
-    /// Takes in the bytes of bodies, and answers the requests that are now complete.
-    fn take_bodies(&mut self, turn: &TurnTimestamps) {
-        let turn = TurnTimestamps { waited_until: None, ..*turn };
+    /// Takes in the bytes of bodies, and answers the requests that are now complete. Each answer
+    /// ends the wait in `turn`.
+    fn take_bodies(&mut self, turn: &mut TurnTimestamps) {
         let mut at = 0;
         while at < self.conn.receiving.len() {
             begin_request(Phase::Parse.label());
             let bodies = self.conn.receiving.len();
             let receiving = &mut self.conn.receiving[at];
             let (before, was_judged) = (receiving.body.len(), receiving.is_judged());
-            let taken = take_body(self.dispatcher, self.caller, receiving, bodies, &turn);
+            let taken = take_body(self.dispatcher, self.caller, receiving, bodies, turn);
             if receiving.body.len() > before {
                 self.conn.quiet_bytes = 0;
             }
@@ -133,12 +136,14 @@ impl<S: Service> Http2Handler<'_, S> {
                 Ok(Poll::Ready(false)) => drop(self.conn.receiving.swap_remove(at)),
                 Ok(Poll::Ready(true)) => {
                     let (stream, body) = self.conn.receiving.swap_remove(at).into_parts();
-                    self.answer(stream, &body, &turn);
+                    self.answer(stream, &body, turn);
+                    turn.waited_until = Some(self.dispatcher.accounts.last());
                 }
                 Err(refusal) => {
                     self.conn.note_untaken_body();
                     let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
-                    self.refuse(stream, &refusal, &turn);
+                    self.refuse(stream, &refusal, turn);
+                    turn.waited_until = Some(self.dispatcher.accounts.last());
                 }
             }
         }
@@ -340,8 +345,7 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
-        let turn = TurnTimestamps { waited_until: None, ..*turn };
-        let arrival = Arrival::of(stream.begun, &turn, 0);
+        let arrival = Arrival::of(stream.begun, turn, 0);
         let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
         let is_head = stream.parts.method == http::Method::HEAD;
         let manner = ResponseOptions { is_head, ..ResponseOptions::PLAIN };

@@ -182,8 +182,8 @@ fn slow_writers_and_idle_connections_are_cut() {
 #[test]
 fn an_empty_line_behind_a_request_begins_none() {
     let limits = Limits {
-        exchange: Duration::from_millis(300),
-        idle: Duration::from_secs(1),
+        exchange: Duration::from_secs(2),
+        idle: Duration::from_secs(4),
         ..Limits::default()
     };
     let running = start(limits);
@@ -197,6 +197,19 @@ fn an_empty_line_behind_a_request_begins_none() {
         (cuts.connections(DisconnectReason::RequestSlow), cuts.connections(DisconnectReason::Idle)),
         (0, 1)
     );
+}
+
+/// Regression: a client could keep its connection for ever with an empty line now and then.
+#[test]
+fn many_empty_lines_begin_a_request() {
+    let running = start(Limits { exchange: Duration::from_secs(1), ..Limits::default() });
+    let many = "\r\n".repeat(40);
+    let lines_before = |body: &str| many.clone() + &request("/", "", body);
+    let text = [lines_before("one"), lines_before("two"), many.clone()].concat();
+    assert_eq!(statuses(&exchange(&running, text)), ["200", "200", "408"]);
+    assert_eq!(running.cuts().connections(DisconnectReason::RequestSlow), 1);
+    let endless = "\r\n".repeat(Limits::default().head_bytes);
+    assert_eq!(statuses(&exchange(&running, endless)), ["431"]);
 }
 
 #[test]

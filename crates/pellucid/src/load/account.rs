@@ -9,7 +9,7 @@ use pellucid_load::{LoadOptions, LoadResult, Target};
 /// whole seconds, so the pause also keeps each run out of the window of the next.
 pub(super) const PAUSE: Duration = Duration::from_millis(1_100);
 /// The longest window of the account that a server keeps, in seconds.
-const WINDOW_MAX: u64 = 590;
+pub(super) const WINDOW_MAX: u64 = 590;
 
 /// The server's accounts of the time of the run, or of the end of a run longer than [`WINDOW_MAX`]:
 /// one for each operation and outcome, that of the most requests first.

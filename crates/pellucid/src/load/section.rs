@@ -1,5 +1,7 @@
 //! Converts a run to a section of a report.
 
+use std::time::Duration;
+
 use pellucid_account::{ClockFacts, OperationAccount};
 use pellucid_clock::{Clock, WallTime};
 use pellucid_load::{Judgement, LoadResult};
@@ -7,6 +9,8 @@ use pellucid_report::{
     Chart, ChartForm, Machine, Report, Sample, Section, Series, TimelineInterval, Unit, Verdict,
     command_line,
 };
+
+use super::account::WINDOW_MAX;
 
 /// Facts about the clock that the generator reads.
 pub(super) fn clock() -> ClockFacts {
@@ -71,6 +75,7 @@ pub(crate) fn of(
         throughput_per_second: result.course.throughput_per_second.clone(),
         samples: samples.collect(),
         account: account.cloned(),
+        account_window: Duration::from_secs(WINDOW_MAX),
         timeline: timeline(result),
         verdict: Some(Verdict {
             name: judgement.verdict.name().to_owned(),

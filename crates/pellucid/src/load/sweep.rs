@@ -1,6 +1,8 @@
 //! `pellucid load --connections 1,3,10,100`: runs the same load over several numbers of
 //! connections, and over the number from the rule of thumb, to check that rule.
 
+use std::sync::atomic::Ordering;
+
 use pellucid_load::{
     LoadOptions, SweepPoint, Verdict, recommended, rule_holds, rule_of_thumb, wrk2,
 };
@@ -68,6 +70,10 @@ pub(super) fn execute(task: &Task) -> Result<(), Failure> {
     for options in &all {
         if !runs.is_empty() {
             options.pause(PAUSE);
+            if options.stop.load(Ordering::Relaxed) {
+                outcomes.push(Err(Failure::work("it was interrupted")));
+                break;
+            }
         }
         match task.measure(options, "") {
             Ok(run) => runs.push(run),
@@ -204,7 +210,53 @@ fn choice(task: &Task, rule: &Rule, runs: &[Run]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use clap::Parser;
+    use pellucid_load::simulation::{HttpServer, Reply, Service, Simulation};
+
     use super::*;
+    use crate::load::LoadArguments;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        load: LoadArguments,
+    }
+
+    /// A server at which the user interrupts the load after 1.5 s.
+    struct InterruptingServer {
+        server: HttpServer,
+        stop: Arc<AtomicBool>,
+    }
+
+    impl Service for InterruptingServer {
+        fn accept(&mut self, socket: UnixStream) -> io::Result<()> {
+            self.server.accept(socket)
+        }
+
+        fn step(&mut self, now_ns: u64) -> Option<u64> {
+            self.stop.fetch_or(now_ns > 1_500_000_000, Ordering::Relaxed);
+            self.server.step(now_ns)
+        }
+    }
+
+    /// Regression: a sweep that was interrupted in the pause between two runs began one more.
+    #[test]
+    fn an_interrupt_between_two_runs_ends_the_sweep() {
+        let command = ["load", "http://simulated/", "-t", "1", "-c", "1,2", "-d", "1s"];
+        let line = CommandLine::try_parse_from(command).unwrap();
+        let mut task = Task::of(line.load).unwrap();
+        let server = HttpServer::new(|_| Reply::ok().after(Duration::from_millis(1)));
+        let stop = Arc::clone(&task.options.stop);
+        task.options.simulation = Some(Simulation::new(InterruptingServer { server, stop }));
+        let failure = execute(&task).unwrap_err();
+        assert_eq!(failure.text, "it was interrupted");
+    }
 
     fn rule() -> Rule {
         Rule { server_cores: 2, is_guessed: true, connections: rule_of_thumb(2) }

@@ -182,12 +182,15 @@ impl Links {
         owner: &mut Owner,
         turn: &mut LinkContext<'_, LoopMessage>,
     ) {
-        let Links { peers, callers, cluster, messenger, buffers, .. } = self;
+        let Links { peers, callers, cluster, messenger, buffers, ranges, .. } = self;
         let (registry, LinkEvent { link, is_read_closed }) = (turn.registry(), event);
         match link.checked_sub(CALLERS_AT) {
             None => {
                 if link == TIMER {
                     callers.tick(registry);
+                    for ticket in own_pages_wanted(ranges, cluster.own()) {
+                        turn.go_on(ticket);
+                    }
                 }
                 peers.ready(link, is_read_closed, registry, &mut |context, outcome| {
                     bring(context, outcome, buffers, turn);
@@ -276,6 +279,20 @@ impl Links {
             true
         });
     }
+}
+
+/// The ranges that want their next page from the node `own`, which is this one.
+fn own_pages_wanted(
+    ranges: &[(Ticket, Weak<Mutex<RangePages>>)],
+    own: usize,
+) -> impl Iterator<Item = Ticket> + '_ {
+    let is_wanted = move |(_, range): &&(Ticket, Weak<Mutex<RangePages>>)| {
+        let pages = range.upgrade();
+        pages.is_some_and(|pages| {
+            pages.lock().unwrap_or_else(PoisonError::into_inner).wanted().contains(&own)
+        })
+    };
+    ranges.iter().filter(is_wanted).map(|(ticket, _)| *ticket)
 }
 
 /// Passes the outcome of an ask to the request or range that waits for it.

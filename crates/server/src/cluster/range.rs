@@ -41,10 +41,16 @@ struct OwnPages {
 
 impl OwnPages {
     /// Reads the next page if it is wanted: on a worker, because that may take long or wait for the
-    /// disk. If all workers are busy and the queue is full, it is read here.
+    /// disk. If too many jobs wait for the workers, the page stays wanted; [`Links::attend`] has
+    /// the body ask for it again.
     fn ask(&self, pages: &Arc<Mutex<RangePages>>) {
         let mut kept = pages.lock().unwrap_or_else(PoisonError::into_inner);
         if !kept.wanted().contains(&self.node) {
+            return;
+        }
+        let workers = self.store.workers();
+        let place = workers.and_then(Workers::reserve);
+        if workers.is_some() && place.is_none() {
             return;
         }
         let (node, table, store) = (self.node, self.table, Arc::clone(&self.store));
@@ -68,7 +74,7 @@ impl OwnPages {
             pages.lock().unwrap_or_else(PoisonError::into_inner).bring_page(node, page);
             reminder.go_on();
         };
-        match self.store.workers().and_then(Workers::reserve) {
+        match place {
             Some(place) => place.run(read),
             None => read(),
         }

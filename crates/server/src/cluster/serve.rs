@@ -18,7 +18,7 @@ use pellucid_store::{
 use pellucid_thread::set_operation;
 
 use super::OwnerParts;
-use super::served_request::{AskResult, ServedRequest};
+use super::served_request::{AskResult, ResultCallback, ServedRequest};
 use crate::answer::LoopMessage;
 use crate::entities::{EntityApi, batch};
 use crate::names::{Operation, Outcome};
@@ -81,7 +81,7 @@ impl Owner {
         let waited_ns = timeline.clock().nanoseconds(began.since(reply.received));
         let answered = match is_late(waited_ns, ask.wait_ms) {
             true => StoreAnswer::Now(Ok(late(cluster, ask.wait_ms))),
-            false => execute(&self.entities, cluster, ask, reply.is_full, &mut timeline),
+            false => execute(&self.entities, cluster, ask, reply, &mut timeline),
         };
         match answered {
             StoreAnswer::Now(result) => {
@@ -89,13 +89,13 @@ impl Owner {
                 answer(self.parts, reply, turn.recorder(), ask.id, &mut timeline, facts, result)
             }
             StoreAnswer::Later(pending) => {
-                reply.later();
                 let flight = turn.recorder().send_away(&timeline);
-                let (caller, id, messenger) = (reply.caller, ask.id, messenger.clone());
-                pending.when_ready(move |arrival| {
-                    let served = ServedRequest { caller, id, timeline, facts, flight, arrival };
+                let (id, ask, messenger) = (ask.id, reply.later(), messenger.clone());
+                let callback = ResultCallback::new(move |arrival| {
+                    let served = ServedRequest { ask, id, timeline, facts, flight, arrival };
                     messenger.tell(LoopMessage::Served(Box::new(served)));
                 });
+                pending.when_ready(move |arrival| callback.call(arrival));
                 began
             }
         }
@@ -108,20 +108,13 @@ impl Owner {
         callers: &mut Callers<PendingRecord>,
         turn: &LinkContext<'_, LoopMessage>,
     ) {
-        let ServedRequest { caller, id, mut timeline, mut facts, flight, arrival } = served;
+        let ServedRequest { ask, id, mut timeline, mut facts, flight, arrival } = served;
         let recorder = turn.recorder();
         recorder.take_back(&timeline, flight);
         arrival.add_to(&mut timeline);
         timeline.stamp(Stamp::Executed);
-        let answered = callers.reply(caller, |reply| {
-            let result = match arrival.result {
-                Ok(AskResult::Object(Some(_)) | AskResult::Page(..)) if reply.is_full => {
-                    let what = "too many bytes wait for the network: ask again in a moment";
-                    Err(StoreError::Busy(what.to_owned()))
-                }
-                result => result,
-            };
-            answer(self.parts, reply, recorder, id, &mut timeline, facts, result);
+        let answered = callers.reply(ask, |reply| {
+            answer(self.parts, reply, recorder, id, &mut timeline, facts, arrival.result);
         });
         if answered.is_none() {
             facts.outcome = Outcome::ClientGone as u8;
@@ -161,11 +154,11 @@ fn execute(
     entities: &EntityApi,
     cluster: &Cluster,
     ask: &Ask<'_>,
-    is_full: bool,
+    reply: &Reply<'_, PendingRecord>,
     timeline: &mut Timeline,
 ) -> StoreAnswer<AskResult> {
     let now = |found: AskResult| StoreAnswer::Now(Ok(found));
-    if is_full {
+    if reply.is_full {
         let what = "too many asks wait for the medium".to_owned();
         return StoreAnswer::Now(Err(StoreError::Busy(what)));
     }
@@ -219,7 +212,14 @@ fn execute(
             let operations: Vec<_> = parts.iter().map(|part| part.operation).collect();
             store.write(table, &operations, ask.acknowledgement, timeline).map(AskResult::Written)
         }
-        AskKind::Range | AskKind::Ping => page_by_worker(store, table, ask, timeline.clock()),
+        AskKind::Range | AskKind::Ping => {
+            let (clock, received, wait_ms) = (timeline.clock(), reply.received, ask.wait_ms);
+            let late = late(cluster, wait_ms);
+            page_by_worker(store, table, ask, clock, move |started| {
+                let waited_ns = clock.nanoseconds(started.since(received));
+                is_late(waited_ns, wait_ms).then_some(late)
+            })
+        }
     }
 }
 
@@ -240,12 +240,13 @@ fn not_owner(cluster: &Cluster, owned_by: Option<&[u8]>) -> AskResult {
 }
 
 /// Reads one page of a range of this node's entries on a worker, because that may take long or wait
-/// for the disk.
+/// for the disk. `late` gives the result instead if the asker no longer waits when the read starts.
 fn page_by_worker(
     store: &Arc<dyn Store>,
     table: Table,
     ask: &Ask<'_>,
     clock: Clock,
+    late: impl FnOnce(Ticks) -> Option<AskResult> + Send + 'static,
 ) -> StoreAnswer<AskResult> {
     let Some(workers) = store.workers() else {
         return StoreAnswer::Now(page(&**store, table, ask.key, ask.value));
@@ -257,9 +258,10 @@ fn page_by_worker(
     let (store, key, value) = (Arc::clone(store), ask.key.to_vec(), ask.value.to_vec());
     StoreAnswer::Later(DeferredAnswer::new(move |callback| {
         place.run(move || {
-            let started = Some(clock.now());
-            let arrival = DeliveredAnswer::new(page(&*store, table, &key, &value), Vec::new());
-            callback(DeliveredAnswer { started, ..arrival });
+            let started = clock.now();
+            let result = late(started).map_or_else(|| page(&*store, table, &key, &value), Ok);
+            let arrival = DeliveredAnswer::new(result, Vec::new());
+            callback(DeliveredAnswer { started: Some(started), ..arrival });
         });
     }))
 }
@@ -428,12 +430,34 @@ fn http_status_of(status: AnswerStatus) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
+
     use super::*;
 
     #[test]
     fn an_ask_is_late_after_its_wait_and_never_without_one() {
         assert!(!is_late(1_000_000, 1) && is_late(1_000_001, 1));
         assert!(!is_late(u64::MAX, 0) && !is_late(u64::MAX >> 20, u32::MAX));
+    }
+
+    /// Regression: a page was read for an asker that had given up while the ask was queued.
+    #[test]
+    fn no_page_is_read_for_an_asker_that_has_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let table = store.table("entities").unwrap();
+        let mut value = Vec::new();
+        let (end, first) = (None, &b""[..]);
+        RangeAsk { reverse: false, behind: false, end, entries_max: 1, first }.encode(&mut value);
+        let ask = Ask { value: &value, ..Ask::plain(AskKind::Range) };
+        for is_late in [false, true] {
+            let refusal = || AskResult::Refused(AnswerStatus::Late, String::new());
+            let late = move |_| is_late.then(refusal);
+            let result = page_by_worker(&store, table, &ask, Clock::monotonic(), late).wait();
+            assert_eq!(matches!(result, Ok(AskResult::Page(..))), !is_late);
+            assert_eq!(matches!(result, Ok(AskResult::Refused(..))), is_late);
+        }
     }
 
     /// Parts of another engine are sent as their equivalents, and unknown parts as the rest.

@@ -172,7 +172,7 @@ fn identity_of<'a>(
 }
 
 /// The results of a batch that is committed.
-struct WrittenBatch {
+struct BatchOutcome {
     results: Vec<Result<WriteResult, DocumentError>>,
     committed: CommitSequences,
     /// The memory of the documents in the results.
@@ -237,6 +237,8 @@ impl ItemResults<'_> {
                     self.done += written.results.len();
                     rest = &rest[written.results.len()..];
                     self.note(written, collection, request)?;
+                    // One large document does not make all later batches small.
+                    count = count.saturating_mul(2);
                 }
                 // Documents with many index entries may be too much for one batch.
                 Err(error) if error.number == ErrorNumber::RESOURCE_LIMIT && count > 1 => {
@@ -257,7 +259,7 @@ impl ItemResults<'_> {
         request: &WriteRequest,
         items: &[Vec<u8>],
         timeline: &mut Timeline,
-    ) -> Result<WrittenBatch, DocumentError> {
+    ) -> Result<BatchOutcome, DocumentError> {
         let shape = collection.shape();
         let inserts = call.method == Method::Post;
         let attempt = pellucid_document::attempt_to_end(
@@ -286,13 +288,13 @@ impl ItemResults<'_> {
             },
         );
         let ((results, memory), committed) = attempt?;
-        Ok(WrittenBatch { results, committed, _memory: memory })
+        Ok(BatchOutcome { results, committed, _memory: memory })
     }
 
     /// Adds the results of a batch.
     fn note(
         &mut self,
-        batch: WrittenBatch,
+        batch: BatchOutcome,
         collection: &Collection,
         request: &WriteRequest,
     ) -> Result<(), DocumentError> {

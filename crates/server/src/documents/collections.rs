@@ -166,7 +166,7 @@ pub(super) fn change(
         "unload" | "compact" => facts(documents, collection),
         "loadIndexesIntoMemory" => json!({ "result": true }),
         "recalculateCount" => {
-            documents.recount(collection)?;
+            documents.recount(collection, &|| call.check())?;
             json!({ "result": true })
         }
         "responsibleShard" => {

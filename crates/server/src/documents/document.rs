@@ -9,7 +9,7 @@ use pellucid_document::{
     StoredRevision, attempt, document_of, is_document_key, revision_text, sequence_of,
 };
 use pellucid_store::{Acknowledgement, Answer, Value as StoreValue};
-use pellucid_value::json;
+use pellucid_value::{Ref, json};
 
 use super::call::{Call, open};
 use super::completion::{CommitReply, Completion};
@@ -18,7 +18,8 @@ use super::write_request::{WriteRequest, WriteResult};
 use crate::reply::{Body, Reply};
 use crate::routes::Method;
 
-/// The most bytes of a packed document that is read on an event loop.
+/// The most bytes of a packed document that is copied or written as JSON on an event loop. Those of
+/// a larger one are only read and checked there, if the store has them in memory.
 const LIGHT_DOCUMENT_BYTES_MAX: u64 = 64 << 10;
 
 /// Answers a call to one document, or the insertion of one; `None` if it would have to wait and the
@@ -46,35 +47,40 @@ pub(super) fn answer(
             if !call.may_wait && collection.is_changing() {
                 return Ok(None);
             }
-            if let Some(key) = key.filter(|_| !call.may_wait)
-                && rewrites_large(documents, call, collection, key, timeline)?
-            {
-                return Ok(None);
-            }
-            write(documents, acknowledgement, call, collection, key, timeline).map(Some)
+            write(documents, acknowledgement, call, collection, key, timeline)
         }
         _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
     }
 }
 
-/// True if a write has to read an old document that is too large for an event loop.
+/// True if a write has to read an old document that is too large for an event loop. `key` is that
+/// of the path.
 fn rewrites_large(
     documents: &Documents,
-    call: &Call<'_>,
+    request: &WriteRequest,
     collection: &Collection,
-    key: &str,
+    key: Option<&str>,
+    body: Ref<'_>,
     timeline: &mut Timeline,
-) -> Result<bool, DocumentError> {
+) -> bool {
     let shape = collection.shape();
-    let reads_old = call.method == Method::Patch || !shape.indexes.is_empty();
-    if !reads_old && !call.is_set("returnOld")? {
-        return Ok(false);
-    }
-    Ok(match documents.head_and_length(&shape, key.as_bytes(), timeline) {
+    let key = match key {
+        Some(key) => request.reads_old(&shape).then_some(key),
+        None if request.overwrites() => given_key(body),
+        None => None,
+    };
+    let Some(key) = key else { return false };
+    match documents.head_and_length(&shape, key.as_bytes(), timeline) {
         Answer::Now(Ok(Some((head, _)))) => head.value_length > LIGHT_DOCUMENT_BYTES_MAX,
         // The write itself tells what is wrong, or waits.
         _ => false,
-    })
+    }
+}
+
+/// The key of a document that a body gives.
+fn given_key(body: Ref<'_>) -> Option<&str> {
+    let key = body.as_object()?.get("_key")?.as_str()?;
+    is_document_key(key.as_bytes()).then_some(key)
 }
 
 /// Reads a document; `None` if it would have to wait and the call may not.
@@ -125,6 +131,7 @@ fn read(
     Ok(Some(reply.with_header("ETag", format!("\"{revision}\""))))
 }
 
+/// Writes a document; `None` if it would have to wait and the call may not.
 fn write(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
@@ -132,10 +139,13 @@ fn write(
     collection: &Arc<Collection>,
     key: Option<&str>,
     timeline: &mut Timeline,
-) -> Result<Completion, DocumentError> {
+) -> Result<Option<Completion>, DocumentError> {
     let request = WriteRequest::of(call, collection, acknowledgement)?;
     let body = if call.method == Method::Delete { Vec::new() } else { call.packed()? };
     let body = open(&body);
+    if !call.may_wait && rewrites_large(documents, &request, collection, key, body, timeline) {
+        return Ok(None);
+    }
     let revision = body.as_object().and_then(|body| request.revision_in(body));
     // An insertion checks the revision only if it overwrites an existing document.
     let expected = call.if_match.as_deref().or(revision);
@@ -145,7 +155,7 @@ fn write(
         });
     let database = call.database().to_owned();
     let replying = WriteReply { database, shape: collection.shape(), request };
-    Ok(match attempt {
+    Ok(Some(match attempt {
         Attempt::Done(result) => Completion::Reply(replying.reply(result)),
         Attempt::Later(written, pending, unfinished) => {
             let finish = move |result| {
@@ -156,7 +166,7 @@ fn write(
             };
             Completion::OnCommit(pending, Box::new(finish))
         }
-    })
+    }))
 }
 
 /// The answer of the store; `None` if it is not ready and the call may not wait for it.

@@ -89,6 +89,16 @@ impl WriteRequest {
         }
     }
 
+    /// True if a write of a key in the path reads the document that it changes.
+    pub(super) fn reads_old(&self, shape: &CollectionSchema) -> bool {
+        self.method == Method::Patch || self.wants_old || !shape.indexes.is_empty()
+    }
+
+    /// True if an insertion reads and changes a document that has its key.
+    pub(super) fn overwrites(&self) -> bool {
+        self.overwrite != Overwrite::Conflict
+    }
+
     /// The revision that the `_rev` in a body asks for, if revisions count. A `_rev` that is no
     /// string matches no document.
     pub(super) fn revision_in<'a>(&self, body: ObjectRef<'a>) -> Option<&'a [u8]> {

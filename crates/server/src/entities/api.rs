@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pellucid_account::{Stamp, Timeline};
-use pellucid_budget::Budget;
+use pellucid_budget::{Budget, LEASE_BYTES};
 use pellucid_http::Request;
 use pellucid_store::{
     Acknowledgement, Answer as StoreAnswer, Condition, DeliveredAnswer, Head, KEY_LENGTH_MAX,
@@ -213,13 +213,22 @@ impl EntityApi {
         let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
         let table = self.tables.named_in(request.query)?;
         let acknowledgement = self.acknowledgement(request)?;
+        let (bytes, bytes_max) = (request.body.len(), self.memory.bytes_max());
+        // The connection holds the body while it is copied.
+        if bytes.saturating_mul(2).saturating_add(LEASE_BYTES) > bytes_max {
+            let line = format!(
+                "the batch has {bytes} bytes and takes twice as many of `request-memory`, which \
+                 is {bytes_max} bytes: divide the batch, or raise the setting"
+            );
+            return Err(Failure::Refused(413, line.into()));
+        }
         let Some(place) = self.store.workers().and_then(Workers::reserve) else {
             let line = "too many large batches wait: try again in a moment";
             return Err(Failure::Busy(line.into()));
         };
         // The connection's memory for the body ends with the connection, this copy may not.
         let mut memory = self.memory.share(usize::MAX);
-        memory.take(request.body.len()).map_err(|over| Failure::Busy(over.to_string().into()))?;
+        memory.take(bytes).map_err(|over| Failure::Busy(over.to_string().into()))?;
         let (body, clock) = (request.body.to_vec(), timeline.clock());
         Ok(Answer::pending(move |completer| {
             place.run(move || {

@@ -555,6 +555,7 @@ fn large_documents_are_read_by_workers() {
     let calls = [
         ("GET", "/_api/document/c/k", ""),
         ("PATCH", "/_api/document/c/k", "{\"n\":1}"),
+        ("POST", "/_api/document/c?overwriteMode=update", "{\"_key\":\"k\",\"n\":2}"),
         ("DELETE", "/_api/document/c/k?returnOld=true", ""),
     ];
     for (method, target, body) in calls {

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{Client, TestServer, request, start_with};
+use crate::common::{Client, TestServer, entity, request, start_with, wait_until};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
 use pellucid_server::{
     EmbeddedOptions, HandOverPolicy, Log, RunningServer, ServerError, ServerOptions, start_on,
 };
+use pellucid_store::Store;
 use tempfile::TempDir;
 
 /// A disk on which reads of the journal block while it is held.
@@ -388,3 +389,41 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
 
 /// The status and the queue time of an answer that was made on its event loop.
 const HERE: (u16, Option<&str>) = (200, Some("0.000000"));
+
+/// Regression: the copy of a batch that waits for a worker was in no budget, so that clients that
+/// went away left copies behind without a limit.
+#[test]
+fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
+    let folder = TempDir::new().unwrap();
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut options = ServerOptions::new(folder.path().to_owned());
+    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = start_on(Arc::clone(&store), options, Log::new(|_| {})).unwrap();
+    let address = server.address().unwrap();
+    let mut client = Client::connect(address);
+    let gate = Arc::new(Mutex::new(()));
+    let held = gate.lock().unwrap();
+    let mut places: Vec<_> = std::iter::from_fn(|| store.workers().unwrap().reserve()).collect();
+    // One place is for the batch. Each worker takes one of the others before.
+    places.pop();
+    for place in places {
+        let gate = Arc::clone(&gate);
+        place.run(move || drop(gate.lock()));
+    }
+    let body = format!(r#"{{"op":"put","key":"YQ==","value":"{}"}}"#, "dnZ2".repeat(256 << 10));
+    let (bytes, memory) = (body.len() as f64, "pellucid_request_memory_bytes");
+    let mut gone = Client::connect(address);
+    gone.send(&request("GET", "/v0/status", &[], b""));
+    gone.socket.peek(&mut [0]).unwrap();
+    gone.send(&request("POST", "/v0/batch", &[], body.as_bytes()));
+    wait_until(|| client.figure(memory), |held| *held >= 2.0 * bytes);
+    // As it has not read the first answer, this resets the connection.
+    drop(gone);
+    wait_until(|| client.figure("pellucid_connections_open"), |open| *open <= 1.0);
+    assert!(client.figure(memory) >= bytes, "the copy of the batch is still there");
+    drop(held);
+    wait_until(|| client.figure(memory), |held| *held == 0.0);
+    client.get(&entity("a")).having(200);
+    server.stop().unwrap();
+}

@@ -162,14 +162,15 @@ fn a_large_batch_arrives_whole() {
     assert_eq!(running.contents(), "");
 }
 
-/// Regression: the copy of a batch that waits for a worker was in no budget, so that clients that
-/// went away left copies behind without a limit.
+/// Regression: a batch that could never have memory for its copy was refused as if a later attempt
+/// might pass.
 #[test]
-fn the_copy_of_a_large_batch_is_in_the_budget_of_all_requests() {
+fn a_batch_that_memory_cannot_hold_twice_is_refused_for_good() {
     let (_running, mut client) = serve_with(|options| options.request_memory = 3 << 20);
     let of = |bytes: usize| [put("a", vec![b'v'; bytes / 4 * 3])];
-    let refused = post(&mut client, &of(2 << 20)).having(503);
-    assert_eq!(refused.header("retry-after"), Some("1"));
+    let refused = post(&mut client, &of(2 << 20)).having(413);
+    let is_named = refused.text().contains("`request-memory`");
+    assert!(is_named && refused.header("retry-after").is_none(), "{}", refused.text());
     post(&mut client, &of(1 << 20)).having(200);
     wait_until(|| client.figure("pellucid_request_memory_bytes"), |bytes| *bytes == 0.0);
 }

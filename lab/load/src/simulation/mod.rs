@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, SimulatedClock};
+use socket2::SockRef;
 
 pub use server::{HttpServer, Reply, Request};
 
@@ -30,6 +31,10 @@ use crate::units::nanoseconds;
 
 /// The time of day at which every simulation begins, in milliseconds since the Unix epoch.
 const BEGIN_UNIX_MS: u64 = 1_700_000_000_000;
+
+/// The buffer of each socket, as it is by default on most machines (the kernel doubles it), so that
+/// a run is the same on all.
+const SEND_BUFFER_BYTES: usize = 104 << 10;
 
 /// The simulated service at the other end of the connections.
 pub trait Service: Send {
@@ -109,8 +114,10 @@ impl Simulation {
     /// Opens a connection to the service.
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
+        for socket in [&ours, &theirs] {
+            socket.set_nonblocking(true)?;
+            SockRef::from(socket).set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        }
         self.state().service.accept(theirs)?;
         self.connections.fetch_add(1, Ordering::Relaxed);
         Ok(TcpStream::from(OwnedFd::from(ours)))

@@ -150,6 +150,7 @@ fn section(name: &str, requests: u64) -> Section {
             evidence: vec!["No backlog grew.".to_owned()],
         }),
         account: Some(load.account),
+        account_window: Duration::from_secs(SECONDS),
         charts: Vec::new(),
     }
 }
