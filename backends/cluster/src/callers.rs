@@ -34,6 +34,9 @@ const OUT_KEPT_BYTES: usize = 1024 * 1024;
 /// Limit of a caller's reads that are answered later. At this limit, no ask is served until one of
 /// them is answered: each may add a large value to the unsent bytes.
 const READS_LATER_MAX: usize = 16;
+/// Limit of the unsent bytes to which a value is added that another thread has read. Beyond it, the
+/// ask is refused as busy: the values of all reads could be large.
+const DEFERRED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Limit of a caller's asks that are answered later. Further ones are refused as busy.
 pub const SERVED_LATER_MAX: usize = 4_096;
 
@@ -133,7 +136,8 @@ pub struct Reply<'a, R> {
     pub waited_until: Option<Ticks>,
     /// Length of the ask's frame in bytes.
     pub ask_bytes: usize,
-    /// True if the limit of asks that are answered later is reached.
+    /// True if the limit of asks that are answered later is reached; in [`Callers::reply`], if too
+    /// many bytes wait for the caller, so that the answer must be a short one.
     pub is_full: bool,
     /// True if the ask is a read of values.
     is_read: bool,
@@ -466,7 +470,8 @@ impl<R> Callers<R> {
         let done = is_same.then(|| {
             caller.later.all -= 1;
             caller.later.reads -= usize::from(is_read);
-            let done = answer(&mut caller.reply(id, self.clock.now()));
+            let is_full = caller.waiting_bytes() > DEFERRED_BYTES_MAX;
+            let done = answer(&mut Reply { is_full, ..caller.reply(id, self.clock.now()) });
             self.mark(id.slot, &mut caller);
             done
         });
@@ -525,7 +530,8 @@ impl<R> Callers<R> {
             }
         } else {
             caller.is_blocked = true;
-            if caller.written > OUT_KEPT_BYTES {
+            // At least half of the bytes were sent, so each byte is moved once on average.
+            if caller.written > OUT_KEPT_BYTES && caller.written >= caller.out.len() / 2 {
                 caller.out.drain(..caller.written);
                 caller.written = 0;
             }

@@ -258,7 +258,8 @@ impl Changes {
 
     /// True if a number can be the key of a new document, and false if it is a key already. The
     /// store is looked up if given keys may be numbers, or if the transaction has a snapshot, so
-    /// that nobody runs it again; otherwise the condition of the batch tells.
+    /// that nobody runs it again, and the store is in this process: a look-up over the network for
+    /// each document would cost more. Otherwise the condition of the batch tells.
     ///
     /// # Errors
     /// Errors of the store.
@@ -271,10 +272,11 @@ impl Changes {
         if self.changed(store_key).is_some() {
             return Ok(false);
         }
-        if !collection.has_number_keys() && self.begun_at.is_none() {
+        let (store, table) = (self.storage.store(), self.storage.table());
+        let is_run_once = self.begun_at.is_some() && store.local().is_some();
+        if !collection.has_number_keys() && !is_run_once {
             return Ok(true);
         }
-        let (store, table) = (self.storage.store(), self.storage.table());
         Ok(store.head(table, store_key, timeline).wait_for(timeline)?.is_none())
     }
 

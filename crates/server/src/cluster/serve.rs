@@ -114,7 +114,14 @@ impl Owner {
         arrival.add_to(&mut timeline);
         timeline.stamp(Stamp::Executed);
         let answered = callers.reply(ask, |reply| {
-            answer(self.parts, reply, recorder, id, &mut timeline, facts, arrival.result);
+            let result = match arrival.result {
+                Ok(AskResult::Object(Some(_)) | AskResult::Page(..)) if reply.is_full => {
+                    let what = "too many bytes wait for the network: ask again in a moment";
+                    Err(StoreError::Busy(what.to_owned()))
+                }
+                result => result,
+            };
+            answer(self.parts, reply, recorder, id, &mut timeline, facts, result);
         });
         if answered.is_none() {
             facts.outcome = Outcome::ClientGone as u8;
