@@ -674,9 +674,9 @@ mod tests {
     }
 
     /// Regression: the values of all reads that were answered later could wait for a slow caller
-    /// at once; then those beyond a limit were refused, although the caller read all the time.
+    /// at once; then those beyond 64 MiB were refused, although the caller read all the time.
     #[test]
-    fn reads_that_are_answered_later_are_limited_and_none_is_refused() {
+    fn reads_that_are_answered_later_are_limited_in_number() {
         let clock = Clock::system();
         let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
         let mut events = Events::with_capacity(16);
