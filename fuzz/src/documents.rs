@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Documents, IndexDefinition, NewCollection, SYSTEM_DATABASE, TABLE,
-    create_index, lookup_prefix,
+    Collection, CollectionDefinition, CollectionKind, Documents, IndexDefinition, SYSTEM_DATABASE,
+    TABLE, create_index, lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
@@ -38,13 +38,7 @@ pub fn collection(
     indexes: Vec<IndexDefinition>,
 ) -> Arc<Collection> {
     let database = documents.database(SYSTEM_DATABASE).expect("it is always there");
-    let new = NewCollection {
-        name: name.to_owned(),
-        kind,
-        is_system: false,
-        wait_for_sync: false,
-        allow_user_keys: true,
-    };
+    let new = CollectionDefinition { kind, ..CollectionDefinition::named(name) };
     let collection = documents.create_collection(&database, new).expect("the name is free");
     for index in indexes {
         create_index(documents, &collection, index).expect("the index is new");

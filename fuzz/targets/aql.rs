@@ -16,7 +16,7 @@ use pellucid_document::{
 };
 use pellucid_fuzz::documents::{collection, empty, index};
 use pellucid_store::Acknowledgement;
-use pellucid_value::{ObjectBuilder, Value};
+use pellucid_value::{DuplicateRule, ObjectBuilder, Value};
 
 const DOCUMENTS: &str = r#"[
     {"_key":"a","a":1,"u":"one","s":"abc","b":{"c":null},"t":[{"x":1},2]},
@@ -115,7 +115,7 @@ fn bind_variables(parsed: &ParsedQuery) -> Value {
             true => ["\"c\"", "\"e\""][place % 2],
             false => VALUES[place % VALUES.len()],
         };
-        let value = pellucid_value::json::parse_value(value.as_bytes(), Default::default());
+        let value = pellucid_value::json::parse_value(value.as_bytes(), DuplicateRule::Refuse);
         binds.insert(name.as_str(), value.expect("it is JSON"));
     }
     binds.finish().expect("values are small")
@@ -133,14 +133,17 @@ fn run(
         runtime_max: Some(Duration::from_millis(50)),
         ..QueryOptions::default()
     };
-    let plan = Arc::new(Plan::new(parsed, binds, &source, &options).ok()?);
-    let mut execution = Execution::new(Arc::clone(&plan), source, options, KillSwitch::default());
+    let kill = KillSwitch::default();
+    let plan = Arc::new(Plan::new(parsed, binds, &source, &options, &kill).ok()?);
+    let mut execution = Execution::new(Arc::clone(&plan), binds, source, options, kill);
     let mut result = Vec::new();
     loop {
-        match execution.next(100) {
+        match execution.next(100, usize::MAX) {
             Err(_) => return Some((plan, None)),
             Ok((values, has_more)) => {
                 result.extend(values.iter().map(Value::to_json));
+                drop(values);
+                execution.free_kept();
                 if !has_more {
                     result.sort_unstable();
                     return Some((plan, Some(result)));

@@ -9,7 +9,8 @@ use pellucid_engine::{Engine, verify};
 use pellucid_fuzz::checksums::{HEADER_BYTES, TABLE_FOOTER_BYTES, fix_file};
 use pellucid_fuzz::store::{EXAMPLE, FOLDER, options, with_file, with_files};
 use pellucid_store::{Condition, Operation};
-use pellucid_value::json::{Limits, parse_packed};
+use pellucid_value::DuplicateRule;
+use pellucid_value::json::parse_packed;
 
 const REQUESTS: &[&str] = &[
     "GET /v0/entity?id=7 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -230,7 +231,7 @@ fn main() -> io::Result<()> {
     write(directory, "http_head", &with_switches(&[b"\x01", b"\x40"], REQUESTS))?;
     write(directory, "import", &with_switches(&[b""], IMPORTS))?;
     write(directory, "json", &with_switches(&[b""], JSON))?;
-    let packed = |text: &&str| parse_packed(text.as_bytes(), Limits::default()).ok();
+    let packed = |text: &&str| parse_packed(text.as_bytes(), DuplicateRule::Refuse).ok();
     write(directory, "packed", &JSON.iter().filter_map(packed).collect::<Vec<_>>())?;
     write(directory, "query", &with_switches(&[b"\0", b"\x01", b"\x05"], QUERIES))?;
     write(

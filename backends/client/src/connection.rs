@@ -1,11 +1,9 @@
 //! A connection to a server, for one request after the other.
 
-use std::io::{self, Read, Write};
-
-use rustls::StreamOwned;
+use std::io;
 
 use crate::error::ClientError;
-use crate::http::{ConnectionError, HttpConnection, HttpError, HttpRequest, Target, TlsSetup};
+use crate::http::{ConnectionError, HttpConnection, HttpError, HttpRequest, Stream, Target};
 use crate::options::ClientOptions;
 
 /// A connection to a server.
@@ -18,11 +16,6 @@ pub(crate) struct Connection {
     credentials: String,
     conversation: HttpConnection<Box<dyn Stream>>,
 }
-
-/// The byte stream of a connection, with or without TLS.
-trait Stream: Read + Write + Send + Sync {}
-
-impl<S: Read + Write + Send + Sync> Stream for S {}
 
 /// An answer without its framing.
 pub(crate) struct Answer {
@@ -51,24 +44,14 @@ impl Connection {
         options: &ClientOptions,
     ) -> Result<Connection, ClientError> {
         let (server, patience) = (target.address(), options.patience);
-        let failed = |error| ClientError::Io(server.clone(), error);
-        let reached = target.reach(patience).map_err(|error| match error {
-            HttpError::Resolve { reason, .. } | HttpError::Connect { reason, .. } => failed(reason),
+        let opened = HttpConnection::open(target, &options.tls, patience, patience);
+        let conversation = opened.map_err(|error| match error {
+            HttpError::Resolve { reason, .. } | HttpError::Connect { reason, .. } => {
+                ClientError::Io(server.clone(), reason)
+            }
             other => ClientError::Target(other),
-        });
-        let (_, socket) = reached?;
-        let set = socket
-            .set_read_timeout(Some(patience))
-            .and_then(|()| socket.set_write_timeout(Some(patience)));
-        set.map_err(failed)?;
-        let stream: Box<dyn Stream> = if target.is_tls() {
-            let setup = TlsSetup::new(&options.tls, target.host(), false)?;
-            Box::new(StreamOwned::new(setup.session().map_err(failed)?, socket))
-        } else {
-            Box::new(socket)
-        };
+        })?;
         let credentials = options.credentials.header_line()?;
-        let conversation = HttpConnection::over(stream);
         Ok(Connection { server, host: target.host_header(), credentials, conversation })
     }
 

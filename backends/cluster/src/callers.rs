@@ -579,12 +579,11 @@ mod tests {
     use std::net::TcpListener;
 
     use mio::{Events, Poll};
-    use pellucid_topology::NodeList;
 
     use super::*;
-    use crate::cluster::ClusterOptions;
     use crate::frame::AnswerStatus;
-    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
+    use crate::session::Sealer;
+    use crate::session::tests::sessions;
 
     /// The longest wait for an event.
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -594,47 +593,36 @@ mod tests {
     const ASKS: u64 = 70;
     const KEY: [u8; 1_000] = [b'k'; 1_000];
 
-    /// The sessions of both ends of a connection: of the calling one first.
-    fn sessions() -> (Session, Session) {
-        let parties = KeyDerivationInputs { from: "http://b:2", to: "http://a:1", secret: None };
-        let (one, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
-        let shares = [one.text().to_owned(), other.text().to_owned()];
-        let calling = Session::agree(one, &shares[1], Side::Initiator, parties).unwrap();
-        (calling, Session::agree(other, &shares[0], Side::Responder, parties).unwrap())
-    }
-
-    /// One caller that has proven itself, and its other end.
+    /// One caller that has proven itself and has sent [`ASKS`] asks, and its other end.
     struct Connected {
         callers: Callers<()>,
         slot: usize,
         poll: Poll,
-        calling: Session,
+        events: Events,
         client: std::net::TcpStream,
     }
 
     fn connected(clock: Clock) -> Connected {
-        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
-        let own = nodes.nodes()[0].clone();
-        let cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
         let poll = Poll::new().unwrap();
-        let mut callers = Callers::<()>::new(cluster, clock, Token);
+        let mut callers = Callers::new(Cluster::first_of_two(Vec::new()), clock, Token);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
         let (calling, session) = sessions();
+        client.write_all(&asks(calling.sealer)).unwrap();
         let greeted = UnverifiedCaller { session, from: String::new(), to: String::new() };
         let slot = callers.adopt(TcpStream::from_std(socket), greeted, poll.registry()).unwrap();
         callers.callers[slot].as_mut().unwrap().standing = CallerState::Met { node: 1 };
-        Connected { callers, slot, poll, calling, client }
+        Connected { callers, slot, poll, events: Events::with_capacity(16), client }
     }
 
     /// Encrypted asks, which are somewhat longer than one read.
-    fn asks(calling: &mut Session) -> Vec<u8> {
+    fn asks(mut sealer: Sealer) -> Vec<u8> {
         let (mut frames, mut sealed) = (Vec::new(), Vec::new());
         (0..ASKS)
             .for_each(|id| Ask { id, key: &KEY, ..Ask::plain(AskKind::Get) }.encode(&mut frames));
-        calling.sealer.seal(&frames, &mut sealed);
+        sealer.seal(&frames, &mut sealed);
         assert!(sealed.len() > READ_BYTES);
         sealed
     }
@@ -644,9 +632,7 @@ mod tests {
     #[test]
     fn asks_of_one_read_are_served_as_their_answers_are_sent() {
         let clock = Clock::system();
-        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
-        let mut events = Events::with_capacity(16);
-        client.write_all(&asks(&mut calling)).unwrap();
+        let Connected { mut callers, slot, mut poll, mut events, mut client } = connected(clock);
         let reader = std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()));
         let large = vec![0; 1 << 20];
         let mut served = 0;
@@ -678,9 +664,7 @@ mod tests {
     #[test]
     fn reads_that_are_answered_later_are_limited_in_number() {
         let clock = Clock::system();
-        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
-        let mut events = Events::with_capacity(16);
-        client.write_all(&asks(&mut calling)).unwrap();
+        let Connected { mut callers, slot, mut poll, mut events, mut client } = connected(clock);
         let reader = std::thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()));
         let large = vec![0; 1 << 20];
         let (mut deferred, mut deferred_most, mut sent) = (Vec::new(), 0, 0);
@@ -715,15 +699,33 @@ mod tests {
         reader.join().unwrap().unwrap();
     }
 
+    /// Regression: the values of all reads that were answered later could be large together.
+    #[test]
+    fn a_value_is_refused_once_too_many_bytes_wait_for_a_caller() {
+        let clock = Clock::system();
+        let Connected { mut callers, slot, mut poll, mut events, client: _client } =
+            connected(clock);
+        poll.poll(&mut events, Some(PATIENCE)).unwrap();
+        let mut deferred = Vec::new();
+        callers.ready(slot, Vec::new(), poll.registry(), &mut |reply, _| {
+            deferred.push(reply.later());
+            clock.now()
+        });
+        for (waiting, is_full) in [(DEFERRED_BYTES_MAX, false), (DEFERRED_BYTES_MAX + 1, true)] {
+            callers.callers[slot].as_mut().unwrap().out = vec![0; waiting];
+            let refused = callers.reply(deferred.pop().unwrap(), |reply| reply.is_full);
+            assert_eq!(refused, Some(is_full), "{waiting} bytes wait");
+        }
+    }
+
     /// Regression: what a caller had sent while too many bytes waited for it was read only at its
     /// next event. If the kernel then took all that waited at once, there was none, so the asks
     /// waited until the caller gave up the connection.
     #[test]
     fn a_paused_caller_is_read_on_once_its_answers_are_sent() {
         let clock = Clock::system();
-        let Connected { mut callers, slot, mut poll, mut calling, mut client } = connected(clock);
-        let mut events = Events::with_capacity(16);
-        client.write_all(&asks(&mut calling)).unwrap();
+        let Connected { mut callers, slot, mut poll, mut events, client: _client } =
+            connected(clock);
         poll.poll(&mut events, Some(PATIENCE)).unwrap();
         let large = vec![0; OUT_BYTES_MAX + 1];
         let mut served = 0;

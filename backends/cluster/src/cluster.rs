@@ -123,6 +123,17 @@ impl Cluster {
         }))
     }
 
+    /// The first node of a cluster of two, for tests. It finds the second at these addresses.
+    #[cfg(test)]
+    pub(crate) fn first_of_two(second_at: Vec<std::net::SocketAddr>) -> Arc<Cluster> {
+        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
+        let own = nodes.nodes()[0].clone();
+        let mut cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
+        let addresses = Addresses::known(vec![Vec::new(), second_at]);
+        Arc::get_mut(&mut cluster).unwrap().addresses = addresses;
+        cluster
+    }
+
     /// All nodes.
     #[must_use]
     pub fn nodes(&self) -> &NodeList {

@@ -134,19 +134,8 @@ fn decode_answer(bytes: &[u8]) -> Result<Answer<'_>, FrameError> {
         return Err(FrameError::Malformed("length"));
     }
     const ALL: [AnswerStatus; 13] = [
-        Found,
-        Missing,
-        Written,
-        ConditionFailed,
-        Unacceptable,
-        Full,
-        Corruption,
-        ReadOnly,
-        Busy,
-        Failed,
-        NotOwner,
-        Late,
-        Page,
+        Found, Missing, Written, ConditionFailed, Unacceptable, Full, Corruption, ReadOnly, Busy,
+        Failed, NotOwner, Late, Page,
     ];
     let status = *ALL.get(usize::from(bytes[17])).ok_or(FrameError::Malformed("status"))?;
     let payload = &bytes[ANSWER_BYTES..];

@@ -6,7 +6,7 @@
 
 use pellucid_store::{Head, Object, Value};
 
-use crate::frame::{AnswerStatus, Ask, AskKind, AskTable};
+use crate::frame::{AnswerStatus, Ask, AskKind};
 use crate::outcome::{Outcome, SendResult};
 use crate::range::{Page, RangeAsk};
 
@@ -76,12 +76,7 @@ impl RangePages {
 
     /// Builds the ask for the next page of a node, and sends it with `ask`. Returns false if it
     /// could not be sent; then the range fails.
-    pub fn ask(
-        &mut self,
-        node: usize,
-        table: Option<AskTable<'_>>,
-        ask: impl FnOnce(Ask<'_>) -> SendResult,
-    ) -> bool {
+    pub fn ask(&mut self, node: usize, ask: impl FnOnce(Ask<'_>) -> SendResult) -> bool {
         let last_key = self.nodes[node].last_key.as_deref();
         let range = RangeAsk {
             reverse: self.reverse,
@@ -93,7 +88,7 @@ impl RangePages {
         let mut value = Vec::new();
         range.encode(&mut value);
         let key = last_key.unwrap_or(&self.start);
-        let asked = ask(Ask { table, key, value: &value, ..Ask::plain(AskKind::Range) });
+        let asked = ask(Ask { key, value: &value, ..Ask::plain(AskKind::Range) });
         let is_asked = asked.is_ok();
         self.nodes[node].pages = match asked {
             Ok(()) => PageState::Asked,
@@ -223,7 +218,7 @@ mod tests {
         assert_eq!(pages.wanted(), [0, 1]);
         let mut asked = Vec::new();
         for node in [0, 1] {
-            assert!(pages.ask(node, None, |ask| {
+            assert!(pages.ask(node, |ask| {
                 asked.push(ask.key.to_vec());
                 Ok(())
             }));
@@ -234,7 +229,7 @@ mod tests {
         bring(&mut pages, 1, &["b", "c", "e"], true);
         assert_eq!(take(&mut pages), "abcd");
         assert_eq!(pages.wanted(), [0], "the entry behind `d` may come before `e`");
-        pages.ask(0, None, |ask| {
+        pages.ask(0, |ask| {
             assert_eq!(ask.key, b"d");
             Ok(())
         });
@@ -247,7 +242,7 @@ mod tests {
         let mut pages = RangePages::new(2, Vec::new(), None, true, 9);
         let (owner, reason) = ("http://a:1".to_owned(), "it is off".to_owned());
         let gone = Failure::Unreachable { owner, reason };
-        assert!(!pages.ask(0, None, |_| Err(gone.clone())));
+        assert!(!pages.ask(0, |_| Err(gone.clone())));
         assert!(pages.are_here().unwrap_err().contains("it is off"));
         let mut pages = RangePages::new(1, Vec::new(), None, true, 9);
         pages.bring(0, Outcome::Failed(gone));

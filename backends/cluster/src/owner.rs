@@ -28,14 +28,8 @@ pub const OWNER_OTHER: Part = Part::new(7);
 
 /// The names of the parts of `execute` of a forwarded request.
 pub const FORWARD_PARTS: [&str; PARTS_MAX] = [
-    "peer_wait",
-    "network",
-    "owner_receive",
-    "owner_queue",
-    "owner_ledger",
-    "owner_journal",
-    "owner_wait",
-    "owner_other",
+    "peer_wait", "network", "owner_receive", "owner_queue", "owner_ledger", "owner_journal",
+    "owner_wait", "owner_other",
 ];
 
 /// An owner's answer without its payload, and its times here.

@@ -569,14 +569,12 @@ mod tests {
 
     use mio::{Events, Poll};
     use pellucid_clock::SimulatedClock;
-    use pellucid_topology::NodeList;
 
     use super::*;
-    use crate::addresses::Addresses;
-    use crate::cluster::ClusterOptions;
     use crate::link::Channel;
     use crate::sealed_writer::SealedWriter;
-    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
+    use crate::session::Session;
+    use crate::session::tests::sessions;
     use crate::socket::tune;
 
     /// The longest wait for an expected event.
@@ -586,15 +584,11 @@ mod tests {
     /// one was never reached.
     #[test]
     fn the_addresses_of_a_node_are_tried_in_turn() {
-        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
-        let own = nodes.nodes()[0].clone();
-        let mut cluster = Cluster::new(ClusterOptions::new(nodes, own), 1, |_| {}).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         // No program listens at the first.
         let all = vec!["127.0.0.1:1".parse().unwrap(), listener.local_addr().unwrap()];
-        let addresses = Addresses::known(vec![Vec::new(), all]);
-        Arc::get_mut(&mut cluster).unwrap().addresses = addresses;
+        let cluster = Cluster::first_of_two(all);
         let mut poll = Poll::new().unwrap();
         let mut events = Events::with_capacity(16);
         let clock = Clock::system();
@@ -615,15 +609,10 @@ mod tests {
     /// took less than a block of encrypted bytes at a time, or before the kernel gave an event.
     #[test]
     fn a_peer_that_takes_a_large_ask_is_not_silent() {
-        let nodes = NodeList::parse("http://127.0.0.1:1,http://127.0.0.1:2").unwrap();
-        let own = nodes.nodes()[0].clone();
-        let mut options = ClusterOptions::new(nodes, own);
-        options.wait = Duration::from_secs(3_600);
-        let silence = options.silence;
-        let mut cluster = Cluster::new(options, 1, |_| {}).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addresses = Addresses::known(vec![Vec::new(), vec![listener.local_addr().unwrap()]]);
-        Arc::get_mut(&mut cluster).unwrap().addresses = addresses;
+        let mut cluster = Cluster::first_of_two(vec![listener.local_addr().unwrap()]);
+        Arc::get_mut(&mut cluster).unwrap().options.wait = Duration::from_secs(3_600);
+        let silence = cluster.options.silence;
         let mut poll = Poll::new().unwrap();
         let mut events = Events::with_capacity(16);
         let time = SimulatedClock::leaked(1);
@@ -631,11 +620,8 @@ mod tests {
         let mut peers = Peers::<()>::start(cluster, clock, 0, poll.registry(), Token).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         peer.set_nonblocking(true).unwrap();
-        let (own, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
-        let parties = KeyDerivationInputs { from: "http://a:1", to: "http://b:2", secret: None };
-        let session = Session::agree(own, other.text(), Side::Initiator, parties).unwrap();
+        let (Session { sealer, opener }, _) = sessions();
         let link = peers.links[1].as_mut().unwrap();
-        let Session { sealer, opener } = session;
         link.channel = Some(Box::new(Channel { writer: SealedWriter::new(sealer), opener }));
         let connection = link.connection.as_mut().unwrap();
         connection.stage = Stage::Ready;

@@ -139,20 +139,6 @@ impl Page {
             self.at = next;
         }
     }
-
-    /// Moves to the next entry. Returns the range of the current entry's value in [`Page::bytes`].
-    pub fn take_value(&mut self) -> std::ops::Range<usize> {
-        let Some((entry, next)) = entry_at(&self.bytes, self.at) else { return 0..0 };
-        let length = entry.value.len();
-        self.at = next;
-        next - length..next
-    }
-
-    /// All bytes of the page.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// The entry at this offset, and the offset behind it; `None` if it is not complete.
@@ -201,11 +187,9 @@ mod tests {
         assert!(Page::new(vec![0xff; 40]).is_err());
         let mut page = Page::new(bytes).unwrap();
         assert_eq!(page.entry(), Some(entries[0]));
-        let value = page.take_value();
-        assert_eq!(&page.bytes()[value], b"one");
+        page.advance();
         assert_eq!(page.entry(), Some(entries[1]));
         page.advance();
         assert_eq!(page.entry(), None);
-        assert_eq!(page.take_value(), 0..0);
     }
 }

@@ -83,7 +83,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::session::{KeyDerivationInputs, KeyShare, Session, Side};
+    use crate::session::tests::sessions;
 
     /// Regression: the error said nothing of the message and its length.
     #[test]
@@ -92,10 +92,7 @@ mod tests {
         let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (socket, _reader) = (TcpStream::from_std(socket), listener.accept().unwrap());
-        let (own, other) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
-        let parties = KeyDerivationInputs { from: "http://b:2", to: "http://a:1", secret: None };
-        let session = Session::agree(own, other.text(), Side::Initiator, parties).unwrap();
-        let mut writer = SealedWriter::new(session.sealer);
+        let mut writer = SealedWriter::new(sessions().0.sealer);
         writer.send_first(&socket, b"").unwrap();
         while send_some(&socket, &[0; 1 << 20]).unwrap() > 0 {}
         let error = writer.send_first(&socket, b"").unwrap_err().to_string();

@@ -283,7 +283,7 @@ fn unhex(text: &str) -> Option<[u8; SHARE_BYTES]> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const PARTIES: KeyDerivationInputs<'static> = KeyDerivationInputs {
@@ -292,13 +292,16 @@ mod tests {
         secret: Some(b"the cluster's secret"),
     };
 
-    fn both(
-        of_caller: KeyDerivationInputs<'_>,
-        of_owner: KeyDerivationInputs<'_>,
-    ) -> (Session, Session) {
+    /// The sessions of both ends of a connection: of the caller first.
+    pub(crate) fn sessions() -> (Session, Session) {
+        sessions_of(PARTIES)
+    }
+
+    /// The sessions of both ends, that of the owner with these inputs.
+    fn sessions_of(of_owner: KeyDerivationInputs<'_>) -> (Session, Session) {
         let (one, two) = (KeyShare::new().unwrap(), KeyShare::new().unwrap());
         let (first, second) = (one.text().to_owned(), two.text().to_owned());
-        let caller = Session::agree(one, &second, Side::Initiator, of_caller).unwrap();
+        let caller = Session::agree(one, &second, Side::Initiator, PARTIES).unwrap();
         (caller, Session::agree(two, &first, Side::Responder, of_owner).unwrap())
     }
 
@@ -318,7 +321,7 @@ mod tests {
     fn sealed_bytes_open_in_pieces_of_any_length() {
         let long: Vec<u8> = (0..3 * RECORD_BYTES_MAX + 7).map(|at| at as u8).collect();
         for piece in [1, 5, 1_000, usize::MAX] {
-            let (mut caller, mut owner) = both(PARTIES, PARTIES);
+            let (mut caller, mut owner) = sessions();
             let mut bytes = Vec::new();
             caller.sealer.seal(b"ask", &mut bytes);
             caller.sealer.seal(b"", &mut bytes);
@@ -334,7 +337,7 @@ mod tests {
 
     #[test]
     fn plain_text_that_was_not_consumed_is_given_again_with_the_next() {
-        let (mut caller, mut owner) = both(PARTIES, PARTIES);
+        let (mut caller, mut owner) = sessions();
         let mut bytes = Vec::new();
         caller.sealer.seal(b"abc", &mut bytes);
         caller.sealer.seal(b"de", &mut bytes);
@@ -350,7 +353,7 @@ mod tests {
     /// Regression: the memory of the largest frame so far was kept as long as the connection.
     #[test]
     fn the_memory_of_a_large_frame_is_freed() {
-        let (mut caller, mut owner) = both(PARTIES, PARTIES);
+        let (mut caller, mut owner) = sessions();
         let mut bytes = Vec::new();
         caller.sealer.seal(&[1; 2 << 20], &mut bytes);
         let mut seen = 0;
@@ -371,7 +374,7 @@ mod tests {
             KeyDerivationInputs { from: "http://c:1", ..PARTIES },
             KeyDerivationInputs { to: "http://c:1", ..PARTIES },
         ] {
-            let (mut caller, mut owner) = both(PARTIES, other);
+            let (mut caller, mut owner) = sessions_of(other);
             let mut bytes = Vec::new();
             caller.sealer.seal(b"ask", &mut bytes);
             let error = opened(&mut owner.opener, &bytes, usize::MAX).unwrap_err();
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn records_that_are_changed_left_out_or_repeated_end_the_session() {
         let sealed = |count: usize| {
-            let (mut caller, owner) = both(PARTIES, PARTIES);
+            let (mut caller, owner) = sessions();
             let mut records = vec![Vec::new(); count];
             records.iter_mut().for_each(|record| caller.sealer.seal(b"ask", record));
             (records, owner.opener, caller.opener)
@@ -409,10 +412,10 @@ mod tests {
             let own = KeyShare::new().unwrap();
             assert!(Session::agree(own, theirs, Side::Responder, PARTIES).is_none(), "{theirs}");
         }
-        let (_, mut owner) = both(PARTIES, PARTIES);
+        let (_, mut owner) = sessions();
         let error = opened(&mut owner.opener, &[0xff; 64], usize::MAX).unwrap_err();
         assert!(error.contains("bytes; at most"), "{error}");
-        let (_, mut owner) = both(PARTIES, PARTIES);
+        let (_, mut owner) = sessions();
         assert!(opened(&mut owner.opener, &[0; 64], usize::MAX).is_err(), "too short for a tag");
     }
 }

@@ -30,12 +30,6 @@ pub(crate) const REPLICAS: Part = Part::new(7);
 
 /// The names of the parts, by slot.
 pub const NAMES: [&str; PARTS_MAX] = [
-    "encode",
-    "connection_wait",
-    "ring",
-    "decode",
-    "turn_wait",
-    "network",
-    "coordinator",
+    "encode", "connection_wait", "ring", "decode", "turn_wait", "network", "coordinator",
     "replicas",
 ];

@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{LateParts, Timeline};
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Head, Object, Operation, PartitionFunction, Properties,
-    Range, ReplicaQuorum, ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table,
-    Workers, WriteOutcome,
+    Acknowledgement, Answer, Condition, CurrentView, Head, Object, Operation, PartitionFunction,
+    Properties, Range, ReplicaQuorum, ReplicatedStore, Result, Scan, Snapshot, Store, StoreError,
+    Table, Workers, WriteOutcome,
 };
 use scylla::response::query_result::QueryResult;
 use scylla::statement::prepared::PreparedStatement;
@@ -235,25 +235,5 @@ impl ReplicatedStore for CqlStore {
 
     fn sequence_now(&self) -> Option<u64> {
         Some(self.ring.versions.now())
-    }
-}
-
-/// A substitute for a snapshot, which the ring does not have: reads also see later writes.
-struct CurrentView {
-    store: CqlStore,
-    sequence: u64,
-}
-
-impl Snapshot for CurrentView {
-    fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        self.store.get(table, key, timeline).wait_for(timeline)
-    }
-
-    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        self.store.scan(table, range)
     }
 }

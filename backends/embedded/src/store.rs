@@ -8,9 +8,9 @@ use std::sync::Arc;
 use pellucid_account::{Activity, Timeline};
 use pellucid_clock::{Clock, Ticks};
 use pellucid_engine::{
-    Direction, Engine, EngineOptions, EngineStats, ReadResult, SyncTimes, TableId, parts,
+    Direction, Engine, EngineOptions, EngineStats, ReadMode as EngineReadMode, ReadResult,
+    SyncTimes, TableId, parts,
 };
-
 use pellucid_store::{
     Acknowledgement, Answer, Backups, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep,
     DeferredAnswer, DeliveredAnswer, HandOverPolicy, Head, LocalStore, Note, NotingStore, Object,
@@ -26,6 +26,9 @@ use crate::convert::{self, failure};
 const WORKERS: usize = 8;
 /// The name of these threads; each adds its number.
 const WORKER: &str = "pellucid-worker";
+
+/// The outcome of a read in the engine.
+type EngineRead<T> = pellucid_engine::Result<ReadResult<T>>;
 
 /// The settings of the embedded store.
 #[derive(Clone, Copy, Debug)]
@@ -113,33 +116,38 @@ impl EmbeddedStore {
     }
 
     /// The mode of a read on the calling thread; `None` if every read is handed over.
-    fn mode(&self) -> Option<pellucid_engine::ReadMode> {
+    fn mode(&self) -> Option<EngineReadMode> {
         match self.hand_over {
-            HandOverPolicy::Never => Some(pellucid_engine::ReadMode::MayBlock),
-            HandOverPolicy::Auto => Some(pellucid_engine::ReadMode::InMemory),
+            HandOverPolicy::Never => Some(EngineReadMode::MayBlock),
+            HandOverPolicy::Auto => Some(EngineReadMode::InMemory),
             HandOverPolicy::Always => None,
         }
     }
 
-    fn look_up<T: Send + 'static>(
+    /// Reads an entry with `read`, here or on a worker, and answers with what `shown` makes of it.
+    fn look_up<F, T, R>(
         &self,
-        table: Table,
-        key: &[u8],
+        (table, key): (Table, &[u8]),
         timeline: &mut Timeline,
-        shown: fn(pellucid_engine::Head) -> T,
-    ) -> Answer<Option<T>> {
+        read: R,
+        shown: impl FnOnce(F) -> T + Send + 'static,
+    ) -> Answer<Option<T>>
+    where
+        T: Send + 'static,
+        R: Fn(&Engine, TableId, &[u8], EngineReadMode, &mut Timeline) -> EngineRead<F>,
+        R: Send + 'static,
+    {
         let here = self.mode().map_or(Ok(ReadResult::NotInMemory), |mode| {
-            self.engine.head_timed(id(table), key, mode, timeline)
+            read(&self.engine, id(table), key, mode, timeline)
         });
-        let answer = move |found: pellucid_engine::Result<ReadResult<pellucid_engine::Head>>| {
+        let answer = move |found: EngineRead<F>| {
             Answer::Now(found.map(|read| read.value().map(shown)).map_err(failure))
         };
         match here {
             Ok(ReadResult::NotInMemory) => {
                 let (engine, key) = (self.engine.clone(), key.to_vec());
-                let mode = pellucid_engine::ReadMode::MayBlock;
                 hand_over(&self.workers, timeline, move |timeline| {
-                    answer(engine.head_timed(id(table), &key, mode, timeline))
+                    answer(read(&engine, id(table), &key, EngineReadMode::MayBlock, timeline))
                 })
             }
             found => answer(found),
@@ -165,26 +173,11 @@ impl Store for EmbeddedStore {
     }
 
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        let here = self.mode().map_or(Ok(ReadResult::NotInMemory), |mode| {
-            self.engine.get_timed(id(table), key, mode, timeline)
-        });
-        let answer = |found: pellucid_engine::Result<ReadResult<pellucid_engine::Object>>| {
-            Answer::Now(found.map(|read| read.value().map(convert::object)).map_err(failure))
-        };
-        match here {
-            Ok(ReadResult::NotInMemory) => {
-                let (engine, key) = (self.engine.clone(), key.to_vec());
-                let mode = pellucid_engine::ReadMode::MayBlock;
-                hand_over(&self.workers, timeline, move |timeline| {
-                    answer(engine.get_timed(id(table), &key, mode, timeline))
-                })
-            }
-            found => answer(found),
-        }
+        self.look_up((table, key), timeline, Engine::get_timed, convert::object)
     }
 
     fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.look_up(table, key, timeline, |head| convert::head(&head))
+        self.look_up((table, key), timeline, Engine::head_timed, |head| convert::head(&head))
     }
 
     fn write(
@@ -263,7 +256,7 @@ impl NotingStore for EmbeddedStore {
         let noted = |head: pellucid_engine::Head| {
             (convert::head(&head), Note::new(&head.metadata).unwrap_or_default())
         };
-        self.look_up(table, key, timeline, noted)
+        self.look_up((table, key), timeline, Engine::head_timed, noted)
     }
 
     fn write_noted(

@@ -17,13 +17,7 @@ use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
 /// The names of the parts, by slot.
 pub const NAMES: [&str; PARTS_MAX] = [
-    "stall",
-    "writer_order",
-    "write_ahead_log",
-    "memtable",
-    "files",
-    "block_read",
-    "snapshot",
+    "stall", "writer_order", "write_ahead_log", "memtable", "files", "block_read", "snapshot",
     "unused_7",
 ];
 

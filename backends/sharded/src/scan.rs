@@ -67,7 +67,7 @@ impl ShardedScan {
 
     fn ask(&mut self, node: usize) {
         let (inner, sender, name) = (&self.inner, &self.sender, &self.table.name);
-        self.pages.ask(node, None, |ask| {
+        self.pages.ask(node, |ask| {
             let ask = OwnedAsk {
                 kind: ask.kind,
                 acknowledgement: ask.acknowledgement,

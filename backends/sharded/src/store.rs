@@ -7,9 +7,9 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_cluster::{AskKind, Cluster, ClusterOptions, FORWARD_PARTS};
 use pellucid_store::{
-    Acknowledgement, Answer, DeferredAnswer, DeliveredAnswer, Head, KEY_LENGTH_MAX, Object,
-    Operation, PartitionFunction, Properties, Range, Result, Scan, Snapshot, Store, StoreError,
-    Table, Value, WriteOutcome,
+    Acknowledgement, Answer, CurrentView, DeferredAnswer, DeliveredAnswer, Head, KEY_LENGTH_MAX,
+    Object, Operation, PartitionFunction, Properties, Range, Result, Scan, Snapshot, Store,
+    StoreError, Table, Value, WriteOutcome,
 };
 use pellucid_topology::NodeList;
 
@@ -144,7 +144,9 @@ impl Store for ShardedStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(CurrentView(ShardedStore { inner: Arc::clone(&self.inner) })))
+        let store = ShardedStore { inner: Arc::clone(&self.inner) };
+        // The nodes number their writes separately, and every write is visible.
+        Ok(Arc::new(CurrentView { store, sequence: u64::MAX }))
     }
 
     fn properties(&self) -> Properties {
@@ -175,23 +177,5 @@ impl Store for ShardedStore {
     fn close(&self) -> Result<()> {
         self.inner.driver.close();
         Ok(())
-    }
-}
-
-/// A substitute for a snapshot: each read sees the current state of the store.
-struct CurrentView(ShardedStore);
-
-impl Snapshot for CurrentView {
-    /// The largest number: the nodes number their writes separately, and every write is visible.
-    fn sequence(&self) -> u64 {
-        u64::MAX
-    }
-
-    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Result<Option<Object>> {
-        self.0.get(table, key, timeline).wait_for(timeline)
-    }
-
-    fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
-        self.0.scan(table, range)
     }
 }

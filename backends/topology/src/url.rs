@@ -137,23 +137,9 @@ mod tests {
     fn invalid_urls_are_refused_with_the_expected_form() {
         let long = format!("http://{}:1", "a".repeat(URL_BYTES_MAX));
         for given in [
-            "",
-            "a:1",
-            "ftp://a:1",
-            "https://a:1",
-            "http://",
-            "http://:1",
-            "http://a:0",
-            "http://a:+1",
-            "http://a:01",
-            "http://a:65536",
-            "http://a:1/path",
-            "http://u@a:1",
-            "http://a b:1",
-            "http://[::1:1",
-            "http://[zz]:1",
-            "http://a,b:1",
-            &long,
+            "", "a:1", "ftp://a:1", "https://a:1", "http://", "http://:1", "http://a:0",
+            "http://a:+1", "http://a:01", "http://a:65536", "http://a:1/path", "http://u@a:1",
+            "http://a b:1", "http://[::1:1", "http://[zz]:1", "http://a,b:1", &long,
         ] {
             let error = NodeUrl::parse(given).unwrap_err().to_string();
             assert!(error.contains("http://host:port"), "{given}: {error}");

@@ -118,14 +118,20 @@ impl Account {
         self.shared.state()
     }
 
-    /// A snapshot of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the window begins
-    /// at a whole second), or, with none, since the start.
-    #[must_use]
-    pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {
+    /// The state, with all records counted that the recorders have recorded until now.
+    pub(crate) fn drained(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         if self.shared.accounting == Accounting::Full {
             self.shared.drain_locked(&mut state);
         }
+        state
+    }
+
+    /// A snapshot of the last `window_seconds` (at most [`WINDOW_SECONDS_MAX`]; the window begins
+    /// at a whole second), or, with none, since the start.
+    #[must_use]
+    pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {
+        let state = self.drained();
         let since_start_ns =
             self.shared.clock.nanoseconds(self.shared.clock.now().since(self.shared.began));
         let window_seconds = window_seconds.map(|seconds| seconds.min(WINDOW_SECONDS_MAX as u64));

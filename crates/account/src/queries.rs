@@ -74,10 +74,7 @@ impl Account {
     /// The requests that ended after `moment`, as far as they are kept, in the order of their ends.
     #[must_use]
     pub fn ended_after(&self, moment: Ticks) -> Vec<Record> {
-        let mut state = self.state();
-        if self.shared.accounting == Accounting::Full {
-            self.shared.drain_locked(&mut state);
-        }
+        let state = self.drained();
         let mut records = state.watch.history.since(Ticks(moment.0 + 1), self.slack(), usize::MAX);
         drop(state);
         records.sort_by_key(|record| record.span().1);
@@ -88,10 +85,7 @@ impl Account {
     /// the newest. Empty unless accounting is `full`.
     #[must_use]
     pub fn slow(&self, limit: usize) -> Vec<SlowOperation> {
-        let mut state = self.state();
-        if self.shared.accounting == Accounting::Full {
-            self.shared.drain_locked(&mut state);
-        }
+        let state = self.drained();
         let watch = &state.watch;
         let viewer = self.viewer(&watch.activity);
         let operations = (0_u8..).zip(&watch.slow.operations);
@@ -121,10 +115,7 @@ impl Account {
     /// last ten minutes.
     #[must_use]
     pub fn interference(&self, since_start: bool) -> Vec<InterferenceView> {
-        let mut state = self.state();
-        if self.shared.accounting == Accounting::Full {
-            self.shared.drain_locked(&mut state);
-        }
+        let state = self.drained();
         let watch = &state.watch;
         let counts = match since_start {
             true => watch.interference.since_start(),

@@ -74,12 +74,8 @@ impl WorkSums {
             return;
         }
         let amounts = [
-            counts.look_ups,
-            counts.tables,
-            counts.filters_excluded,
-            counts.filters_false,
-            counts.blocks,
-            counts.records,
+            counts.look_ups, counts.tables, counts.filters_excluded, counts.filters_false,
+            counts.blocks, counts.records,
         ];
         for (sum, amount) in self.counts.iter_mut().zip(amounts) {
             *sum += u64::from(amount);

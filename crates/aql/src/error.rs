@@ -5,78 +5,51 @@ use std::fmt;
 use pellucid_budget::BudgetError;
 use pellucid_value::LimitError;
 
+macro_rules! numbers {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
+        $(#[doc = $text] pub const $name: u16 = $number;)*
+    };
+}
+
 /// ArangoDB's numbers of errors and warnings.
 pub mod number {
-    /// An internal error.
-    pub const INTERNAL: u16 = 4;
-    /// A feature that this version does not implement.
-    pub const NOT_IMPLEMENTED: u16 = 9;
-    /// An invalid parameter.
-    pub const BAD_PARAMETER: u16 = 10;
-    /// The caller may not do this.
-    pub const FORBIDDEN: u16 = 11;
-    /// The memory that a query may use is used up.
-    pub const RESOURCE_LIMIT: u16 = 32;
-    /// Two writers met, or a revision is another one than expected.
-    pub const CONFLICT: u16 = 1200;
-    /// There is no such document.
-    pub const DOCUMENT_NOT_FOUND: u16 = 1202;
-    /// There is no such collection.
-    pub const COLLECTION_NOT_FOUND: u16 = 1203;
-    /// Another document has this value already.
-    pub const UNIQUE_CONSTRAINT: u16 = 1210;
-    /// The key of a document is invalid.
-    pub const DOCUMENT_KEY_BAD: u16 = 1221;
-    /// A document is not an object.
-    pub const DOCUMENT_TYPE_INVALID: u16 = 1227;
-    /// The query was killed, or took too long.
-    pub const KILLED: u16 = 1500;
-    /// The text is no query.
-    pub const PARSE: u16 = 1501;
-    /// The text is empty.
-    pub const EMPTY: u16 = 1502;
-    /// A number is out of range.
-    pub const NUMBER_OUT_OF_RANGE: u16 = 1504;
-    /// A variable of this name is already declared.
-    pub const VARIABLE_REDECLARED: u16 = 1511;
-    /// There is no variable of this name.
-    pub const VARIABLE_NAME_UNKNOWN: u16 = 1512;
-    /// Expressions, loops or values are nested too deep.
-    pub const TOO_MUCH_NESTING: u16 = 1524;
-    /// An option is unknown.
-    pub const INVALID_OPTIONS_ATTRIBUTE: u16 = 1539;
-    /// There is no such function.
-    pub const FUNCTION_NAME_UNKNOWN: u16 = 1540;
-    /// A function has a wrong number of arguments.
-    pub const FUNCTION_ARGUMENT_NUMBER: u16 = 1541;
-    /// An argument of a function has a wrong type.
-    pub const FUNCTION_ARGUMENT_TYPE: u16 = 1542;
-    /// A regular expression is invalid.
-    pub const INVALID_REGEX: u16 = 1543;
-    /// The bind variables are not an object.
-    pub const BIND_PARAMETERS_INVALID: u16 = 1550;
-    /// A bind variable has no value.
-    pub const BIND_PARAMETER_MISSING: u16 = 1551;
-    /// A value is given for an undeclared bind variable.
-    pub const BIND_PARAMETER_UNDECLARED: u16 = 1552;
-    /// A bind variable has a value of the wrong type.
-    pub const BIND_PARAMETER_TYPE: u16 = 1553;
-    /// Division by zero.
-    pub const DIVISION_BY_ZERO: u16 = 1562;
-    /// An array was expected.
-    pub const ARRAY_EXPECTED: u16 = 1563;
-    /// A collection is used as a value.
-    pub const COLLECTION_USED_IN_EXPRESSION: u16 = 1568;
-    /// `FAIL` was called.
-    pub const FAIL_CALLED: u16 = 1569;
-    /// A date is invalid.
-    pub const INVALID_DATE_VALUE: u16 = 1572;
-    /// An aggregate expression is invalid.
-    pub const INVALID_AGGREGATE_EXPRESSION: u16 = 1574;
-    /// Options must be constants that are known before the query runs.
-    pub const COMPILE_TIME_OPTIONS: u16 = 1575;
-    /// A collection is read after it was written to.
-    pub const ACCESS_AFTER_MODIFICATION: u16 = 1579;
+    numbers! {
+        INTERNAL = 4, "An internal error.";
+        NOT_IMPLEMENTED = 9, "A feature that this version does not implement.";
+        BAD_PARAMETER = 10, "An invalid parameter.";
+        FORBIDDEN = 11, "The caller may not do this.";
+        RESOURCE_LIMIT = 32, "The memory that a query may use is used up.";
+        CONFLICT = 1200, "Two writers met, or a revision is another one than expected.";
+        DOCUMENT_NOT_FOUND = 1202, "There is no such document.";
+        COLLECTION_NOT_FOUND = 1203, "There is no such collection.";
+        UNIQUE_CONSTRAINT = 1210, "Another document has this value already.";
+        DOCUMENT_KEY_BAD = 1221, "The key of a document is invalid.";
+        DOCUMENT_TYPE_INVALID = 1227, "A document is not an object.";
+        KILLED = 1500, "The query was killed, or took too long.";
+        PARSE = 1501, "The text is no query.";
+        EMPTY = 1502, "The text is empty.";
+        NUMBER_OUT_OF_RANGE = 1504, "A number is out of range.";
+        VARIABLE_REDECLARED = 1511, "A variable of this name is already declared.";
+        VARIABLE_NAME_UNKNOWN = 1512, "There is no variable of this name.";
+        TOO_MUCH_NESTING = 1524, "Expressions, loops or values are nested too deep.";
+        INVALID_OPTIONS_ATTRIBUTE = 1539, "An option is unknown.";
+        FUNCTION_NAME_UNKNOWN = 1540, "There is no such function.";
+        FUNCTION_ARGUMENT_NUMBER = 1541, "A function has a wrong number of arguments.";
+        FUNCTION_ARGUMENT_TYPE = 1542, "An argument of a function has a wrong type.";
+        INVALID_REGEX = 1543, "A regular expression is invalid.";
+        BIND_PARAMETERS_INVALID = 1550, "The bind variables are not an object.";
+        BIND_PARAMETER_MISSING = 1551, "A bind variable has no value.";
+        BIND_PARAMETER_UNDECLARED = 1552, "A value is given for an undeclared bind variable.";
+        BIND_PARAMETER_TYPE = 1553, "A bind variable has a value of the wrong type.";
+        DIVISION_BY_ZERO = 1562, "Division by zero.";
+        ARRAY_EXPECTED = 1563, "An array was expected.";
+        COLLECTION_USED_IN_EXPRESSION = 1568, "A collection is used as a value.";
+        FAIL_CALLED = 1569, "`FAIL` was called.";
+        INVALID_DATE_VALUE = 1572, "A date is invalid.";
+        INVALID_AGGREGATE_EXPRESSION = 1574, "An aggregate expression is invalid.";
+        COMPILE_TIME_OPTIONS = 1575, "Options must be constants, known before the query runs.";
+        ACCESS_AFTER_MODIFICATION = 1579, "A collection is read after it was written to.";
+    }
 }
 
 /// The error that ended a query.

@@ -27,7 +27,9 @@ pub use execute::{Execution, NodeAccount, PointResult, write_point};
 pub use functions::functions;
 pub use kill_switch::KillSwitch;
 pub use options::{QueryOptions, WARNINGS_MAX};
-pub use parse::{DEPTH_MAX, ParsedQuery, QUERY_BYTES_MAX, parse, parse_within};
+pub use parse::{
+    DEPTH_MAX, ParsedQuery, QUERY_BYTES_MAX, parse, parse_with_collections, parse_within,
+};
 pub use plan::{Plan, RULES};
 pub use query_run::{Stats, WRITES_MAX, Warning};
 pub use source::{

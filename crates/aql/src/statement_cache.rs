@@ -124,7 +124,7 @@ impl Statement {
     /// A plan for these values: the reusable one if it fits, or a new one.
     ///
     /// # Errors
-    /// Those of [`Plan::killable`].
+    /// Those of [`Plan::new`].
     pub fn plan(
         &self,
         binds: &Value,
@@ -149,7 +149,7 @@ impl Statement {
     /// A plan for these values only, which [`Plan::explain`] shows with its constants.
     ///
     /// # Errors
-    /// Those of [`Plan::killable`].
+    /// Those of [`Plan::new`].
     pub fn plan_once(
         &self,
         binds: &Value,
@@ -157,7 +157,7 @@ impl Statement {
         options: &QueryOptions,
         kill: &KillSwitch,
     ) -> Result<Arc<Plan>> {
-        Plan::killable(&self.parsed, binds, source, options, kill).map(Arc::new)
+        Plan::new(&self.parsed, binds, source, options, kill).map(Arc::new)
     }
 }
 

@@ -7,7 +7,7 @@ use pellucid_value::{Ref, Value};
 
 use crate::aggregator::Aggregator;
 use crate::functions::Function;
-use crate::parse::ast::{BinaryOperator, UnaryOperator};
+use crate::parse::ast::{ArrayPredicate, BinaryOperator, Expansion, Quantifier, UnaryOperator};
 use crate::{Collection, CollectionId, Index, WriteKind, WriteOptions};
 
 /// The index of a variable in a row.
@@ -15,15 +15,6 @@ pub(crate) type Slot = usize;
 
 /// A row: the value of each variable of the query, null if it is not set yet.
 pub(crate) type Row = Box<[Value]>;
-
-/// The number of elements of an array for which a condition must hold.
-#[derive(Clone, Debug)]
-pub(crate) enum Quantity {
-    All,
-    Any,
-    None,
-    AtLeast(Code),
-}
 
 /// An executable expression.
 #[derive(Clone, Debug)]
@@ -36,13 +27,13 @@ pub(crate) enum Code {
     /// An attribute within the value of an expression.
     Attribute(Box<Code>, Vec<Arc<str>>),
     Element(Box<Code>, Box<Code>),
-    Expansion(Box<Expansion>),
-    Question(Box<ArrayPredicate>),
+    Expansion(Box<Expansion<Code>>),
+    Question(Box<ArrayPredicate<Code>>),
     Call(&'static Function, Vec<Code>),
     Unary(UnaryOperator, Box<Code>),
     Binary(BinaryOperator, Box<(Code, Code)>),
     Quantified {
-        quantity: Box<Quantity>,
+        quantifier: Quantifier<Code>,
         operator: BinaryOperator,
         operands: Box<(Code, Code)>,
     },
@@ -61,25 +52,6 @@ pub(crate) enum Code {
 pub(crate) enum Name {
     Fixed(Arc<str>),
     Computed(Code),
-}
-
-/// `[* …]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Expansion {
-    pub(crate) list: Code,
-    pub(crate) levels: usize,
-    pub(crate) filter: Option<Code>,
-    pub(crate) limit: Option<(Code, Code)>,
-    pub(crate) projection: Option<Code>,
-}
-
-/// `[? …]`.
-#[derive(Clone, Debug)]
-pub(crate) struct ArrayPredicate {
-    pub(crate) list: Code,
-    pub(crate) quantity: Option<Quantity>,
-    pub(crate) count: Option<Code>,
-    pub(crate) filter: Option<Code>,
 }
 
 impl Code {
@@ -138,7 +110,7 @@ impl Code {
             }
             Self::Question(question) => {
                 visit(&question.list);
-                if let Some(Quantity::AtLeast(count)) = &question.quantity {
+                if let Some(Quantifier::AtLeast(count)) = &question.quantifier {
                     visit(count);
                 }
                 question.count.iter().chain(&question.filter).for_each(visit);
@@ -148,8 +120,8 @@ impl Code {
                 visit(&operands.0);
                 visit(&operands.1);
             }
-            Self::Quantified { quantity, operands, .. } => {
-                if let Quantity::AtLeast(count) = quantity.as_ref() {
+            Self::Quantified { quantifier, operands, .. } => {
+                if let Quantifier::AtLeast(count) = quantifier {
                     visit(count);
                 }
                 visit(&operands.0);

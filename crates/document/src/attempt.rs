@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_store::{Acknowledgement, Answer, DeferredAnswer, WriteOutcome};
+use pellucid_store::{Acknowledgement, Answer};
 
-use crate::commit::{Commit, CommitSequences, PendingCommit};
+use crate::commit::{Commit, CommitSequences};
 use crate::documents::Documents;
 use crate::error::{DocumentError, Result};
 use crate::retry_backoff::RetryBackoff;
@@ -14,43 +14,28 @@ use crate::transaction::Transaction;
 /// The most attempts of a transaction before its conflict is reported.
 pub const ATTEMPTS_MAX: usize = 64;
 
-/// The result of a transaction and of its commit.
-pub enum Attempt<T> {
-    /// The transaction is written, or it failed.
-    Done(Result<(T, CommitSequences)>),
-    /// The transaction's batch is under way: it is not on the disk yet, or it is not known yet
-    /// whether it conflicts. [`PendingCommit::finish`] tells.
-    Later(T, DeferredAnswer<WriteOutcome>, PendingCommit),
-}
-
 /// Fills a transaction by `make` and commits it; repeats that without a pause while the commit
 /// conflicts, up to [`ATTEMPTS_MAX`] times. If `assumes_absent`, the first attempt assumes that
 /// inserted documents are new, and does not read them.
+///
+/// # Errors
+/// The error of `make`.
 pub fn attempt<T>(
     documents: &Arc<Documents>,
     acknowledgement: Acknowledgement,
     assumes_absent: bool,
     timeline: &mut Timeline,
     mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
-) -> Attempt<T> {
+) -> Result<(T, Commit)> {
     let mut attempt = 0;
     loop {
         let mut transaction = Transaction::begin(documents);
         transaction.changes_mut().assume_absent(assumes_absent && attempt == 0);
-        let made = match make(&mut transaction, timeline) {
-            Ok(made) => made,
-            Err(error) => return Attempt::Done(Err(error)),
-        };
+        let made = make(&mut transaction, timeline)?;
         let commit = transaction.commit(acknowledgement, timeline);
         attempt += 1;
-        match commit {
-            commit if commit.conflict() && attempt < ATTEMPTS_MAX => {}
-            Commit::Done(result) => {
-                return Attempt::Done(result.map(|committed| (made, committed)));
-            }
-            Commit::Later(pending, unfinished) => {
-                return Attempt::Later(made, pending, unfinished);
-            }
+        if !commit.conflict() || attempt >= ATTEMPTS_MAX {
+            return Ok((made, commit));
         }
     }
 }
@@ -74,13 +59,15 @@ pub fn attempt_to_end<T>(
             std::thread::sleep(pauses.next_pause());
         }
         let assumes_absent = assumes_absent && attempt == 0;
-        let made = self::attempt(documents, acknowledgement, assumes_absent, timeline, &mut make);
-        let (made, pending, unfinished) = match made {
-            Attempt::Done(result) => return result,
-            Attempt::Later(made, pending, unfinished) => (made, pending, unfinished),
+        let (made, commit) =
+            self::attempt(documents, acknowledgement, assumes_absent, timeline, &mut make)?;
+        let finished = match commit {
+            Commit::Done(result) => return result.map(|committed| (made, committed)),
+            Commit::Later(pending, unfinished) => {
+                unfinished.finish(Answer::Later(pending).wait_for(timeline))
+            }
         };
-        let written = Answer::Later(pending).wait_for(timeline);
-        match unfinished.finish(written) {
+        match finished {
             Err(error) if error.is_conflict() => {}
             finished => return finished.map(|committed| (made, committed)),
         }

@@ -1,11 +1,11 @@
 //! A check whether a store holds documents, before it is opened as a store of documents.
 
-use pellucid_store::Store;
+use pellucid_store::{Store, end_of_prefix};
 
 use crate::definition::{CollectionDefinition, DatabaseDefinition};
 use crate::documents::SYSTEM_DATABASE_ID;
 use crate::error::Result;
-use crate::layout::{DefinitionKind, contents_prefix, end_of_prefix};
+use crate::layout::{DefinitionKind, contents_prefix};
 use crate::storage::Reader;
 
 /// Describes the first thing found in the databases of `store`: a collection, a database, or

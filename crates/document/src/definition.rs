@@ -42,7 +42,7 @@ pub struct CollectionDefinition {
     pub name: String,
     /// Its contents.
     pub kind: CollectionKind,
-    /// True if it was created as a system collection.
+    /// True if it was created as a system collection, whose name may begin with an underscore.
     pub is_system: bool,
     /// True if each write waits until it is on the disk.
     pub wait_for_sync: bool,
@@ -54,19 +54,22 @@ pub struct CollectionDefinition {
     pub indexes: Vec<IndexDefinition>,
 }
 
-/// A collection to make.
-#[derive(Clone, Debug)]
-pub struct NewCollection {
-    /// Its name.
-    pub name: String,
-    /// Its contents.
-    pub kind: CollectionKind,
-    /// True for a system collection, whose name may begin with an underscore.
-    pub is_system: bool,
-    /// True if each write waits until it is on the disk.
-    pub wait_for_sync: bool,
-    /// True if a new document may name its own key.
-    pub allow_user_keys: bool,
+impl CollectionDefinition {
+    /// The definition of a new collection of documents. It has no numbers yet.
+    #[must_use]
+    pub fn named(name: &str) -> CollectionDefinition {
+        CollectionDefinition {
+            id: 0,
+            database: 0,
+            name: name.to_owned(),
+            kind: CollectionKind::Documents,
+            is_system: false,
+            wait_for_sync: false,
+            allow_user_keys: true,
+            storage: 0,
+            indexes: Vec::new(),
+        }
+    }
 }
 
 /// The kind of an index.

@@ -14,8 +14,7 @@ use pellucid_thread::{Mutex, MutexGuard, PeriodicThread, RwLock};
 use crate::collection::{Collection, CollectionSchema};
 use crate::database::Database;
 use crate::definition::{
-    CollectionDefinition, CollectionKind, DatabaseDefinition, IndexState, NewCollection,
-    edge_indexes,
+    CollectionDefinition, CollectionKind, DatabaseDefinition, IndexState, edge_indexes,
 };
 use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
@@ -428,7 +427,7 @@ impl Documents {
         Ok(())
     }
 
-    /// Makes a collection.
+    /// Makes a collection. Its numbers and its indexes are not taken from `new`.
     ///
     /// # Errors
     /// 1208 for an invalid name, 1207 if a collection of that name exists, 1228 if the database is
@@ -436,7 +435,7 @@ impl Documents {
     pub fn create_collection(
         &self,
         database: &Database,
-        new: NewCollection,
+        new: CollectionDefinition,
     ) -> Result<Arc<Collection>> {
         let _turn = self.change_turn();
         check_collection_name(&new.name, new.is_system)?;
@@ -450,13 +449,9 @@ impl Documents {
         let definition = CollectionDefinition {
             id,
             database: database.id,
-            name: new.name,
-            kind: new.kind,
-            is_system: new.is_system,
-            wait_for_sync: new.wait_for_sync,
-            allow_user_keys: new.allow_user_keys,
             storage: self.next_tick()?,
             indexes,
+            ..new
         };
         self.storage.change_collection(&definition, &[])?;
         let collection = Arc::new(Collection::new(definition, 0, 0));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pellucid_account::Timeline;
 use pellucid_aql::OverwriteMode as Overwrite;
 use pellucid_store::Acknowledgement;
-use pellucid_value::json::{Limits, Parser, to_string};
+use pellucid_value::json::{Parser, parse_packed, to_string};
 use pellucid_value::packed::{self, Builder};
 use pellucid_value::{DuplicateRule, ObjectRef, Ref};
 
@@ -177,7 +177,7 @@ impl Import<'_> {
     }
 
     fn lines(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
-        let mut parser = Parser::of_text("", Limits::default());
+        let mut parser = Parser::of_text("", DuplicateRule::Refuse);
         if let Ok(text) = std::str::from_utf8(body) {
             let text = text.strip_suffix('\n').unwrap_or(text);
             let is_empty = text.is_empty();
@@ -224,7 +224,7 @@ impl Import<'_> {
             let message = format!("VPackError error: {error}");
             DocumentError::new(ErrorNumber::CORRUPTED_JSON, message)
         };
-        let mut parser = Parser::new(body, Limits::default()).map_err(bad)?;
+        let mut parser = Parser::new(body, DuplicateRule::Refuse).map_err(bad)?;
         parser.skip_space();
         if !parser.take(b'[') {
             return Err(not_array());
@@ -257,7 +257,7 @@ impl Import<'_> {
         let mut lines = lines_of(body);
         let (_, first) = lines.next().unwrap_or((0, b""));
         let no_names = || bad("no JSON array found in second line");
-        let names = pellucid_value::json::parse_packed(first, Limits::default());
+        let names = parse_packed(first, DuplicateRule::Refuse);
         let names = names.map_err(|_| no_names())?;
         let Ok(Ref::Array(names)) = packed::open(&names) else { return Err(no_names()) };
         let mut attributes = Vec::new();
@@ -269,7 +269,7 @@ impl Import<'_> {
                 self.report.empty += 1;
                 continue;
             }
-            let row = pellucid_value::json::parse_packed(line, Limits::default());
+            let row = parse_packed(line, DuplicateRule::Refuse);
             match row.as_deref().map(packed::open) {
                 Ok(Ok(Ref::Array(values))) => {
                     if values.len() != attributes.len() && !self.options.ignore_missing {

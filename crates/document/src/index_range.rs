@@ -2,7 +2,9 @@
 //! bound is longer than the cut, the range of keys is wider than the wanted one, and each entry in
 //! it has to be checked again with its document.
 
-use crate::layout::{FIELDS_KEPT_BYTES, end_of_prefix};
+use pellucid_store::end_of_prefix;
+
+use crate::layout::FIELDS_KEPT_BYTES;
 
 /// A range of keys of an index.
 #[derive(Debug)]

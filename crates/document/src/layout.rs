@@ -142,18 +142,6 @@ pub(crate) fn document_of_entry(key: &[u8]) -> Option<&[u8]> {
     rest.get(rest.len().checked_sub(usize::from(*length))?..)
 }
 
-/// The smallest key above all keys with `prefix`; `None` if there is none.
-pub(crate) fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            return Some(end);
-        }
-    }
-    None
-}
-
 /// Appends a number in an encoding whose byte order is the order of the numbers.
 fn push_number(key: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
@@ -166,13 +154,6 @@ fn push_number(key: &mut Vec<u8>, number: u64) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn ends_of_prefixes() {
-        assert_eq!(end_of_prefix(&[1, 2]), Some(vec![1, 3]));
-        assert_eq!(end_of_prefix(&[1, 255, 255]), Some(vec![2]));
-        assert_eq!(end_of_prefix(&[255]), None);
-    }
 
     #[test]
     fn entries_name_their_documents() {

@@ -26,7 +26,6 @@ mod import;
 mod index;
 mod index_build;
 mod index_range;
-mod key_hashing;
 mod layout;
 mod lease;
 mod names;
@@ -45,7 +44,7 @@ mod ticks;
 mod timestamps;
 mod transaction;
 
-pub use attempt::{ATTEMPTS_MAX, Attempt, attempt, attempt_to_end};
+pub use attempt::{ATTEMPTS_MAX, attempt, attempt_to_end};
 pub use collection::{Collection, CollectionSchema};
 pub use collection_scan::{Sizes, for_each, hash, hash_of_data, sizes};
 pub use commit::{Commit, CommitSequences, PendingCommit};
@@ -53,7 +52,7 @@ pub use contents::contents;
 pub use database::Database;
 pub use definition::{
     CollectionDefinition, CollectionKind, DatabaseDefinition, IndexDefinition, IndexKind,
-    IndexState, NewCollection,
+    IndexState,
 };
 pub use documents::Documents;
 pub use error::{CancellationCheck, DocumentError, ErrorNumber, Result, StoredRevision};

@@ -7,7 +7,7 @@ use pellucid_aql::{
     CollectionId, FieldScan, Index as AqlIndex, IndexField, IndexKind as AqlKind, IndexRequest,
     QueryError, REPORTED_VERSION, Scan as AqlScan, Source, Visitor, WriteBatch, visit_all,
 };
-use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table};
+use pellucid_store::{Acknowledgement, Range, ReadMode, Snapshot, Table, end_of_prefix};
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
@@ -19,7 +19,6 @@ use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, store_error};
 use crate::index::{FieldPath, Index};
 use crate::index_range::KeyRange;
-use crate::layout::end_of_prefix;
 use crate::query_counters::{QueryCounters, StoreAccount};
 use crate::query_scan::{
     DocumentScan, EntryScan, EntrySource, IndexWalk, SnapshotReader, ValueScan,
@@ -87,10 +86,25 @@ impl QueryData {
         }
     }
 
-    /// Counts the store's operations for the query, and times them if `timeline` is on.
+    /// Prepares the data for a caller. The function `resting` is called with true when the query
+    /// pauses, and with false when it resumes. `may_read` checks collections that the query names
+    /// only by values that it computes. The query's function `VERSION` returns `version`. The
+    /// store's operations are counted, and timed if `timeline` is on.
     #[must_use]
-    pub fn with_account(self, timeline: &Timeline) -> QueryData {
-        QueryData { tally: Some(Arc::new(QueryCounters::beside(timeline))), ..self }
+    pub fn for_caller(
+        self,
+        resting: Arc<dyn Fn(bool) + Send + Sync>,
+        may_read: Option<ReadPermission>,
+        version: &Arc<str>,
+        timeline: &Timeline,
+    ) -> QueryData {
+        QueryData {
+            resting: Some(resting),
+            may_read,
+            reported_version: Some(Arc::clone(version)),
+            tally: Some(Arc::new(QueryCounters::beside(timeline))),
+            ..self
+        }
     }
 
     /// The counts of the store's operations for the query so far; `None` if they are not counted.
@@ -106,30 +120,11 @@ impl QueryData {
         }
     }
 
-    /// Sets the version that the query's function `VERSION` returns.
-    #[must_use]
-    pub fn with_reported_version(self, version: &Arc<str>) -> QueryData {
-        QueryData { reported_version: Some(Arc::clone(version)), ..self }
-    }
-
-    /// Sets the check for collections that the query names only by values that it computes.
-    #[must_use]
-    pub fn with_rights(self, may_read: Option<ReadPermission>) -> QueryData {
-        QueryData { may_read, ..self }
-    }
-
     /// Prepares the data for a thread that must not block. Reads that may have to look at any
     /// number of documents to find one fail with [`QueryError::NotLight`]. All reads use `mode`.
     #[must_use]
     pub fn light(self, mode: ReadMode) -> QueryData {
         QueryData { is_light: true, mode, ..self }
-    }
-
-    /// Sets the function that is called with true when the query pauses, and with false when it
-    /// resumes.
-    #[must_use]
-    pub fn with_rest(self, resting: Arc<dyn Fn(bool) + Send + Sync>) -> QueryData {
-        QueryData { resting: Some(resting), ..self }
     }
 
     /// The commit of the query's writes, once there is one. Revisions in the query's results are

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pellucid_account::Timeline;
 use pellucid_store::{
     Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, WriteOutcome,
+    end_of_prefix,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +14,8 @@ use serde::de::DeserializeOwned;
 use crate::definition::CollectionDefinition;
 use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{
-    DefinitionKind, definition_key, definitions_prefix, documents_prefix, end_of_prefix,
-    garbage_key, garbage_prefix, part_of,
+    DefinitionKind, definition_key, definitions_prefix, documents_prefix, garbage_key,
+    garbage_prefix, part_of,
 };
 use crate::lease::Lease;
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{parse, persistent, world, world_that_hands_over};
+use common::{parse, persistent, world, world_of, world_that_hands_over};
 use pellucid_account::Timeline;
 use pellucid_document::{
-    CollectionKind, Commit, DocumentError, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
-    IndexKind, Overwrite, Transaction, WriteOptions, create_index, create_index_while, import,
-    remove_expired,
+    CollectionDefinition, CollectionKind, Commit, DocumentError, ErrorNumber, ImportForm,
+    ImportOptions, IndexDefinition, IndexKind, Overwrite, Transaction, WriteOptions, create_index,
+    create_index_while, import, remove_expired,
 };
 use pellucid_store::{Acknowledgement, Answer};
 use pellucid_value::{Ref, packed};
@@ -46,7 +46,7 @@ fn no_collection_is_created_in_a_dropped_database() {
     let world = world();
     let database = world.documents.create_database("d").unwrap();
     world.documents.drop_database("d").unwrap();
-    let made = world.documents.create_collection(&database, common::documents_named("c"));
+    let made = world.documents.create_collection(&database, CollectionDefinition::named("c"));
     assert_eq!(made.unwrap_err().number, ErrorNumber::DATABASE_NOT_FOUND);
     assert_eq!(world.reopened().documents.database_names(), ["_system"]);
 }
@@ -55,8 +55,7 @@ fn no_collection_is_created_in_a_dropped_database() {
 /// such as those of an import from another database.
 #[test]
 fn generated_keys_skip_numbers_that_are_keys() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let number: u64 = world.insert(&people, "{}").unwrap().parse().unwrap();
     for taken in number + 1..=number + 200 {
         world.insert(&people, &format!(r#"{{"_key":"{taken}"}}"#)).unwrap();
@@ -98,8 +97,7 @@ fn generated_keys_skip_numbers_that_are_keys() {
 
 #[test]
 fn invalid_keys_and_duplicate_keys_are_refused() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     for key in ["1", r#""""#, r#""a/b""#, "null"] {
         let text = format!(r#"{{"_key":{key}}}"#);
         assert_eq!(world.insert(&people, &text).unwrap_err().number.0, 1221, "{text}");
@@ -144,8 +142,7 @@ fn edges_need_their_ends() {
 
 #[test]
 fn unique_indexes_refuse_existing_values_and_accept_removed_ones() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let (index, is_new) =
         create_index(&world.documents, &people, persistent(&["mail", "n"], true, false)).unwrap();
     assert!(is_new);
@@ -173,8 +170,7 @@ fn unique_indexes_refuse_existing_values_and_accept_removed_ones() {
 
 #[test]
 fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     for number in 0..2_000 {
         let text = format!(r#"{{"_key":"k{number}","n":{number},"half":{}}}"#, number / 2);
         world.insert(&people, &text).unwrap();
@@ -200,8 +196,7 @@ fn indexes_are_filled_and_refused_if_documents_do_not_fit() {
 /// third one, by the order of the indexes.
 #[test]
 fn an_existing_index_is_returned_whatever_name_is_asked_for() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let named = |name: &str, field: &str| IndexDefinition {
         name: name.to_owned(),
         ..persistent(&[field], false, false)
@@ -217,8 +212,7 @@ fn an_existing_index_is_returned_whatever_name_is_asked_for() {
 /// Regression: garbage was looked for every second, which sorted the whole memtable each time.
 #[test]
 fn garbage_is_looked_for_until_there_is_none() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     world.insert(&people, r#"{"_key":"a"}"#).unwrap();
     while world.documents.remove_garbage().unwrap() {}
     world.documents.drop_collection(&world.system(), &people).unwrap();
@@ -235,8 +229,7 @@ fn garbage_is_looked_for_until_there_is_none() {
 
 #[test]
 fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     create_index(&world.documents, &people, persistent(&["tags[*].name"], false, true)).unwrap();
     create_index(&world.documents, &people, persistent(&["a.b"], false, true)).unwrap();
     world.insert(&people, r#"{"tags":[{"name":"x"},{"name":"y"},{"name":"x"},{}]}"#).unwrap();
@@ -249,8 +242,7 @@ fn arrays_have_an_entry_for_each_element_and_sparse_indexes_none_for_null() {
 
 #[test]
 fn documents_expire_at_their_time_and_not_before() {
-    let world = world();
-    let sessions = world.make("sessions");
+    let (world, sessions) = world_of("sessions");
     let ttl = IndexDefinition {
         kind: IndexKind::Ttl,
         sparse: true,
@@ -273,8 +265,7 @@ fn documents_expire_at_their_time_and_not_before() {
 /// they were never removed.
 #[test]
 fn documents_with_many_entries_expire_one_by_one() {
-    let world = world();
-    let sessions = world.make("sessions");
+    let (world, sessions) = world_of("sessions");
     let ttl = IndexDefinition {
         kind: IndexKind::Ttl,
         expire_after_seconds: Some(0.0),
@@ -295,8 +286,7 @@ fn documents_with_many_entries_expire_one_by_one() {
 /// Of two transactions that read the same state, the second to commit is refused as a whole.
 #[test]
 fn a_batch_that_conflicts_leaves_nothing_behind() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     create_index(&world.documents, &people, persistent(&["n"], false, false)).unwrap();
     world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
     let document = parse(r#"{"n":2}"#);
@@ -352,8 +342,7 @@ fn a_collection_does_not_change_while_a_batch_is_under_way() {
 /// A query must not write a document that another writer changed after the query's snapshot.
 #[test]
 fn a_query_conflicts_with_changes_after_its_snapshot() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     world.insert(&people, r#"{"_key":"a","n":1}"#).unwrap();
     let mut query = common::begin_query(&world.documents);
     world.update(&people, "a", r#"{"n":2}"#).unwrap();
@@ -413,8 +402,7 @@ fn import_options(form: ImportForm) -> ImportOptions {
 /// Regression: a large import reserved memory for all its changes at once, and the process ended.
 #[test]
 fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let body = "{}\n".repeat(100_000);
     let options = ImportOptions { complete: true, ..import_options(ImportForm::Lines) };
     let (body, mut timeline) = (body.as_bytes(), Timeline::off());
@@ -426,8 +414,7 @@ fn an_import_beyond_one_transaction_is_refused_while_it_is_read() {
 /// Regression: any number of index builds could wait for another one, and each blocked a thread.
 #[test]
 fn waiting_index_builds_are_bounded_and_can_be_cancelled() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     (0..3_000).for_each(|n| drop(world.insert(&people, &format!(r#"{{"n":{n}}}"#)).unwrap()));
     let (begun, begins) = std::sync::mpsc::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
@@ -472,8 +459,7 @@ fn waiting_index_builds_are_bounded_and_can_be_cancelled() {
 /// Regression: an import or an index build could not be cancelled.
 #[test]
 fn imports_and_index_builds_can_be_cancelled() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let lines = "{\"n\":1}\n".repeat(5_000);
     let (asked, refusal) = (AtomicU64::new(0), ErrorNumber::QUERY_KILLED);
     let once = || match asked.fetch_add(1, Ordering::Relaxed) {
@@ -497,8 +483,7 @@ fn imports_and_index_builds_can_be_cancelled() {
 /// document with it when it was removed or updated, so that the index was not unique.
 #[test]
 fn a_unique_index_keeps_the_entries_of_others_while_it_is_built() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     for n in 0..2_000 {
         world.insert(&people, &format!(r#"{{"_key":"k{n:04}","n":{n}}}"#)).unwrap();
     }
@@ -532,8 +517,7 @@ fn a_unique_index_keeps_the_entries_of_others_while_it_is_built() {
 /// with many index entries or large old versions did not fit, and the import ended half-way.
 #[test]
 fn an_import_of_documents_with_many_entries_is_written_in_smaller_batches() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     create_index(&world.documents, &people, persistent(&["tags[*]"], false, false)).unwrap();
     let tags: Vec<String> = (0..40).map(|tag| tag.to_string()).collect();
     let body = format!("{{\"tags\":[{}]}}\n", tags.join(",")).repeat(2_000);
@@ -550,8 +534,7 @@ fn an_import_of_documents_with_many_entries_is_written_in_smaller_batches() {
 /// its own.
 #[test]
 fn an_import_goes_on_in_large_batches_after_a_document_that_is_too_large() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     for number in 0..24 {
         let fields = ["tags[*]", &format!("x{number}")];
         create_index(&world.documents, &people, persistent(&fields, false, true)).unwrap();
@@ -575,8 +558,7 @@ fn an_import_goes_on_in_large_batches_after_a_document_that_is_too_large() {
 
 #[test]
 fn an_import_counts_its_outcomes() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     let import = |text: &str, options: &ImportOptions| {
         let (text, mut timeline) = (text.as_bytes(), Timeline::off());
         import(&world.documents, &people, text, options, &|| Ok(()), &mut timeline)
@@ -611,8 +593,7 @@ fn an_import_counts_its_outcomes() {
 /// Regression: an import of a truncated body emptied the collection, or wrote a part of the body.
 #[test]
 fn an_import_of_a_malformed_body_changes_nothing() {
-    let world = world();
-    let people = world.make("people");
+    let (world, people) = world_of("people");
     world.insert(&people, r#"{"_key":"kept"}"#).unwrap();
     let import = |text: &str, options: &ImportOptions| {
         let (text, mut timeline) = (text.as_bytes(), Timeline::off());
@@ -645,8 +626,7 @@ fn an_import_of_a_malformed_body_changes_nothing() {
 /// merged.
 #[test]
 fn a_merge_cannot_exceed_the_depth_limit() {
-    let world = world();
-    let deep = world.make("deep");
+    let (world, deep) = world_of("deep");
     let nested = |levels: usize| "{\"a\":".repeat(levels) + "1" + &"}".repeat(levels);
     let old = format!("{{\"_key\":\"k\",\"a\":{}}}", nested(150));
     world.insert(&deep, &old).unwrap();

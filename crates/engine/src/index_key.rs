@@ -93,18 +93,8 @@ mod tests {
     use crate::codec::INDEX_KEY_LENGTH_MAX;
 
     const TERMS: [&[u8]; 12] = [
-        b"",
-        b"\0",
-        b"\0\0",
-        b"\0\x01",
-        b"\0\xff",
-        b"\x01",
-        b"a",
-        b"a\0",
-        b"a\0\0b",
-        b"a\x01",
-        b"ab",
-        b"\xff\xff",
+        b"", b"\0", b"\0\0", b"\0\x01", b"\0\xff", b"\x01", b"a", b"a\0", b"a\0\0b", b"a\x01",
+        b"ab", b"\xff\xff",
     ];
     const KEYS: [&[u8]; 7] = [b"\0", b"\0\0", b"\x01", b"k", b"k\0", b"\xff", b"\xff\xff"];
 

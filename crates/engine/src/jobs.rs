@@ -40,19 +40,8 @@ pub(crate) const WRITERS_WAIT_FOR: [JobKind; 9] = [
 
 /// The names of the kinds, by slot.
 pub const NAMES: [&str; 14] = [
-    "flush",
-    "compaction_l0",
-    "compaction_l1",
-    "compaction_l2",
-    "compaction_l3",
-    "compaction_l4",
-    "compaction_l5",
-    "compaction_l6",
-    "collection",
-    "sync",
-    "stall",
-    "backup",
-    "segment",
+    "flush", "compaction_l0", "compaction_l1", "compaction_l2", "compaction_l3", "compaction_l4",
+    "compaction_l5", "compaction_l6", "collection", "sync", "stall", "backup", "segment",
     "directory",
 ];
 

@@ -180,10 +180,7 @@ impl Manifest {
         for (level, table) in &self.tables {
             put(&[*level, 0, 0, 0, 0, 0, 0, 0]);
             let numbers = [
-                table.number,
-                table.size_bytes,
-                table.entries,
-                table.lowest_sequence,
+                table.number, table.size_bytes, table.entries, table.lowest_sequence,
                 table.highest_sequence,
             ];
             numbers.iter().for_each(|number| put(&number.to_le_bytes()));
@@ -194,12 +191,8 @@ impl Manifest {
         }
         for segment in &self.segments {
             let numbers = [
-                segment.number,
-                segment.first_sequence,
-                segment.last_sequence,
-                segment.size_bytes,
-                segment.dead_bytes,
-                segment.marker_bytes,
+                segment.number, segment.first_sequence, segment.last_sequence, segment.size_bytes,
+                segment.dead_bytes, segment.marker_bytes,
             ];
             numbers.iter().for_each(|number| put(&number.to_le_bytes()));
         }

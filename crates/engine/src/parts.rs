@@ -21,12 +21,6 @@ pub const SYNC: Part = Part::new(7);
 
 /// The names of the parts, by slot.
 pub const NAMES: [&str; 8] = [
-    "stall",
-    "writer_wait",
-    "ledger",
-    "journal_read",
-    "journal_append",
-    "memtable",
-    "group_wait",
+    "stall", "writer_wait", "ledger", "journal_read", "journal_append", "memtable", "group_wait",
     "sync",
 ];

@@ -109,7 +109,7 @@ impl ReadAhead {
         tally: &CounterSet,
         mut find: impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>,
     ) -> Result<Option<NextRow<'_>>> {
-        let value = loop {
+        loop {
             self.let_go();
             self.renew_list(journal, tally);
             self.wanted = (2 * self.wanted).clamp(1, ROWS_AHEAD_MAX);
@@ -127,12 +127,11 @@ impl ReadAhead {
                 let segments = self.segments.as_deref();
                 let value = read(journal, segments, row, mode, &mut self.uncounted);
                 if value.is_ok() || time.is_live(&row.found) {
-                    break value;
+                    let row = &mut self.rows[self.first];
+                    return Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }));
                 }
             }
-        };
-        let row = &mut self.rows[self.first];
-        Ok(Some(NextRow { key: &row.key, found: &mut row.found, value }))
+        }
     }
 
     /// Returns the next key and its entry, without reading the journal.

@@ -2,7 +2,7 @@
 //! file and offset, and continue behind them. Regression: they read mapped files, and the first bad
 //! sector ended the process.
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::*;
@@ -33,14 +33,10 @@ fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
     (files, table, sequences)
 }
 
-fn path_of(files: &SimulatedFileSystem, folder: &str, index: usize) -> PathBuf {
-    Path::new(STORE).join(folder).join(&list(files, folder)[index])
-}
-
 #[test]
 fn verify_names_bad_sectors_and_checks_behind_them() {
     let (files, ..) = store();
-    let (segment, table) = (path_of(&files, "journal", 0), path_of(&files, "ledger", 0));
+    let (segment, table) = (paths(&files, "journal").remove(0), paths(&files, "ledger").remove(0));
     let bad = 3 * PAGE_BYTES;
     files.fail_reads(&segment, bad + 1_000..bad + 1_001).unwrap();
     files.flip_bits(&segment, 6 * PAGE_BYTES, 1).unwrap();
@@ -64,7 +60,7 @@ fn verify_names_bad_sectors_and_checks_behind_them() {
 fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
     for place in [0, 2 * PAGE_BYTES, 4 * PAGE_BYTES + 100] {
         let (files, table, sequences) = store();
-        let path = path_of(&files, "journal", 1);
+        let path = paths(&files, "journal").remove(1);
         files.fail_reads(&path, place..place + 1).unwrap();
         let salvaged = salvage(STORE, SALVAGED, options(&files)).unwrap();
         let is_named = |what: &str| salvaged.lost.iter().any(|lost| lost.what.contains(what));
@@ -98,7 +94,7 @@ fn a_record_of_zeros_is_salvaged_from_a_bad_sector() {
     put(&engine, table, b"zeros", &[0; 10_000]).unwrap();
     put(&engine, table, b"a", b"value A").unwrap();
     engine.close().unwrap();
-    files.fail_reads(&path_of(&files, "journal", 0), PAGE_BYTES..PAGE_BYTES + 1).unwrap();
+    files.fail_reads(&paths(&files, "journal")[0], PAGE_BYTES..PAGE_BYTES + 1).unwrap();
     salvage(STORE, SALVAGED, options(&files)).unwrap();
     let engine = Engine::open(SALVAGED, options(&files)).unwrap();
     assert_eq!(get(&engine, table, b"zeros").unwrap(), Some(vec![0; 10_000]));
@@ -108,7 +104,7 @@ fn a_record_of_zeros_is_salvaged_from_a_bad_sector() {
 #[test]
 fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
     let (files, table, _) = store();
-    let path = path_of(&files, "journal", 0);
+    let path = paths(&files, "journal").remove(0);
     files.fail_reads(&path, 5 * PAGE_BYTES..5 * PAGE_BYTES + 1).unwrap();
     match rebuild_ledger(STORE, options(&files)) {
         Err(Error::Corruption { path: named, offset, what }) => {
@@ -133,7 +129,7 @@ fn an_opening_does_not_take_a_bad_sector_for_the_end_of_the_records() {
     engine.wait_durable(last).unwrap();
     drop(engine);
     let files = files.crash(1);
-    let path = path_of(&files, "journal", 0);
+    let path = paths(&files, "journal").remove(0);
     files.fail_reads(&path, PAGE_BYTES..PAGE_BYTES + 1).unwrap();
     let before = files.read(&path).unwrap();
     match Engine::open(STORE, options(&files)) {
@@ -158,9 +154,7 @@ fn a_segment_without_its_header_is_salvaged() {
     put_durable(&engine, table, b"b", b"value B").unwrap();
     drop(engine);
     let files = files.crash(1);
-    let holds = |path: &PathBuf| files.read(path).unwrap().windows(7).any(|w| w == b"value B");
-    let count = list(&files, "journal").len();
-    let path = (0..count).map(|index| path_of(&files, "journal", index)).find(holds).unwrap();
+    let (path, _) = find(&files, b"value B");
     files.open(&path, true).unwrap().write_all_at(&[0; 64], 0).unwrap();
     let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
     assert!(salvaged.lost.iter().any(|lost| lost.path == path), "{:?}", salvaged.lost);
@@ -220,15 +214,10 @@ fn salvage_leaves_out_an_incomplete_batch() {
         engine.wait_durable(written.sequence).unwrap();
         drop(engine);
         let files = files.crash(1);
-        let third = |path: &PathBuf| {
-            files.read(path).unwrap().windows(300).position(|window| window == values[3])
-        };
-        let paths = (0..list(&files, "journal").len()).map(|at| path_of(&files, "journal", at));
-        let found = paths.filter_map(|path| Some((third(&path)?, path))).next();
-        let (third, path) = found.unwrap();
-        let content = files.read(&path).unwrap();
-        let zeros = vec![0; content.len() - third + 40];
-        files.open(&path, true).unwrap().write_all_at(&zeros, third as u64 - 40).unwrap();
+        let (path, third) = find(&files, &values[3]);
+        let length = files.read(&path).unwrap().len() as u64;
+        let zeros = vec![0; (length - third + 40) as usize];
+        files.open(&path, true).unwrap().write_all_at(&zeros, third - 40).unwrap();
         let salvaged = salvage(STORE, SALVAGED, options(&files, knows_mount)).unwrap();
         let is_named = |lost: &pellucid_engine::LostRange| {
             lost.first_sequence == written.sequence - 5

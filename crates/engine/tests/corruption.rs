@@ -11,18 +11,6 @@ use pellucid_engine::{
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
-/// Returns the path of the journal segment that contains `bytes`, and the offset of the bytes.
-fn find(files: &SimulatedFileSystem, bytes: &[u8]) -> (PathBuf, u64) {
-    for name in list(files, "journal") {
-        let path = Path::new(STORE).join("journal").join(name);
-        let content = files.read(&path).unwrap();
-        if let Some(offset) = content.windows(bytes.len()).position(|window| window == bytes) {
-            return (path, offset as u64);
-        }
-    }
-    panic!("no segment holds the bytes");
-}
-
 fn corruption(outcome: Result<Engine, Error>) -> (PathBuf, u64, String) {
     match outcome {
         Err(Error::Corruption { path, offset, what }) => (path, offset, what),
@@ -71,11 +59,14 @@ fn a_flipped_bit_in_a_sealed_segment_is_an_error_on_get_after_a_clean_stop() {
     assert_eq!(get(&engine, table, b"c").unwrap(), Some(b"value C".to_vec()));
 }
 
+/// 37 of docs/known-failures.md: the scan during opening did not verify the checksums of values.
 #[test]
 fn damage_before_valid_records_of_the_same_boot_is_corruption() {
-    let (files, _engine, _) = three_keys();
-    let (path, offset) = find(&files, b"value B");
-    files.flip_bits(&path, offset, 1).unwrap();
+    let (files, engine, table) = three_keys();
+    put(&engine, table, b"long", &[7; 1_000]).unwrap();
+    put(&engine, table, b"d", b"value D").unwrap();
+    let (path, offset) = find(&files, &[7; 1_000]);
+    files.flip_bits(&path, offset + 500, 0x80).unwrap();
     let (named, at, what) = corruption(open(&files.kill()));
     assert_eq!(named, path);
     assert!(at < offset && offset - at < 64, "{at} {offset}");
@@ -209,25 +200,22 @@ fn damage_to_a_record_that_is_in_the_ledger_is_found_on_get() {
 
 /// Regression: opening found the damage only after it had sealed the segments behind it, so that
 /// looking at the store had changed it.
+///
+/// 4 of docs/known-failures.md: after damage in one log file, replay went on with the next one and
+/// left a hole.
 #[test]
 fn a_refused_open_changes_no_file() {
     let (files, engine, table) = open_new(small);
     for number in 0..60 {
         put(&engine, table, &[number], &[number; 400]).unwrap();
     }
-    let names = list(&files, "journal");
-    assert!(names.len() > 2);
-    let second = Path::new(STORE).join("journal").join(&names[1]);
-    files.flip_bits(&second, 200, 1).unwrap();
+    let segments = paths(&files, "journal");
+    assert!(segments.len() > 2);
+    files.flip_bits(&segments[1], 200, 1).unwrap();
     let files = files.kill();
-    let content = || -> Vec<(String, Vec<u8>)> {
-        let path = |name: &str| Path::new(STORE).join("journal").join(name);
-        let names = list(&files, "journal").into_iter();
-        names.map(|name| (name.clone(), files.read(&path(&name)).unwrap())).collect()
-    };
-    let before = content();
-    assert_eq!(corruption(open(&files)).0, second);
-    assert!(content() == before, "files were changed");
+    let before = contents(&files);
+    assert_eq!(corruption(open(&files)).0, segments[1]);
+    assert!(contents(&files) == before, "files were changed");
 }
 
 #[test]
@@ -257,18 +245,12 @@ fn every_bit_flip_in_a_small_store_is_detected_or_harmless() {
     engine.close().unwrap();
     drop(engine);
     let mut watched = 0;
-    for folder in ["journal", "ledger", "."] {
-        for name in list(&files, folder) {
-            let path = match folder {
-                "." => Path::new(STORE).join(name),
-                _ => Path::new(STORE).join(folder).join(name),
-            };
-            let length = files.read(&path).unwrap().len() as u64;
-            for offset in 0..length {
-                let copy = files.kill();
-                copy.flip_bits(&path, offset, 1 << (offset % 8)).unwrap();
-                watched += u64::from(is_detected(&copy));
-            }
+    for path in all_paths(&files) {
+        let length = files.read(&path).unwrap().len() as u64;
+        for offset in 0..length {
+            let copy = files.kill();
+            copy.flip_bits(&path, offset, 1 << (offset % 8)).unwrap();
+            watched += u64::from(is_detected(&copy));
         }
     }
     assert!(watched > 500, "only {watched} flips were noticed");
@@ -329,12 +311,11 @@ fn a_segment_with_a_destroyed_header_is_damage_and_is_kept() {
 fn a_segment_with_an_outdated_header_is_damage_and_is_kept() {
     let files = SimulatedFileSystem::new();
     let engine = open(&files).unwrap();
-    let name = |files: &SimulatedFileSystem| list(files, "journal")[0].clone();
     let table = engine.table("t").unwrap();
     put_durable(&engine, table, b"a", b"value A").unwrap();
     put_durable(&engine, table, b"b", b"value B").unwrap();
     drop(engine);
-    let path = Path::new(STORE).join("journal").join(name(&files));
+    let path = paths(&files, "journal").remove(0);
     for files in [files.kill(), files.crash(1)] {
         let mut header = files.read(&path).unwrap()[..64].to_vec();
         header[32..40].fill(0);
@@ -355,7 +336,7 @@ fn a_folder_without_its_manifest_is_refused() {
     engine.close().unwrap();
     files.remove(&Path::new(STORE).join("manifest")).unwrap();
     assert!(matches!(open(&files), Err(Error::ManifestMissing { .. })));
-    assert!(!list(&files, "journal").is_empty(), "nothing was removed");
+    assert!(!paths(&files, "journal").is_empty(), "nothing was removed");
 }
 
 #[test]
@@ -367,8 +348,8 @@ fn a_file_of_another_store_is_refused() {
     let table = other.table("t").unwrap();
     put(&other, table, b"a", b"value of the other").unwrap();
     other.close().unwrap();
-    let journal = format!("journal/{}", list(&files, "journal")[0]);
-    let (own, foreign) = (Path::new(STORE).join(&journal), Path::new("/other").join(&journal));
+    let own = paths(&files, "journal").remove(0);
+    let foreign = Path::new("/other").join(own.strip_prefix(STORE).unwrap());
     files.remove(&own).unwrap();
     files.hard_link(&foreign, &own).unwrap();
     assert!(matches!(open(&files), Err(Error::Foreign { path }) if path == own));
@@ -398,7 +379,7 @@ fn verify_lists_every_damage_and_changes_nothing() {
         files.flip_bits(&path, offset, 1).unwrap();
         expected.push((path, offset - 64..offset));
     }
-    let table = Path::new(STORE).join("ledger").join(&list(&files, "ledger")[0]);
+    let table = paths(&files, "ledger").remove(0);
     files.flip_bits(&table, 80, 1).unwrap();
     expected.push((table, 64..65));
     let before = files.used_bytes();
@@ -431,10 +412,10 @@ fn the_ledger_is_rebuilt_from_the_journal_after_any_damage() {
         engine.flush().unwrap();
         put(&engine, table, b"a", b"newer A").unwrap();
         engine.close().unwrap();
-        let ledger_table = Path::new(STORE).join("ledger").join(&list(&files, "ledger")[0]);
+        let ledger_table = &paths(&files, "ledger")[0];
         match damage {
-            0 => files.flip_bits(&ledger_table, 80, 1).unwrap(),
-            1 => files.remove(&ledger_table).unwrap(),
+            0 => files.flip_bits(ledger_table, 80, 1).unwrap(),
+            1 => files.remove(ledger_table).unwrap(),
             _ => files.remove(&Path::new(STORE).join("manifest")).unwrap(),
         }
         assert_eq!(rebuild_ledger(STORE, small(&files)).unwrap(), 5);
@@ -482,9 +463,8 @@ fn a_rebuild_with_a_missing_segment_changes_nothing() {
     engine.close().unwrap();
     let manifest = Path::new(STORE).join("manifest");
     let before = files.read(&manifest).unwrap();
-    let names = list(&files, "journal");
     let holding = |value: u8| find(&files, &[value; 400]).0;
-    assert!(names.len() > 2 && holding(0) != holding(30) && holding(30) != holding(59));
+    assert!(holding(0) != holding(30) && holding(30) != holding(59));
     for gone in [holding(0), holding(30), holding(59)] {
         let files = files.kill();
         files.remove(&gone).unwrap();
@@ -554,8 +534,7 @@ fn damage_to_compressed_data_is_an_error_and_never_a_wrong_answer() {
     drop(engine);
     let mut errors = 0;
     for folder in ["journal", "ledger"] {
-        for name in list(&files, folder) {
-            let path = Path::new(STORE).join(folder).join(name);
+        for path in paths(&files, folder) {
             let length = files.read(&path).unwrap().len() as u64;
             for offset in (0..length).step_by(251) {
                 let damaged = files.kill();
@@ -590,8 +569,7 @@ fn verify_lists_a_table_of_a_newer_version_among_the_problems() {
     let (files, engine, _) = three_keys();
     engine.flush().unwrap();
     engine.close().unwrap();
-    let folder = Path::new(STORE).join("ledger");
-    let path = folder.join(list(&files, "ledger").remove(0));
+    let path = paths(&files, "ledger").remove(0);
     let file = files.open(&path, true).unwrap();
     let mut header = files.read(&path).unwrap()[..60].to_vec();
     header[8] = 2;
@@ -612,7 +590,7 @@ fn stat_reports_definitions_that_cannot_be_read() {
     engine.close().unwrap();
     let report = stat(STORE, &files).unwrap();
     assert_eq!((report.definitions.len(), report.problems), (1, Vec::new()));
-    let path = Path::new(STORE).join("ledger").join(list(&files, "ledger").remove(0));
+    let path = paths(&files, "ledger").remove(0);
     for offset in 0..files.read(&path).unwrap().len() as u64 / 2 {
         files.flip_bits(&path, offset, 4).unwrap();
     }

@@ -24,7 +24,6 @@ mod interleaved;
 mod known_failures;
 mod known_failures_at_rest;
 mod model;
-mod model_tables;
 mod prefixes;
 mod salvage;
 mod simulated_threads;

@@ -65,14 +65,3 @@ fn a_lack_of_descriptors_refuses_writes_temporarily_and_loses_none() {
         expect_all(&engine, table);
     }
 }
-
-/// Bytes were written, and it is unknown whether they are on the medium.
-#[test]
-fn a_failed_sync_is_final_for_every_error_code() {
-    let files = SimulatedFileSystem::new();
-    let (engine, table) = open_table(options(&files, false));
-    put(&engine, table, b"key", b"value").unwrap();
-    files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
-    assert!(engine.wait_durable(2).is_err());
-    assert!(matches!(put(&engine, table, b"key", b"value"), Err(Error::Poisoned { .. })));
-}

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
-use crate::common::watched::{FileEvent, WatchedFiles, is_segment};
+use crate::common::watched::{FileEvent, WatchedFiles, is_segment, open_watched};
 use crate::common::*;
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_engine::{
     Acknowledgement, Condition, Engine, EngineOptions, Error, MetadataExtractor, Operation,
-    TableId, TableOptions, parts,
+    TableOptions, parts,
 };
 use pellucid_io::FileSystem;
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
@@ -31,15 +31,14 @@ const MEETING: Duration = Duration::from_millis(200);
 /// The time that a slow metadata extractor takes.
 const EXTRACTION: Duration = Duration::from_secs(2);
 
-/// Opens a store on watched files.
-fn open_watched(files: &SimulatedFileSystem, background: bool) -> (WatchedFiles, Engine, TableId) {
-    let watched = WatchedFiles::new(files);
-    let file_system = Arc::new(watched.clone());
-    // Nothing is flushed until it is requested.
-    let memory_bytes = 4 << 20;
-    let options = EngineOptions { file_system, background, memory_bytes, ..small(files) };
-    let (engine, table) = open_table(options);
-    (watched, engine, table)
+/// Options with which nothing is flushed until it is requested.
+fn roomy(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { memory_bytes: 4 << 20, ..small(files) }
+}
+
+/// The same, with all background threads.
+fn roomy_with_threads(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { background: true, ..roomy(files) }
 }
 
 /// Returns a filter that accepts only calls of the current thread.
@@ -64,8 +63,7 @@ fn check_prefix(files: &SimulatedFileSystem, first: u64, records: u64) -> u64 {
 /// Regression: a sync also marked writes as durable that were appended while it ran.
 #[test]
 fn a_sync_does_not_cover_writes_appended_while_it_runs() {
-    let files = SimulatedFileSystem::new();
-    let (watched, engine, table) = open_watched(&files, false);
+    let (files, watched, engine, table) = open_watched(roomy);
     let before = put(&engine, table, b"before", b"1").unwrap();
     let writer = engine.clone();
     watched.at_next(FileEvent::Synced, is_segment, move || {
@@ -87,8 +85,7 @@ fn a_sync_does_not_cover_writes_appended_while_it_runs() {
 /// that covered only the first.
 #[test]
 fn a_callback_waits_for_a_sync_that_covers_its_write() {
-    let files = SimulatedFileSystem::new();
-    let (watched, engine, table) = open_watched(&files, true);
+    let (files, watched, engine, table) = open_watched(roomy_with_threads);
     let first = put(&engine, table, b"a", b"1").unwrap();
     let (sender, outcomes) = mpsc::channel();
     let writer = engine.clone();
@@ -114,7 +111,7 @@ fn a_callback_waits_for_a_sync_that_covers_its_write() {
 /// newer writes, and its caller waited meanwhile.
 #[test]
 fn a_durable_write_is_not_held_up_by_the_sync_of_a_newer_one() {
-    let (watched, engine, table) = open_watched(&SimulatedFileSystem::new(), true);
+    let (_files, watched, engine, table) = open_watched(roomy_with_threads);
     let first = put_durable(&engine, table, b"a", b"1").unwrap();
     let second = put(&engine, table, b"b", b"2").unwrap();
     let (release, released) = mpsc::channel::<()>();
@@ -156,13 +153,10 @@ impl MetadataExtractor for SlowExtractor {
 /// counted as a part of that wait.
 #[test]
 fn preparing_a_write_is_not_part_of_its_wait_for_another_writer() {
-    let files = SimulatedFileSystem::new();
-    let watched = WatchedFiles::new(&files);
     let (sender, derived) = mpsc::channel();
-    let (engine, table) = open_table(EngineOptions {
-        file_system: Arc::new(watched.clone()),
+    let (_files, watched, engine, table) = open_watched(|files| EngineOptions {
         metadata_extractors: vec![Arc::new(SlowExtractor(sender))],
-        ..small(&files)
+        ..small(files)
     });
     let slow = TableOptions { metadata_extractor: Some("slow".into()), ..TableOptions::default() };
     let slow = engine.table_with("slow", &slow).unwrap();
@@ -231,8 +225,7 @@ struct UnsealedStore {
 
 impl UnsealedStore {
     fn with(records: u64) -> UnsealedStore {
-        let files = SimulatedFileSystem::new();
-        let (watched, engine, table) = open_watched(&files, true);
+        let (files, watched, engine, table) = open_watched(roomy_with_threads);
         let (release, released) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
         watched.at_next(FileEvent::Sealing, is_segment, move || {
@@ -300,8 +293,7 @@ fn a_sealed_segment_behind_a_hole_is_damage() {
     }
     for seed in 0..5 {
         let files = store.files.crash(seed);
-        let second = Path::new(STORE).join("journal").join(&list(&files, "journal")[1]);
-        files.remove(&second).unwrap();
+        files.remove(&paths(&files, "journal")[1]).unwrap();
         let outcome = open(&files);
         assert!(matches!(outcome, Err(Error::Corruption { .. })), "seed {seed}: {outcome:?}");
     }
@@ -312,8 +304,7 @@ fn a_sealed_segment_behind_a_hole_is_damage() {
 #[test]
 fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
     const RECORDS: u64 = 12;
-    let files = SimulatedFileSystem::new();
-    let (watched, engine, table) = open_watched(&files, false);
+    let (files, watched, engine, table) = open_watched(roomy);
     let (seen, (sender, images)) = (files.clone(), mpsc::channel());
     // Once the segment has its footer, the file is truncated to its length.
     let has_footer = move |path: &Path| {
@@ -341,8 +332,7 @@ fn an_interrupted_seal_leaves_no_sealed_segment_with_holes() {
 /// stored.
 #[test]
 fn a_manifest_that_reads_back_differently_is_reported_as_an_error() {
-    let files = SimulatedFileSystem::new();
-    let (watched, engine, table) = open_watched(&files, false);
+    let (files, watched, engine, table) = open_watched(roomy);
     put(&engine, table, b"k", b"v").unwrap();
     let damaged = files.clone();
     watched.at_next(
@@ -360,8 +350,7 @@ fn a_manifest_that_reads_back_differently_is_reported_as_an_error() {
 /// descriptor was available at that moment, all later writes failed.
 #[test]
 fn a_manifest_is_read_back_without_another_descriptor() {
-    let files = SimulatedFileSystem::new();
-    let (watched, engine, table) = open_watched(&files, false);
+    let (files, watched, engine, table) = open_watched(roomy);
     put(&engine, table, b"k", b"v").unwrap();
     let exhausted = files.clone();
     watched.at_next(

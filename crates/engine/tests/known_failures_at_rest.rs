@@ -1,11 +1,10 @@
 //! Failures that other engines had with the creation and removal of files: descriptors, collection,
 //! repair, backlogs. The numbers are those of docs/known-failures.md.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
-use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, salvage, verify};
+use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, verify};
 use pellucid_io::simulated::SimulatedFileSystem;
 
 /// The maximum number of descriptors that a store holds open, whatever its size: 8 segments that
@@ -74,33 +73,6 @@ fn reads_and_scans_go_on_while_files_are_collected_below_them() {
     });
 }
 
-/// 25: the repair tool destroyed files that it did not recognise. Here, salvage writes to another
-/// folder, and leaves the damaged store unchanged.
-#[test]
-fn salvage_does_not_change_the_damaged_store() {
-    let (files, engine, table) = open_new(small);
-    fill(&engine, table, 0..200, &[3; 100]);
-    engine.close().unwrap();
-    let segment = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
-    files.flip_bits(&segment, 300, 1).unwrap();
-    let content = |files: &SimulatedFileSystem| -> Vec<(String, Vec<u8>)> {
-        let folders = ["journal", "ledger"].iter().flat_map(|folder| {
-            let names = list(files, folder).into_iter();
-            names.map(move |name| format!("{folder}/{name}"))
-        });
-        let all = folders.chain(["manifest".to_owned()]);
-        all.map(|name| {
-            let bytes = files.read(&Path::new(STORE).join(&name)).unwrap();
-            (name, bytes)
-        })
-        .collect()
-    };
-    let before = content(&files);
-    let salvaged = salvage(STORE, "/rescued", small(&files)).unwrap();
-    assert!(!salvaged.lost.is_empty(), "the damage is reported");
-    assert_eq!(content(&files), before);
-}
-
 /// 32: a backlog grew unnoticed in memory. Here, memory is bounded, and writes that do not fit
 /// wait.
 #[test]
@@ -137,16 +109,7 @@ fn a_rebuild_never_brings_an_older_version_back() {
     fill(&engine, table, 0..40, &[2; 200]);
     put(&engine, table, b"k", b"the newest").unwrap();
     engine.close().unwrap();
-    let holding = |text: &[u8]| {
-        let paths = list(&files, "journal").into_iter();
-        let mut paths = paths.map(|name| Path::new(STORE).join("journal").join(name));
-        paths.find_map(|path| {
-            let content = files.read(&path).unwrap();
-            let at = content.windows(text.len()).position(|window| window == text)?;
-            Some((path, at as u64))
-        })
-    };
-    let (path, offset) = holding(b"the newest").unwrap();
+    let (path, offset) = find(&files, b"the newest");
     files.flip_bits(&path, offset, 1).unwrap();
     let outcome = rebuild_ledger(STORE, small(&files));
     assert!(matches!(&outcome, Err(Error::Corruption { path: named, .. }) if *named == path));

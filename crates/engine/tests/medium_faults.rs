@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::tables::*;
-use crate::common::{Chooser, Map, STORE, StoredObject, list, seeds, small};
+use crate::common::{Chooser, Map, STORE, StoredObject, all_paths, seeds, small};
 use pellucid_engine::{
     Acknowledgement, Condition, Engine, EngineOptions, Error, IndexId, LostRange, SalvageReport,
     Selection, Snapshot, TableId, rebuild_ledger, salvage, stat, verify,
@@ -117,26 +117,8 @@ struct Counts {
     cured: u64,
 }
 
-/// A stopped store, and the states that it may hold.
-struct StoppedStore {
-    choose: Chooser,
-    files: SimulatedFileSystem,
-    options: EngineOptions,
-    names: Names,
-    /// The states by sequence number; `sequence` is that of the store.
-    states: BTreeMap<u64, State>,
-    sequence: u64,
-    written: WrittenValues,
-    /// The medium at earlier times.
-    former: Vec<SimulatedFileSystem>,
-    /// The segments that the manifest does not list as sealed.
-    tail: BTreeSet<PathBuf>,
-    /// The segments that have been replaced by others.
-    leftovers: BTreeSet<PathBuf>,
-}
-
-/// A store that is being built.
-struct StoreBuilder {
+/// A store, and the states that it may hold.
+struct TestedStore {
     choose: Chooser,
     files: SimulatedFileSystem,
     options: EngineOptions,
@@ -144,11 +126,18 @@ struct StoreBuilder {
     names: Names,
     states: BTreeMap<u64, State>,
     written: WrittenValues,
+    /// The medium at earlier times.
     former: Vec<SimulatedFileSystem>,
+    /// Of the stopped store: its sequence number, and the segments that the manifest does not list
+    /// as sealed.
+    sequence: u64,
+    tail: BTreeSet<PathBuf>,
+    /// The segments of the stopped store that have been replaced by others.
+    leftovers: BTreeSet<PathBuf>,
 }
 
-impl StoreBuilder {
-    fn begin(seed: u64) -> StoreBuilder {
+impl TestedStore {
+    fn begin(seed: u64) -> TestedStore {
         let mut choose = Chooser::new(seed);
         let files = SimulatedFileSystem::new();
         files.keep_writing_back(seed);
@@ -163,7 +152,7 @@ impl StoreBuilder {
         let first = engine.stats().published_sequence;
         engine.wait_durable(first).unwrap();
         let states = BTreeMap::from([(first, State::default())]);
-        StoreBuilder {
+        TestedStore {
             choose,
             files,
             options,
@@ -172,6 +161,9 @@ impl StoreBuilder {
             states,
             written: BTreeMap::new(),
             former: Vec::new(),
+            sequence: first,
+            tail: BTreeSet::new(),
+            leftovers: BTreeSet::new(),
         }
     }
 
@@ -244,7 +236,7 @@ impl StoreBuilder {
         is_closed
     }
 
-    fn end(mut self) -> StoppedStore {
+    fn end(mut self) -> TestedStore {
         for _ in 0..20 + self.choose.below(BATCHES_MAX) {
             self.step();
         }
@@ -261,73 +253,21 @@ impl StoreBuilder {
             |path: &PathBuf| named.iter().any(|named| named.is_sealed && named.path == *path);
         let current: BTreeSet<_> = report.segments.into_iter().map(|found| found.path).collect();
         let is_segment = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "journal");
-        let segments: BTreeSet<_> = paths(&copy).into_iter().filter(is_segment).collect();
-        let leftovers = segments.difference(&current).cloned().collect();
-        let tail: BTreeSet<_> = current.into_iter().filter(|path| !is_sealed(path)).collect();
-        assert!(tail.is_empty() || !is_closed, "a clean stop leaves {tail:?}");
+        let segments: BTreeSet<_> = all_paths(&copy).into_iter().filter(is_segment).collect();
+        self.leftovers = segments.difference(&current).cloned().collect();
+        self.tail = current.into_iter().filter(|path| !is_sealed(path)).collect();
+        assert!(self.tail.is_empty() || !is_closed, "a clean stop leaves {:?}", self.tail);
         let engine = Engine::open(STORE, options_of(&self.options, &copy)).unwrap();
-        let sequence = engine.stats().published_sequence;
-        let StoreBuilder { choose, files, options, names, states, written, former, .. } = self;
-        StoppedStore {
-            choose,
-            files,
-            options,
-            names,
-            states,
-            sequence,
-            written,
-            former,
-            tail,
-            leftovers,
-        }
+        self.sequence = engine.stats().published_sequence;
+        self
     }
-}
 
-/// Reads a table to its end or to an error.
-fn scan_table(seen: &Snapshot, table: TableId, map: &Map) -> Result<(), Error> {
-    let mut expected = map.iter();
-    seen.fold_objects(table, &Selection::default(), (), |(), key, object| {
-        let right = expected.next().expect("no more than there are");
-        assert_eq!((key, &held(object)), (&right.0[..], right.1));
-        ControlFlow::Continue(())
-    })?;
-    assert!(expected.next().is_none(), "a scan ends early");
-    Ok(())
-}
-
-/// Does the same as [`scan_table`] for an index.
-fn scan_index(seen: &Snapshot, index: IndexId, entries: &Entries) -> Result<(), Error> {
-    let mut expected = entries.keys();
-    seen.fold_index(index, &Selection::default(), (), |(), entry| {
-        let right = expected.next().expect("no more than there are");
-        assert_eq!((entry.term, entry.key), (&right.0[..], &right.1[..]));
-        ControlFlow::Continue(())
-    })?;
-    assert!(expected.next().is_none(), "a scan ends early");
-    Ok(())
-}
-
-fn options_of(options: &EngineOptions, files: &SimulatedFileSystem) -> EngineOptions {
-    EngineOptions { file_system: Arc::new(files.clone()), ..options.clone() }
-}
-
-/// Returns the files of a store, without its lock file.
-fn paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
-    let of = |folder: &str| {
-        let folder_path = Path::new(STORE).join(folder);
-        list(files, folder).into_iter().map(move |name| folder_path.join(name))
-    };
-    let all = of("").chain(of("journal")).chain(of("ledger"));
-    all.filter(|path| !path.ends_with("LOCK")).collect()
-}
-
-impl StoppedStore {
     /// Chooses a place and its content; returns `None` if that is the correct content.
     fn draw(&mut self, kind: Kind) -> Option<Fault> {
         // The tail is one of many files, as is the file that opening rewrites.
         let paths = match self.choose.below(4) {
             0 if !self.tail.is_empty() => self.tail.iter().cloned().collect(),
-            _ => paths(&self.files),
+            _ => all_paths(&self.files),
         };
         let path = paths[self.choose.below(paths.len() as u64) as usize].clone();
         let content = self.files.read(&path).unwrap();
@@ -382,7 +322,7 @@ impl StoppedStore {
             0 => self.files.clone(),
             _ => self.former_file(),
         };
-        let paths = paths(&files);
+        let paths = all_paths(&files);
         let path = &paths[self.choose.below(paths.len() as u64) as usize];
         let content = files.read(path).unwrap();
         let place = self.place(content.len(), length.max(SECTOR_BYTES))?;
@@ -577,8 +517,36 @@ impl StoppedStore {
     }
 }
 
+/// Reads a table to its end or to an error.
+fn scan_table(seen: &Snapshot, table: TableId, map: &Map) -> Result<(), Error> {
+    let mut expected = map.iter();
+    seen.fold_objects(table, &Selection::default(), (), |(), key, object| {
+        let right = expected.next().expect("no more than there are");
+        assert_eq!((key, &held(object)), (&right.0[..], right.1));
+        ControlFlow::Continue(())
+    })?;
+    assert!(expected.next().is_none(), "a scan ends early");
+    Ok(())
+}
+
+/// Does the same as [`scan_table`] for an index.
+fn scan_index(seen: &Snapshot, index: IndexId, entries: &Entries) -> Result<(), Error> {
+    let mut expected = entries.keys();
+    seen.fold_index(index, &Selection::default(), (), |(), entry| {
+        let right = expected.next().expect("no more than there are");
+        assert_eq!((entry.term, entry.key), (&right.0[..], &right.1[..]));
+        ControlFlow::Continue(())
+    })?;
+    assert!(expected.next().is_none(), "a scan ends early");
+    Ok(())
+}
+
+fn options_of(options: &EngineOptions, files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { file_system: Arc::new(files.clone()), ..options.clone() }
+}
+
 fn run_seed(seed: u64, counts: &mut BTreeMap<Kind, Counts>) {
-    let mut store = StoreBuilder::begin(seed).end();
+    let mut store = TestedStore::begin(seed).end();
     for number in 0..FAULTS {
         let kind = KINDS[(number % 4) as usize];
         let Some(fault) = (0..DRAWS).find_map(|_| store.draw(kind)) else { continue };

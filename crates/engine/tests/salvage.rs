@@ -1,6 +1,6 @@
 //! Salvage recovers everything that is not damaged, and reports everything that is lost.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::*;
 use pellucid_engine::{Engine, Error, SalvageReport, TableId, salvage, verify};
@@ -23,11 +23,6 @@ fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
         .collect();
     engine.close().unwrap();
     (files, table, sequences)
-}
-
-fn segments(files: &SimulatedFileSystem) -> Vec<PathBuf> {
-    let folder = Path::new(STORE).join("journal");
-    list(files, "journal").into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// Salvages the store, and checks that every key has its value unless its record was reported as
@@ -69,33 +64,37 @@ fn an_intact_store_comes_back_whole() {
     assert_eq!(salvaged.records, KEYS + 1);
 }
 
-/// Flips bits anywhere, tables and manifest included: only records that are hit may be lost.
+/// Flips bits anywhere in the journal: only records that are hit may be lost.
+///
+/// 25 of docs/known-failures.md: the repair tool destroyed files that it did not recognise. Here,
+/// salvage writes to another folder.
 #[test]
 fn flipped_bits_lose_only_the_records_that_they_hit() {
+    let mut lost_of_all = 0;
     for seed in 0..60 {
         let (files, table, sequences) = store();
         let mut random = SeededRandom::new(seed);
         let mut hits = 0;
-        for path in segments(&files) {
+        for path in paths(&files, "journal") {
             let length = files.read(&path).unwrap().len() as u64;
             for _ in 0..random.below(4) {
                 files.flip_bits(&path, random.below(length), 1 << random.below(8)).unwrap();
                 hits += 1;
             }
         }
-        let before: Vec<_> =
-            segments(&files).iter().map(|path| files.read(path).unwrap()).collect();
+        let before = contents(&files);
         let (_, lost) = check(&files, table, &sequences);
         assert!(lost <= hits, "seed {seed}: {lost} lost with {hits} flips");
-        let after: Vec<_> = segments(&files).iter().map(|path| files.read(path).unwrap()).collect();
-        assert_eq!(before, after, "the damaged store stays as it is");
+        assert!(contents(&files) == before, "the damaged store stays as it is");
+        lost_of_all += lost;
     }
+    assert!(lost_of_all > 0);
 }
 
 #[test]
 fn a_long_stretch_of_garbage_is_one_loss() {
     let (files, table, sequences) = store();
-    let path = &segments(&files)[1];
+    let path = &paths(&files, "journal")[1];
     let mut garbage = vec![0; 2_000];
     let mut random = SeededRandom::new(1);
     for chunk in garbage.chunks_mut(8) {
@@ -114,7 +113,7 @@ fn a_long_stretch_of_garbage_is_one_loss() {
 #[test]
 fn files_and_the_manifest_may_be_missing() {
     let (files, table, sequences) = store();
-    files.remove(&segments(&files)[2]).unwrap();
+    files.remove(&paths(&files, "journal")[2]).unwrap();
     let (salvaged, lost) = check(&files, table, &sequences);
     assert_eq!(salvaged.lost.len(), 1);
     assert!(lost > 10);
@@ -154,7 +153,7 @@ fn spare_header(content: &[u8]) -> Vec<u8> {
 fn records_missing_from_a_sealed_segment_are_reported_as_lost() {
     for form in 0..4 {
         let (files, table, sequences) = store();
-        let path = &segments(&files)[1];
+        let path = &paths(&files, "journal")[1];
         let mut content = files.read(path).unwrap();
         let length = content.len();
         let number = |at: usize| u32::from_le_bytes(content[at..at + 4].try_into().unwrap());
@@ -192,7 +191,7 @@ fn a_record_lost_to_a_power_loss_does_not_come_back_with_an_old_segment() {
         // A manifest lists the segment, which is not sealed.
         engine.flush().unwrap();
         let lost = put(&engine, table, b"b", b"lost").unwrap();
-        let path = &segments(&files)[0];
+        let path = &paths(&files, "journal")[0];
         let former = files.read(path).unwrap();
         drop(engine);
         let is_lost = |engine: &Engine| engine.get(table, b"b").unwrap().is_none();
@@ -221,7 +220,7 @@ fn records_behind_the_range_of_a_sealed_segment_are_ignored() {
     let table = journal_only(&engine);
     put_durable(&engine, table, b"a", b"kept").unwrap();
     put(&engine, table, b"b", b"lost").unwrap();
-    let path = &segments(&files)[0];
+    let path = &paths(&files, "journal")[0];
     let former = files.read(path).unwrap();
     drop(engine);
     let is_lost = |engine: &Engine| engine.get(table, b"b").unwrap().is_none();
@@ -286,7 +285,7 @@ fn a_collected_segment_is_salvaged_with_an_outdated_manifest() {
 fn a_collected_segment_without_its_footer_may_lose_only_its_end() {
     let (files, table, _) = store();
     collect_three_of_four(&files, table);
-    for path in segments(&files) {
+    for path in paths(&files, "journal") {
         let files = files.kill();
         let length = files.read(&path).unwrap().len() as u64;
         files.flip_bits(&path, length - 20, 1).unwrap();

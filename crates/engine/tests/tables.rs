@@ -2,7 +2,6 @@
 //! state that persists.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::tables::{entries, head_only};
@@ -326,8 +325,7 @@ fn the_number_of_a_lost_table_is_not_reused() {
     put(&engine, lost, b"k", b"of the lost table").unwrap();
     engine.close().unwrap();
     // The definition is the first record of the first segment.
-    let path = Path::new(STORE).join("journal").join(&list(&files, "journal")[0]);
-    files.flip_bits(&path, 64 + 50, 1).unwrap();
+    files.flip_bits(&paths(&files, "journal")[0], 64 + 50, 1).unwrap();
     let salvaged = salvage(STORE, "/salvaged", small(&files)).unwrap();
     assert_eq!((salvaged.records, salvaged.lost.len()), (1, 1));
     let engine = Engine::open("/salvaged", small(&files)).unwrap();

@@ -2,7 +2,6 @@
 //! These tests check reads, the accounting of dead bytes, reopening and rebuilding.
 
 use std::ops::Bound;
-use std::path::Path;
 
 use crate::common::*;
 use pellucid_engine::{
@@ -50,8 +49,7 @@ fn held(held_value_length_max: u32) -> TableOptions {
 
 /// Overwrites every record in the file of every segment.
 fn destroy_journal(files: &SimulatedFileSystem) {
-    for name in list(files, "journal") {
-        let path = Path::new(STORE).join("journal").join(name);
+    for path in paths(files, "journal") {
         let length = files.read(&path).unwrap().len() as u64;
         // Overwrites everything between the header and the footer of the segments of this test.
         for offset in (64..length.saturating_sub(400)).step_by(8) {

@@ -99,11 +99,11 @@ impl Acceptor {
         shared: &SharedState,
     ) -> Option<AcceptedConnection> {
         if shared.connections_open() >= shared.limits.connections {
-            shared.cuts.refused(DisconnectReason::Full);
+            shared.cuts.refused.add(DisconnectReason::Full);
             return None;
         }
         let Some(seat) = self.clients.seat(address, &shared.limits) else {
-            shared.cuts.refused(DisconnectReason::Address);
+            shared.cuts.refused.add(DisconnectReason::Address);
             return None;
         };
         let owner = shared.least_busy_loop();
@@ -121,7 +121,7 @@ impl Acceptor {
         let is_accepted = self.listeners[place].accept().is_ok();
         self.spare = spare_descriptor();
         if is_accepted {
-            shared.cuts.refused(DisconnectReason::System);
+            shared.cuts.refused.add(DisconnectReason::System);
         }
         is_accepted
     }

@@ -12,22 +12,26 @@ use pellucid_budget::Budget;
 
 use crate::limits::Limits;
 
-/// The key under which limits count a client: an IPv4 address, or an IPv6 /64 network, within which
-/// one client can choose any address.
+/// The origin under which limits count a client: an IPv4 address, or an IPv6 /64 network, within
+/// which one client can choose any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Network {
+pub enum ClientOrigin {
+    /// An address of IPv4, or one that is mapped to IPv6.
     V4(Ipv4Addr),
+    /// The first half of the addresses of an IPv6 network.
     V6(u64),
     /// All Unix sockets of this machine.
     Unix,
 }
 
-impl Network {
-    fn of(address: Option<IpAddr>) -> Network {
+impl ClientOrigin {
+    /// The origin of a client with this address; none for a Unix socket.
+    #[must_use]
+    pub fn of(address: Option<IpAddr>) -> ClientOrigin {
         match address.map(|address| address.to_canonical()) {
-            None => Network::Unix,
-            Some(IpAddr::V4(address)) => Network::V4(address),
-            Some(IpAddr::V6(address)) => Network::V6((address.to_bits() >> 64) as u64),
+            None => ClientOrigin::Unix,
+            Some(IpAddr::V4(address)) => ClientOrigin::V4(address),
+            Some(IpAddr::V6(address)) => ClientOrigin::V6((address.to_bits() >> 64) as u64),
         }
     }
 }
@@ -67,7 +71,7 @@ impl Drop for ConnectionPermit {
 /// The addresses from which connections are open.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    by_network: HashMap<Network, Arc<Client>>,
+    by_origin: HashMap<ClientOrigin, Arc<Client>>,
 }
 
 impl Clients {
@@ -83,7 +87,7 @@ impl Clients {
             true => limits.connections_of_loopback,
             false => limits.connections_per_address,
         };
-        let client = self.by_network.entry(Network::of(address)).or_insert_with(|| {
+        let client = self.by_origin.entry(ClientOrigin::of(address)).or_insert_with(|| {
             let bodies = Budget::new(limits.body_bytes_per_address);
             Arc::new(Client { connections: AtomicUsize::new(0), bodies })
         });
@@ -98,7 +102,7 @@ impl Clients {
 
     /// Forgets the addresses that have no connection any more.
     pub(crate) fn forget_gone(&mut self) {
-        self.by_network.retain(|_, client| Arc::strong_count(client) > 1);
+        self.by_origin.retain(|_, client| Arc::strong_count(client) > 1);
     }
 }
 
@@ -141,9 +145,9 @@ mod tests {
         let mut seat = |last| clients.seat(Some([192, 0, 2, last].into()), &limits).unwrap();
         let seats: Vec<_> = (0..100).map(&mut seat).collect();
         clients.forget_gone();
-        assert_eq!(clients.by_network.len(), 100);
+        assert_eq!(clients.by_origin.len(), 100);
         drop(seats);
         clients.forget_gone();
-        assert_eq!(clients.by_network.len(), 0);
+        assert_eq!(clients.by_origin.len(), 0);
     }
 }

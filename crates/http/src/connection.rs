@@ -27,7 +27,7 @@ use crate::refusal::Refusal;
 use crate::response::StreamFraming;
 use crate::service::Service;
 use crate::socket::ReadOutcome;
-use crate::transport::{ConnectionError, Step, Transport, is_longer};
+use crate::transport::{ConnectionError, Step, StepResult, Transport, is_longer};
 use crate::workspace::{Workspace, empty};
 
 /// The longest time for which input is read and thrown away after a refusal.
@@ -136,7 +136,7 @@ impl Connection {
         &mut self,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    ) -> StepResult {
         self.transport.begin_turn(woke);
         if self.transport.has_unsent() {
             self.transport.send_rest(&mut work.dispatcher.accounts)?;
@@ -186,7 +186,7 @@ impl Connection {
         room: &mut [u8],
         turn: &mut TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(usize, bool), Result<Step, ConnectionError>> {
+    ) -> Result<(usize, bool), StepResult> {
         resume_request(Phase::Receive.label(), self.early);
         let read = self.transport.read_plain(room, turn, &mut work.dispatcher.accounts);
         self.early = suspend_request();
@@ -208,7 +208,7 @@ impl Connection {
         mut turn: TurnTimestamps,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    ) -> StepResult {
         turn.waited_until = Some(work.dispatcher.accounts.last());
         resume_request(Phase::Parse.label(), std::mem::take(&mut self.early));
         // Only an idle connection is read ahead, so that no input precedes these bytes.
@@ -228,7 +228,7 @@ impl Connection {
         step: Step,
         work: &mut Workspace<S>,
         woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    ) -> StepResult {
         match step {
             Step::Again if !self.is_costly() => self.advance(work, woke),
             step => Ok(step),
@@ -236,11 +236,7 @@ impl Connection {
     }
 
     /// Reads the available input, and answers every complete request in it.
-    fn serve<S: Service>(
-        &mut self,
-        work: &mut Workspace<S>,
-        woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    fn serve<S: Service>(&mut self, work: &mut Workspace<S>, woke: Ticks) -> StepResult {
         let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
         if self.answer_input(&turn, work)? > 0 {
             return Ok(Step::Again);
@@ -271,7 +267,7 @@ impl Connection {
         bytes: &[u8],
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         let Protocol::Http1(conn) = &self.protocol else { return Ok(()) };
         if conn.has_no_input() {
             let used = self.answer(bytes, turn, work)?;
@@ -288,7 +284,7 @@ impl Connection {
         rest: &[u8],
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         if !rest.is_empty() {
             self.take_in(rest, turn, work)?;
         }
@@ -301,7 +297,7 @@ impl Connection {
         &mut self,
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<usize, ConnectionError> {
+    ) -> StepResult<usize> {
         let Protocol::Http1(conn) = &mut self.protocol else { return Ok(0) };
         if !conn.has_requests() {
             return Ok(0);
@@ -321,7 +317,7 @@ impl Connection {
         bytes: &[u8],
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         let Protocol::Http1(conn) = &mut self.protocol else { return Ok(()) };
         match conn.take_in(bytes, turn.woke, work.dispatcher.accounts.clock()) {
             Ok(()) => Ok(()),
@@ -337,7 +333,7 @@ impl Connection {
         bytes: &[u8],
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<usize, ConnectionError> {
+    ) -> StepResult<usize> {
         let Connection { caller, transport, protocol, .. } = self;
         let Protocol::Http1(conn) = protocol else { return Ok(0) };
         if !conn.is_settled() && !conn.settle(bytes, transport.agreed_on_http2(), turn) {
@@ -366,7 +362,7 @@ impl Connection {
         &mut self,
         begin: usize,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         let Workspace { dispatcher, batch, .. } = work;
         let accounts = &mut dispatcher.accounts;
         if begin == batch.out.len() {
@@ -393,7 +389,7 @@ impl Connection {
         &mut self,
         bytes: &[u8],
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         self.is_batched = false;
         let accounts = &mut work.dispatcher.accounts;
         // An earlier part of the batch for this connection may be unsent.
@@ -407,7 +403,7 @@ impl Connection {
     /// Writes the responses in `out`; if others of this connection wait in the batch, appends them
     /// there.
     #[inline]
-    fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<(), ConnectionError> {
+    fn flush<S: Service>(&mut self, work: &mut Workspace<S>) -> StepResult<()> {
         if self.is_batched {
             let begin = work.batch.out.len();
             work.batch.out.extend_from_slice(&work.out);
@@ -432,11 +428,7 @@ impl Connection {
     /// Evaluates the result of a read, and returns the next step. A read that did not fill its
     /// buffer has drained the socket: the next byte raises a new event.
     #[inline]
-    fn after_read(
-        &mut self,
-        read: io::Result<ReadOutcome>,
-        woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    fn after_read(&mut self, read: io::Result<ReadOutcome>, woke: Ticks) -> StepResult {
         let transport = &mut self.transport;
         match read {
             Ok(ReadOutcome::End) => {
@@ -487,7 +479,7 @@ impl Connection {
         &mut self,
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         self.transport.drop_tls();
         self.caller.is_encrypted = false;
         self.refuse(&Refusal::PlainText, turn, work)
@@ -499,7 +491,7 @@ impl Connection {
         refusal: &Refusal,
         now: Ticks,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         if let Protocol::Http1(conn) = &mut self.protocol {
             conn.forget_input();
         }
@@ -513,7 +505,7 @@ impl Connection {
         refusal: &Refusal,
         turn: &TurnTimestamps,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         if let Some(mut serving) = self.http1(work) {
             serving.refuse(refusal, false, turn);
         }
@@ -542,7 +534,7 @@ impl Connection {
     }
 
     /// Sends the next piece of a streamed response.
-    fn pump<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, ConnectionError> {
+    fn pump<S: Service>(&mut self, work: &mut Workspace<S>) -> StepResult {
         let Some(mut serving) = self.http1(work) else { return Ok(Step::Blocked) };
         let filled = serving.pump();
         self.flush(work)?;
@@ -562,7 +554,7 @@ impl Connection {
     }
 
     /// Reads and throws away further input of the client.
-    fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> Result<Step, ConnectionError> {
+    fn linger<S: Service>(&mut self, work: &mut Workspace<S>) -> StepResult {
         let Protocol::Lingering { left_bytes } = &mut self.protocol else {
             return Ok(Step::Blocked);
         };
@@ -579,11 +571,7 @@ impl Connection {
 
     /// Reads the available input, feeds it to the protocol, answers every complete request, and
     /// writes the frames of the protocol.
-    fn serve_http2<S: Service>(
-        &mut self,
-        work: &mut Workspace<S>,
-        woke: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    fn serve_http2<S: Service>(&mut self, work: &mut Workspace<S>, woke: Ticks) -> StepResult {
         let mut turn = self.transport.turn(woke, work.dispatcher.accounts.last());
         let Protocol::Http2(conn) = &mut self.protocol else { return Ok(Step::Blocked) };
         if !conn.has_input() && !self.transport.is_drained {
@@ -627,7 +615,7 @@ impl Connection {
             self.flush(work)?;
         }
         if !has_memory {
-            work.dispatcher.accounts.shared().cuts.connection(DisconnectReason::Memory);
+            work.dispatcher.accounts.shared().cuts.connections.add(DisconnectReason::Memory);
             return Err(ConnectionError(DisconnectReason::Memory.into()));
         }
         let more = moved || was_full || has_input || is_ended || !self.transport.is_drained;
@@ -654,7 +642,7 @@ impl Connection {
         stream: u32,
         later: Option<S::LoopMessage>,
         work: &mut Workspace<S>,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         if let Some(mut serving) = self.http2(work) {
             serving.resume(stream, later);
             return Ok(());
@@ -667,11 +655,7 @@ impl Connection {
 
     /// Enforces the time limits: ends an idle connection, refuses a request that comes in too
     /// slowly, and cuts a client that does not take its responses.
-    pub(crate) fn sweep<S: Service>(
-        &mut self,
-        work: &mut Workspace<S>,
-        now: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    pub(crate) fn sweep<S: Service>(&mut self, work: &mut Workspace<S>, now: Ticks) -> StepResult {
         if self.transport.pace.is_begun() && self.has_caught_up() {
             self.transport.pace = Pace::default();
         }
@@ -686,11 +670,11 @@ impl Connection {
             Verdict::Keep => Ok(Step::Blocked),
             Verdict::Leave => Err(ConnectionError(AbortReason::Cut)),
             Verdict::Cut(cut) => {
-                cuts.connection(cut);
+                cuts.connections.add(cut);
                 Err(ConnectionError(cut.into()))
             }
             Verdict::RefuseSlow => {
-                cuts.connection(DisconnectReason::RequestSlow);
+                cuts.connections.add(DisconnectReason::RequestSlow);
                 self.refuse_incomplete(&Refusal::TooSlow, now, work)?;
                 self.advance(work, now)
             }
@@ -766,11 +750,7 @@ impl Connection {
         }
     }
 
-    fn sweep_http2<S: Service>(
-        &mut self,
-        work: &mut Workspace<S>,
-        now: Ticks,
-    ) -> Result<Step, ConnectionError> {
+    fn sweep_http2<S: Service>(&mut self, work: &mut Workspace<S>, now: Ticks) -> StepResult {
         let (progress_at, turn) = (self.transport.progress_at, self.transport.turn(now, now));
         let Some(mut serving) = self.http2(work) else { return Ok(Step::Blocked) };
         let is_told = tell_to_leave(&mut serving, progress_at, now)?;
@@ -834,7 +814,7 @@ fn tell_to_leave<S: Service>(
     serving: &mut Http2Handler<'_, S>,
     progress_at: Ticks,
     now: Ticks,
-) -> Result<bool, ConnectionError> {
+) -> StepResult<bool> {
     let Http2Handler { conn, dispatcher, .. } = serving;
     let clock = dispatcher.accounts.clock();
     if let Some(since) = conn.leaving_since {
@@ -847,6 +827,6 @@ fn tell_to_leave<S: Service>(
         return Ok(false);
     }
     let cut = if is_stopping { DisconnectReason::Stopping } else { DisconnectReason::Idle };
-    dispatcher.accounts.shared().cuts.connection(cut);
+    dispatcher.accounts.shared().cuts.connections.add(cut);
     if conn.leave(now) { Ok(true) } else { Err(ConnectionError(cut.into())) }
 }

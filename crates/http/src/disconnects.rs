@@ -1,6 +1,7 @@
 //! Counts, by reason, the connections that the server refused or ended, and the streams that it
 //! ended.
 
+use std::ops::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The reason for which the server refused or ended a connection, or ended a stream.
@@ -80,64 +81,58 @@ impl DisconnectReason {
     }
 }
 
-/// The counts of all reasons since the start.
+/// Counts by reason since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DisconnectCounts([u64; CUTS]);
+
+impl Index<DisconnectReason> for DisconnectCounts {
+    type Output = u64;
+
+    fn index(&self, cut: DisconnectReason) -> &u64 {
+        &self.0[cut as usize]
+    }
+}
+
+/// The counts of all reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisconnectFigures {
-    refused: [u64; CUTS],
-    connections: [u64; CUTS],
-    streams: [u64; CUTS],
+    /// New connections that were refused.
+    pub refused: DisconnectCounts,
+    /// Connections that were ended.
+    pub connections: DisconnectCounts,
+    /// Streams that were ended.
+    pub streams: DisconnectCounts,
 }
 
-impl DisconnectFigures {
-    /// New connections that were refused for this reason.
-    #[must_use]
-    pub fn refused(&self, cut: DisconnectReason) -> u64 {
-        self.refused[cut as usize]
-    }
-
-    /// Connections that were ended for this reason.
-    #[must_use]
-    pub fn connections(&self, cut: DisconnectReason) -> u64 {
-        self.connections[cut as usize]
-    }
-
-    /// Streams that were ended for this reason.
-    #[must_use]
-    pub fn streams(&self, cut: DisconnectReason) -> u64 {
-        self.streams[cut as usize]
-    }
-}
-
-/// The counters, which all event loops share: they count rare events, so that sharing costs
+/// Counters by reason. All event loops share them: they count rare events, so that sharing costs
 /// nothing.
 #[derive(Debug, Default)]
+pub(crate) struct DisconnectCounters([AtomicU64; CUTS]);
+
+impl DisconnectCounters {
+    pub(crate) fn add(&self, cut: DisconnectReason) {
+        self.0[cut as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn now(&self) -> DisconnectCounts {
+        DisconnectCounts(self.0.each_ref().map(|counter| counter.load(Ordering::Relaxed)))
+    }
+}
+
+/// The counters of all reasons.
+#[derive(Debug, Default)]
 pub(crate) struct DisconnectMeter {
-    refused: [AtomicU64; CUTS],
-    connections: [AtomicU64; CUTS],
-    streams: [AtomicU64; CUTS],
+    pub(crate) refused: DisconnectCounters,
+    pub(crate) connections: DisconnectCounters,
+    pub(crate) streams: DisconnectCounters,
 }
 
 impl DisconnectMeter {
-    pub(crate) fn refused(&self, cut: DisconnectReason) {
-        self.refused[cut as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn connection(&self, cut: DisconnectReason) {
-        self.connections[cut as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn stream(&self, cut: DisconnectReason) {
-        self.streams[cut as usize].fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn figures(&self) -> DisconnectFigures {
-        let now = |counters: &[AtomicU64; CUTS]| {
-            std::array::from_fn(|cut| counters[cut].load(Ordering::Relaxed))
-        };
         DisconnectFigures {
-            refused: now(&self.refused),
-            connections: now(&self.connections),
-            streams: now(&self.streams),
+            refused: self.refused.now(),
+            connections: self.connections.now(),
+            streams: self.streams.now(),
         }
     }
 }
@@ -149,28 +144,17 @@ mod tests {
     #[test]
     fn each_reason_is_counted_apart() {
         let meter = DisconnectMeter::default();
-        meter.refused(DisconnectReason::Full);
-        meter.connection(DisconnectReason::Idle);
-        meter.connection(DisconnectReason::Idle);
-        meter.stream(DisconnectReason::ResponseSlow);
+        meter.refused.add(DisconnectReason::Full);
+        meter.connections.add(DisconnectReason::Idle);
+        meter.connections.add(DisconnectReason::Idle);
+        meter.streams.add(DisconnectReason::ResponseSlow);
         let figures = meter.figures();
-        let of = |count: fn(&DisconnectFigures, DisconnectReason) -> u64,
-                  cuts: &[DisconnectReason]|
-         -> Vec<(&'static str, u64)> {
-            let counts = cuts.iter().map(|cut| (cut.name(), count(&figures, *cut)));
+        let of = |counts: &DisconnectCounts, cuts: &[DisconnectReason]| -> Vec<_> {
+            let counts = cuts.iter().map(|cut| (cut.name(), counts[*cut]));
             counts.filter(|(_, count)| *count > 0).collect()
         };
-        assert_eq!(
-            of(DisconnectFigures::refused, &DisconnectReason::OF_NEW_CONNECTIONS),
-            [("full", 1)]
-        );
-        assert_eq!(
-            of(DisconnectFigures::connections, &DisconnectReason::OF_CONNECTIONS),
-            [("idle", 2)]
-        );
-        assert_eq!(
-            of(DisconnectFigures::streams, &DisconnectReason::OF_STREAMS),
-            [("response_slow", 1)]
-        );
+        assert_eq!(of(&figures.refused, &DisconnectReason::OF_NEW_CONNECTIONS), [("full", 1)]);
+        assert_eq!(of(&figures.connections, &DisconnectReason::OF_CONNECTIONS), [("idle", 2)]);
+        assert_eq!(of(&figures.streams, &DisconnectReason::OF_STREAMS), [("response_slow", 1)]);
     }
 }

@@ -37,7 +37,7 @@ use crate::service::Service;
 use crate::shared_state::SharedState;
 use crate::slots::Slots;
 use crate::tls::Session;
-use crate::transport::{ConnectionError, Step, Transport};
+use crate::transport::{ConnectionError, Step, StepResult, Transport};
 use crate::workspace::{Workspace, empty};
 
 /// The most events collected in one wake-up.
@@ -327,7 +327,7 @@ impl<S: Service> EventLoop<S> {
     /// Takes over a new connection, which is already counted among this loop's connections.
     fn adopt(&mut self, socket: std::net::TcpStream, seat: ConnectionPermit, woke: Ticks) {
         if let Err(cut) = self.try_adopt(TcpStream::from_std(socket), seat, woke) {
-            self.shared.cuts.refused(cut);
+            self.shared.cuts.refused.add(cut);
             self.release_load();
         }
     }
@@ -375,12 +375,12 @@ impl<S: Service> EventLoop<S> {
         self.settle(slot, connection, turned);
     }
 
-    fn queue_handshake(&mut self, connection: &mut Connection) -> Result<Step, ConnectionError> {
+    fn queue_handshake(&mut self, connection: &mut Connection) -> StepResult {
         if connection.is_queued {
             return Ok(Step::Blocked);
         }
         if self.handshakes.len() >= HANDSHAKES_WAITING_MAX {
-            self.shared.cuts.refused(DisconnectReason::Handshakes);
+            self.shared.cuts.refused.add(DisconnectReason::Handshakes);
             return Err(ConnectionError(DisconnectReason::Handshakes.into()));
         }
         connection.is_queued = true;
@@ -445,7 +445,7 @@ impl<S: Service> EventLoop<S> {
     fn with_connection(
         &mut self,
         slot: usize,
-        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, ConnectionError>,
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> StepResult,
     ) {
         let Some(mut connection) = self.connections.take(slot) else { return };
         let turned = step(&mut self.work, &mut connection);
@@ -457,7 +457,7 @@ impl<S: Service> EventLoop<S> {
     fn with_connection_of(
         &mut self,
         id: ConnectionId,
-        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> Result<Step, ConnectionError>,
+        step: impl FnOnce(&mut Workspace<S>, &mut Connection) -> StepResult,
     ) {
         if self.connections.is_current(id) {
             self.with_connection(id.slot as usize, step);
@@ -466,12 +466,7 @@ impl<S: Service> EventLoop<S> {
 
     /// Puts a connection back into its slot after its turn, or ends it.
     #[inline]
-    fn settle(
-        &mut self,
-        slot: usize,
-        connection: Box<Connection>,
-        turned: Result<Step, ConnectionError>,
-    ) {
+    fn settle(&mut self, slot: usize, connection: Box<Connection>, turned: StepResult) {
         match turned {
             Ok(step) => {
                 self.connections.put(slot, connection);

@@ -28,7 +28,6 @@ mod h1;
 mod h2;
 mod limits;
 mod links;
-mod listen_address;
 mod listener;
 mod loop_load;
 mod mailbox;
@@ -51,25 +50,24 @@ mod tls;
 mod transport;
 mod workspace;
 
+/// The address of a listener.
+pub use pellucid_client::http::Address as ListenAddress;
+
 pub use abort_reason::AbortReason;
 pub use acceptor::descriptors_max;
 pub use body_source::{BodySource, FillResult, ServiceResult};
 pub use client_watch::ClientWatch;
+pub use clients::ClientOrigin;
 pub use compression::{Coding, CompressionFigures, plain_tag};
-pub use disconnects::{DisconnectFigures, DisconnectReason};
+pub use disconnects::{DisconnectCounts, DisconnectFigures, DisconnectReason};
 pub use h1::chunked::ChunkedDecoder;
 pub use h1::encode::write_decimal;
 pub use h1::parse::{Framing, Head, HeaderSpace, parse};
 pub use limits::{
-    AHEAD_BYTES_MIN, AHEAD_CONNECTIONS_MAX, BATCH_BYTES_MAX, BATCH_CONNECTIONS_MAX,
-    BATCH_PAUSE_MAX, BODY_BYTES_FREE, BODY_BYTES_PER_SECOND_MIN, COMPRESSED_STREAMS_MAX,
-    GATHER_CONNECTIONS_MAX, GATHER_PAUSE, GATHER_WORK_TO_IDLE, HALF_CLOSE_GRACE,
-    HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, HEADERS_MAX, LINGER_BYTES_MAX,
-    LINK_LOOK_READY_MIN, LINK_LOOKS_MAX, Limits, OUTPUT_BYTES_FREE, OUTPUT_BYTES_MAX,
-    READ_BYTES_MAX, RESPONSE_BYTES_FREE, RESPONSE_BYTES_PER_SECOND_MIN, TURNS_MAX,
+    AHEAD_CONNECTIONS_MAX, HALF_CLOSE_GRACE, HANDSHAKES_PER_TURN_MAX, HEADERS_MAX,
+    LINK_LOOK_READY_MIN, Limits, READ_BYTES_MAX,
 };
 pub use links::{LinkContext, LinkEvent};
-pub use listen_address::ListenAddress;
 pub use listener::{Listener, listen};
 pub use mailbox::{Admission, AdmissionSender, BodyWaker, Completer, Messenger, Ticket};
 pub use refusal::{Denial, Refusal};

@@ -21,43 +21,43 @@ pub const READ_BYTES_MAX: usize = 64 * 1024;
 pub const AHEAD_CONNECTIONS_MAX: usize = 16;
 /// Free bytes that the buffer must have before a connection is read ahead. A connection that has
 /// more to read is read on in its turn.
-pub const AHEAD_BYTES_MIN: usize = 16 * 1024;
+pub(crate) const AHEAD_BYTES_MIN: usize = 16 * 1024;
 
 /// The pause of a busy loop, so that it finds more ready connections at a time.
-pub const GATHER_PAUSE: Duration = Duration::from_micros(20);
+pub(crate) const GATHER_PAUSE: Duration = Duration::from_micros(20);
 /// Ready connections from which on a loop makes no pause to gather more.
-pub const GATHER_CONNECTIONS_MAX: usize = 32;
+pub(crate) const GATHER_CONNECTIONS_MAX: usize = 32;
 /// The ratio of recent work to recent idle time from which on a loop makes such a pause.
-pub const GATHER_WORK_TO_IDLE: u64 = 4;
+pub(crate) const GATHER_WORK_TO_IDLE: u64 = 4;
 
 /// Ready connections from which on a loop whose links have something to send first looks for more
 /// to send with it: each sending of a link costs both ends system calls and a wake-up, for one
 /// request or for twenty.
 pub const LINK_LOOK_READY_MIN: usize = 8;
 /// The most such looks before the links send; see [`LINK_LOOK_READY_MIN`].
-pub const LINK_LOOKS_MAX: usize = 4;
+pub(crate) const LINK_LOOKS_MAX: usize = 4;
 
 /// The most connections in a batch. Their responses wait until the other connections that became
 /// readable in the same wake-up have theirs; then all are written one after the other. Answering in
 /// one pass and writing in another keeps the code of each pass in the processor's caches, and a
 /// client with many connections is woken once and not for each.
-pub const BATCH_CONNECTIONS_MAX: usize = 32;
+pub(crate) const BATCH_CONNECTIONS_MAX: usize = 32;
 /// The most bytes of responses in a batch; see [`BATCH_CONNECTIONS_MAX`].
-pub const BATCH_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const BATCH_BYTES_MAX: usize = 64 * 1024;
 /// The longest time that a response waits in a batch.
-pub const BATCH_PAUSE_MAX: Duration = Duration::from_micros(100);
+pub(crate) const BATCH_PAUSE_MAX: Duration = Duration::from_micros(100);
 
 /// Unsent response bytes of a connection beyond which its further requests wait.
-pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Unsent bytes of a connection that are taken from no budget. So small responses go out even when
 /// memory is short. Even with the most connections, their sum is small.
-pub const OUTPUT_BYTES_FREE: usize = 16 * 1024;
+pub(crate) const OUTPUT_BYTES_FREE: usize = 16 * 1024;
 /// A response beyond this is taken from the budget before it waits for its client; where the budget
 /// has no room, the answer is 503.
-pub const RESPONSE_BYTES_FREE: usize = READ_BYTES_MAX;
+pub(crate) const RESPONSE_BYTES_FREE: usize = READ_BYTES_MAX;
 
 /// Times in a row that one connection is served within a wake-up before its neighbours are.
-pub const TURNS_MAX: usize = 16;
+pub(crate) const TURNS_MAX: usize = 16;
 
 /// The time for which a client that has sent FIN still counts as waiting for the answer to a
 /// request that was handed over. Most such clients have closed their sockets and are gone (nginx
@@ -66,25 +66,25 @@ pub const TURNS_MAX: usize = 16;
 pub const HALF_CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes that are read and thrown away after a refusal, so that the client can read the refusal.
-pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+pub(crate) const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bodies that are compressed piece by piece at a time, over all event loops: each holds some 300
 /// KiB. Beyond it, large bodies go out as they are.
-pub const COMPRESSED_STREAMS_MAX: usize = 64;
+pub(crate) const COMPRESSED_STREAMS_MAX: usize = 64;
 
 /// The lowest rate at which a client may send a large body. It may pause for up to
 /// [`Limits::exchange`] at any time.
-pub const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
+pub(crate) const BODY_BYTES_PER_SECOND_MIN: u64 = 16 * 1024;
 
 /// Bytes of a body that are taken from no budget, so that connections with small bodies do not
 /// block others.
-pub const BODY_BYTES_FREE: usize = 16 * 1024;
+pub(crate) const BODY_BYTES_FREE: usize = 16 * 1024;
 
 /// TLS handshakes that a loop continues in one wake-up, after all other work. The signature of one
 /// handshake takes up to a millisecond (RSA), during which other requests wait.
 pub const HANDSHAKES_PER_TURN_MAX: usize = 2;
 /// Connections of a loop that may wait for their handshake. Beyond it, a new one is closed.
-pub const HANDSHAKES_WAITING_MAX: usize = 4_096;
+pub(crate) const HANDSHAKES_WAITING_MAX: usize = 4_096;
 
 /// The divisor of the default share of one address: it may have one part in so many of all
 /// connections, so that at least this many addresses can be served.
@@ -93,7 +93,7 @@ const ADDRESSES_MIN: usize = 4;
 /// The default of [`Limits::response_bytes_per_second`], the lowest rate at which a client may take
 /// its responses. It is so low that even the most clients, all with large responses, reach it over
 /// a slow network.
-pub const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 4 * 1024;
+pub(crate) const RESPONSE_BYTES_PER_SECOND_MIN: u64 = 4 * 1024;
 
 /// Limits of a listener.
 #[derive(Clone, Debug)]

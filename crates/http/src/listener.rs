@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use mio::{Interest, Registry, Token};
 
-use crate::listen_address::ListenAddress;
+use crate::ListenAddress;
 use crate::socket_file::SocketFile;
 
 /// The length of the kernel's queue of connections that wait to be accepted.

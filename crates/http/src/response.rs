@@ -6,7 +6,7 @@ use pellucid_clock::WallTime;
 
 use crate::body_source::{BodySource, ServiceResult};
 use crate::compression::{Coding, Compressor, StreamPermit, WholeBody};
-use crate::h1::encode::{end_headers, status_line, write_decimal, write_header};
+use crate::h1::encode::{end_headers, write_decimal, write_header, write_status_line};
 use crate::limits::READ_BYTES_MAX;
 use crate::refusal::Refusal;
 
@@ -176,15 +176,13 @@ impl<'a> Response<'a> {
     /// Begins the response.
     ///
     /// # Panics
-    /// If it has begun before, or the status is one that Pellucid never answers with.
+    /// If it has begun before.
     pub fn status(&mut self, status: u16) -> &mut Self {
         assert_eq!(self.state, State::Unbegun, "a response has one status");
         (self.status, self.state) = (status, State::Headers);
-        // Looked up also where it is not written, so that any test notices a status without a line.
-        let line = status_line(status);
         match &mut self.form {
             HeadFormat::Text => {
-                self.out.extend_from_slice(line);
+                write_status_line(self.out, status);
                 self.out.extend_from_slice(&self.date_line.line);
             }
             HeadFormat::Fields(fields) => {

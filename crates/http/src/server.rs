@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use mio::{Poll, Waker};
 use pellucid_account::{Account, Recorder};
 
+use crate::ListenAddress;
 use crate::event_loop::{EventLoop, LISTENER, WAKER};
 use crate::limits::Limits;
-use crate::listen_address::ListenAddress;
 use crate::listener::Listener;
 use crate::mailbox::{Mailbox, Message};
 use crate::service::Service;

@@ -35,6 +35,9 @@ pub(crate) enum Step {
     Blocked,
 }
 
+/// The result of a step, or of a part of one.
+pub(crate) type StepResult<T = Step> = Result<T, ConnectionError>;
+
 /// The socket side of one connection.
 pub(crate) struct Transport {
     socket: TcpStream,
@@ -164,22 +167,14 @@ impl Transport {
 
     /// Writes `bytes` behind the unsent bytes of the output, and records the responses that are
     /// out. The bytes that the kernel does not take stay in the output.
-    pub(crate) fn send(
-        &mut self,
-        bytes: &[u8],
-        accounts: &mut Accounts,
-    ) -> Result<(), ConnectionError> {
+    pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<()> {
         let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
         self.keep_unsent(&bytes[sent..], accounts)
     }
 
     /// Keeps bytes that the kernel did not take, behind those that are unsent already.
     #[inline]
-    pub(crate) fn keep_unsent(
-        &mut self,
-        bytes: &[u8],
-        accounts: &Accounts,
-    ) -> Result<(), ConnectionError> {
+    pub(crate) fn keep_unsent(&mut self, bytes: &[u8], accounts: &Accounts) -> StepResult<()> {
         self.output.extend(bytes);
         self.hold_unsent(accounts)
     }
@@ -190,7 +185,7 @@ impl Transport {
         &mut self,
         buffer: &mut Vec<u8>,
         accounts: &mut Accounts,
-    ) -> Result<(), ConnectionError> {
+    ) -> StepResult<()> {
         if self.has_unsent() || buffer.len() <= OUTPUT_KEPT_BYTES {
             return self.send(buffer, accounts);
         }
@@ -201,7 +196,7 @@ impl Transport {
     }
 
     /// Writes the unsent bytes, as far as the kernel takes them.
-    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> Result<(), ConnectionError> {
+    pub(crate) fn send_rest(&mut self, accounts: &mut Accounts) -> StepResult<()> {
         let mut unsent = self.output.take();
         let sent = self.write(&unsent, accounts)?;
         if sent == unsent.len() {
@@ -215,20 +210,16 @@ impl Transport {
 
     /// Takes memory from the budget for the unsent bytes. If there is none, the client is cut.
     #[inline]
-    fn hold_unsent(&mut self, accounts: &Accounts) -> Result<(), ConnectionError> {
+    fn hold_unsent(&mut self, accounts: &Accounts) -> StepResult<()> {
         self.output.hold_unsent(accounts.memory()).map_err(|_| {
-            accounts.shared().cuts.connection(DisconnectReason::Memory);
+            accounts.shared().cuts.connections.add(DisconnectReason::Memory);
             ConnectionError(DisconnectReason::Memory.into())
         })
     }
 
     /// Writes as much as the kernel takes, and records the responses that are out. Returns how many
     /// bytes it took.
-    pub(crate) fn write(
-        &mut self,
-        bytes: &[u8],
-        accounts: &mut Accounts,
-    ) -> Result<usize, ConnectionError> {
+    pub(crate) fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<usize> {
         set_phase(Phase::Write.label());
         let WriteResult { bytes: sent, progressed, failed } = match &mut self.tls {
             None => write_plain(&self.socket, bytes),

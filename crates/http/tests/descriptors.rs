@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use common::tls_client::file;
-use common::{connect, listener, start, try_start_at};
+use common::{connect, listener, start, status, try_start};
 use pellucid_http::{Certificates, DisconnectReason, Limits};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,11 +21,8 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn ask(socket: &mut TcpStream) {
     socket.write_all(GET).unwrap();
-    let mut begin = [0; 12];
-    socket.read_exact(&mut begin).unwrap();
-    assert_eq!(&begin, b"HTTP/1.1 200");
-    let mut rest = [0; 1024];
-    let _ = socket.read(&mut rest).unwrap();
+    assert_eq!(status(socket), "200");
+    let _ = socket.read(&mut [0; 1024]).unwrap();
 }
 
 /// Opens files until the process has no descriptor left.
@@ -73,7 +70,7 @@ fn a_server_with_few_descriptors_serves_or_does_not_start() {
         let listener = listener();
         let mut taken = take_all();
         taken.truncate(taken.len() - refused);
-        match try_start_at(listener) {
+        match try_start(vec![listener], Limits::default(), None, 2) {
             Ok(running) => break running,
             Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::MFILE.raw_os_error())),
         }
@@ -110,7 +107,7 @@ fn new_clients_are_turned_away_at_once() {
         // If it were dropped now, the next one could use its descriptor.
         turned_away.push(socket);
     }
-    assert_eq!(running.cuts().refused(DisconnectReason::System), 5);
+    assert_eq!(running.cuts().refused[DisconnectReason::System], 5);
     drop(held);
     setrlimit(Resource::Nofile, limit).unwrap();
     ask(&mut connect(&running));

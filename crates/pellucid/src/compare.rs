@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pellucid_report::{
-    Bars, ComparedRun, Comparison, ConfidenceInterval, TimelineInterval, compare, json::decoded,
+    Bars, ComparedRun, Comparison, ConfidenceInterval, TimelineInterval, compare,
+    histogram_text::decoded,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use crate::standard_output::{print_document, print_text};
 /// The largest result file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Compare two results of `pellucid load --json`, or two JSON reports, section by section.
+/// Compare two results of `pellucid load --json`, run by run.
 ///
 /// Example: pellucid compare before.json after.json --fail-if 'p99>+10%,errors>0.1%'
 #[derive(Args)]
@@ -132,14 +133,10 @@ fn read(path: &Path) -> Result<Vec<(String, ComparedRun)>, Failure> {
         Some("pellucid.sweep.v1") => items(&value["runs"])
             .map(|run| (format!("{} connections", run["connections"]), run))
             .collect(),
-        Some("pellucid.report.v1") => items(&value["sections"])
-            .map(|run| (run["name"].as_str().unwrap_or_default().to_owned(), run))
-            .collect(),
         other => {
             let found = other.unwrap_or("none");
             return Err(failed(format!(
-                "its schema is {found}; pellucid.load.v1, pellucid.sweep.v1 and \
-                 pellucid.report.v1 can be compared"
+                "its schema is {found}; pellucid.load.v1 and pellucid.sweep.v1 can be compared"
             )));
         }
     };
@@ -158,9 +155,8 @@ fn measured(run: &Value) -> Result<ComparedRun, String> {
     // All requests that were due, as in the verdict and in `--slo`.
     let tried = ["requests", "unanswered"].map(|name| run[name].as_f64().unwrap_or(0.0));
     let tried = tried.iter().sum::<f64>().max(1.0);
-    // Older results have only the errors, of which a broken connection is one.
-    let failed = run["failed_requests"].as_f64().unwrap_or_else(|| errors(&run["errors"]));
-    let rate = run["requests_per_second"].as_f64().or(run["rate_per_second"].as_f64());
+    let failed = run["failed_requests"].as_f64().ok_or("it holds no failed_requests")?;
+    let rate = run["requests_per_second"].as_f64();
     let timeline = items(&run["timeline"]).map(stretch).collect::<Result<_, _>>()?;
     // The steps of a way are means and add up to its time. The requests around the median represent
     // all requests.
@@ -190,13 +186,6 @@ fn means(list: &Value, time: &str) -> Vec<(String, f64)> {
     let named = items(list)
         .filter_map(|item| Some((item["name"].as_str()?.to_owned(), item[time].as_f64()?)));
     named.collect()
-}
-
-/// The number of errors of all kinds. `malformed` is skipped, because the read errors include it.
-fn errors(value: &Value) -> f64 {
-    let by_name = value.as_object().into_iter().flatten();
-    let named = by_name.filter(|(kind, _)| *kind != "malformed").filter_map(|(_, n)| n.as_f64());
-    named.chain(items(value).filter_map(|error| error["count"].as_f64())).sum()
 }
 
 fn stretch(value: &Value) -> Result<TimelineInterval, String> {

@@ -47,14 +47,7 @@ pub(crate) fn component_of<'a>(
 /// The component of a background job; the functions on the stack do not matter.
 fn job_component(job: &str) -> &'static str {
     const JOBS: &[&str] = &[
-        "flush",
-        "compaction",
-        "collection",
-        "directory",
-        "ledger",
-        "sync",
-        "segments",
-        "account",
+        "flush", "compaction", "collection", "directory", "ledger", "sync", "segments", "account",
         "pages",
     ];
     match JOBS.iter().find(|name| **name == job) {

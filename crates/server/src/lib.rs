@@ -34,6 +34,7 @@ mod observer;
 mod openapi;
 mod page_worker;
 mod panics;
+mod places;
 mod process;
 mod profiles;
 mod query;

@@ -135,14 +135,8 @@ pub(crate) const QUERY_RUN: Part = Part::new(5);
 /// The parts of the phase `execute` of queries. Their own parts take the slots of store parts that
 /// queries do not have.
 const QUERY_PARTS: [&str; 8] = [
-    "stall",
-    "writer_wait",
-    "query_parse",
-    "query_plan",
-    "journal_append",
-    "query_run",
-    "group_wait",
-    "sync",
+    "stall", "writer_wait", "query_parse", "query_plan", "journal_append", "query_run",
+    "group_wait", "sync",
 ];
 
 impl Outcome {

@@ -2,8 +2,6 @@
 //! and the metrics.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use pellucid_http::Completer;
@@ -58,27 +56,6 @@ impl PageWorker {
                 page.completer.complete(LoopMessage::Made(refused));
             }
         })
-    }
-}
-
-/// A lock for work on a thread of its own that may run only once at a time.
-#[derive(Clone, Default)]
-pub(crate) struct TaskLock(Arc<AtomicBool>);
-
-impl TaskLock {
-    /// Reserves the work; `None` if it runs already.
-    pub(crate) fn take(&self) -> Option<Reservation> {
-        let was_taken = self.0.swap(true, Ordering::AcqRel);
-        (!was_taken).then(|| Reservation(Arc::clone(&self.0)))
-    }
-}
-
-/// A reservation of [`TaskLock`], released when it is dropped.
-pub(crate) struct Reservation(Arc<AtomicBool>);
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -43,7 +43,8 @@ use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::{ENTITIES, names_for};
 use crate::observer::{Observer, ReportFigures};
-use crate::page_worker::{PageWorker, TaskLock};
+use crate::page_worker::PageWorker;
+use crate::places::Places;
 use crate::profiles::Profiles;
 use crate::reporter::{RequestReporter, TraceCollector, TraceRegistry};
 use crate::routes::DOCUMENTS_BYTES_MAX;
@@ -372,7 +373,7 @@ struct SharedComponents {
     cluster: Option<Arc<Cluster>>,
     helper: PageWorker,
     profiles: Profiles,
-    full_merge: TaskLock,
+    full_merge: Places,
     openapi: Arc<serde_json::Value>,
     batch_bytes_max: usize,
 }
@@ -437,7 +438,7 @@ impl SharedComponents {
             cluster,
             helper: PageWorker::start().map_err(ServerError::Run)?,
             profiles: Profiles::start(options.profile_hertz).map_err(ServerError::Run)?,
-            full_merge: TaskLock::default(),
+            full_merge: Places::new(1),
             openapi,
             batch_bytes_max: options.batch_bytes_max,
         })

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use pellucid_cluster::NodeListError;
 use pellucid_http::{CertificateError, ListenAddress};
 
 use crate::access::AccessError;
@@ -112,6 +113,12 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+impl From<NodeListError> for ServerError {
+    fn from(error: NodeListError) -> ServerError {
+        ServerError::Cluster(error.to_string())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,6 @@ use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
 use crate::page_worker::page_on_thread;
 use crate::panics::log_panic;
-use crate::query::check_parameters;
 use crate::reply::{Body, Failure, Reply};
 use crate::routes::{self, BodyLimit, Handler, Method, Methods, MissingRoute, Route, Target};
 use crate::timing::{end_execution, route, wants_timing};
@@ -205,7 +204,7 @@ impl Api {
         let Head { method, path, query, headers, .. } = *head;
         let request = Request { method, path, query, headers, body: &[] };
         let target = Target::of(method, path, query);
-        let known = target.route.parameters.unwrap_or_default();
+        let check = || target.route.check_query(query);
         let judged = match target.route.handler {
             Handler::Missing(MissingRoute::Method { is_of_documents: false }) => {
                 return Some(by_head(405, OTHER_METHODS, Some(target.allowed)));
@@ -213,11 +212,11 @@ impl Api {
             Handler::Missing(_) if !path.starts_with("/_") => Err(KNOWN_PATHS.clone().into()),
             Handler::Entity => self
                 .entities
-                .named(&request, known)
+                .named(&request, check)
                 .and_then(|_| self.entities.asked_write(&request, method == "PUT").map(|_| ())),
-            Handler::Batch => check_parameters(query, known)
-                .map_err(Failure::from)
-                .and_then(|()| self.entities.check_batch(&request)),
+            Handler::Batch => {
+                check().map_err(Failure::from).and_then(|()| self.entities.check_batch(&request))
+            }
             _ => Ok(()),
         };
         match judged {
@@ -241,11 +240,11 @@ impl Api {
             GateDecision::Answered(answer) => return Ok(answer),
             GateDecision::Admitted(caller) => self.caller = caller,
         }
-        let Route { operation, parameters, handler, .. } = *target.route;
+        let Route { operation, handler, .. } = *target.route;
         if !matches!(handler, Handler::Entity) {
             return self.dispatch(target, request, exchange);
         }
-        let named = self.entities.named(request, parameters.unwrap_or_default());
+        let named = self.entities.named(request, || target.route.check_query(request.query));
         let named = named.inspect_err(|_| route(exchange, operation))?;
         exchange.facts.key_hash = self.entities.keys.note(&named.key);
         if let Some(owner) = self.peers.elsewhere(&named.key) {
@@ -276,9 +275,7 @@ impl Api {
             Handler::Missing(_) => route(exchange, Operation::Unknown),
             _ => route(exchange, operation),
         }
-        if let Some(known) = target.route.parameters {
-            check_parameters(request.query, known)?;
-        }
+        target.route.check_query(request.query)?;
         match target.route.handler {
             Handler::Range => self.range(request, exchange),
             Handler::MultiGet => self.multi_get(request, exchange),
@@ -359,13 +356,13 @@ impl Api {
             });
         }
         let (table, entities) = (tables.find(name)?, Arc::clone(&self.entities));
-        let Some(reservation) = tables.emptying.take() else {
+        let Some(place) = tables.emptying.take() else {
             let line = "a table is being emptied already: one is at a time";
             return Err(Failure::Busy(line.into()));
         };
         page_on_thread("pellucid-empty", &EMPTYING, move || {
-            // The reservation is released when this closure ends, before the reply is sent.
-            let _reservation = reservation;
+            // The place is free when this closure ends, before the reply is sent.
+            let _place = place;
             let removed = entities.tables.empty(table)?;
             Ok(Reply::value(200, &json!({ "removed": removed })))
         })

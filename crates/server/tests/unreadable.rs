@@ -12,7 +12,7 @@ use common::nodes::{Node, Nodes, free_addresses, list_of, options, try_start};
 use common::{Client, entity, start_with};
 use pellucid_account::Timeline;
 use pellucid_embedded::EmbeddedStore;
-use pellucid_io::{FileBytes, FileSystem, MapMode, SystemFileSystem};
+use pellucid_io::{FileBytes, FileSystem, MapMode, SystemFileSystem, pass_on};
 use pellucid_server::{EmbeddedOptions, Log, start_on};
 use pellucid_store::{
     Acknowledgement, Answer, Head, Object, Operation, Properties, Range, Result, Scan, Snapshot,
@@ -139,46 +139,27 @@ impl Scan for LossyScan {
 }
 
 impl Store for LossyStore {
-    fn table(&self, name: &str) -> Result<Table> {
-        self.0.table(name)
-    }
-
     fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
         self.0.get(table, key, timeline).map(|found| found.map(lose))
-    }
-
-    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.0.head(table, key, timeline)
-    }
-
-    fn write(
-        &self,
-        table: Table,
-        operations: &[Operation<'_>],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Answer<WriteOutcome> {
-        self.0.write(table, operations, acknowledgement, timeline)
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {
         Ok(Box::new(LossyScan(self.0.scan(table, range)?)))
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.0.snapshot()
-    }
-
-    fn properties(&self) -> Properties {
-        self.0.properties()
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    fn close(&self) -> Result<()> {
-        self.0.close()
+    pass_on! { 0:
+        fn table(name: &str) -> Result<Table>;
+        fn head(table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
+        fn write(
+            table: Table,
+            operations: &[Operation<'_>],
+            acknowledgement: Acknowledgement,
+            timeline: &mut Timeline
+        ) -> Answer<WriteOutcome>;
+        fn snapshot() -> Result<Arc<dyn Snapshot>>;
+        fn properties() -> Properties;
+        fn figures() -> Vec<(&'static str, u64)>;
+        fn close() -> Result<()>;
     }
 }
 

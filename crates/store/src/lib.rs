@@ -12,6 +12,7 @@ mod backups;
 mod changes;
 mod copy;
 mod copy_notes;
+mod current_view;
 mod error;
 mod hand_over;
 mod model;
@@ -27,6 +28,7 @@ pub use backups::{
 };
 pub use changes::{Change, ChangeFeed, ChangeReader, ChangeSelector, ChangeStep};
 pub use copy::{CopiedTable, Source, TableCopyProgress, begin_copy, compare, copy, end_copy};
+pub use current_view::CurrentView;
 pub use error::{Result, StoreError};
 pub use hand_over::{HandOverPolicy, STALL, hand_over, hand_over_write};
 pub use model::{
@@ -35,5 +37,6 @@ pub use model::{
 };
 pub use store::{
     LocalStore, NotingStore, Properties, Range, ReplicatedStore, Scan, Snapshot, Store,
+    end_of_prefix,
 };
 pub use workers::{ReservedSlot, Workers};

@@ -26,6 +26,13 @@ pub struct Range<'a> {
     pub reverse: bool,
 }
 
+/// The smallest key above all keys with `prefix`; `None` if there is none.
+#[must_use]
+pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    Some([&prefix[..last], &[prefix[last] + 1]].concat())
+}
+
 /// The properties of a store, which do not change while it is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
@@ -268,8 +275,7 @@ pub trait Snapshot: Send + Sync {
     /// # Errors
     /// If the scan cannot begin.
     fn scan_prefix(&self, table: Table, prefix: &[u8], reverse: bool) -> Result<Box<dyn Scan>> {
-        let last = prefix.iter().rposition(|byte| *byte < u8::MAX);
-        let end = last.map(|last| [&prefix[..last], &[prefix[last] + 1]].concat());
+        let end = end_of_prefix(prefix);
         self.scan(table, Range { start: prefix, end: end.as_deref(), reverse })
     }
 }
@@ -297,5 +303,17 @@ pub trait Scan: Send {
     /// if it does not expire, or if the store does not tell.
     fn expires_at_ms(&self) -> Option<u64> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_of_prefix;
+
+    #[test]
+    fn ends_of_prefixes() {
+        assert_eq!(end_of_prefix(&[1, 2]), Some(vec![1, 3]));
+        assert_eq!(end_of_prefix(&[1, 255, 255]), Some(vec![2]));
+        assert_eq!(end_of_prefix(&[255]), None);
     }
 }

@@ -80,10 +80,10 @@ fn add(builder: &mut Builder, value: Ref<'_>, options: MergeOptions) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Value, json};
+    use crate::{DuplicateRule, Value, json};
 
     fn merged(old: &str, new: &str, options: MergeOptions) -> String {
-        let parse = |text: &str| json::parse_value(text.as_bytes(), json::Limits::default());
+        let parse = |text: &str| json::parse_value(text.as_bytes(), DuplicateRule::Refuse);
         let (old, new) = (parse(old).unwrap(), parse(new).unwrap());
         let mut builder = Builder::new();
         builder.begin_object();

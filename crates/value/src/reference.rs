@@ -6,9 +6,10 @@ use crate::packed::{Container, PackedArray, PackedObject, fixed, string_at, tag,
 use crate::{Array, Kind, Number, Object, SharedBytes, Text, Value};
 
 /// A reference to a value of any form.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub enum Ref<'a> {
     /// `null`; damaged bytes are read as null as well.
+    #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),

@@ -9,13 +9,13 @@ use crate::SharedBytes;
 /// The bytes of the counters that an [`Arc`] keeps in front of its value.
 pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
 
-/// A string: static, in memory of its own, or a part of a packed document.
+/// A string: empty, in memory of its own, or a part of a packed document.
 #[derive(Clone)]
 pub struct Text(Form);
 
 #[derive(Clone)]
 enum Form {
-    Static(&'static str),
+    Empty,
     Owned(Arc<str>),
     Part(SharedBytes),
 }
@@ -38,7 +38,7 @@ impl Text {
     /// The bytes of memory of its text, without the `Text` itself.
     pub(crate) fn size_bytes(&self) -> usize {
         match &self.0 {
-            Form::Static(_) => 0,
+            Form::Empty => 0,
             Form::Owned(text) => ARC_BYTES + text.len(),
             Form::Part(bytes) => bytes.len(),
         }
@@ -48,7 +48,7 @@ impl Text {
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Form::Static(text) => text,
+            Form::Empty => "",
             Form::Owned(text) => text,
             Form::Part(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
         }
@@ -65,7 +65,7 @@ impl Deref for Text {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        if text.is_empty() { Self(Form::Static("")) } else { Self(Form::Owned(Arc::from(text))) }
+        if text.is_empty() { Self(Form::Empty) } else { Self(Form::Owned(Arc::from(text))) }
     }
 }
 
@@ -78,14 +78,6 @@ impl From<String> for Text {
 impl From<Arc<str>> for Text {
     fn from(text: Arc<str>) -> Self {
         Self(Form::Owned(text))
-    }
-}
-
-impl Text {
-    /// Makes a string of a static text.
-    #[must_use]
-    pub const fn fixed(text: &'static str) -> Self {
-        Self(Form::Static(text))
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::cmp::Ordering;
 
-use pellucid_value::json::{Limits, parse_value};
+use pellucid_value::json::parse_value;
 use pellucid_value::packed::{self, Builder, DEPTH_MAX, Damage};
 use pellucid_value::{
-    LimitError, MergeOptions, ObjectBuilder, Value, compare, equal, index_key, json, merge_into,
-    to_number, to_text,
+    DuplicateRule, LimitError, MergeOptions, ObjectBuilder, Value, compare, equal, index_key, json,
+    merge_into, to_number, to_text,
 };
 
 /// The levels of the deep documents.
@@ -152,10 +152,10 @@ fn nothing_is_built_deeper_than_the_limit() {
             assert_eq!(Value::array(vec![packed.clone()]), too_deep);
             assert!(equal(packed.view(), value.view()));
             assert_eq!(packed.to_json(), value.to_json());
-            let again = parse_value(value.to_json().as_bytes(), Limits::default()).unwrap();
+            let again = parse_value(value.to_json().as_bytes(), DuplicateRule::Refuse).unwrap();
             assert_eq!(again, value);
-            let limits = Limits { depth: usize::MAX, ..Limits::default() };
-            assert!(parse_value(format!("[{}]", value.to_json()).as_bytes(), limits).is_err());
+            let deeper = format!("[{}]", value.to_json());
+            assert!(parse_value(deeper.as_bytes(), DuplicateRule::Refuse).is_err());
             let (mut one, mut other) = (Vec::new(), Vec::new());
             index_key::encode(value.view(), &mut one);
             index_key::encode(packed.view(), &mut other);
@@ -191,16 +191,13 @@ fn the_time_for_duplicate_names_is_not_quadratic() {
     let members = (0..200_000).map(|number| format!("\"{}\":{number}", number % 100_000));
     let text = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
     let begun = std::time::Instant::now();
-    for (duplicates, expected) in
-        [(pellucid_value::DuplicateRule::First, 7), (pellucid_value::DuplicateRule::Last, 100_007)]
-    {
-        let limits = Limits { duplicates, ..Limits::default() };
-        let document = json::parse_packed(text.as_bytes(), limits).unwrap();
+    for (duplicates, expected) in [(DuplicateRule::First, 7), (DuplicateRule::Last, 100_007)] {
+        let document = json::parse_packed(text.as_bytes(), duplicates).unwrap();
         assert_eq!(packed::check(&document), Ok(()));
         let object = Value::open(&document).unwrap();
         assert_eq!(object.attribute("7").to_json(), expected.to_string());
         assert_eq!(object.members(false).len(), 100_000);
     }
-    assert!(json::parse_packed(text.as_bytes(), Limits::default()).is_err());
+    assert!(json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).is_err());
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::peers::{pellucid, text};
@@ -46,7 +48,7 @@ type Delay = fn(u64, Duration) -> Duration;
 
 /// A server that records how long each answer took.
 pub struct RecordingServer {
-    pub url: String,
+    url: String,
     times_ns: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -80,6 +82,20 @@ impl RecordingServer {
             }
         });
         Ok(RecordingServer { url, times_ns })
+    }
+
+    /// Loads the server from one thread; returns the result.
+    pub fn load(&self, connections: usize, arguments: &[&str]) -> Result<Value, String> {
+        let output = Command::new(pellucid())
+            .args(["load", "-t", "1", "-c", &connections.to_string(), "--json"])
+            .args(arguments)
+            .arg(&self.url)
+            .output()
+            .map_err(text)?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        serde_json::from_slice(&output.stdout).map_err(text)
     }
 
     /// The recorded times, sorted.
@@ -121,22 +137,9 @@ pub fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a load on the server and returns its result.
-fn load(
-    server: &RecordingServer,
-    connections: usize,
-    seconds: u64,
-) -> Result<serde_json::Value, String> {
-    let (rate, connections) = (RATE.to_string(), connections.to_string());
-    let output = Command::new(pellucid())
-        .args(["load", "-t", "1", "-c", &connections, "-R", &rate, "--json", "--no-timing", "-d"])
-        .args([&format!("{seconds}s"), &server.url])
-        .output()
-        .map_err(text)?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    serde_json::from_slice(&output.stdout).map_err(text)
+fn load(server: &RecordingServer, connections: usize, seconds: u64) -> Result<Value, String> {
+    let (rate, length) = (RATE.to_string(), format!("{seconds}s"));
+    server.load(connections, &["-R", &rate, "--no-timing", "-d", &length])
 }
 
 fn quantile(sorted: &[u64], quantile: f64) -> f64 {

@@ -58,7 +58,8 @@ fn spread(figures: &[f64]) -> f64 {
     if between == 0.0 { 0.0 } else { between / median(figures) }
 }
 
-fn sorted(figures: &[f64]) -> Vec<f64> {
+/// The figures in ascending order.
+pub fn sorted(figures: &[f64]) -> Vec<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted

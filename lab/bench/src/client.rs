@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pellucid_client::http::HttpConnection;
 
-use crate::peers::text;
+use crate::text;
 
 /// A client with one connection.
 pub struct Client {

@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::client::Client;
-use crate::peers::{LOAD_CORE, SERVER_CORE, start_pellucid, text};
-use crate::quiet_rounds::rounds;
+use crate::peers::{SERVER_CORE, pin_to_load_core, start_pellucid, text};
+use crate::quiet_rounds::turns;
 
 /// The number of documents, as in the study `connection-pool` (docs/studies.md).
 const DOCUMENTS: u64 = 200_000;
@@ -49,16 +49,12 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
     let mut peer = Peer::start(&path, folder.path())?;
     let requests = effort.seconds * 2_000;
     let (mut imports, mut scans, mut queries) = (Vec::new(), Vec::new(), Vec::new());
-    let pairs = rounds(effort.runs.div_ceil(2).max(3), |round| {
-        if round % 2 == 0 {
-            let ours = ours(&lines, requests)?;
-            Ok((ours, peer.round()?))
-        } else {
-            let theirs = peer.round()?;
-            Ok((ours(&lines, requests)?, theirs))
-        }
+    let pairs = turns(effort.runs.div_ceil(2).max(3), |is_ours| match is_ours {
+        true => ours(&lines, requests),
+        // SQLite has no phase `execute`.
+        false => Ok((peer.round()?, [f64::NAN; 2])),
     })?;
-    for ((round, [query_ns, get_ns]), theirs) in pairs {
+    for ((round, [query_ns, get_ns]), (theirs, _)) in pairs {
         println!(
             "import {:.0} against {:.0} documents/s; scan {:.1} against {:.1} ms; execute of a \
              query {:.1} µs, of a GET {:.1} µs",
@@ -250,20 +246,4 @@ fn medians(client: &mut Client) -> Result<[f64; 2], String> {
         execute.and_then(|phase| phase["p50_ns"].as_f64()).ok_or("there is no `execute`")
     };
     Ok([of("query")?, of("entity_get")?])
-}
-
-/// Pins this process, which is the client, to `LOAD_CORE`. Otherwise it might share the server's
-/// core.
-fn pin_to_load_core() -> Result<(), String> {
-    let core = LOAD_CORE.parse().map_err(text)?;
-    // SAFETY: a set of processors is plain bits, and the call reads it alone.
-    let result = unsafe {
-        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(format!("core {core}: {}", std::io::Error::last_os_error())),
-    }
 }

@@ -145,12 +145,10 @@ pub fn run_idle() -> Result<bool, String> {
     const CONNECTIONS: usize = 10_000;
     raise_descriptor_limit();
     let server = start_pellucid("full")?;
-    let address = server.url.trim_start_matches("http://");
-    let address = address.split('/').next().unwrap_or_default();
     let before = server.anonymous_bytes();
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
-        let mut socket = TcpStream::connect(address).map_err(text)?;
+        let mut socket = TcpStream::connect(server.address()).map_err(text)?;
         // Each connection has answered a request, like those of a connection pool.
         socket.write_all(b"GET /v0/entity?id=1 HTTP/1.1\r\nHost: a\r\n\r\n").map_err(text)?;
         open.push(socket);

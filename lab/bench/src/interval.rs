@@ -1,6 +1,6 @@
 //! The confidence interval of a median at 95 %, for any distribution of the figures.
 
-use crate::bars::{Bar, median};
+use crate::bars::{Bar, median, sorted};
 
 /// The probability that the median lies outside of the interval.
 const RISK: f64 = 0.05;
@@ -9,8 +9,7 @@ const RISK: f64 = 0.05;
 /// drawn from, by the sign test: each figure is below that median with a probability of one half,
 /// so the number of figures below it is binomial. Too few figures give the whole range.
 pub fn of_median(figures: &[f64]) -> [f64; 2] {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(figures);
     let Some(last) = sorted.len().checked_sub(1) else { return [f64::NAN; 2] };
     let cut = figures_outside(sorted.len()).min(last / 2);
     [sorted[cut], sorted[last - cut]]

@@ -4,14 +4,12 @@
 
 #![allow(clippy::disallowed_types, reason = "a benchmark's own locks are in no profile")]
 
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::RunSettings;
 use crate::accuracy::{RecordingServer, locked};
 use crate::bars::{Bar, judge};
-use crate::peers::{pellucid, text};
 
 /// The interval between two answers, which sets the capacity.
 const SLOT: Duration = Duration::from_millis(2);
@@ -37,16 +35,9 @@ fn slots() -> Result<RecordingServer, String> {
 /// Runs the search; returns true if the rate that it found is near the capacity.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
     let server = slots()?;
-    let flags = ["load", "-t", "1", "-c", "16", "--find-max", "--slo", OBJECTIVE, "--json"];
-    let quick = (effort.runs <= QUICK_RUNS_MAX).then_some("--quick");
-    let output = Command::new(pellucid())
-        .args(flags.into_iter().chain(quick).chain([server.url.as_str()]))
-        .output()
-        .map_err(text)?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(text)?;
+    let mut arguments = vec!["--find-max", "--slo", OBJECTIVE];
+    arguments.extend((effort.runs <= QUICK_RUNS_MAX).then_some("--quick"));
+    let result = server.load(16, &arguments)?;
     let found = result["found_per_second"].as_array().into_iter().flatten();
     let found: Vec<f64> = found.filter_map(serde_json::Value::as_f64).collect();
     let capacity = 1.0 / SLOT.as_secs_f64();

@@ -2,12 +2,11 @@
 //! with and without scripts. It also measures the send lateness at a constant rate, without a
 //! comparison: wrk has no constant rate.
 
-use std::process::Command;
-
 use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::lateness_floor::floor;
-use crate::peers::{LOAD_CORE, Server, pellucid, start_nginx, text};
+use crate::overload::load_result;
+use crate::peers::{Server, pellucid, start_nginx, text};
 use crate::quiet_rounds::{columns, rounds, turns};
 use crate::wrk::requests_per_second;
 
@@ -71,14 +70,7 @@ impl Load<'_> {
 /// Measures the 99th percentile of the send lateness in microseconds, at 10,000 requests per
 /// second.
 fn lateness_us(server: &Server, seconds: u64) -> Result<f64, String> {
-    let output = Command::new("taskset")
-        .args(["-c", LOAD_CORE])
-        .arg(pellucid())
-        .args(["load", "-t", "1", "-c", "64", "-R", "10000", "--json", "-d"])
-        .args([&format!("{seconds}s"), &server.url])
-        .output()
-        .map_err(text)?;
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(text)?;
+    let result = load_result(&server.url, &[], CONNECTIONS, Some(10_000.0), seconds)?;
     let p99_ns = result["send_lateness"]["p99_ns"].as_f64();
     p99_ns.map(|ns| ns / 1e3).ok_or_else(|| "the result has no send lateness".to_owned())
 }

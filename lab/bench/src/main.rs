@@ -31,6 +31,8 @@ mod wrk;
 
 use std::process::ExitCode;
 
+use crate::peers::text;
+
 const BENCHMARKS: &str = "http, http2, idle, accounting, allocators, cluster, direct, death, \
      protocols, documents, neighbours, cold-reads, overload, profiles, heap, explained, load, \
      lateness, accuracy, knee or space";

@@ -14,7 +14,7 @@ use crate::RunSettings;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::overload::{load, load_within};
-use crate::peers::{LOAD_CORE, Server, start_pellucid_on, text};
+use crate::peers::{Server, pin_to_load_core, start_pellucid_on, text};
 use crate::quiet_rounds::rounds;
 
 /// The number of connections of the measured GETs.
@@ -174,16 +174,11 @@ fn fill(server: &Server) -> Result<(), String> {
 /// Restricts this thread, the neighbour's client, to the processor time that the load generator
 /// leaves. The load and the neighbour are to compete for the server, not for the client's core.
 fn stand_back() -> Result<(), String> {
-    let load_core: usize = LOAD_CORE.parse().map_err(text)?;
+    pin_to_load_core()?;
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: both structures outlive the calls, and zero names the calling thread.
-    let outcomes = unsafe {
-        let mut cores: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(load_core, &mut cores);
-        let pinned = libc::sched_setaffinity(0, size_of_val(&cores), &cores);
-        [pinned, libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters)]
-    };
-    if outcomes == [0, 0] { Ok(()) } else { Err(text(std::io::Error::last_os_error())) }
+    // SAFETY: the structure outlives the call, and zero names the calling thread.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
+    if set == 0 { Ok(()) } else { Err(text(std::io::Error::last_os_error())) }
 }
 
 fn read_cold(server: &Server, over: &AtomicBool, done: &AtomicU64) -> Result<(), String> {

@@ -82,15 +82,14 @@ pub fn load(
     load_url(&server.url, &[], connections, rate, seconds)
 }
 
-/// Loads a URL at `rate`, or without one at full throttle, with further arguments of the load
-/// generator.
-pub fn load_url(
+/// Loads a URL as [`load_url`] does; returns the result of the load generator as it is.
+pub fn load_result(
     url: &str,
     arguments: &[&str],
     connections: usize,
     rate: Option<f64>,
     seconds: u64,
-) -> Result<Run, String> {
+) -> Result<Value, String> {
     let mut command = Command::new("taskset");
     command.args(["-c", LOAD_CORE]).arg(pellucid()).args(["load", "-t", "1", "--json"]);
     command.args(["-c", &connections.to_string(), "-d", &format!("{seconds}s")]);
@@ -100,8 +99,20 @@ pub fn load_url(
     // The exit code is ignored: the generator fails if it judges the server overloaded, which is
     // intended here.
     let output = command.args(arguments).arg(url).output().map_err(text)?;
-    let result: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Loads a URL at `rate`, or without one at full throttle, with further arguments of the load
+/// generator.
+pub fn load_url(
+    url: &str,
+    arguments: &[&str],
+    connections: usize,
+    rate: Option<f64>,
+    seconds: u64,
+) -> Result<Run, String> {
+    let result = load_result(url, arguments, connections, rate, seconds)?;
     let figure = |value: &Value| value.as_f64().ok_or("the result lacks a figure");
     let times = &result["service_time"];
     let shares = [

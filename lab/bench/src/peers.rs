@@ -28,6 +28,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// The address that it listens on.
+    pub fn address(&self) -> &str {
+        self.url.trim_start_matches("http://").split('/').next().unwrap_or_default()
+    }
+
     /// Returns the user and system time of the server so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.processes.iter().map(|process| cpu_seconds(*process)).sum()
@@ -116,7 +121,7 @@ pub fn start_pellucid_with(flags: &[&str]) -> Result<Server, String> {
 pub fn start_pellucid_over(library: &Path) -> Result<Server, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let mut server = serve_over(Some(library), folder.path(), "127.0.0.1:0", &[])?;
-    put(address_of(&server))?;
+    put(server.address())?;
     server.folder = Some(folder);
     Ok(server)
 }
@@ -143,12 +148,8 @@ pub fn start_node(
 
 fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
     let server = serve_in(folder, "127.0.0.1:0", flags)?;
-    put(address_of(&server))?;
+    put(server.address())?;
     Ok(server)
-}
-
-fn address_of(server: &Server) -> &str {
-    server.url.trim_start_matches("http://").split('/').next().unwrap_or_default()
 }
 
 fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
@@ -298,17 +299,18 @@ fn anonymous_bytes(process: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1_024
 }
 
-/// Binds this thread, and those that it starts later, to the core of the load.
+/// Binds this thread, and those that it starts later, to the core of the load. Otherwise they might
+/// share the server's.
 pub fn pin_to_load_core() -> Result<(), String> {
-    let core = LOAD_CORE.parse().map_err(text)?;
+    let core: usize = LOAD_CORE.parse().map_err(text)?;
     // SAFETY: the set is plain memory, and all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is a local variable, and the core's number is below its size.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // A failure is ignored: the measurement is only less exact without the binding.
     // SAFETY: the set outlives the call, which is given its size.
-    let _ = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    Ok(())
+    let bound = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    let error = std::io::Error::last_os_error();
+    if bound == 0 { Ok(()) } else { Err(format!("core {core}: {error}")) }
 }
 
 /// Converts an error to its text.

@@ -8,7 +8,7 @@ use crate::RunSettings;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::nodes::start_nodes;
-use crate::peers::{LOAD_CORE, Server, pellucid, start_pellucid_with, text};
+use crate::peers::{LOAD_CORE, pellucid, start_pellucid_with, text};
 
 const CONNECTIONS: &str = "64";
 /// The requested samples per second. The kernel gives at most as many as it has timer ticks.
@@ -116,7 +116,7 @@ struct Load<'a> {
 /// Runs the loads, and prints their table; returns true if all bars hold.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
     let server = start_pellucid_with(&["--memory", MEMORY])?;
-    let address = address_of(&server);
+    let address = format!("http://{}", server.address());
     let load = |name, method| Load { name, method, address: &address, key: "", keys: KEYS };
     let mut rows = Vec::new();
     for (name, method) in [("PUT", "PUT"), ("GET", "GET")] {
@@ -144,10 +144,6 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
         holds &= judge(&name, &[rows[0].1.share(job) / 100.0], Bar::AtLeast(0.001));
     }
     Ok(holds)
-}
-
-fn address_of(server: &Server) -> String {
-    server.url.split("/v0").next().unwrap_or_default().to_owned()
 }
 
 /// Runs the load, and fetches the profiles of processor time, allocations and waits meanwhile.

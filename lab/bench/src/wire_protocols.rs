@@ -9,19 +9,15 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use pellucid_cluster::{KeyDerivationInputs, KeyShare, PROTOCOL, Session, Side};
+use pellucid_cluster::{
+    AnswerStatus, Ask, AskKind, Frame, KeyDerivationInputs, KeyShare, PROTOCOL, Session, Side,
+    decode,
+};
 
 use crate::peers::text;
 
-/// The bytes of the prefix and the fixed fields of a request frame.
-const ASK_BYTES: usize = 72;
-/// The kinds of frames of the peer protocol.
-const GET: u8 = 1;
-const PUT: u8 = 3;
-const ANSWER: u8 = 129;
-/// The statuses of answers of the peer protocol.
-const FOUND: u8 = 0;
-const WRITTEN: u8 = 2;
+/// The longest frame that is accepted, in bytes.
+const FRAME_BYTES_MAX: usize = 1 << 20;
 /// The types and flags of HTTP/2 frames (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -290,23 +286,16 @@ impl WireProtocol for Frames {
 
     fn ask(&mut self, question: WireRequest<'_>, out: &mut Vec<u8>) {
         let WireRequest { key, value } = question;
-        let begin = out.len();
-        let body = value.unwrap_or_default();
-        out.resize(begin + ASK_BYTES, 0);
-        out.extend_from_slice(key.as_bytes());
-        out.extend_from_slice(body);
-        let frame = &mut out[begin..];
-        let length = frame.len() - 8;
-        frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
-        frame[8..16].copy_from_slice(&self.next.to_le_bytes());
-        frame[16] = if value.is_some() { PUT } else { GET };
-        // The acknowledgement level: once the kernel has the bytes, which is the API's default.
-        frame[17] = 1;
-        frame[20..24].copy_from_slice(&10_000_u32.to_le_bytes());
-        frame[64..68].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        frame[68..72].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        let checksum = crc32c::crc32c(&frame[8..]);
-        frame[4..8].copy_from_slice(&checksum.to_le_bytes());
+        let ask = Ask {
+            id: self.next,
+            // The default of the API: once the kernel has the bytes.
+            acknowledgement: Default::default(),
+            wait_ms: 10_000,
+            key: key.as_bytes(),
+            value: value.unwrap_or_default(),
+            ..Ask::plain(if value.is_some() { AskKind::Put } else { AskKind::Get })
+        };
+        ask.encode(out);
         self.under_way.push_back(self.next);
         self.next += 1;
     }
@@ -330,18 +319,14 @@ impl WireProtocol for Frames {
 impl Frames {
     fn take_frames(&mut self, input: &[u8]) -> Result<(usize, usize), String> {
         let (mut at, mut answers) = (0, 0);
-        while let Some(prefix) = input[at..].first_chunk::<8>() {
-            let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| prefix[at + i]));
-            let length = 8 + number(0) as usize;
-            let Some(frame) = input.get(at..at + length) else { break };
-            if crc32c::crc32c(&frame[8..]) != number(4) {
-                return Err("a frame whose checksum does not fit".to_owned());
-            }
-            let is_good = frame[16] == ANSWER && matches!(frame[17], FOUND | WRITTEN);
-            let id = u64::from_le_bytes(std::array::from_fn(|i| frame[8 + i]));
-            let place = self.under_way.iter().position(|asked| *asked == id);
+        while let Some((frame, length)) = decode(&input[at..], FRAME_BYTES_MAX).map_err(text)? {
+            let Frame::Answer(answer) = frame else {
+                return Err(format!("no answer but {frame:?}"));
+            };
+            let is_good = matches!(answer.status, AnswerStatus::Found | AnswerStatus::Written);
+            let place = self.under_way.iter().position(|asked| *asked == answer.id);
             let (true, Some(place)) = (is_good, place) else {
-                return Err(format!("answered {:?}", &frame[16..18]));
+                return Err(format!("answered {:?}", answer.status));
             };
             self.under_way.remove(place);
             at += length;

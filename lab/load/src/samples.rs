@@ -86,7 +86,8 @@ impl Bin {
     }
 }
 
-fn keep_every_other(samples: &mut Vec<Sample>) {
+/// Drops the second of each two, so that an even sample stays even.
+pub(crate) fn keep_every_other<T>(samples: &mut Vec<T>) {
     let mut index = 0;
     samples.retain(|_| {
         index += 1;

@@ -53,6 +53,12 @@ pub trait RequestSource: Send {
     }
 }
 
+impl<F: FnMut(&mut Vec<u8>) + Send> RequestSource for F {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        self(out);
+    }
+}
+
 /// A source's judgement of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use pellucid_clock::{Clock, SharedReading, Ticks};
 
 use crate::connection::PendingRequest;
+use crate::samples::keep_every_other;
 use crate::trace_sampler::PendingTrace;
 use pellucid_client::http::ServerTiming;
 
@@ -195,11 +196,7 @@ impl TraceRecorder {
     }
 
     fn thin_out(&mut self) {
-        let mut index = 0;
-        self.some.retain(|_| {
-            index += 1;
-            index % 2 == 1
-        });
+        keep_every_other(&mut self.some);
         self.stride *= 2;
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
-use pellucid_load::{Header, Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, run};
+use pellucid_load::{Limit, LoadError, LoadOptions, LoadResult, ScriptOptions, run};
 use support::{Server, against, answer, load, ok};
 use tempfile::TempDir;
 
@@ -51,54 +51,6 @@ fn script_failure(server: &Server, code: &str) -> String {
         Err(LoadError::Script(text)) => text,
         other => panic!("the script must fail: {:?}", other.map(|result| result.requests)),
     }
-}
-
-#[test]
-fn a_put_script_with_random_keys() {
-    let server = Server::start(|_| answer(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"));
-    let script = ScriptFile::new(
-        "request = function()
-            key = math.random(1, 5000000)
-            url = '/v0/entity?id=' .. key
-            value = 'a value'
-            return wrk.format(\"PUT\", url, {}, value)
-        end",
-    );
-    let mut options = script.options(&server);
-    options.rate_per_second = Some(1_000);
-    let result = load(&options);
-    assert_eq!((result.requests, result.errors.status), (20, 0));
-    let requests = server.requests.lock().unwrap();
-    let host = server.address.to_string();
-    for request in requests.iter() {
-        assert!(request.line().starts_with("PUT /v0/entity?id="), "{}", request.head);
-        assert_eq!(request.header("Host"), Some(host.as_str()));
-        assert_eq!(
-            (request.header("Content-Length"), &request.body[..]),
-            (Some("7"), &b"a value"[..])
-        );
-    }
-    let mut lines: Vec<&str> = requests.iter().map(|request| request.line()).collect();
-    lines.sort_unstable();
-    lines.dedup();
-    assert!(lines.len() > 10, "the keys are random");
-}
-
-#[test]
-fn a_get_script_and_headers_from_the_command_line() {
-    let server = Server::start(|_| ok());
-    let script = ScriptFile::new(
-        "request = function()
-            return wrk.format(nil, '/v0/entity?id=' .. math.random(1, 5000000))
-        end",
-    );
-    let mut options = script.options(&server);
-    options.headers = vec![Header::parse("X-Token: abc").unwrap()];
-    assert_eq!(load(&options).requests, 20);
-    let requests = server.requests.lock().unwrap();
-    assert!(requests.iter().all(|request| request.line().starts_with("GET /v0/entity?id=")));
-    assert!(requests.iter().all(|request| request.header("X-Token") == Some("abc")));
-    assert!(requests.iter().all(|request| request.header("Content-Length").is_none()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use http::Response;
 use pellucid_load::{Limit, LoadError, LoadOptions, ScriptOptions, Target, run};
-use secure::{Reply, SecureServer, ServerBehaviour, reply};
+use secure::{Reply, SecureServer, reply};
 use support::{Server, load, made_by, ok};
 
 fn failure(options: &LoadOptions) -> String {
@@ -22,13 +22,9 @@ fn failure(options: &LoadOptions) -> String {
     }
 }
 
-fn over_tls(protocol: &'static str) -> ServerBehaviour {
-    ServerBehaviour { tls: Some(protocol), ..ServerBehaviour::default() }
-}
-
 #[test]
 fn http1_over_tls_in_both_loops() {
-    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(&[b'x'; 100_000]));
+    let server = SecureServer::start("http/1.1", |_| reply(&[b'x'; 100_000]));
     let result = load(&server.options());
     assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
     assert_eq!(server.connections.load(Ordering::SeqCst), 2, "the first look and the run's own");
@@ -45,7 +41,7 @@ fn http1_over_tls_in_both_loops() {
 /// Regression: the scheme that scripts see was always `http`.
 #[test]
 fn scripts_see_the_scheme_of_the_url() {
-    let server = SecureServer::start(over_tls("h2"), |request| {
+    let server = SecureServer::start("h2", |request| {
         assert_eq!(request.uri().path(), "/https");
         reply(b"ok")
     });
@@ -60,7 +56,7 @@ fn scripts_see_the_scheme_of_the_url() {
 /// The time of the TLS handshake is part of the response time, and is also recorded separately.
 #[test]
 fn a_secure_connection_for_each_request_is_part_of_its_time() {
-    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
+    let server = SecureServer::start("http/1.1", |_| reply(b"ok"));
     let options = LoadOptions { keep_alive: false, ..server.options() };
     let result = load(&options);
     assert_eq!((result.requests, result.errors.all()), (40, 0), "{:?}", result.first_error);
@@ -72,7 +68,7 @@ fn a_secure_connection_for_each_request_is_part_of_its_time() {
 
 #[test]
 fn tls_errors_are_reported_before_the_run() {
-    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"ok"));
+    let server = SecureServer::start("http/1.1", |_| reply(b"ok"));
     let mut options = server.options();
     options.tls.ca_file = Some(server.file("server.pem"));
     assert!(failure(&options).contains("--insecure"), "{}", failure(&options));
@@ -90,7 +86,7 @@ fn tls_errors_are_reported_before_the_run() {
 
 #[test]
 fn single_questions_go_over_tls_too() {
-    let server = SecureServer::start(over_tls("http/1.1"), |_| reply(b"an account"));
+    let server = SecureServer::start("http/1.1", |_| reply(b"an account"));
     let (status, answer) = server.options().ask("/_admin", "").unwrap();
     assert_eq!((status, answer.body), (200, b"an account".to_vec()));
 }
@@ -98,7 +94,7 @@ fn single_questions_go_over_tls_too() {
 #[test]
 fn http2_is_agreed_on_and_carries_many_requests_at_once() {
     let slow = |_| Reply { after: Some(Duration::from_millis(20)), ..reply(b"ok") };
-    let server = SecureServer::start(over_tls("h2"), slow);
+    let server = SecureServer::start("h2", slow);
     let limit = Limit::Requests(160);
     let options = LoadOptions { http2_streams: Some(16), limit, ..server.options() };
     let result = load(&options);
@@ -111,7 +107,7 @@ fn http2_is_agreed_on_and_carries_many_requests_at_once() {
 fn large_requests_and_answers_go_through_the_windows() {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&seen);
-    let server = SecureServer::start(over_tls("h2"), move |request| {
+    let server = SecureServer::start("h2", move |request| {
         assert_eq!((request.method().as_str(), request.uri().path()), ("PUT", "/big"));
         assert_eq!(request.headers()["x-case"], "Yes");
         assert_eq!(request.body().len(), 1_000_000);
@@ -134,7 +130,7 @@ fn large_requests_and_answers_go_through_the_windows() {
 
 #[test]
 fn statuses_and_server_timing_are_read() {
-    let server = SecureServer::start(over_tls("h2"), |request| {
+    let server = SecureServer::start("h2", |request| {
         assert_eq!(request.headers()["prefer"], "timing");
         assert!(request.headers()["traceparent"].len() == 55);
         let response = Response::builder().status(503).header("server-timing", "db;dur=0.25");

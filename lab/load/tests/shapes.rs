@@ -4,7 +4,6 @@
 
 mod support;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pellucid_load::simulation::Reply;
@@ -36,22 +35,6 @@ fn a_connection_for_each_request_is_opened_and_timed() {
         assert!(result.times.response.mean() >= result.times.service.mean());
         assert_eq!(result.times.service.len(), result.requests);
     }
-}
-
-/// Over TCP, the server sees one connection for each request.
-#[test]
-fn connections_of_single_requests_reach_the_server() {
-    let server = Server::start(|_| ok());
-    let options = LoadOptions {
-        keep_alive: false,
-        limit: Limit::Requests(30),
-        connections: 3,
-        ..server.options()
-    };
-    let result = load(&options);
-    assert_eq!((result.requests, result.errors.all()), (30, 0), "{:?}", result.first_error);
-    assert!(server.connections.load(Ordering::SeqCst) > 30, "one each, and the first try");
-    assert_eq!(server.requests.lock().unwrap()[0].header("Connection"), Some("close"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use pellucid_load::{Limit, LoadOptions, LoadResult, ScriptOptions, Target, run};
+use pellucid_load::{Header, Limit, LoadOptions, LoadResult, ScriptOptions, Target, run};
 use support::{Request, Server, answer, ok};
 
 /// Runs a script against the server, including its `done`. `change` changes the options.
@@ -50,8 +50,10 @@ fn puts_by_id_have_a_range_of_their_own_in_each_thread() {
         let server = Server::start(created);
         let result = run_script(&server, "put_by_id.lua", &[], |options| {
             options.rate_per_second = rate;
+            options.headers = vec![Header::parse("X-Token: abc").unwrap()];
         });
         assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
+        let host = server.address.to_string();
         let seen: BTreeSet<u64> = ids(&server).into_iter().collect();
         assert_eq!(seen.len(), 200, "no id is written twice");
         // As in wrk, the first thread makes one request before the run, which is not sent.
@@ -62,7 +64,10 @@ fn puts_by_id_have_a_range_of_their_own_in_each_thread() {
             assert!(request.line().starts_with("PUT /v0/entity?id="), "{}", request.head);
             let id = request.line().split(['=', ' ']).nth(2).unwrap();
             assert_eq!(request.body, format!("value {id}").as_bytes());
-            assert_eq!(request.header("Content-Type"), Some("application/octet-stream"));
+            let headers = ["Host", "Content-Type", "X-Token"].map(|name| request.header(name));
+            assert_eq!(headers, [host.as_str(), "application/octet-stream", "abc"].map(Some));
+            let length = request.body.len().to_string();
+            assert_eq!(request.header("Content-Length"), Some(length.as_str()));
         }
     }
 }
@@ -79,6 +84,8 @@ fn gets_by_id_take_their_range_from_the_arguments() {
     assert!(ids.iter().all(|id| (100..200).contains(id)), "{ids:?}");
     assert!(ids.iter().collect::<BTreeSet<_>>().len() > 20, "they are random: {ids:?}");
     let requests = server.requests.lock().unwrap();
+    assert!(requests.iter().all(|request| request.line().starts_with("GET /v0/entity?id=")));
+    assert!(requests.iter().all(|request| request.header("Content-Length").is_none()));
     assert!(requests.iter().all(|request| request.header("X-Api-Key") == Some("secret")));
     let threads: BTreeSet<_> = requests.iter().map(|r| r.header("X-Thread").unwrap()).collect();
     assert_eq!(threads, BTreeSet::from(["1", "2"]));
@@ -106,17 +113,6 @@ fn rounds_of_requests_depend_on_the_answers() {
     let requests = server.requests.lock().unwrap();
     assert!(requests[1..].iter().all(|r| r.header("Authorization") == Some("Bearer t0123")));
     assert!(requests[1..].iter().all(|r| (r.body.len() == 100) == r.line().starts_with("PUT")));
-}
-
-#[test]
-fn requests_that_were_made_in_init_go_out_together() {
-    let server = Server::start(|_| ok());
-    let result = run_script(&server, "pipelined.lua", &[], |options| {
-        (options.threads, options.connections) = (1, 1);
-    });
-    assert_eq!((result.requests, result.errors.all()), (200, 0), "{:?}", result.first_error);
-    let expected: Vec<u64> = (0..200).map(|number| number % 4 + 1).collect();
-    assert_eq!(ids(&server), expected);
 }
 
 /// Regression: a public script of this kind ended its run, because `wrk.body` was a number.

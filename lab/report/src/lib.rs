@@ -1,9 +1,9 @@
 //! Reports: tables, histograms and one-file HTML from recorded figures.
 //!
 //! Figures that nobody can read change nothing. This crate presents the records of the load
-//! generator and the server's account as text for a terminal, as a page that needs no network, and
-//! as JSON for other programs. All three show the same numbers. It does not depend on the origin of
-//! the figures: [`Report`] is all that it gets.
+//! generator and the server's account as text for a terminal, and as a page that needs no network.
+//! Both show the same numbers. It does not depend on the origin of the figures: [`Report`] is all
+//! that it gets.
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,9 @@ mod compare;
 mod example;
 mod finding;
 mod hgrm;
+pub mod histogram_text;
 mod hlog;
 mod html;
-pub mod json;
 mod machine;
 mod model;
 mod phases;

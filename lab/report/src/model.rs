@@ -11,7 +11,7 @@ use crate::chart::Chart;
 use crate::machine::Machine;
 
 /// A whole report: one run on one machine, with a section for each load.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Report {
     /// The program of the run, such as `Pellucid demo`.
     pub title: String,
@@ -22,7 +22,6 @@ pub struct Report {
     /// The machine on which the figures were measured.
     pub machine: Machine,
     /// One section per load, in the order in which they ran.
-    #[serde(skip)]
     pub sections: Vec<Section>,
     /// Facts that the reader must know to judge the figures, one plain sentence each.
     pub notes: Vec<String>,
@@ -72,7 +71,7 @@ pub struct Section {
 }
 
 /// An interval of a load.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimelineInterval {
     /// The start of the interval, since the start of the load.
     pub begin_ns: u64,
@@ -85,7 +84,6 @@ pub struct TimelineInterval {
     /// The backlog at the end of the interval: requests that were due and not sent.
     pub backlog: u64,
     /// Response times in nanoseconds, ascending, with their counts.
-    #[serde(skip)]
     pub response_times: Vec<(u64, u64)>,
 }
 

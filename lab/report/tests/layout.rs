@@ -134,6 +134,9 @@ fn the_page_of_a_study_fits_a_telephone_and_a_desk() {
 #[test]
 fn the_page_of_a_load_fits_a_telephone_and_a_desk() {
     assert_fits("load", &html(&sample::report(&["PUT", "GET"], 20_000)));
+    let mut with_charts = sample::report(&["GET"], 20_000);
+    with_charts.sections[0].charts = long_report::charts();
+    assert_fits("load with charts", &html(&with_charts));
 }
 
 /// Pages of profiles, which a server makes, too.

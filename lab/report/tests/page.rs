@@ -1,5 +1,7 @@
 //! The page as a file: complete, well formed, independent of other files, and small.
 
+use std::time::Duration;
+
 use pellucid_report::{
     Chart, ChartEvent, ChartForm, ChartGroup, ChartSection, CompletedStep, Estimate, Finding,
     JudgedLoad, Machine, ProfileSection, ProfileShare, ProfileStack, Report, Series, Span,
@@ -182,7 +184,20 @@ fn figures_at_the_end_of_their_range_make_a_page() {
     assert!(
         !pellucid_report::text::account(report.sections[0].account.as_ref().unwrap()).is_empty()
     );
-    assert!(pellucid_report::json::json(&report).unwrap().starts_with("{\"schema\""));
+}
+
+/// Regression: after a load that was longer than the window of the server's account, the finding
+/// left out what the client saw.
+#[test]
+fn an_account_of_the_end_of_a_load_is_set_against_the_client_figures() {
+    let mut report = sample::report(&["GET"], 1_000);
+    report.sections[0].account_window = Duration::from_secs(10);
+    let both = report.sections[0].response_time.clone();
+    report.sections[0].response_time.add(both).unwrap();
+    for (seconds, is_comparable) in [(20, true), (15, false)] {
+        report.sections[0].duration = Duration::from_secs(seconds);
+        assert_eq!(html(&report).contains(" The client saw "), is_comparable, "{seconds} s");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! later lines.
 
 use std::ffi::OsString;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use crate::proc::ProcessFigures;
 use crate::process::Process;
 use crate::profile_recording::{ProfileRecording, RecordedProfiles};
 
+/// Limit of a plan in bytes.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// The longest wait for a store to come to rest.
 const REST_MAX: Duration = Duration::from_secs(60);
 /// The number of consecutive checks without background jobs after which a store is at rest.
@@ -46,6 +48,11 @@ impl ChildServer {
     ) -> Result<ChildServer, StudyError> {
         let (process, address) = Process::serving(what, program, plan)?;
         Ok(ChildServer { process, address })
+    }
+
+    /// The process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -99,7 +106,8 @@ impl ChildServer {
         self.process.stop()
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, StudyError> {
+    /// Sends a line, and parses the JSON that answers it.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self, line: &str) -> Result<T, StudyError> {
         serde_json::from_str(&self.process.ask(line)?).map_err(failed)
     }
 }
@@ -116,7 +124,7 @@ pub(crate) fn serve<Plan: DeserializeOwned>(
 ) -> Result<(), StudyError> {
     let plan = plan_of(&mut input)?;
     let server = start(options(plan)?, Log::of_process()).map_err(failed)?;
-    answer_lines(server, input, output)
+    answer_lines(server, input, output, |_| Ok(None))
 }
 
 /// Reads the plan, which is the first line of the input.
@@ -124,11 +132,13 @@ pub(crate) fn plan_of<Plan: DeserializeOwned>(
     input: &mut impl BufRead,
 ) -> Result<Plan, StudyError> {
     let mut line = String::new();
-    input.read_line(&mut line).map_err(failed)?;
-    serde_json::from_str(&line).map_err(failed)
+    input.take(PLAN_BYTES_MAX).read_line(&mut line).map_err(failed)?;
+    serde_json::from_str(&line)
+        .map_err(|error| StudyError::Step(format!("the plan cannot be read: {error}")))
 }
 
 /// Writes the address of the server, and answers lines until the input ends; then stops the server.
+/// `own` answers the lines of the study; it returns `None` for those of all studies.
 ///
 /// # Errors
 /// If the server does not stop, or a line of the input is invalid.
@@ -136,13 +146,18 @@ pub(crate) fn answer_lines(
     server: RunningServer,
     input: impl BufRead,
     mut output: impl Write,
+    own: impl Fn(&str) -> Result<Option<String>, StudyError>,
 ) -> Result<(), StudyError> {
     let mut answer =
         |text: String| writeln!(output, "{text}").and_then(|()| output.flush()).map_err(failed);
     answer(server.addresses()[0].to_string())?;
     let mut profiled = None;
     for line in input.lines() {
-        answer(answer_to(&line.map_err(failed)?, &server, &mut profiled)?)?;
+        let line = line.map_err(failed)?;
+        answer(match own(&line)? {
+            Some(text) => text,
+            None => answer_to(&line, &server, &mut profiled)?,
+        })?;
     }
     server.stop().map_err(failed)
 }

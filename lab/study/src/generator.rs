@@ -63,7 +63,7 @@ impl Generator<'_> {
         }
         let times = result["response_time"]["hdr_v2_base64"].as_str();
         let times = times.ok_or_else(|| failed("its result lacks the response times"))?;
-        let times = pellucid_report::json::decoded(times).map_err(failed)?;
+        let times = pellucid_report::histogram_text::decoded(times).map_err(failed)?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let evidence = result["verdict"]["evidence"].as_array().into_iter().flatten().map(text);
         let judged = JudgedLoad {

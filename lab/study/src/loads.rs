@@ -1,7 +1,30 @@
-//! Verdicts of loads, and the decision whether a load's figures are those of the server.
+//! Loads that this process generates: their verdicts, and the decision whether a load's figures are
+//! those of the server.
 
-use pellucid_load::{Figures, LoadResult, Verdict, judge};
+use pellucid_load::{Figures, Limit, LoadOptions, LoadResult, Verdict, judge, run};
 use pellucid_report::JudgedLoad;
+
+use crate::error::StudyError;
+
+/// Sends this many requests, all of which must be answered without an error. `what` names them in
+/// the message about a failure.
+pub(crate) fn all_answered(
+    mut options: LoadOptions,
+    requests: u64,
+    what: &str,
+) -> Result<LoadResult, StudyError> {
+    options.limit = Limit::Requests(requests);
+    let result =
+        run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(StudyError::step)?;
+    let (answered, errors) = (result.requests, result.errors.all());
+    if errors > 0 || answered < requests {
+        let hint = result.first_error.unwrap_or_default();
+        return Err(StudyError::Step(format!(
+            "{answered} of {requests} {what} were answered, {errors} with errors: {hint}"
+        )));
+    }
+    Ok(result)
+}
 
 /// Judges a load that this process generated.
 pub(crate) fn judged(name: impl Into<String>, run: usize, result: &LoadResult) -> JudgedLoad {

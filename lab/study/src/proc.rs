@@ -12,8 +12,6 @@ pub(crate) struct ProcessFigures {
     pub(crate) read_bytes: u64,
     /// Bytes caused to be written.
     pub(crate) written_bytes: u64,
-    /// Page faults that waited for a disk.
-    pub(crate) major_faults: u64,
     /// Resident memory that is not mapped from files.
     pub(crate) anonymous_bytes: u64,
     /// Processor time by the name of the thread, in nanoseconds.
@@ -28,7 +26,6 @@ impl ProcessFigures {
         ProcessFigures {
             read_bytes: field(&io, "read_bytes"),
             written_bytes: field(&io, "write_bytes"),
-            major_faults: major_faults(),
             anonymous_bytes: field(&status, "RssAnon") << 10,
             processor_ns: processor_ns(),
         }
@@ -41,14 +38,6 @@ fn field(text: &str, name: &str) -> u64 {
     let value = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
     let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());
     number.unwrap_or(0)
-}
-
-fn major_faults() -> u64 {
-    // SAFETY: all fields are numbers, for which zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is valid for the write, and the call cannot fail for this process.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
-    u64::try_from(usage.ru_majflt).unwrap_or(0)
 }
 
 /// The processor time of all present threads, summed by their names.

@@ -20,24 +20,33 @@ pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// The messages, unless they go to the terminal.
+    messages: Option<JoinHandle<String>>,
 }
 
 impl Process {
-    /// Starts a program: its path and its arguments. `what` names it in messages.
-    pub(crate) fn start(what: &'static str, program: &[OsString]) -> Result<Process, StudyError> {
+    /// Starts a program: its path and its arguments. `what` names it in messages; those of the
+    /// program itself go to `messages`. If that is a pipe, they are in the error of
+    /// [`Process::stop`].
+    pub(crate) fn start(
+        what: &'static str,
+        program: &[OsString],
+        messages: Stdio,
+    ) -> Result<Process, StudyError> {
         let failed = |why: String| StudyError::Step(format!("{what}: {why}"));
         let [path, arguments @ ..] = program else {
             return Err(failed("no program is given".to_owned()));
         };
         let mut command = Command::new(path);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
         let mut child = command
             .spawn()
             .map_err(|error| failed(format!("cannot start {}: {error}", show(path))))?;
         let input = child.stdin.take();
         let output = child.stdout.take().map(BufReader::new);
         let Some(output) = output else { return Err(failed("it has no output".to_owned())) };
-        Ok(Process { what, child, input, output })
+        let messages = child.stderr.take().map(last_messages);
+        Ok(Process { what, child, input, output, messages })
     }
 
     /// Starts a server and sends it its plan, as a line of JSON; returns the address it answers
@@ -48,7 +57,7 @@ impl Process {
         plan: &impl Serialize,
     ) -> Result<(Process, SocketAddr), StudyError> {
         let failed = |error: &dyn std::fmt::Display| StudyError::Step(format!("{what}: {error}"));
-        let mut process = Process::start(what, program)?;
+        let mut process = Process::start(what, program, Stdio::inherit())?;
         let plan = serde_json::to_string(plan).map_err(|error| failed(&error))?;
         let answer = process.ask(&plan)?;
         let address =
@@ -63,21 +72,30 @@ impl Process {
 
     /// Sends a line and reads the one that answers it.
     pub(crate) fn ask(&mut self, line: &str) -> Result<String, StudyError> {
-        let what = self.what;
-        let failed =
-            |error: std::io::Error| StudyError::Step(format!("{what} does not answer: {error}"));
-        if let Some(input) = &mut self.input {
-            match writeln!(input, "{line}").and_then(|()| input.flush()) {
-                // The process has ended; reading its output below reports that.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-                written => written.map_err(failed)?,
-            }
+        self.tell(line)?;
+        let answer = self.line()?;
+        answer.ok_or_else(|| StudyError::Step(format!("{} ended; its message is above", self.what)))
+    }
+
+    /// Sends a line.
+    pub(crate) fn tell(&mut self, line: &str) -> Result<(), StudyError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        match writeln!(input, "{line}").and_then(|()| input.flush()) {
+            // The process has ended; reading its output reports that.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(|error| self.silent(&error)),
         }
-        let mut answer = String::new();
-        if self.output.read_line(&mut answer).map_err(failed)? == 0 {
-            return Err(StudyError::Step(format!("{what} ended; its message is above")));
-        }
-        Ok(answer.trim().to_owned())
+    }
+
+    /// Reads the next line; `None` at the end of the output.
+    pub(crate) fn line(&mut self) -> Result<Option<String>, StudyError> {
+        let mut line = String::new();
+        let length = self.output.read_line(&mut line).map_err(|error| self.silent(&error))?;
+        Ok((length > 0).then(|| line.trim().to_owned()))
+    }
+
+    fn silent(&self, error: &std::io::Error) -> StudyError {
+        StudyError::Step(format!("{} does not answer: {error}", self.what))
     }
 
     /// Ends the process's input, and waits for it to end cleanly.
@@ -86,7 +104,11 @@ impl Process {
         let what = self.what;
         match self.child.wait() {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(StudyError::Step(format!("{what} ended with {status}"))),
+            Ok(status) => {
+                let messages = self.messages.take().and_then(|messages| messages.join().ok());
+                let messages = messages.map_or_else(String::new, |all| format!(": {}", all.trim()));
+                Err(StudyError::Step(format!("{what} ended with {status}{messages}")))
+            }
             Err(error) => Err(StudyError::Step(format!("{what}: {error}"))),
         }
     }

@@ -38,7 +38,7 @@ impl Scale {
     }
 }
 
-/// The names and the question of a study.
+/// The names, the question and the size of a study.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyDescription {
     /// The name on the command line and of the files, such as `merge-tree`.
@@ -47,14 +47,14 @@ pub struct StudyDescription {
     pub title: &'static str,
     /// The question, in a sentence or two.
     pub question: &'static str,
+    /// The size.
+    pub scale: Scale,
 }
 
 /// A study; its options implement this trait.
 pub trait Study {
-    /// The names and the question.
+    /// The names, the question and the size.
     fn about(&self) -> StudyDescription;
-    /// The size.
-    fn scale(&self) -> Scale;
     /// Runs the steps ([`Context::step`]) and returns the findings and charts. [`conduct`] adds the
     /// names, the steps, and the machine to the report.
     ///
@@ -132,7 +132,7 @@ pub struct StudyRun<'a> {
 /// If a step fails.
 pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, StudyError> {
     let StudyRun { command, child, version, say } = run;
-    let StudyDescription { name, title, question } = study.about();
+    let StudyDescription { name, title, question, scale } = study.about();
     let mut context = Context { child, say, steps: Vec::new() };
     let outcome = study.run(&mut context)?;
     let clock = Clock::system();
@@ -147,7 +147,7 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         title: title.to_owned(),
         question: question.to_owned(),
         answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
-        scale: study.scale().name().to_owned(),
+        scale: scale.name().to_owned(),
         command,
         generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         machine: Machine::of_this_machine(version, Some(clock)),
@@ -184,10 +184,8 @@ mod tests {
 
     impl Study for CountingStudy {
         fn about(&self) -> StudyDescription {
-            StudyDescription { name: "counting", title: "Counting", question: "How far?" }
-        }
-        fn scale(&self) -> Scale {
-            Scale::Quick
+            let scale = Scale::Quick;
+            StudyDescription { name: "counting", title: "Counting", question: "How far?", scale }
         }
         fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
             let counted = context.step("Counting", |say| {

@@ -17,13 +17,28 @@ pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// An IP address and a port of TCP.
+    /// An IP address and a port of TCP; for a listener, port 0 stands for any free port.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(Arc<Path>),
 }
 
 impl Address {
+    /// The IP address and port; none for a Unix socket.
+    #[must_use]
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Address::Tcp(address) => Some(*address),
+            Address::Unix(_) => None,
+        }
+    }
+
+    /// True if only this machine can connect.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
+
     /// Connects, and returns a blocking stream without timeouts. The type is that of TCP streams
     /// for Unix sockets as well: both are read and written in the same way, but a Unix socket has
     /// no options of TCP.
@@ -133,8 +148,17 @@ mod tests {
     #[test]
     fn addresses_round_trip() {
         let longest = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX - 1));
-        for text in ["127.0.0.1:80", "[::1]:80", "unix:/run/x.sock", "unix:x", &longest] {
-            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        for (text, is_local) in [
+            ("127.0.0.1:80", true),
+            ("[::1]:80", true),
+            ("0.0.0.0:0", false),
+            ("unix:/run/x/a b.sock", true),
+            ("unix:x", true),
+            (&longest[..], true),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!((&*address.to_string(), address.is_local()), (text, is_local));
+            assert_eq!(address.tcp().is_none(), text.starts_with("unix:"));
         }
     }
 
@@ -143,11 +167,13 @@ mod tests {
     fn invalid_addresses_are_refused() {
         let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
         for (text, part) in [
+            ("here", "127.0.0.1:8080"),
             ("localhost:80", "127.0.0.1:8080"),
+            ("/run/pellucid.sock", "unix:/run/"),
             ("unix:", "names no file"),
             ("unix:\0abstract", "names no file"),
             ("unix:/run/x\0y", "names no file"),
-            (&long[..], "107 bytes at most, and this one has 108"),
+            (&long[..], "107 bytes at most, and this one has 108: choose a shorter one"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

@@ -2,8 +2,14 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
+use rustls::StreamOwned;
+
+use super::error::HttpError;
 use super::response::{CapturedResponse, ParseOutcome, Response, ResponseError, ResponseParser};
+use super::target::Target;
+use super::tls::{TlsOptions, TlsSetup};
 
 /// The text of the error for an answer that has not arrived in time.
 const TOO_LATE: &str = "no answer came within the time that it may take";
@@ -43,6 +49,11 @@ fn in_time(error: io::Error) -> io::Error {
     }
 }
 
+/// The byte stream of a connection, with or without TLS.
+pub(crate) trait Stream: Read + Write + Send + Sync {}
+
+impl<S: Read + Write + Send + Sync> Stream for S {}
+
 /// A connection that carries requests and their answers.
 pub struct HttpConnection<S> {
     stream: S,
@@ -51,6 +62,32 @@ pub struct HttpConnection<S> {
     /// The part of the buffer that was read, and not yet parsed.
     unread: std::ops::Range<usize>,
     has_answered: bool,
+}
+
+impl HttpConnection<Box<dyn Stream>> {
+    /// Connects to a server. Connecting and each write end within `timeout`; the server may be
+    /// silent for `patience`.
+    ///
+    /// # Errors
+    /// [`HttpError::Resolve`], [`HttpError::Connect`] or [`HttpError::Tls`].
+    pub(crate) fn open(
+        target: &Target,
+        tls: &TlsOptions,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<HttpConnection<Box<dyn Stream>>, HttpError> {
+        let (_, socket) = target.reach(timeout)?;
+        let failed = |reason| HttpError::Connect { address: target.address(), reason };
+        socket.set_write_timeout(Some(timeout)).map_err(failed)?;
+        socket.set_read_timeout(Some(patience)).map_err(failed)?;
+        let stream: Box<dyn Stream> = if target.is_tls() {
+            let setup = TlsSetup::new(tls, target.host(), false)?;
+            Box::new(StreamOwned::new(setup.session().map_err(failed)?, socket))
+        } else {
+            Box::new(socket)
+        };
+        Ok(HttpConnection::over(stream))
+    }
 }
 
 impl<S: Read + Write> HttpConnection<S> {

@@ -1,13 +1,11 @@
 //! Single requests, each on a connection of its own, with the complete answer.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::http_connection::{BodyCallback, ConnectionError, HttpConnection};
 use super::response::CapturedResponse;
 use super::target::Target;
-use super::tls::{TlsOptions, TlsSetup};
+use super::tls::TlsOptions;
 
 /// The time limit of connecting and writing, and the default one of the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,40 +67,19 @@ impl<'a> HttpRequest<'a> {
         tls: &TlsOptions,
         take: &mut BodyCallback<'_>,
     ) -> Result<(u16, CapturedResponse), String> {
-        let (_, mut socket) = target.reach(TIMEOUT).map_err(|error| error.to_string())?;
-        set_limits(&socket, self.patience).map_err(|error| error.to_string())?;
+        let opened = HttpConnection::open(target, tls, TIMEOUT, self.patience);
+        let mut conversation = opened.map_err(|error| error.to_string())?;
         let HttpRequest { method, path, headers, body, .. } = self;
         let host = target.host_header();
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}");
         if !body.is_empty() {
             request += &format!("Content-Length: {}\r\n", body.len());
         }
-        let request = [request.as_bytes(), b"\r\n", body].concat();
-        if !target.is_tls() {
-            return exchange(socket, method, &request, take);
+        let sent = conversation.send(&[request.as_bytes(), b"\r\n", body].concat());
+        match (conversation.answer_to(method, take), sent) {
+            (Ok((response, captured)), _) => Ok((response.status, captured)),
+            (Err(ConnectionError::Io(_)), Err(error)) => Err(error.to_string()),
+            (Err(broken), _) => Err(broken.to_string()),
         }
-        let setup = TlsSetup::new(tls, target.host(), false).map_err(|error| error.to_string())?;
-        let mut session = setup.session().map_err(|error| error.to_string())?;
-        exchange(rustls::Stream::new(&mut session, &mut socket), method, &request, take)
-    }
-}
-
-fn set_limits(socket: &TcpStream, patience: Duration) -> io::Result<()> {
-    socket.set_read_timeout(Some(patience))?;
-    socket.set_write_timeout(Some(TIMEOUT))
-}
-
-fn exchange(
-    stream: impl Read + Write,
-    method: &str,
-    request: &[u8],
-    take: &mut BodyCallback<'_>,
-) -> Result<(u16, CapturedResponse), String> {
-    let mut conversation = HttpConnection::over(stream);
-    let sent = conversation.send(request);
-    match (conversation.answer_to(method, take), sent) {
-        (Ok((response, captured)), _) => Ok((response.status, captured)),
-        (Err(ConnectionError::Io(_)), Err(error)) => Err(error.to_string()),
-        (Err(broken), _) => Err(broken.to_string()),
     }
 }

@@ -13,6 +13,7 @@ mod tls;
 pub use address::Address;
 pub use chunk_decoder::{CHUNK_LINE_BYTES_MAX, ChunkDecoder, ChunkError};
 pub use error::HttpError;
+pub(crate) use http_connection::Stream;
 pub use http_connection::{BodyCallback, ConnectionError, HttpConnection};
 pub use http_request::HttpRequest;
 pub use response::{

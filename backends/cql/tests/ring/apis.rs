@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use std::time::Instant;
-
 use pellucid_cql::{CqlOptions, CqlStore};
 use serde_json::{Value, json};
 
 use super::http::{Answer, TestServer};
-use super::{PATIENCE, POLL, options};
+use super::{options, wait_for};
 
 fn server(keyspace: &str) -> TestServer {
     TestServer::on(Arc::new(CqlStore::open(&options(keyspace)).unwrap()))
@@ -129,11 +127,7 @@ pub(crate) fn one_server_at_a_time_serves_documents() {
     }
     ask(&first, 200, "GET", "/_admin/server/availability", &Value::Null);
     first.stop();
-    let begun = Instant::now();
-    while second.ask("GET", "/_admin/server/availability", "", "").status != 200 {
-        assert!(begun.elapsed() < PATIENCE, "nobody serves documents");
-        std::thread::sleep(POLL);
-    }
+    second.wait_for(200, "GET", "/_admin/server/availability", "");
     let found = ask(&second, 200, "GET", "/_api/document/c/k", &Value::Null);
     assert_eq!(found["n"], 1);
     ask(&second, 202, "POST", "/_api/document/c", &json!({"n": 2}));
@@ -146,8 +140,7 @@ pub(crate) fn one_server_at_a_time_serves_documents() {
 pub(crate) fn records_are_divided() {
     let traced = CqlOptions { trace_share: 1.0, ..options("apis") };
     let server = TestServer::on(Arc::new(CqlStore::open(&traced).unwrap()));
-    let begun = Instant::now();
-    loop {
+    wait_for(|| {
         server.expect(201, "PUT", "/v0/entity?id=traced", "value");
         let slow = server.expect(200, "GET", "/_admin/slow", "").json();
         let empty = Vec::new();
@@ -163,12 +156,8 @@ pub(crate) fn records_are_divided() {
             let (ring, network) = (named(&request["parts"], "ring"), "network");
             assert!(ring < execute / 2 && named(&request["parts"], network) > 0, "{request}");
         }
-        if !divided.is_empty() {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{slow}");
-        std::thread::sleep(POLL);
-    }
+        if divided.is_empty() { Err(slow) } else { Ok(()) }
+    });
     server.stop();
 }
 

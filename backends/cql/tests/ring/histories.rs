@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
-use pellucid_store::{Acknowledgement, Condition, Operation, ReplicaQuorum, Result, Store, Table};
+use pellucid_store::{Acknowledgement, Condition, Operation, Result, Store, Table};
 use pellucid_thread::Mutex;
 
-use super::{PATIENCE, POLL, options};
+use super::{options, wait_for, waiting_for};
 
 /// The keys of a history: only a few, so that clients conflict.
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -117,22 +116,16 @@ pub(crate) fn reads_see_what_was_acknowledged_before_them() {
     let stores = [0; 2].map(|_| CqlStore::open(&options("histories")).unwrap());
     for (written, read) in MEETING {
         let (history, name) = (History::default(), format!("by {written} and {read}"));
-        let tables = stores.each_ref().map(|store| table(store, &name));
+        // The first store that opens the table creates it.
+        let tables = stores.each_ref().map(|store| wait_for(|| store.table(&name)));
         let answered = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let (store, table) = (&stores[client % 2], tables[client % 2]);
                 let (history, answered) = (&history, &answered);
                 scope.spawn(move || {
-                    let waiting_for = |ack: u32| {
-                        store
-                            .replicated()
-                            .unwrap()
-                            .waiting_for(ReplicaQuorum { ack, from: 3 })
-                            .unwrap()
-                    };
-                    let (writer, reader) = (waiting_for(written), waiting_for(read));
-                    // `None` is the majority, for which a store waits by default.
+                    let writer = waiting_for(store, written);
+                    let reader = waiting_for(store, read);
                     let writer = writer.as_deref().unwrap_or(store);
                     let reader = reader.as_deref().unwrap_or(store);
                     for index in 0..OPERATIONS {
@@ -151,17 +144,5 @@ pub(crate) fn reads_see_what_was_acknowledged_before_them() {
             }
         });
         assert!(answered.into_inner() > CLIENTS * OPERATIONS, "half of all is answered");
-    }
-}
-
-/// Opens a table; the first store that does creates it.
-fn table(store: &CqlStore, name: &str) -> Table {
-    let begun = Instant::now();
-    loop {
-        match store.table(name) {
-            Ok(table) => return table,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
-        }
-        std::thread::sleep(POLL);
     }
 }

@@ -85,6 +85,14 @@ impl TestServer {
         answer
     }
 
+    /// Repeats a request until its answer has this status.
+    pub(crate) fn wait_for(&self, status: u16, method: &str, path: &str, body: &str) {
+        super::wait_for(|| {
+            let answer = self.ask(method, path, "", body);
+            if answer.status == status { Ok(()) } else { Err(answer) }
+        });
+    }
+
     /// Stops the server cleanly.
     pub(crate) fn stop(mut self) {
         self.server.take().unwrap().stop().unwrap();

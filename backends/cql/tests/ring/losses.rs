@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use pellucid_cql::{CqlOptions, CqlStore};
-use pellucid_store::{ReplicaQuorum, Store, Table};
+use pellucid_store::{Store, Table};
 
 use super::histories::History;
 use super::http::TestServer;
 use super::nodes::Ring;
 use super::transactions::{Adder, BatchWriter, DocumentWriter, documents_are_whole};
-use super::{PATIENCE, POLL, get, options, put};
+use super::{get, options, put, wait_for, waiting_for};
 
 /// Number of threads that make plain writes while a node dies.
 const CLIENTS: usize = 4;
@@ -127,15 +126,12 @@ pub(crate) fn one_node_dies(ring: &mut Ring) -> Vec<String> {
                 });
             })
         }));
-        let begun = Instant::now();
-        while death.ready.load(Ordering::SeqCst) < clients.len() {
-            assert!(begun.elapsed() < PATIENCE, "the ring takes no load");
+        wait_for(|| {
+            let ready = death.ready.load(Ordering::SeqCst);
             // A client that has ended by now has failed, and the join below shows why.
-            if clients.iter().any(|client| client.is_finished()) {
-                break;
-            }
-            std::thread::sleep(POLL);
-        }
+            let has_failed = clients.iter().any(|client| client.is_finished());
+            if ready >= clients.len() || has_failed { Ok(()) } else { Err(ready) }
+        });
         death.has_begun.store(true, Ordering::SeqCst);
         ring.kill(3);
         death.is_over.store(true, Ordering::SeqCst);
@@ -170,24 +166,15 @@ pub(crate) fn another_node_dies(ring: &mut Ring, acknowledged: &[String]) {
     assert!(!refused.body.contains(&left[..]), "it is reached: {refused:?}");
     server.expect(504, "GET", "/v0/entity?id=two&ack=2&from=3", "");
     server.expect(504, "PUT", "/v0/entity?id=two", "by a majority, unless it says otherwise");
-    let begun = Instant::now();
     // The last node notices only after seconds that the others are dead.
     for (method, status) in [("PUT", 201), ("GET", 200), ("DELETE", 202), ("GET", 404)] {
-        while server.ask(method, "/v0/entity?id=one&ack=1&from=3", "", "x").status != status {
-            assert!(begun.elapsed() < PATIENCE, "one copy is enough for a {method}");
-            std::thread::sleep(POLL);
-        }
+        server.wait_for(status, method, "/v0/entity?id=one&ack=1&from=3", "x");
     }
     let condition = "If-None-Match: *\r\n";
     let refused = server.ask("PUT", "/v0/entity?id=three", condition, "by a transaction");
     assert_eq!(refused.status, 504, "{refused:?}");
     assert!(refused.body.contains(&dead[..]) && refused.body.contains(&other[..]), "{refused:?}");
-    let one = store
-        .replicated()
-        .unwrap()
-        .waiting_for(ReplicaQuorum { ack: 1, from: 3 })
-        .unwrap()
-        .unwrap();
+    let one = waiting_for(&store, 1).unwrap();
     for key in acknowledged.iter().step_by(acknowledged.len() / 20) {
         let found = get(&*one, table, key).unwrap();
         assert!(found.is_none_or(|found| found == key.as_bytes()), "one copy may be behind");

@@ -15,6 +15,8 @@ mod routing;
 mod transactions;
 mod view;
 
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nodes::Ring;
@@ -68,6 +70,19 @@ fn a_ring() {
     step("a password", passwords::only_who_knows_it_is_let_in);
 }
 
+/// Calls `look` repeatedly until it returns `Ok`, and returns that value. Fails the test with the
+/// last error after [`PATIENCE`].
+fn wait_for<T, E: Debug>(mut look: impl FnMut() -> std::result::Result<T, E>) -> T {
+    let begun = Instant::now();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(last) => assert!(begun.elapsed() < PATIENCE, "it does not come: {last:?}"),
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
 /// Runs a step, and prints its name and its duration: on a slow machine, the test takes minutes.
 fn step<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
@@ -89,6 +104,12 @@ fn suite() {
     });
 }
 
+/// A store that waits for `ack` of the three copies; `None` if that is the majority, for which
+/// stores wait by default.
+fn waiting_for(store: &CqlStore, ack: u32) -> Option<Arc<dyn Store>> {
+    store.replicated().unwrap().waiting_for(ReplicaQuorum { ack, from: 3 }).unwrap()
+}
+
 fn put(store: &dyn Store, table: Table, key: &str) -> Result<()> {
     let (key, value) = (key.as_bytes(), Some(key.as_bytes()));
     let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
@@ -107,15 +128,7 @@ fn numbers_of_copies_are_checked() {
     assert_eq!(store.properties().copies, 3, "as many as there are nodes");
     let other = store.replicated().unwrap().waiting_for(ReplicaQuorum { ack: 1, from: 2 });
     assert!(matches!(other, Err(StoreError::Unacceptable(_))), "`from` is all copies");
-    assert!(
-        store
-            .replicated()
-            .unwrap()
-            .waiting_for(ReplicaQuorum { ack: 2, from: 3 })
-            .unwrap()
-            .is_none(),
-        "the majority"
-    );
+    assert!(waiting_for(&store, 2).is_none(), "the majority");
 }
 
 /// Regression: of an entry that got a lifetime later, a row without a version stayed after it had
@@ -157,12 +170,7 @@ fn connections_are_in_tls(authority: &str) {
     };
     let store = within(nodes::NAME).unwrap();
     let table = store.table("tls").unwrap();
-    let all = store
-        .replicated()
-        .unwrap()
-        .waiting_for(ReplicaQuorum { ack: 3, from: 3 })
-        .unwrap()
-        .unwrap();
+    let all = waiting_for(&store, 3).unwrap();
     for key in 0..20 {
         put(&*all, table, &format!("key {key}")).unwrap();
     }
@@ -178,10 +186,11 @@ fn requests_are_traced() {
     let figure = |wanted: &str| {
         store.figures().iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value).unwrap()
     };
-    let begun = Instant::now();
-    while figure("cql_traced_total") < 3 || figure("cql_traced_coordinator_us_total") == 0 {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", store.figures());
+    wait_for(|| {
+        if figure("cql_traced_total") >= 3 && figure("cql_traced_coordinator_us_total") > 0 {
+            return Ok(());
+        }
         (0..20).for_each(|_| put(&store, table, "traced").unwrap());
-        std::thread::sleep(POLL);
-    }
+        Err(store.figures())
+    });
 }

@@ -1,12 +1,10 @@
 //! The login to a node that requires a password.
 
-use std::time::Instant;
-
 use pellucid_cql::{CqlOptions, CqlStore, CqlTls, Password};
-use pellucid_store::{Result, StoreError};
+use pellucid_store::StoreError;
 
 use super::nodes::{FIRST_USER, NAME, Ring};
-use super::{PATIENCE, POLL, get, options, put};
+use super::{get, options, put, wait_for};
 
 pub(crate) fn only_who_knows_it_is_let_in() {
     let ring = Ring::with_passwords();
@@ -16,7 +14,8 @@ pub(crate) fn only_who_knows_it_is_let_in() {
         let replication = Some(1);
         CqlStore::open(&CqlOptions { nodes, login, tls, replication, ..options("kept") })
     };
-    let store = wait_for_the_first_user(|| open(Some(FIRST_USER), None));
+    // The node creates its first user some time after its start.
+    let store = wait_for(|| open(Some(FIRST_USER), None));
     let table = pellucid_store::Store::table(&store, "t").unwrap();
     put(&store, table, "key").unwrap();
     let tls = CqlTls {
@@ -35,17 +34,5 @@ pub(crate) fn only_who_knows_it_is_let_in() {
             Err(error) => panic!("{error}"),
             Ok(_) => panic!("{password:?} was let in"),
         }
-    }
-}
-
-/// Opens the store once the node has created its first user, some time after its start.
-fn wait_for_the_first_user(open: impl Fn() -> Result<CqlStore>) -> CqlStore {
-    let begun = Instant::now();
-    loop {
-        match open() {
-            Ok(store) => return store,
-            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
-        }
-        std::thread::sleep(POLL);
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::time::Instant;
 
 use pellucid_account::Timeline;
 use pellucid_cql::{CqlOptions, CqlStore};
@@ -13,7 +12,7 @@ use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
 
 use super::nodes::{NODES, Ring};
-use super::{PATIENCE, POLL, get, options, put};
+use super::{get, options, put, wait_for};
 
 /// Number of keys; each is written and read, and its head is read.
 const KEYS: usize = 40;
@@ -69,15 +68,10 @@ impl Observer {
     /// The traced requests for single keys of a keyspace, once there are `count`: the ring writes a
     /// trace some time after the answer.
     fn requests(&self, keyspace: &str, count: usize) -> Vec<TracedRequest> {
-        let begun = Instant::now();
-        loop {
+        wait_for(|| {
             let found = self.traced(keyspace);
-            if found.len() >= count {
-                return found;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{} of {count} are traced", found.len());
-            std::thread::sleep(POLL);
-        }
+            if found.len() >= count { Ok(found) } else { Err(found.len()) }
+        })
     }
 
     fn traced(&self, keyspace: &str) -> Vec<TracedRequest> {

@@ -1,7 +1,7 @@
 //! The nodes' views of the ring: a node accepts requests before it knows the other nodes.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session_builder::SessionBuilder;
@@ -10,7 +10,7 @@ use scylla::statement::Consistency;
 use tokio::runtime::Builder;
 
 use super::nodes::{NODES, Ring};
-use super::{PATIENCE, POLL};
+use super::wait_for;
 
 /// A query of a system table that has a copy on each of the three nodes.
 const EVERYWHERE: &str = "SELECT * FROM system_distributed.parent_repair_history LIMIT 1";
@@ -18,12 +18,8 @@ const EVERYWHERE: &str = "SELECT * FROM system_distributed.parent_repair_history
 /// Waits until each node knows and reaches all others. Otherwise, a session that starts at a node
 /// without the others would see a ring of one node.
 pub(crate) fn wait_for_all_views() {
-    let begun = Instant::now();
     for address in Ring::addresses() {
-        while let Err(error) = sees_all(&address) {
-            assert!(begun.elapsed() < PATIENCE, "{address} does not see all nodes: {error}");
-            std::thread::sleep(POLL);
-        }
+        wait_for(|| sees_all(&address).map_err(|error| format!("{address}: {error}")));
     }
 }
 

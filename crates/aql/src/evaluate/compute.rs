@@ -9,9 +9,9 @@ use pellucid_value::{ArrayRef, DuplicateRule, ObjectBuilder, Ref, Text, Value, t
 use super::operators::{arithmetic, compare_by, holding, range};
 use crate::Result;
 use crate::functions::text;
-use crate::parse::ast::{BinaryOperator, UnaryOperator};
+use crate::parse::ast::{ArrayPredicate, BinaryOperator, Expansion, Quantifier, UnaryOperator};
 use crate::query_run::QueryRun;
-use crate::tree::{ArrayPredicate, Code, Expansion, Name, Quantity};
+use crate::tree::{Code, Name};
 
 /// The bytes of a member of an object that is being built, besides its name and its value.
 const MEMBER_BYTES: usize = 2 * size_of::<(Text, Value)>();
@@ -38,11 +38,11 @@ impl Code {
             }
             Self::Unary(operator, operand) => unary(*operator, &operand.compute(row, run)?, run),
             Self::Binary(operator, operands) => binary(*operator, operands, row, run),
-            Self::Quantified { quantity, operator, operands } => {
+            Self::Quantified { quantifier, operator, operands } => {
                 let left = operands.0.compute(row, run)?;
                 let right = operands.1.compute(row, run)?;
                 let Some(elements) = left.view().as_array() else { return Ok(Value::Bool(false)) };
-                quantity.is_met(*operator, elements, &right, row, run).map(Value::Bool)
+                quantifier.is_met(*operator, elements, &right, row, run).map(Value::Bool)
             }
             Self::Ternary(parts) => {
                 let condition = parts.0.compute(row, run)?;
@@ -197,7 +197,7 @@ fn binary(
     }
 }
 
-impl Quantity {
+impl Quantifier<Code> {
     /// True if the comparison holds for the required number of elements. It stops as soon as the
     /// result is known.
     fn is_met(
@@ -274,7 +274,7 @@ fn flatten(
     Ok(())
 }
 
-impl Expansion {
+impl Expansion<Code> {
     fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
@@ -327,7 +327,7 @@ impl Expansion {
     }
 }
 
-impl ArrayPredicate {
+impl ArrayPredicate<Code> {
     fn compute(&self, row: &[Value], run: &mut QueryRun) -> Result<Value> {
         let before_bytes = run.memory.passing_bytes();
         let list = self.list.compute(row, run)?;
@@ -356,8 +356,8 @@ impl ArrayPredicate {
             let Some(low) = low else { return Ok(Value::Bool(false)) };
             return Ok(Value::Bool(holding >= low && holding <= high.unwrap_or(low)));
         }
-        match &self.quantity {
-            Some(quantity) => quantity.holds(holding, all, row, run).map(Value::Bool),
+        match &self.quantifier {
+            Some(quantifier) => quantifier.holds(holding, all, row, run).map(Value::Bool),
             None => Ok(Value::Bool(holding > 0)),
         }
     }

@@ -2,7 +2,8 @@
 
 use pellucid_value::json;
 
-use crate::tree::{Code, Name, Quantity, Slot};
+use crate::parse::ast::Quantifier;
+use crate::tree::{Code, Name, Slot};
 
 /// The most characters of a constant that are shown.
 const SHOWN_CHARACTERS_MAX: usize = 200;
@@ -45,15 +46,15 @@ pub(crate) fn text_of(code: &Code, name_of: &dyn Fn(Slot) -> String) -> String {
         Code::Binary(operator, operands) => {
             format!("({} {} {})", show(&operands.0), operator.sign(), show(&operands.1))
         }
-        Code::Quantified { quantity, operator, operands } => {
-            let quantity = match quantity.as_ref() {
-                Quantity::All => "ALL".to_owned(),
-                Quantity::Any => "ANY".to_owned(),
-                Quantity::None => "NONE".to_owned(),
-                Quantity::AtLeast(count) => format!("AT LEAST ({})", show(count)),
+        Code::Quantified { quantifier, operator, operands } => {
+            let quantifier = match quantifier {
+                Quantifier::All => "ALL".to_owned(),
+                Quantifier::Any => "ANY".to_owned(),
+                Quantifier::None => "NONE".to_owned(),
+                Quantifier::AtLeast(count) => format!("AT LEAST ({})", show(count)),
             };
             let (left, right) = (show(&operands.0), show(&operands.1));
-            format!("({left} {quantity} {} {right})", operator.sign())
+            format!("({left} {quantifier} {} {right})", operator.sign())
         }
         Code::Ternary(parts) => {
             let middle = parts.1.as_ref().map(show).unwrap_or_default();

@@ -249,16 +249,7 @@ impl AggregateState {
 
 /// Computes an aggregate that needs all values at once.
 fn aggregate(aggregator: Aggregator, values: Value, run: &mut QueryRun) -> Result<Value> {
-    let name = match aggregator {
-        Aggregator::StddevPopulation => "STDDEV_POPULATION",
-        Aggregator::StddevSample => "STDDEV_SAMPLE",
-        Aggregator::VariancePopulation => "VARIANCE_POPULATION",
-        Aggregator::VarianceSample => "VARIANCE_SAMPLE",
-        Aggregator::BitAnd => "BIT_AND",
-        Aggregator::BitOr => "BIT_OR",
-        Aggregator::BitXor => "BIT_XOR",
-        _ => return Ok(values),
-    };
+    let Aggregator::Function(name) = aggregator else { return Ok(values) };
     match functions::find(name) {
         Some(function) => (function.body)(run, &[values]),
         None => Ok(Value::Null),

@@ -53,21 +53,10 @@ impl std::fmt::Debug for Execution {
 }
 
 impl Execution {
-    /// Prepares the execution of a plan. Nothing is computed yet.
+    /// Prepares the execution of a plan, with the bind variables for which it was requested.
+    /// Nothing is computed yet.
     #[must_use]
     pub fn new(
-        plan: Arc<Plan>,
-        source: Arc<dyn Source>,
-        options: QueryOptions,
-        kill: KillSwitch,
-    ) -> Self {
-        Self::bound(plan, &Value::Null, source, options, kill)
-    }
-
-    /// As [`new`](Self::new), for a plan of [`Statement::plan`](crate::Statement::plan), with the
-    /// bind variables for which it was requested.
-    #[must_use]
-    pub fn bound(
         plan: Arc<Plan>,
         bind_variables: &Value,
         source: Arc<dyn Source>,
@@ -86,23 +75,14 @@ impl Execution {
         Self { plan, run, nodes, ready, ready_bytes, kept_bytes, is_done: false, returned }
     }
 
-    /// Returns at most `most` next values of the result, and true if there are more. A query that
-    /// writes has committed all its writes before it returns the first values.
+    /// Returns at most `most` next values of the result, of about `bytes_max` bytes of memory, and
+    /// true if there are more. It returns at least one value if there is one. The values count as
+    /// memory of the query until [`free_kept`](Self::free_kept). A query that writes has committed
+    /// all its writes before it returns the first values.
     ///
     /// # Errors
     /// The error that ended the query. No values follow then, and nothing was written.
-    pub fn next(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
-        let next = self.next_to_keep(most)?;
-        self.free_kept();
-        Ok(next)
-    }
-
-    /// As [`next_to_keep`](Self::next_to_keep), but stops at about `bytes_max` bytes of memory. It
-    /// returns at least one value if there is one.
-    ///
-    /// # Errors
-    /// Those of [`next`](Self::next).
-    pub fn next_within(&mut self, most: usize, bytes_max: usize) -> Result<(Vec<Value>, bool)> {
+    pub fn next(&mut self, most: usize, bytes_max: usize) -> Result<(Vec<Value>, bool)> {
         self.run.timing.go_on();
         let filled = self.fill(most, bytes_max);
         self.run.timing.pause();
@@ -128,22 +108,13 @@ impl Execution {
         Ok((values, !self.ready.is_empty()))
     }
 
-    /// Frees the memory of all values that [`next_to_keep`](Self::next_to_keep) and
-    /// [`next_within`](Self::next_within) returned, once the caller has dropped them.
+    /// Frees the memory of all values that [`next`](Self::next) returned, once the caller has
+    /// dropped them.
     pub fn free_kept(&mut self) {
         self.run.memory.free(std::mem::take(&mut self.kept_bytes));
     }
 
-    /// As [`next`](Self::next), for a caller that keeps the values: they count as memory of the
-    /// query until [`free_kept`](Self::free_kept).
-    ///
-    /// # Errors
-    /// Those of [`next`](Self::next).
-    pub fn next_to_keep(&mut self, most: usize) -> Result<(Vec<Value>, bool)> {
-        self.next_within(most, usize::MAX)
-    }
-
-    /// The bytes of the values that the caller keeps ([`next_to_keep`](Self::next_to_keep)).
+    /// The bytes of the values that [`next`](Self::next) returned and the caller keeps.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pellucid_value::{Kind, Value, json, to_number};
+use pellucid_value::{DuplicateRule, Kind, Value, json, to_number};
 
 use super::function::{Function, wrong_type};
 use super::makers::{TextMaker, text};
@@ -82,11 +82,9 @@ const PACKED_BYTES_EACH: usize = 10;
 
 fn json_parse(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let Some(own) = arguments[0].as_str() else { return wrong_type(run, "JSON_PARSE") };
-    let limits =
-        json::Limits { duplicates: pellucid_value::DuplicateRule::Last, ..json::Limits::default() };
     run.memory.take(own.len().saturating_mul(PACKED_BYTES_EACH))?;
     run.check()?;
-    match json::parse_value(own.as_bytes(), limits) {
+    match json::parse_value(own.as_bytes(), DuplicateRule::Last) {
         Ok(value) => Ok(value),
         Err(_) => wrong_type(run, "JSON_PARSE"),
     }

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 
 use pellucid_value::{Ref, Value, compare_with};
 
@@ -31,26 +31,6 @@ pub(crate) fn equal(left: Ref<'_>, right: Ref<'_>, run: &mut QueryRun) -> Result
     }
 }
 
-/// A hasher of numbers that are hashes already.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 /// The end of a chain of members with the same hash.
 const NO_OTHER: usize = usize::MAX;
 
@@ -65,9 +45,8 @@ struct Member {
 /// A set of distinct values, in the order of insertion.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
-    state: RandomState,
     /// The newest member of each hash.
-    heads: HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>,
+    heads: HashMap<u64, usize>,
     members: Vec<Member>,
 }
 
@@ -134,7 +113,7 @@ impl Set {
     }
 
     fn hash(&self, value: Ref<'_>, run: &mut QueryRun) -> Result<u64> {
-        let mut hasher = self.state.build_hasher();
+        let mut hasher = self.heads.hasher().build_hasher();
         hash_into(value, &mut hasher, run)?;
         Ok(hasher.finish())
     }

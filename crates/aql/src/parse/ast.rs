@@ -1,4 +1,5 @@
-//! The syntax tree of a query, in which names and bind variables are not resolved yet.
+//! The syntax tree of a query, in which names and bind variables are not resolved yet. Types with a
+//! parameter `E` are also in the tree of a plan, with its expressions.
 
 use std::sync::Arc;
 
@@ -168,11 +169,11 @@ impl UnaryOperator {
 
 /// The number of elements of an array for which a condition must hold.
 #[derive(Clone, Debug)]
-pub(crate) enum Quantifier {
+pub(crate) enum Quantifier<E = Expression> {
     All,
     Any,
     None,
-    AtLeast(Box<Expression>),
+    AtLeast(Box<E>),
 }
 
 /// An expression.
@@ -210,25 +211,25 @@ pub(crate) enum Expression {
 
 /// `[* …]`, with the attributes and elements that follow it.
 #[derive(Clone, Debug)]
-pub(crate) struct Expansion {
-    pub(crate) list: Expression,
+pub(crate) struct Expansion<E = Expression> {
+    pub(crate) list: E,
     /// The number of stars: the levels of nested arrays that are flattened.
     pub(crate) levels: usize,
-    pub(crate) filter: Option<Expression>,
-    pub(crate) limit: Option<(Expression, Expression)>,
+    pub(crate) filter: Option<E>,
+    pub(crate) limit: Option<(E, E)>,
     /// The expression for each element, in terms of [`CURRENT`]. It includes what follows the
     /// brackets.
-    pub(crate) projection: Option<Expression>,
+    pub(crate) projection: Option<E>,
 }
 
 /// `[? quantifier FILTER …]`.
 #[derive(Clone, Debug)]
-pub(crate) struct ArrayPredicate {
-    pub(crate) list: Expression,
-    pub(crate) quantifier: Option<Quantifier>,
+pub(crate) struct ArrayPredicate<E = Expression> {
+    pub(crate) list: E,
+    pub(crate) quantifier: Option<Quantifier<E>>,
     /// `[? 2..3 FILTER …]`, or a single number.
-    pub(crate) count: Option<Expression>,
-    pub(crate) filter: Option<Expression>,
+    pub(crate) count: Option<E>,
+    pub(crate) filter: Option<E>,
 }
 
 /// The pseudo-variable that stands for the element within brackets.

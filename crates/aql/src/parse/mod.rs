@@ -3,7 +3,6 @@
 
 pub(crate) mod ast;
 mod clause;
-mod collections;
 mod expression;
 mod lex;
 mod parser;
@@ -17,9 +16,10 @@ mod write;
 use std::collections::BTreeSet;
 
 use ast::Query;
+use lex::PositionedToken;
 pub use parser::DEPTH_MAX;
 pub(crate) use parser::too_deep;
-use parser::{Parser, Rules};
+use parser::{CollectionNames, Parser, Rules};
 
 use crate::{QueryError, QueryOptions, Result, number};
 
@@ -42,12 +42,6 @@ impl ParsedQuery {
     pub fn bind_names(&self) -> &BTreeSet<String> {
         &self.bind_names
     }
-
-    /// The collections that its text names, sorted by name.
-    #[must_use]
-    pub fn collections(&self) -> BTreeSet<String> {
-        collections::collections_of(&self.query)
-    }
 }
 
 /// Parses a query, without a limit of memory.
@@ -64,6 +58,25 @@ pub fn parse(text: &str) -> Result<ParsedQuery> {
 /// # Errors
 /// Those of [`parse`], and 32 if it would take more memory than the query may.
 pub fn parse_within(text: &str, options: &QueryOptions) -> Result<ParsedQuery> {
+    Ok(parse_with(text, options, None)?.0)
+}
+
+/// Parses a query, like [`parse_within`]. Returns also the names of the collections in its text.
+///
+/// # Errors
+/// Those of [`parse_within`].
+pub fn parse_with_collections(
+    text: &str,
+    options: &QueryOptions,
+) -> Result<(ParsedQuery, BTreeSet<String>)> {
+    parse_with(text, options, Some(CollectionNames::default()))
+}
+
+fn parse_with(
+    text: &str,
+    options: &QueryOptions,
+    names: Option<CollectionNames>,
+) -> Result<(ParsedQuery, BTreeSet<String>)> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("query is longer than {QUERY_BYTES_MAX} bytes");
         return Err(QueryError::new(number::PARSE, message));
@@ -74,11 +87,15 @@ pub fn parse_within(text: &str, options: &QueryOptions) -> Result<ParsedQuery> {
         return Err(QueryError::new(number::EMPTY, "query is empty"));
     }
     let rules = Rules { expression: expression::parse_expression, query: statement::parse_query };
-    let mut parser = Parser::new(text, tokens, rules);
+    if names.is_some() {
+        // Each token may be a name, of a variable and of a collection.
+        share.take(2 * (text.len() + tokens.len() * size_of::<PositionedToken>()))?;
+    }
+    let mut parser = Parser::new(text, tokens, rules, names);
     let query = statement::parse_query(&mut parser)?;
-    let bind_names = parser.finish()?;
+    let (bind_names, collections) = parser.finish()?;
     let bytes = tree_bytes + text.len();
-    Ok(ParsedQuery { query, bind_names, bytes })
+    Ok((ParsedQuery { query, bind_names, bytes }, collections))
 }
 
 #[cfg(test)]

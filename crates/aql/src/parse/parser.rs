@@ -1,8 +1,9 @@
 //! The state of the parser: its position in the tokens, and its depth.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
-use super::ast::{Expression, Query};
+use super::ast::{CURRENT, Expression, Query};
 use super::lex::PositionedToken;
 use super::position;
 use super::token::{Keyword, Sign, Token};
@@ -37,10 +38,27 @@ pub(super) struct Parser<'a> {
     /// The first unsupported feature that was parsed.
     refused: Option<&'static str>,
     bind_names: BTreeSet<String>,
+    /// The names of collections, if they are wanted.
+    names: Option<CollectionNames>,
+}
+
+/// The names of the collections of a text. Other names are those of variables.
+#[derive(Default)]
+pub(super) struct CollectionNames {
+    collections: BTreeSet<String>,
+    /// The visible variables.
+    visible: BTreeSet<Rc<str>>,
+    /// The visible variables, the innermost last.
+    declared: Vec<Rc<str>>,
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(text: &'a str, tokens: Vec<PositionedToken>, rules: Rules) -> Self {
+    pub(super) fn new(
+        text: &'a str,
+        tokens: Vec<PositionedToken>,
+        rules: Rules,
+        names: Option<CollectionNames>,
+    ) -> Self {
         Self {
             text,
             rules,
@@ -51,17 +69,21 @@ impl<'a> Parser<'a> {
             is_in_excluded: false,
             refused: None,
             bind_names: BTreeSet::new(),
+            names,
         }
     }
 
-    /// Ends the parsing. Returns the names of the bind variables.
-    pub(super) fn finish(self) -> Result<BTreeSet<String>> {
+    /// Ends the parsing. Returns the names of the bind variables, and those of the collections.
+    pub(super) fn finish(self) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
         if *self.peek() != Token::End {
             return Err(self.unexpected("the end of the query"));
         }
         match self.refused {
             Some(refused) => Err(QueryError::unsupported(refused)),
-            None => Ok(self.bind_names),
+            None => {
+                let collections = self.names.map(|names| names.collections);
+                Ok((self.bind_names, collections.unwrap_or_default()))
+            }
         }
     }
 
@@ -151,6 +173,30 @@ impl<'a> Parser<'a> {
         name
     }
 
+    /// Records a variable that is visible from here to the end of the query or subquery.
+    pub(super) fn declare(&mut self, name: &str) {
+        let Some(names) = &mut self.names else { return };
+        let name: Rc<str> = name.into();
+        if names.visible.insert(Rc::clone(&name)) {
+            names.declared.push(name);
+        }
+    }
+
+    /// Records the name of a collection.
+    pub(super) fn note_collection(&mut self, name: &str) {
+        if let Some(names) = &mut self.names {
+            names.collections.insert(name.to_owned());
+        }
+    }
+
+    /// Records a name in an expression. It is a collection if no variable has it.
+    pub(super) fn note(&mut self, name: &str) {
+        let is_variable = |names: &CollectionNames| names.visible.contains(name);
+        if name != CURRENT && !self.names.as_ref().is_some_and(is_variable) {
+            self.note_collection(name);
+        }
+    }
+
     /// Records an unsupported feature. The query is refused for it if the rest of it is valid.
     pub(super) fn refuse(&mut self, refused: &'static str) {
         self.refused.get_or_insert(refused);
@@ -189,7 +235,13 @@ impl<'a> Parser<'a> {
     /// Parses a subquery, without its parentheses.
     pub(super) fn subquery(&mut self) -> Result<Query> {
         self.nested(|parser| {
+            let around = parser.names.as_ref().map_or(0, |names| names.declared.len());
             let query = (parser.rules.query)(parser)?;
+            if let Some(CollectionNames { visible, declared, .. }) = &mut parser.names {
+                for name in declared.drain(around..) {
+                    visible.remove(&name);
+                }
+            }
             parser.raise()?;
             Ok(query)
         })

@@ -179,6 +179,7 @@ fn parse_named(parser: &mut Parser<'_>, first: String) -> Result<Expression> {
         return Err(parser.unexpected("("));
     }
     parser.raise()?;
+    parser.note(&name);
     Ok(Expression::Name(name))
 }
 
@@ -254,6 +255,7 @@ fn parse_member(parser: &mut Parser<'_>) -> Result<Member> {
             parser.next();
             if *parser.peek() != Token::Sign(Sign::Colon) {
                 parser.apart(Parser::raise)?;
+                parser.note(&name);
                 let value = Expression::Name(name.clone());
                 return Ok(Member { name: MemberName::Fixed(name), value });
             }

@@ -94,6 +94,7 @@ fn parse_for(parser: &mut Parser<'_>) -> Result<Statement> {
         skip_search(parser)?;
     }
     let options = parse_options(parser)?;
+    parser.declare(&variable);
     Ok(Statement::For { variable, list, options })
 }
 
@@ -103,6 +104,7 @@ fn parse_lets(parser: &mut Parser<'_>, query: &mut Query) -> Result<()> {
         let variable = parse_variable(parser)?;
         parser.expect_sign(Sign::Assign)?;
         let value = parser.expression()?;
+        parser.declare(&variable);
         query.statements.push(Statement::Let { variable, value });
         if !parser.take_sign(Sign::Comma) {
             return Ok(());
@@ -178,5 +180,8 @@ fn parse_collect(parser: &mut Parser<'_>) -> Result<Statement> {
         return Err(parser.unexpected("a variable name, AGGREGATE or WITH COUNT"));
     }
     collect.options = parse_options(parser)?;
+    let values = collect.groups.iter().chain(&collect.aggregates).map(|(name, _)| name);
+    let rows = collect.into.iter().map(|(name, _)| name);
+    values.chain(rows).chain(&collect.count).for_each(|name| parser.declare(name));
     Ok(Statement::Collect(collect))
 }

@@ -1,8 +1,8 @@
 //! Tests of the parser: valid texts, and errors for others.
 
 use super::ast::{Expression, Statement};
-use super::parse;
-use crate::number;
+use super::{parse, parse_with_collections};
+use crate::{QueryOptions, number};
 
 /// The expression behind `RETURN`, with all its parentheses.
 fn shape(text: &str) -> String {
@@ -211,5 +211,25 @@ fn depth_is_bounded() {
         format!("RETURN {}", "(RETURN ".repeat(100_000)),
     ] {
         assert_eq!(parse(&text).unwrap_err().number(), number::TOO_MUCH_NESTING);
+    }
+}
+
+#[test]
+fn names_without_a_variable_are_collections() {
+    for (text, expected) in [
+        ("RETURN 1", ""),
+        ("FOR d IN c RETURN d", "c"),
+        ("FOR d IN @@c RETURN d", ""),
+        ("LET c = [1] FOR d IN c RETURN d", ""),
+        ("FOR d IN b FOR e IN a FILTER e.x == d.x RETURN [d, e]", "a b"),
+        ("FOR d IN a LET n = LENGTH(b) RETURN (FOR e IN c RETURN e)", "a b c"),
+        ("FOR d IN a UPDATE d WITH {x: OLD.x} IN b RETURN NEW", "a b"),
+        ("FOR d IN a COLLECT x = d.x INTO g RETURN [x, g]", "a"),
+        ("FOR d IN a RETURN d.list[* FILTER CURRENT.x == 1 RETURN CURRENT.y]", "a"),
+        ("LET x = (FOR inner IN a RETURN inner) RETURN inner", "a inner"),
+        ("FOR d IN a LET x = (FOR d IN b RETURN d) RETURN {d, e}", "a b e"),
+    ] {
+        let (_, names) = parse_with_collections(text, &QueryOptions::default()).unwrap();
+        assert_eq!(Vec::from_iter(names).join(" "), expected, "{text}");
     }
 }

@@ -6,6 +6,9 @@ use super::parser::Parser;
 use super::token::{Keyword, Token};
 use crate::{Result, WriteKind};
 
+/// The pseudo-variables for documents that are written.
+const DOCUMENTS: [&str; 2] = ["OLD", "NEW"];
+
 /// Parses the statement that writes and begins with this keyword; `None` if none does.
 pub(super) fn parse_write(parser: &mut Parser<'_>, keyword: Keyword) -> Result<Option<Statement>> {
     let kind = match keyword {
@@ -17,6 +20,7 @@ pub(super) fn parse_write(parser: &mut Parser<'_>, keyword: Keyword) -> Result<O
         _ => return Ok(None),
     };
     parser.next();
+    DOCUMENTS.into_iter().for_each(|name| parser.declare(name));
     let document = parser.expression_before_in()?;
     let mut with = None;
     if matches!(kind, WriteKind::Update | WriteKind::Replace) && parser.take_keyword(Keyword::With)
@@ -36,6 +40,7 @@ fn parse_target(parser: &mut Parser<'_>) -> Result<Target> {
     match parser.peek().clone() {
         Token::Name(name, _) | Token::String(name) => {
             parser.next();
+            parser.note_collection(&name);
             Ok(Target::Name(name))
         }
         Token::CollectionBind(name) => Ok(Target::Bind(parser.bind(name))),
@@ -45,6 +50,7 @@ fn parse_target(parser: &mut Parser<'_>) -> Result<Target> {
 
 fn parse_upsert(parser: &mut Parser<'_>) -> Result<Statement> {
     parser.next();
+    DOCUMENTS.into_iter().for_each(|name| parser.declare(name));
     let search = if parser.take_keyword(Keyword::Filter) {
         UpsertSearch::Filter(parser.expression()?)
     } else {

@@ -150,10 +150,9 @@ impl Explainer<'_> {
         };
         shown.insert("groups", list(collect.groups.iter().map(group)));
         let aggregate = |aggregate: &Aggregate| {
-            let kind = format!("{:?}", aggregate.aggregator).to_uppercase();
             object_of([
                 ("outVariable", self.variable(aggregate.slot)),
-                ("type", Value::from(kind)),
+                ("type", Value::from(aggregate.aggregator.name())),
                 ("expression", self.show(&aggregate.code)),
             ])
         };

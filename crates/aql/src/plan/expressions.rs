@@ -8,9 +8,11 @@ use super::bind_variables::wrong_type;
 use super::builder::{Access, Builder};
 use super::constant_folding::fold;
 use crate::functions;
-use crate::parse::ast::{self, BinaryOperator, CURRENT, Expression, MemberName};
+use crate::parse::ast::{
+    self, ArrayPredicate, BinaryOperator, CURRENT, Expansion, Expression, MemberName, Quantifier,
+};
 use crate::parse::{DEPTH_MAX, too_deep};
-use crate::tree::{ArrayPredicate, Code, Expansion, Name, Pipeline, Quantity};
+use crate::tree::{Code, Name, Pipeline};
 use crate::{QueryError, Result, number};
 
 /// The bytes of a name besides its text: its place in a list with spare capacity, and its counts.
@@ -60,10 +62,10 @@ pub(super) fn plan_expression(builder: &mut Builder<'_>, expression: &Expression
             Code::Binary(*operator, Box::new(operands))
         }
         Expression::Quantified { quantifier, operator, operands } => {
-            let quantity = Box::new(plan_quantity(builder, quantifier)?);
+            let quantifier = plan_quantifier(builder, quantifier)?;
             let operands =
                 (plan_expression(builder, &operands.0)?, plan_expression(builder, &operands.1)?);
-            Code::Quantified { quantity, operator: *operator, operands: Box::new(operands) }
+            Code::Quantified { quantifier, operator: *operator, operands: Box::new(operands) }
         }
         Expression::Ternary(parts) => {
             let condition = plan_expression(builder, &parts.0)?;
@@ -115,7 +117,7 @@ fn plan_bound_attribute(builder: &mut Builder<'_>, value: Code, name: &str) -> R
     }
 }
 
-fn plan_expansion(builder: &mut Builder<'_>, expansion: &ast::Expansion) -> Result<Code> {
+fn plan_expansion(builder: &mut Builder<'_>, expansion: &Expansion) -> Result<Code> {
     let list = plan_expression(builder, &expansion.list)?;
     let limit = match &expansion.limit {
         Some((offset, count)) => {
@@ -140,23 +142,25 @@ fn plan_within_brackets(
     code.map(Some)
 }
 
-fn plan_question(builder: &mut Builder<'_>, question: &ast::ArrayPredicate) -> Result<Code> {
+fn plan_question(builder: &mut Builder<'_>, question: &ArrayPredicate) -> Result<Code> {
     let list = plan_expression(builder, &question.list)?;
-    let quantity = match &question.quantifier {
-        Some(quantifier) => Some(plan_quantity(builder, quantifier)?),
+    let quantifier = match &question.quantifier {
+        Some(quantifier) => Some(plan_quantifier(builder, quantifier)?),
         None => None,
     };
     let count = question.count.as_ref().map(|count| plan_expression(builder, count)).transpose()?;
     let filter = plan_within_brackets(builder, question.filter.as_ref())?;
-    Ok(Code::Question(Box::new(ArrayPredicate { list, quantity, count, filter })))
+    Ok(Code::Question(Box::new(ArrayPredicate { list, quantifier, count, filter })))
 }
 
-fn plan_quantity(builder: &mut Builder<'_>, quantifier: &ast::Quantifier) -> Result<Quantity> {
+fn plan_quantifier(builder: &mut Builder<'_>, quantifier: &Quantifier) -> Result<Quantifier<Code>> {
     Ok(match quantifier {
-        ast::Quantifier::All => Quantity::All,
-        ast::Quantifier::Any => Quantity::Any,
-        ast::Quantifier::None => Quantity::None,
-        ast::Quantifier::AtLeast(count) => Quantity::AtLeast(plan_expression(builder, count)?),
+        Quantifier::All => Quantifier::All,
+        Quantifier::Any => Quantifier::Any,
+        Quantifier::None => Quantifier::None,
+        Quantifier::AtLeast(count) => {
+            Quantifier::AtLeast(Box::new(plan_expression(builder, count)?))
+        }
     })
 }
 

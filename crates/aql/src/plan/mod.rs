@@ -59,25 +59,12 @@ pub const RULES: [&str; 6] = [
 ];
 
 impl Plan {
-    /// Plans a query.
+    /// Plans a query, which can be killed while its constants are computed.
     ///
     /// # Errors
     /// Errors that the text alone does not show, such as unknown names, wrong types and missing
     /// bind variables.
     pub fn new(
-        parsed: &ParsedQuery,
-        bind_variables: &Value,
-        source: &Arc<dyn Source>,
-        options: &QueryOptions,
-    ) -> Result<Self> {
-        Self::killable(parsed, bind_variables, source, options, &KillSwitch::default())
-    }
-
-    /// As [`Plan::new`], for a query that can be killed while its constants are computed.
-    ///
-    /// # Errors
-    /// Those of [`Plan::new`].
-    pub fn killable(
         parsed: &ParsedQuery,
         bind_variables: &Value,
         source: &Arc<dyn Source>,
@@ -88,7 +75,7 @@ impl Plan {
         plan(parsed, BindVariables::new(bind_variables, false), run).map(|(plan, _)| plan)
     }
 
-    /// As [`Plan::killable`]. Also returns the conditions under which the plan can be reused, if it
+    /// As [`Plan::new`]. Also returns the conditions under which the plan can be reused, if it
     /// can be.
     pub(crate) fn to_serve_again(
         parsed: &ParsedQuery,

@@ -10,7 +10,7 @@ use pellucid_aql::{
     ParsedQuery, Plan, QueryError, QueryOptions, Scan, Source, Visitor, Write, WriteBatch,
     WriteKind, WriteOutcome, number,
 };
-use pellucid_value::{MergeOptions, Value, index_key, merge_into, packed};
+use pellucid_value::{DuplicateRule, MergeOptions, Value, index_key, merge_into, packed};
 
 /// The packed documents, by collection and key.
 type Documents = BTreeMap<CollectionId, BTreeMap<String, Vec<u8>>>;
@@ -48,7 +48,7 @@ impl MemoryDatabase {
 
 /// Parses JSON.
 pub(crate) fn json(text: &str) -> Value {
-    pellucid_value::json::parse_value(text.as_bytes(), Default::default()).unwrap()
+    pellucid_value::json::parse_value(text.as_bytes(), DuplicateRule::Refuse).unwrap()
 }
 
 /// The packed document with its system attributes.
@@ -273,12 +273,12 @@ pub(crate) fn run_with(
 ) -> Result<QueryOutcome, QueryError> {
     let parsed: ParsedQuery = pellucid_aql::parse_within(text, &options)?;
     let (binds, kill) = (json(bind_variables), KillSwitch::default());
-    let plan = Arc::new(Plan::killable(&parsed, &binds, source, &options, &kill)?);
+    let plan = Arc::new(Plan::new(&parsed, &binds, source, &options, &kill)?);
     let mut execution =
-        pellucid_aql::Execution::new(Arc::clone(&plan), Arc::clone(source), options, kill);
+        pellucid_aql::Execution::new(Arc::clone(&plan), &binds, Arc::clone(source), options, kill);
     let mut values = Vec::new();
     loop {
-        let (more, has_more) = execution.next_to_keep(3)?;
+        let (more, has_more) = execution.next(3, usize::MAX)?;
         values.extend(more);
         if !has_more {
             break;

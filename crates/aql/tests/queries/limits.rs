@@ -63,13 +63,12 @@ fn a_query_ends_when_killed_or_out_of_time() {
     }
     let source = people();
     let parsed = parse("FOR i IN 1..1000000000 RETURN i").unwrap();
-    let options = QueryOptions::default();
-    let plan = Arc::new(Plan::new(&parsed, &json("{}"), &source, &options).unwrap());
-    let kill = KillSwitch::default();
-    let mut execution = Execution::new(plan, source, options, kill.clone());
-    assert_eq!(execution.next(10).unwrap().0.len(), 10);
+    let (options, kill, binds) = (QueryOptions::default(), KillSwitch::default(), json("{}"));
+    let plan = Arc::new(Plan::new(&parsed, &binds, &source, &options, &kill).unwrap());
+    let mut execution = Execution::new(plan, &binds, source, options, kill.clone());
+    assert_eq!(execution.next(10, usize::MAX).unwrap().0.len(), 10);
     kill.kill();
-    let ended = (0..1000).find_map(|_| execution.next(1000).err());
+    let ended = (0..1000).find_map(|_| execution.next(1000, usize::MAX).err());
     assert_eq!(ended.unwrap().number(), number::KILLED);
 }
 
@@ -110,7 +109,7 @@ fn functions_end_when_the_query_is_killed_or_out_of_time() {
     let parsed = parse("RETURN UNIQUE(RANGE(1, 1000))");
     let (kill, options) = (KillSwitch::default(), QueryOptions::default());
     kill.kill();
-    let planned = Plan::killable(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
+    let planned = Plan::new(&parsed.unwrap(), &json("{}"), &people(), &options, &kill);
     assert_eq!(planned.err().map(|error| error.number()), Some(number::KILLED));
 }
 
@@ -121,12 +120,13 @@ fn the_time_between_batches_does_not_count() {
     let parsed = parse("FOR i IN 1..5 RETURN i").unwrap();
     let runtime_max = Duration::from_secs(3);
     let options = QueryOptions { runtime_max: Some(runtime_max), ..QueryOptions::default() };
-    let plan = Arc::new(Plan::new(&parsed, &json("{}"), &source, &options).unwrap());
-    let mut execution = Execution::new(plan, source, options, KillSwitch::default());
-    assert_eq!(execution.next(2).unwrap().0.len(), 2);
+    let (kill, binds) = (KillSwitch::default(), json("{}"));
+    let plan = Arc::new(Plan::new(&parsed, &binds, &source, &options, &kill).unwrap());
+    let mut execution = Execution::new(plan, &binds, source, options, kill);
+    assert_eq!(execution.next(2, usize::MAX).unwrap().0.len(), 2);
     std::thread::sleep(runtime_max + Duration::from_millis(100));
     assert!(u128::from(execution.elapsed_ns()) < runtime_max.as_nanos());
-    assert_eq!(execution.next(2).unwrap().0.len(), 2);
+    assert_eq!(execution.next(2, usize::MAX).unwrap().0.len(), 2);
 }
 
 /// Regression: planning and running could take `maxRuntime` each. The call here is a constant of
@@ -141,12 +141,12 @@ fn planning_and_running_share_the_time() {
     .unwrap();
     let (options, kill, binds) = (QueryOptions::default(), KillSwitch::default(), json("{}"));
     let begun = Instant::now();
-    let plan = Plan::killable(&parsed, &binds, &source, &options, &kill).map(Arc::new).unwrap();
+    let plan = Arc::new(Plan::new(&parsed, &binds, &source, &options, &kill).unwrap());
     // This is less than the planning took, even if the clock was read late.
     let runtime_max = Some(begun.elapsed() / 8);
     let options = QueryOptions { runtime_max, ..options };
-    let mut execution = Execution::new(plan, source, options, kill);
-    assert_eq!(execution.next(2).unwrap_err().number(), number::KILLED);
+    let mut execution = Execution::new(plan, &binds, source, options, kill);
+    assert_eq!(execution.next(2, usize::MAX).unwrap_err().number(), number::KILLED);
 }
 
 #[test]

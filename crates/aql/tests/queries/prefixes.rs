@@ -68,37 +68,11 @@ fn a_plan_has_the_range_and_checks_the_condition_again() {
 
 /// Texts that are hard to order or to escape, and values of other types.
 const PIECES: [&str; 17] = [
-    "a",
-    "b",
-    "%",
-    "_",
-    "\\",
-    "\u{0}",
-    "\u{7f}",
-    "é",
-    "\u{d7ff}",
-    "\u{e000}",
-    "\u{10ffff}",
-    "1",
-    "-",
-    ".",
-    "true",
-    "[",
-    "{",
+    "a", "b", "%", "_", "\\", "\u{0}", "\u{7f}", "é", "\u{d7ff}", "\u{e000}", "\u{10ffff}", "1",
+    "-", ".", "true", "[", "{",
 ];
 const OTHERS: [&str; 12] = [
-    "null",
-    "true",
-    "false",
-    "1",
-    "-1.5",
-    "11",
-    "1e100",
-    "[]",
-    "[1]",
-    "[\"a\"]",
-    "{}",
-    "{\"a\":1}",
+    "null", "true", "false", "1", "-1.5", "11", "1e100", "[]", "[1]", "[\"a\"]", "{}", "{\"a\":1}",
 ];
 
 /// A generator of random texts and other values, with a fixed seed.

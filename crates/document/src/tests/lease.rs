@@ -7,6 +7,7 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_embedded::EmbeddedStore;
+use pellucid_io::pass_on;
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{
     Acknowledgement, Answer, Head, Object, Operation, Properties, Range, ReplicatedStore,
@@ -21,46 +22,21 @@ use crate::{Documents, ErrorNumber};
 struct SharedStore(EmbeddedStore);
 
 impl Store for SharedStore {
-    fn table(&self, name: &str) -> StoreResult<Table> {
-        self.0.table(name)
-    }
-
-    fn get(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>> {
-        self.0.get(table, key, timeline)
-    }
-
-    fn head(&self, table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>> {
-        self.0.head(table, key, timeline)
-    }
-
-    fn write(
-        &self,
-        table: Table,
-        operations: &[Operation<'_>],
-        acknowledgement: Acknowledgement,
-        timeline: &mut Timeline,
-    ) -> Answer<WriteOutcome> {
-        self.0.write(table, operations, acknowledgement, timeline)
-    }
-
-    fn scan(&self, table: Table, range: Range<'_>) -> StoreResult<Box<dyn Scan>> {
-        self.0.scan(table, range)
-    }
-
-    fn snapshot(&self) -> StoreResult<Arc<dyn Snapshot>> {
-        self.0.snapshot()
-    }
-
-    fn properties(&self) -> Properties {
-        self.0.properties()
-    }
-
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.0.figures()
-    }
-
-    fn close(&self) -> StoreResult<()> {
-        self.0.close()
+    pass_on! { 0:
+        fn table(name: &str) -> StoreResult<Table>;
+        fn get(table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Object>>;
+        fn head(table: Table, key: &[u8], timeline: &mut Timeline) -> Answer<Option<Head>>;
+        fn scan(table: Table, range: Range<'_>) -> StoreResult<Box<dyn Scan>>;
+        fn write(
+            table: Table,
+            operations: &[Operation<'_>],
+            acknowledgement: Acknowledgement,
+            timeline: &mut Timeline
+        ) -> Answer<WriteOutcome>;
+        fn snapshot() -> StoreResult<Arc<dyn Snapshot>>;
+        fn properties() -> Properties;
+        fn figures() -> Vec<(&'static str, u64)>;
+        fn close() -> StoreResult<()>;
     }
 
     fn replicated(&self) -> Option<&dyn ReplicatedStore> {

@@ -21,15 +21,15 @@ use pellucid_aql::{
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_store::{Acknowledgement, HandOverPolicy, Store, StoreError};
-use pellucid_value::{Ref, Value, json, packed};
+use pellucid_value::{DuplicateRule, Ref, Value, json, packed};
 
 use crate::commit::PendingCommit;
 use crate::definition::{CollectionDefinition, IndexKind, IndexState};
 use crate::layout::index_prefix;
 use crate::{
-    Collection, CollectionKind, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition,
-    NewCollection, Overwrite, Result, TABLE, Transaction, WriteOptions, attempt_to_end,
-    create_index, for_each, import, lookup_prefix,
+    Collection, Documents, ErrorNumber, ImportForm, ImportOptions, IndexDefinition, Overwrite,
+    Result, TABLE, Transaction, WriteOptions, attempt_to_end, create_index, for_each, import,
+    lookup_prefix,
 };
 
 const COLLECTION: &str = "c";
@@ -68,13 +68,7 @@ fn index(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {
 /// Creates the collection, with indexes of several forms.
 fn make(documents: &Arc<Documents>) -> Result<Arc<Collection>> {
     let database = documents.database("_system")?;
-    let new = NewCollection {
-        name: COLLECTION.to_owned(),
-        kind: CollectionKind::Documents,
-        is_system: false,
-        wait_for_sync: false,
-        allow_user_keys: true,
-    };
+    let new = CollectionDefinition::named(COLLECTION);
     let collection = documents.create_collection(&database, new)?;
     for index in [
         index(&["a"], false, false),
@@ -109,7 +103,7 @@ fn with_key(key: &str, value: &serde_json::Value) -> Vec<u8> {
 }
 
 fn parse(value: &serde_json::Value) -> Vec<u8> {
-    json::parse_packed(value.to_string().as_bytes(), json::Limits::default()).unwrap()
+    json::parse_packed(value.to_string().as_bytes(), DuplicateRule::Refuse).unwrap()
 }
 
 /// Applies one step through the public interface.
@@ -371,7 +365,8 @@ fn a_query_reads_no_index_and_no_documents_that_are_garbage() {
         let mut execution = planned(&documents, text, &serde_json::json!({}));
         change().unwrap();
         while documents.remove_garbage().unwrap() {}
-        execution.next(usize::MAX / 2).map(|rows| rows.0.len()).map_err(|error| error.number())
+        let rows = execution.next(usize::MAX / 2, usize::MAX);
+        rows.map(|rows| rows.0.len()).map_err(|error| error.number())
     };
     assert_eq!(number_after(&|| documents.set_wait_for_sync(&collection, true)), Ok(1));
     let id = collection.shape().indexes[0].definition.id;
@@ -452,7 +447,7 @@ fn only_a_conflict_of_a_generated_key_makes_numbers_looked_up() {
 
 /// The result of a query.
 fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Vec<Value> {
-    planned(documents, text, binds).next(usize::MAX / 2).unwrap().0
+    planned(documents, text, binds).next(usize::MAX / 2, usize::MAX).unwrap().0
 }
 
 /// A query that is planned and has not read anything.
@@ -468,5 +463,5 @@ fn planned(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) ->
         .plan(&binds, &source, &options, &KillSwitch::default())
         .unwrap();
     let kill = KillSwitch::default();
-    Execution::bound(plan, &binds, source, options, kill)
+    Execution::new(plan, &binds, source, options, kill)
 }

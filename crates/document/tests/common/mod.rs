@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Collection, CollectionKind, Database, DocumentOutcome, Documents, IndexDefinition,
-    NewCollection, Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of,
+    Collection, CollectionDefinition, CollectionKind, Database, DocumentOutcome, Documents,
+    IndexDefinition, Result, TABLE, Transaction, WriteOptions, attempt_to_end, document_of,
     lookup_prefix,
 };
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore, EngineOptions, PrefixRule};
 use pellucid_store::{Acknowledgement, HandOverPolicy};
-use pellucid_value::{Ref, json, packed};
+use pellucid_value::{DuplicateRule, Ref, json, packed};
 use tempfile::TempDir;
 
 pub(crate) struct TestFixture {
@@ -42,6 +42,13 @@ pub(crate) fn world() -> TestFixture {
     TestFixture { documents: open(&folder), folder }
 }
 
+/// A world with one collection of documents.
+pub(crate) fn world_of(name: &str) -> (TestFixture, Arc<Collection>) {
+    let world = world();
+    let collection = world.make(name);
+    (world, collection)
+}
+
 /// A world whose store answers every request on another thread.
 pub(crate) fn world_that_hands_over() -> TestFixture {
     let folder = TempDir::new().unwrap();
@@ -68,7 +75,7 @@ impl TestFixture {
     }
 
     pub(crate) fn make_of(&self, name: &str, kind: CollectionKind) -> Arc<Collection> {
-        let new = NewCollection { kind, ..documents_named(name) };
+        let new = CollectionDefinition { kind, ..CollectionDefinition::named(name) };
         self.documents.create_collection(&self.system(), new).unwrap()
     }
 
@@ -137,19 +144,8 @@ impl TestFixture {
     }
 }
 
-/// A new collection of documents.
-pub(crate) fn documents_named(name: &str) -> NewCollection {
-    NewCollection {
-        name: name.to_owned(),
-        kind: CollectionKind::Documents,
-        is_system: false,
-        wait_for_sync: false,
-        allow_user_keys: true,
-    }
-}
-
 pub(crate) fn parse(text: &str) -> Vec<u8> {
-    json::parse_packed(text.as_bytes(), json::Limits::default()).unwrap()
+    json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap()
 }
 
 pub(crate) fn persistent(fields: &[&str], unique: bool, sparse: bool) -> IndexDefinition {

@@ -70,63 +70,25 @@ impl HeldFile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::path::Path;
     use std::time::Duration;
 
-    use pellucid_io::{Map, MapMode};
+    use pellucid_io::FileSystem;
+    use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
     use super::*;
 
-    /// Time for a second sync to begin while the first one is under way.
+    /// Time for a second sync to begin before the first one fails.
     const MEETING: Duration = Duration::from_millis(100);
-
-    /// A file whose first sync fails after the second one had time to begin.
-    #[derive(Default)]
-    struct FailingFile(AtomicU32);
-
-    fn unused<T>() -> io::Result<T> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    impl File for FailingFile {
-        fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-            unused()
-        }
-
-        fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-            unused()
-        }
-
-        fn length(&self) -> io::Result<u64> {
-            unused()
-        }
-
-        fn set_length(&self, _: u64) -> io::Result<()> {
-            unused()
-        }
-
-        fn allocate(&self, _: u64) -> io::Result<()> {
-            unused()
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
-                return Ok(());
-            }
-            std::thread::sleep(MEETING);
-            Err(io::Error::other("the medium"))
-        }
-
-        fn map(&self, _: u64, _: MapMode) -> io::Result<Arc<dyn Map>> {
-            unused()
-        }
-    }
 
     /// Regression: the thread that seals a segment took its records for durable, although a
     /// concurrent sync of the same file had reported a failure.
     #[test]
     fn of_two_syncs_at_once_neither_succeeds_if_one_fails() {
-        let held = HeldFile::open(Arc::new(FailingFile::default()));
+        let files = SimulatedFileSystem::new();
+        let held = HeldFile::open(files.create(Path::new("/segment")).unwrap());
+        files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
+        files.observe(|| std::thread::sleep(MEETING));
         let outcomes = std::thread::scope(|scope| {
             let syncs = [0, 1].map(|_| scope.spawn(|| held.sync().is_ok()));
             syncs.map(|sync| sync.join().unwrap())

@@ -175,6 +175,20 @@ impl Fields {
 }
 
 impl<'a> Record<'a> {
+    /// A put of the empty key and value: the fields that the maker of a record does not name.
+    pub(crate) const EMPTY: Record<'static> = Record {
+        form: HeaderForm::Short,
+        sequence: 0,
+        written_at_ms: 0,
+        expires_at_ms: 0,
+        kind: RecordKind::Put,
+        batch_goes_on: false,
+        key: &[],
+        head: &[],
+        compression: Compression::None,
+        value: &[],
+    };
+
     /// Length of the record with its padding, in bytes.
     #[inline]
     pub(crate) fn padded_length(&self) -> u64 {

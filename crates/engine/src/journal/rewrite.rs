@@ -100,12 +100,7 @@ impl<'a> SegmentRewriter<'a> {
         let (identity, end) = (self.files.store_identity(), self.end());
         let sequences = (run.last_sequence, clean_sequence);
         let footer = encode_collected_footer(
-            identity,
-            self.number,
-            self.first_sequence,
-            sequences,
-            end,
-            &self.pairs,
+            identity, self.number, self.first_sequence, sequences, end, &self.pairs,
         );
         self.buffer.extend_from_slice(&footer);
         self.write_out(self.buffer.len())?;

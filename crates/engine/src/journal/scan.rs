@@ -227,10 +227,7 @@ pub(crate) fn for_each_record(
 mod tests {
     use std::time::Instant;
 
-    use super::super::record::RecordKind;
     use super::*;
-    use crate::compression::Compression;
-    use crate::header_form::HeaderForm;
 
     /// Regression: every word that looked like the start of a record had its whole record
     /// checksummed, so opening a store took 14 s for 2 MiB, and four times as long for twice as
@@ -272,16 +269,11 @@ mod tests {
     fn strays_are_found_in_every_piece_of_a_long_file() {
         const SEED: u32 = 5;
         let record = Record {
-            form: HeaderForm::Short,
             sequence: 1_000,
             written_at_ms: 1,
-            expires_at_ms: 0,
-            kind: RecordKind::Put,
-            batch_goes_on: false,
-            compression: Compression::None,
             key: b"\0\x01k",
-            head: b"",
             value: &[7; 500],
+            ..Record::EMPTY
         };
         let length = record.padded_length() as usize;
         let start = FILE_HEADER_LENGTH;

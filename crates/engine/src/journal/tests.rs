@@ -13,7 +13,6 @@ use super::medium::SLOW_READS_REMEMBERED;
 use super::record::Damage;
 use super::*;
 use crate::codec::{FILE_HEADER_LENGTH, checksum_seed};
-use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryClock;
 use crate::folder::make_folders;
@@ -64,18 +63,7 @@ fn try_append(
     value: &[u8],
     purpose: Purpose,
 ) -> Result<u64> {
-    let record = Record {
-        form: HeaderForm::Short,
-        sequence: 0,
-        written_at_ms: 1,
-        expires_at_ms: 0,
-        kind: RecordKind::Put,
-        batch_goes_on: false,
-        key,
-        head: b"",
-        compression: Compression::None,
-        value,
-    };
+    let record = Record { key, value, written_at_ms: 1, ..Record::EMPTY };
     writer.reserve(record.padded_length(), 1, purpose)?;
     writer.append(record)
 }
@@ -256,16 +244,11 @@ fn puts_end_at_the_reserve_and_deletes_go_on_in_it() {
 /// The first record of a batch of two.
 fn first_of_batch() -> Record<'static> {
     Record {
-        form: HeaderForm::Short,
-        sequence: 0,
         written_at_ms: 1,
-        expires_at_ms: 0,
-        kind: RecordKind::Put,
         batch_goes_on: true,
-        compression: Compression::None,
         key: b"\0\x01k",
-        head: b"",
         value: b"value",
+        ..Record::EMPTY
     }
 }
 

@@ -15,9 +15,7 @@ use super::segments::SegmentSet;
 use super::spare_segments::{AllocatedSegment, SpareSegments};
 use super::sync::GroupSync;
 use crate::codec::FILE_HEADER_LENGTH;
-use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::header_form::HeaderForm;
 use crate::ledger::{CACHE_LINE_BYTES, prefetch_to_write};
 
 /// Length of a footer beyond its offsets, in bytes: the fixed part and the padding.
@@ -273,16 +271,10 @@ impl JournalWriter {
     fn append_mark(&mut self, durable: u64) {
         self.marked = durable;
         let mark = Record {
-            form: HeaderForm::Short,
             sequence: self.next_sequence - 1,
-            written_at_ms: 0,
-            expires_at_ms: 0,
             kind: RecordKind::SyncMark,
-            batch_goes_on: false,
-            key: &[],
-            head: &[],
-            compression: Compression::None,
             value: &durable.to_le_bytes(),
+            ..Record::EMPTY
         };
         self.growing.as_mut().expect("reserve began a segment").lay_down(&mark);
     }

@@ -50,6 +50,19 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// A tombstone of the empty key: the fields that the maker of an entry does not name.
+    pub(crate) const NOTHING: Entry<'static> = Entry {
+        key: &[],
+        sequence: 0,
+        kind: EntryKind::Delete,
+        value_length: 0,
+        stored_length: 0,
+        written_at_ms: 0,
+        expires_at_ms: 0,
+        head: &[],
+        value: None,
+    };
+
     /// The same entry with the key `key`, which lives long enough for the caller.
     #[inline]
     pub(crate) fn with_key<'k>(self, key: &'k [u8]) -> Entry<'k>
@@ -117,16 +130,7 @@ pub(crate) struct FoundEntry {
 impl FoundEntry {
     /// An empty entry, to be filled by a look-up.
     pub(crate) fn nothing() -> FoundEntry {
-        FoundEntry {
-            sequence: 0,
-            kind: EntryKind::Delete,
-            value_length: 0,
-            stored_length: 0,
-            written_at_ms: 0,
-            expires_at_ms: 0,
-            head: Head::new(&[]),
-            value: None,
-        }
+        Entry::NOTHING.to_found()
     }
 
     /// Takes the head out of the entry.
@@ -160,14 +164,10 @@ mod tests {
     fn record_size_is_padded() {
         let entry = Entry {
             key: &[0, 1, 7],
-            sequence: 1,
             kind: EntryKind::Put,
             value_length: 9,
             stored_length: 5,
-            written_at_ms: 0,
-            expires_at_ms: 0,
-            head: &[],
-            value: None,
+            ..Entry::NOTHING
         };
         assert_eq!(entry.record_size_bytes(), 32);
         assert_eq!(Entry { stored_length: 6, ..entry }.record_size_bytes(), 40);

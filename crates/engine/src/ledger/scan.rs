@@ -229,18 +229,7 @@ mod tests {
         let (key, sequences) = (b"\0\x01k", 1..=VERSIONS);
         let active = Arc::new(Memtable::new(4 << 20, false, &Arc::new(MemoryPool::new(64 << 20))));
         for sequence in sequences {
-            let entry = Entry {
-                key,
-                sequence,
-                kind: EntryKind::Delete,
-                value_length: 0,
-                stored_length: 0,
-                written_at_ms: 0,
-                expires_at_ms: 0,
-                head: b"",
-                value: None,
-            };
-            active.insert(&entry, key_hash(key));
+            active.insert(&Entry { key, sequence, ..Entry::NOTHING }, key_hash(key));
         }
         let version =
             Arc::new(Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() });

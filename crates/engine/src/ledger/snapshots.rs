@@ -186,19 +186,7 @@ mod tests {
     }
 
     fn entry(key: &[u8], sequence: u64, kind: EntryKind) -> Entry<'_> {
-        let (value_length, stored_length, written_at_ms, expires_at_ms) = (0, 0, 0, 0);
-        let (head, value): (&[u8], _) = (&[], None);
-        Entry {
-            key,
-            sequence,
-            kind,
-            value_length,
-            stored_length,
-            written_at_ms,
-            expires_at_ms,
-            head,
-            value,
-        }
+        Entry { key, sequence, kind, ..Entry::NOTHING }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Shared parts of the engine's tests: a small engine on simulated files, and an oracle.
+//! Shared parts of the engine's tests: a small engine on simulated files, and choices from a seed.
 
 pub(crate) mod records;
 pub(crate) mod tables;
@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::{Bound, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pellucid_engine::{
-    Acknowledgement, Batch, Direction, Engine, EngineOptions, Error, Operation, Result, Scan,
-    Snapshot, TableId, TableOptions,
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, Result, Scan, TableId,
+    TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, Random, SeededRandom};
@@ -123,9 +123,37 @@ pub(crate) fn get(engine: &Engine, table: TableId, key: &[u8]) -> Result<Option<
     Ok(engine.get(table, key)?.map(|object| object.value.to_vec()))
 }
 
-/// The files of a folder of the store.
-pub(crate) fn list(files: &SimulatedFileSystem, folder: &str) -> Vec<String> {
-    files.list(&Path::new(STORE).join(folder)).unwrap_or_default()
+/// The files in a folder of the store.
+pub(crate) fn paths(files: &SimulatedFileSystem, folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(STORE).join(folder);
+    let names = files.list(&folder).unwrap_or_default();
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// All files of the store, without its lock file.
+pub(crate) fn all_paths(files: &SimulatedFileSystem) -> Vec<PathBuf> {
+    let all = ["", "journal", "ledger"].into_iter().flat_map(|folder| paths(files, folder));
+    all.filter(|path| !path.ends_with("LOCK")).collect()
+}
+
+/// All files of the store with their contents.
+pub(crate) fn contents(files: &SimulatedFileSystem) -> Vec<(PathBuf, Vec<u8>)> {
+    let with_content = |path: PathBuf| {
+        let bytes = files.read(&path).unwrap();
+        (path, bytes)
+    };
+    all_paths(files).into_iter().map(with_content).collect()
+}
+
+/// The segment of the journal that contains `bytes`, and their offset.
+pub(crate) fn find(files: &SimulatedFileSystem, bytes: &[u8]) -> (PathBuf, u64) {
+    for path in paths(files, "journal") {
+        let content = files.read(&path).unwrap();
+        if let Some(offset) = content.windows(bytes.len()).position(|window| window == bytes) {
+            return (path, offset as u64);
+        }
+    }
+    panic!("no segment holds the bytes");
 }
 
 /// The object of a key.
@@ -137,94 +165,15 @@ pub(crate) struct StoredObject {
     pub(crate) value: Vec<u8>,
 }
 
-/// A change, as the oracle remembers it.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub(crate) key: Vec<u8>,
-    pub(crate) put: Option<(Vec<u8>, Vec<u8>)>,
-    pub(crate) expires_at_ms: u64,
-}
-
+/// The objects of a table, by key.
 pub(crate) type Map = BTreeMap<Vec<u8>, StoredObject>;
 
-/// The state that the store must have, and the states that it may fall back to after a loss of
-/// power.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Oracle {
-    pub(crate) map: Map,
-    /// The state at `durable_sequence`.
-    durable_map: Map,
-    pub(crate) durable_sequence: u64,
-    /// The batches after it, each with the sequence number of its last entry.
-    pending: Vec<(u64, Vec<Change>)>,
-    pub(crate) last_sequence: u64,
-}
-
-fn apply(map: &mut Map, last_sequence: u64, changes: &[Change]) {
-    let first = last_sequence + 1 - changes.len() as u64;
-    for (index, change) in changes.iter().enumerate() {
-        match &change.put {
-            Some((head, value)) => {
-                let (head, value) = (head.clone(), value.clone());
-                let sequence = first + index as u64;
-                let expires_at_ms = change.expires_at_ms;
-                map.insert(
-                    change.key.clone(),
-                    StoredObject { sequence, expires_at_ms, head, value },
-                );
-            }
-            None => {
-                map.remove(&change.key);
-            }
-        }
-    }
-}
+/// The head and the value that a change puts; `None` if it deletes.
+pub(crate) type Put = Option<(Vec<u8>, Vec<u8>)>;
 
 /// Removes expired entries from `map`.
 pub(crate) fn purge(map: &mut Map, now_ms: u64) {
     map.retain(|_, held| held.expires_at_ms == 0 || held.expires_at_ms > now_ms);
-}
-
-impl Oracle {
-    /// The state of a store whose catalogue was written up to `sequence`.
-    pub(crate) fn after(sequence: u64) -> Oracle {
-        Oracle { durable_sequence: 0, last_sequence: sequence, ..Oracle::default() }
-    }
-
-    pub(crate) fn write(&mut self, last_sequence: u64, changes: Vec<Change>) {
-        assert_eq!(last_sequence, self.last_sequence + changes.len() as u64);
-        apply(&mut self.map, last_sequence, &changes);
-        self.last_sequence = last_sequence;
-        self.pending.push((last_sequence, changes));
-    }
-
-    /// Notes that everything up to `sequence` is on the medium.
-    pub(crate) fn durable(&mut self, sequence: u64) {
-        let covered = self.pending.partition_point(|(last, _)| *last <= sequence);
-        for (last, changes) in self.pending.drain(..covered) {
-            apply(&mut self.durable_map, last, &changes);
-            self.durable_sequence = last;
-        }
-    }
-
-    /// Notes that power was lost, and that the store came back with everything up to `sequence`.
-    pub(crate) fn fall_back(&mut self, sequence: u64) {
-        assert!(sequence >= self.durable_sequence, "{sequence} < {}", self.durable_sequence);
-        assert!(sequence <= self.last_sequence, "{sequence} > {}", self.last_sequence);
-        let is_border = sequence == self.last_sequence
-            || sequence == self.durable_sequence
-            || self.pending.iter().any(|(last, _)| *last == sequence)
-            || self
-                .pending
-                .first()
-                .is_none_or(|(last, changes)| sequence <= *last - changes.len() as u64);
-        assert!(is_border, "a part of a batch survived up to {sequence}");
-        self.durable(sequence);
-        self.pending.clear();
-        self.map = self.durable_map.clone();
-        self.last_sequence = sequence;
-        self.durable_sequence = sequence;
-    }
 }
 
 /// Reads a scan to its end.
@@ -234,36 +183,6 @@ pub(crate) fn collect(mut scan: Scan) -> Result<Vec<(Vec<u8>, StoredObject)>> {
         rows.push((key.to_vec(), tables::held(&object)));
     }
     Ok(rows)
-}
-
-/// The rows of the oracle within bounds.
-pub(crate) fn expected(
-    map: &Map,
-    bounds: (Bound<&[u8]>, Bound<&[u8]>),
-) -> Vec<(Vec<u8>, StoredObject)> {
-    let is_empty = match bounds {
-        (Bound::Included(start), Bound::Included(end)) => start > end,
-        (
-            Bound::Included(start) | Bound::Excluded(start),
-            Bound::Included(end) | Bound::Excluded(end),
-        ) => start >= end,
-        _ => false,
-    };
-    if is_empty {
-        return Vec::new();
-    }
-    map.range::<[u8], _>(bounds).map(|(key, held)| (key.clone(), held.clone())).collect()
-}
-
-/// Compares the whole store with the oracle.
-pub(crate) fn check_all(engine: &Engine, table: TableId, map: &Map) {
-    assert_eq!(rows(engine, table), expected(map, (Bound::Unbounded, Bound::Unbounded)));
-    for (key, held) in map {
-        let object = engine.get(table, key).unwrap().expect("it is there");
-        assert_eq!((object.head.sequence, &*object.value), (held.sequence, &held.value[..]));
-        let head = engine.head(table, key).unwrap().expect("it is there");
-        assert_eq!((head.sequence, &*head.metadata), (held.sequence, &held.head[..]));
-    }
 }
 
 /// The seeds that the environment variable names, one or a range; otherwise `usual` seeds.
@@ -314,10 +233,11 @@ impl Chooser {
         bytes
     }
 
-    pub(crate) fn change(&mut self) -> Change {
+    /// A key, and what is put there.
+    pub(crate) fn change(&mut self) -> (Vec<u8>, Put) {
         let key = self.key();
         if self.below(5) == 0 {
-            return Change { key, put: None, expires_at_ms: 0 };
+            return (key, None);
         }
         let head_length = [0, 4, 50, 200][self.below(4) as usize];
         let length =
@@ -327,7 +247,7 @@ impl Chooser {
             // A value that is worth compressing.
             value.iter_mut().for_each(|byte| *byte &= 1);
         }
-        Change { key, put: Some((head, value)), expires_at_ms: 0 }
+        (key, Some((head, value)))
     }
 
     pub(crate) fn bound<'a>(&mut self, key: &'a [u8]) -> Bound<&'a [u8]> {
@@ -337,34 +257,6 @@ impl Chooser {
             _ => Bound::Excluded(key),
         }
     }
-}
-
-/// Writes changes as one batch; returns the last sequence number.
-pub(crate) fn write_changes(engine: &Engine, table: TableId, changes: &[Change]) -> Result<u64> {
-    let mut batch = Batch::new();
-    for change in changes {
-        batch.push(operation(table, change));
-    }
-    let written = engine.write(&batch, Acknowledgement::Os)?;
-    Ok(written.sequence)
-}
-
-pub(crate) fn operation(table: TableId, change: &Change) -> Operation<'_> {
-    match &change.put {
-        Some((head, value)) => Operation::put(table, &change.key, value)
-            .with_head(head)
-            .with_expiry(change.expires_at_ms),
-        None => Operation::delete(table, &change.key),
-    }
-}
-
-/// Compares a snapshot with the state at the time when it was taken.
-pub(crate) fn check_snapshot(snapshot: &Snapshot, table: TableId, map: &Map) {
-    let scan =
-        snapshot.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Backward).unwrap();
-    let mut rows = collect(scan).unwrap();
-    rows.reverse();
-    assert_eq!(rows, expected(map, (Bound::Unbounded, Bound::Unbounded)));
 }
 
 /// Runs the steps of a test; if one fails, prints the seed and the number of the step.

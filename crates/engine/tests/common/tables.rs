@@ -1,7 +1,7 @@
 //! A store with tables of all kinds and indexes, and the state that it must have.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use pellucid_engine::{
     Acknowledgement, Condition, Direction, Engine, IndexChange, IndexId, KEY_LENGTH_MAX,
@@ -9,7 +9,7 @@ use pellucid_engine::{
     TableOptions,
 };
 
-use super::{Chooser, Map, StoredObject, purge};
+use super::{Chooser, Map, Put, StoredObject, purge};
 
 /// The longest step of the wall clock, in milliseconds; an entry lives at most twice as long.
 pub(crate) const STEP_MAX_MS: u64 = 10_000;
@@ -98,8 +98,7 @@ impl State {
 pub(crate) struct Change {
     pub(crate) table: usize,
     pub(crate) key: Vec<u8>,
-    /// The head and the value; `None` deletes.
-    pub(crate) put: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) put: Put,
     pub(crate) expires_at_ms: u64,
     /// Index, term, and true if the entry is added.
     pub(crate) terms: Vec<(usize, Vec<u8>, bool)>,
@@ -124,7 +123,12 @@ pub(crate) fn draw_term(choose: &mut Chooser) -> Vec<u8> {
 /// Draws an operation of any kind on any table; with lifetimes from `now_ms` on, if it is given.
 pub(crate) fn draw_change(choose: &mut Chooser, now_ms: Option<u64>) -> Change {
     let table = [PLAIN, PLAIN, RULED, HEAD_ONLY][choose.below(4) as usize];
-    let super::Change { mut key, mut put, .. } = choose.change();
+    draw_change_of(table, choose, now_ms)
+}
+
+/// Does the same for one table.
+pub(crate) fn draw_change_of(table: usize, choose: &mut Chooser, now_ms: Option<u64>) -> Change {
+    let (mut key, mut put) = choose.change();
     if choose.below(50) == 0 {
         key = vec![choose.below(2) as u8; KEY_LENGTH_MAX];
     }
@@ -263,6 +267,13 @@ pub(crate) fn check(snapshot: &Snapshot, (tables, indexes): &Names, state: &Stat
         });
         same.unwrap();
         assert!(expected.next().is_none());
+        let unbounded = Bound::Unbounded;
+        let mut scan = snapshot.scan(*table, unbounded, unbounded, Direction::Backward).unwrap();
+        for (key, expected) in map.iter().rev() {
+            let (scanned, object) = scan.next().unwrap().expect("it is there");
+            assert_eq!((scanned, held(&object)), (&key[..], expected.clone()));
+        }
+        assert!(scan.next().unwrap().is_none());
     }
     for (index, entries) in std::iter::zip(indexes, &state.indexes) {
         assert!(self::entries(snapshot, *index).iter().eq(entries.keys()));

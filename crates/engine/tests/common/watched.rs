@@ -6,9 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pellucid_engine::{Engine, EngineOptions, TableId};
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, pass_on};
 use pellucid_thread::Mutex;
+
+use super::open_table;
 
 /// A moment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub(crate) fn is_segment(path: &Path) -> bool {
 }
 
 impl WatchedFiles {
-    pub(crate) fn new(files: &SimulatedFileSystem) -> WatchedFiles {
+    fn new(files: &SimulatedFileSystem) -> WatchedFiles {
         WatchedFiles { files: files.clone(), plan: Arc::default() }
     }
 
@@ -101,6 +104,17 @@ impl FileSystem for WatchedFiles {
         fn free_bytes(directory: &Path) -> io::Result<u64>;
         fn mount_identity(directory: &Path) -> [u8; 16];
     }
+}
+
+/// Opens a new store on watched files, and its table "t".
+pub(crate) fn open_watched(
+    options: impl FnOnce(&SimulatedFileSystem) -> EngineOptions,
+) -> (SimulatedFileSystem, WatchedFiles, Engine, TableId) {
+    let files = SimulatedFileSystem::new();
+    let watched = WatchedFiles::new(&files);
+    let file_system = Arc::new(watched.clone());
+    let (engine, table) = open_table(EngineOptions { file_system, ..options(&files) });
+    (files, watched, engine, table)
 }
 
 struct WatchedFile {

@@ -1,5 +1,7 @@
 //! Encodes responses as text (RFC 9112): status lines, headers, chunks.
 
+use http::StatusCode;
+
 use crate::body_source::FillResult;
 
 /// The interim response on which a client sends the body that it holds back.
@@ -7,40 +9,28 @@ pub(crate) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Room for a chunk's size: eight hexadecimal digits and the line end.
 const CHUNK_HEAD: &[u8; 10] = b"00000000\r\n";
 
-/// The status line of one of the codes that Pellucid answers with.
-pub(crate) fn status_line(status: u16) -> &'static [u8] {
-    match status {
-        101 => b"HTTP/1.1 101 Switching Protocols\r\n",
+/// Appends the status line.
+pub(crate) fn write_status_line(out: &mut Vec<u8>, status: u16) {
+    let line: &[u8] = match status {
         200 => b"HTTP/1.1 200 OK\r\n",
         201 => b"HTTP/1.1 201 Created\r\n",
         202 => b"HTTP/1.1 202 Accepted\r\n",
-        204 => b"HTTP/1.1 204 No Content\r\n",
         304 => b"HTTP/1.1 304 Not Modified\r\n",
-        400 => b"HTTP/1.1 400 Bad Request\r\n",
-        401 => b"HTTP/1.1 401 Unauthorized\r\n",
-        403 => b"HTTP/1.1 403 Forbidden\r\n",
         404 => b"HTTP/1.1 404 Not Found\r\n",
-        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
-        406 => b"HTTP/1.1 406 Not Acceptable\r\n",
-        408 => b"HTTP/1.1 408 Request Timeout\r\n",
-        409 => b"HTTP/1.1 409 Conflict\r\n",
-        410 => b"HTTP/1.1 410 Gone\r\n",
-        412 => b"HTTP/1.1 412 Precondition Failed\r\n",
+        // The `http` crate has the reason of an older standard.
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
-        414 => b"HTTP/1.1 414 URI Too Long\r\n",
-        415 => b"HTTP/1.1 415 Unsupported Media Type\r\n",
-        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
-        421 => b"HTTP/1.1 421 Misdirected Request\r\n",
-        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
-        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
-        500 => b"HTTP/1.1 500 Internal Server Error\r\n",
-        501 => b"HTTP/1.1 501 Not Implemented\r\n",
-        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
-        504 => b"HTTP/1.1 504 Gateway Timeout\r\n",
-        505 => b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
-        507 => b"HTTP/1.1 507 Insufficient Storage\r\n",
-        _ => panic!("status {status} has no status line here: add it"),
-    }
+        _ => return write_rare_status_line(out, status),
+    };
+    out.extend_from_slice(line);
+}
+
+fn write_rare_status_line(out: &mut Vec<u8>, status: u16) {
+    let reason = StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_decimal(out, status.into());
+    out.push(b' ');
+    out.extend_from_slice(reason.unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a header whose value `write` appends to the buffer that it is given.

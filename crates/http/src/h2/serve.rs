@@ -375,7 +375,7 @@ impl<S: Service> Http2Handler<'_, S> {
         while let Some(at) = self.conn.receiving.iter().position(is_late) {
             let (stream, _) = self.conn.receiving.swap_remove(at).into_parts();
             self.refuse(stream, &Refusal::TooSlow, turn);
-            self.dispatcher.accounts.shared().cuts.stream(DisconnectReason::RequestSlow);
+            self.dispatcher.accounts.shared().cuts.streams.add(DisconnectReason::RequestSlow);
             is_any = true;
         }
         for _ in 0..self.conn.sending.len() {
@@ -389,7 +389,7 @@ impl<S: Service> Http2Handler<'_, S> {
                 } else {
                     DisconnectReason::ResponseSlow
                 };
-                self.dispatcher.accounts.shared().cuts.stream(cut);
+                self.dispatcher.accounts.shared().cuts.streams.add(cut);
                 sending.stream.send_reset(Reason::CANCEL);
                 give_up(sending, self.dispatcher, cut.into());
                 is_any = true;

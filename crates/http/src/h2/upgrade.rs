@@ -26,14 +26,8 @@ const END_STREAM_AND_HEADERS: u8 = 0x5;
 /// Headers that are not copied: they concern the HTTP/1.1 connection, or HTTP/2 expresses them in
 /// another way.
 const LEFT_BEHIND: [&str; 8] = [
-    "connection",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "transfer-encoding",
-    "upgrade",
+    "connection", "host", "http2-settings", "keep-alive", "proxy-connection", "te",
+    "transfer-encoding", "upgrade",
 ];
 
 /// The request as a HEADERS frame of stream 1; none if it does not fit into one frame.

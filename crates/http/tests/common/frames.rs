@@ -39,18 +39,22 @@ fn block(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
-/// A literal header with a value of at least 127 bytes (RFC 7541, sections 5.1 and 6.2.2).
-pub(crate) fn long_header(name: &str, value_bytes: usize) -> Vec<u8> {
-    let mut header = vec![0, name.len() as u8];
-    header.extend(name.as_bytes());
-    header.push(0x7f);
-    let mut rest = value_bytes - 0x7f;
-    while rest >= 0x80 {
-        header.push((rest % 0x80) as u8 | 0x80);
-        rest /= 0x80;
+/// A literal header without indexing and with a new name (RFC 7541, sections 5.1 and 6.2.2).
+pub(crate) fn literal(name: &str, value: &str) -> Vec<u8> {
+    let mut header = vec![0];
+    for text in [name, value] {
+        let mut rest = text.len();
+        if rest >= 0x7f {
+            header.push(0x7f);
+            rest -= 0x7f;
+            while rest >= 0x80 {
+                header.push((rest % 0x80) as u8 | 0x80);
+                rest /= 0x80;
+            }
+        }
+        header.push(rest as u8);
+        header.extend(text.as_bytes());
     }
-    header.push(rest as u8);
-    header.extend(vec![b'x'; value_bytes]);
     header
 }
 

@@ -8,8 +8,7 @@ pub(crate) mod h2_client;
 pub(crate) mod tls_client;
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use pellucid_http::{
     Request, Response, Server, ServerStats, Service, ServiceResult, Ticket, listen,
 };
 use pellucid_thread::ContainedPanic;
+use socket2::{Domain, SockRef, Socket, Type};
 
 const NAMES: Names = Names {
     operations: &["echo", "refused"],
@@ -37,6 +37,9 @@ static GATES: [AtomicU8; 16] = [const { AtomicU8::new(0) }; 16];
 const WAITS: u8 = 1;
 const OPEN: u8 = 2;
 
+/// The kernel's buffers on both sides of a narrow connection: bytes in them do not count as waiting
+/// for the client.
+const KERNEL_BYTES: usize = 4 * 1024;
 /// Bytes of the response of `/large`, and of the memory that the source of `/held-pieces` holds.
 pub(crate) const LARGE_BYTES: usize = 1_000_000;
 /// The time for which `/slow-large` executes before it responds like `/large`.
@@ -397,62 +400,34 @@ pub(crate) fn start_connected(limits: Limits) -> (TestServer, TcpStream) {
 }
 
 pub(crate) fn start_with(limits: Limits, certificates: Option<Arc<Certificates>>) -> TestServer {
-    start_at(listener(), limits, certificates)
-}
-
-/// A listening socket on a free port.
-pub(crate) fn listener() -> TcpListener {
-    listen("127.0.0.1:0".parse().unwrap()).unwrap()
-}
-
-pub(crate) fn start_at(
-    listener: TcpListener,
-    limits: Limits,
-    certificates: Option<Arc<Certificates>>,
-) -> TestServer {
-    start_endpoint(Endpoint { listeners: over_tcp(listener), limits, certificates }, 2)
+    try_start(vec![listener()], limits, certificates, 2).unwrap()
 }
 
 /// Starts a server with one event loop.
-pub(crate) fn start_single() -> TestServer {
-    start_single_with(Limits::default(), None)
+pub(crate) fn start_single(limits: Limits) -> TestServer {
+    try_start(vec![listener()], limits, None, 1).unwrap()
 }
 
-pub(crate) fn start_single_with(
+/// Starts a server of whose responses the kernel holds only a few bytes.
+pub(crate) fn start_narrow(limits: Limits, certificates: Option<Arc<Certificates>>) -> TestServer {
+    let socket = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    SockRef::from(&socket).set_send_buffer_size(KERNEL_BYTES).unwrap();
+    try_start(vec![Listener::over_tcp(socket).unwrap()], limits, certificates, 2).unwrap()
+}
+
+/// A listener on a free port.
+pub(crate) fn listener() -> Listener {
+    Listener::open(&ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), 0).unwrap()
+}
+
+/// Starts a server; an error if the system lacks resources.
+pub(crate) fn try_start(
+    listeners: Vec<Listener>,
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
-) -> TestServer {
-    let listeners = over_tcp(listener());
-    start_endpoint(Endpoint { listeners, limits, certificates }, 1)
-}
-
-/// Serves over TCP and at the file of a Unix socket.
-pub(crate) fn start_at_both(
-    path: &Path,
-    limits: Limits,
-    certificates: Option<Arc<Certificates>>,
-) -> TestServer {
-    let mut listeners = over_tcp(listener());
-    listeners.push(Listener::open(&ListenAddress::Unix(path.to_owned()), 0o600).unwrap());
-    start_endpoint(Endpoint { listeners, limits, certificates }, 2)
-}
-
-fn over_tcp(listener: TcpListener) -> Vec<Listener> {
-    vec![Listener::over_tcp(listener).unwrap()]
-}
-
-fn start_endpoint(endpoint: Endpoint, loops: usize) -> TestServer {
-    try_start_endpoint(endpoint, loops).unwrap()
-}
-
-/// Serves at `listener` with two event loops; an error if the system lacks resources.
-pub(crate) fn try_start_at(listener: TcpListener) -> io::Result<TestServer> {
-    let endpoint =
-        Endpoint { listeners: over_tcp(listener), limits: Limits::default(), certificates: None };
-    try_start_endpoint(endpoint, 2)
-}
-
-fn try_start_endpoint(endpoint: Endpoint, loops: usize) -> io::Result<TestServer> {
+    loops: usize,
+) -> io::Result<TestServer> {
+    let endpoint = Endpoint { listeners, limits, certificates };
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
     let server = Server::start(endpoint, &account, loops, |_| Echo::default())?;
     let address = server.addresses()[0].tcp().unwrap();
@@ -478,6 +453,14 @@ pub(crate) fn rest(mut socket: impl Read) -> String {
     String::from_utf8_lossy(&rest).into_owned()
 }
 
+/// Reads the beginning of the next answer, and returns its status.
+pub(crate) fn status(socket: &mut impl Read) -> String {
+    let mut begin = [0; 12];
+    socket.read_exact(&mut begin).unwrap();
+    assert!(begin.starts_with(b"HTTP/1.1 "), "{begin:?}");
+    String::from_utf8_lossy(&begin[9..]).into_owned()
+}
+
 /// An HTTP/2 client, connected to the server.
 pub(crate) fn client_of_http2(running: &TestServer) -> h2_client::Client<TcpStream> {
     let socket = connect(running);
@@ -486,7 +469,29 @@ pub(crate) fn client_of_http2(running: &TestServer) -> h2_client::Client<TcpStre
 }
 
 pub(crate) fn connect(running: &TestServer) -> TcpStream {
-    let socket = TcpStream::connect(running.address).unwrap();
+    connect_by(running, new_socket())
+}
+
+/// A connection of which the kernel holds only a few received bytes.
+pub(crate) fn connect_narrow(running: &TestServer) -> TcpStream {
+    let socket = new_socket();
+    socket.set_recv_buffer_size(KERNEL_BYTES).unwrap();
+    connect_by(running, socket)
+}
+
+/// A connection from another address than those of [`connect`].
+pub(crate) fn connect_from_elsewhere(running: &TestServer) -> TcpStream {
+    let socket = new_socket();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    connect_by(running, socket)
+}
+
+fn new_socket() -> Socket {
+    Socket::new(Domain::IPV4, Type::STREAM, None).unwrap()
+}
+
+fn connect_by(running: &TestServer, socket: Socket) -> TcpStream {
+    socket.connect(&running.address.into()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    socket
+    socket.into()
 }

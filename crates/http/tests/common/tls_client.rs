@@ -13,7 +13,7 @@ use rustls::{
 };
 use tempfile::TempDir;
 
-use super::{TestServer, connect};
+use super::{TestServer, connect, h2_client};
 
 pub(crate) type Client = StreamOwned<ClientConnection, TcpStream>;
 
@@ -80,4 +80,18 @@ pub(crate) fn client_of(running: &TestServer, config: &Arc<ClientConfig>) -> Cli
     let name = ServerName::try_from("localhost").unwrap();
     let session = ClientConnection::new(Arc::clone(config), name).unwrap();
     StreamOwned::new(session, connect(running))
+}
+
+/// An HTTP/2 client over a connection of this configuration, whose handshake chooses HTTP/2.
+pub(crate) fn http2_of(
+    running: &TestServer,
+    config: &Arc<ClientConfig>,
+) -> h2_client::Client<Client> {
+    let mut client = client_of(running, config);
+    while client.conn.is_handshaking() {
+        client.conn.complete_io(&mut client.sock).unwrap();
+    }
+    assert_eq!(client.conn.alpn_protocol(), Some(&b"h2"[..]));
+    client.sock.set_nonblocking(true).unwrap();
+    h2_client::Client::new(client)
 }

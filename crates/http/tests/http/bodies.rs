@@ -7,14 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{
     ACCOUNT_BYTES, LARGE_BYTES, SLOW_LARGE, TestServer, await_held, await_that, client_of_http2,
-    connect, listener, release, start, start_at,
+    connect, connect_from_elsewhere, connect_narrow, release, rest, start, start_narrow, status,
 };
 use pellucid_account::Phase;
 use pellucid_budget::Budget;
 use pellucid_http::{DisconnectReason, Limits};
-
-/// The time for which a test waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn head(length: usize, headers: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{headers}\r\n")
@@ -22,21 +19,33 @@ fn head(length: usize, headers: &str) -> String {
 
 /// Sends `text` on a new connection.
 fn sent(running: &TestServer, text: &str) -> TcpStream {
-    let mut socket = connect(running);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    sent_on(connect(running), text)
+}
+
+fn sent_on(mut socket: TcpStream, text: &str) -> TcpStream {
     socket.write_all(text.as_bytes()).unwrap();
     socket
 }
 
-/// Reads the beginning of the next answer, and returns its status.
-fn status(socket: &mut TcpStream) -> String {
-    let mut begin = [0; 12];
-    socket.read_exact(&mut begin).unwrap();
-    String::from_utf8_lossy(&begin[9..]).into_owned()
-}
-
 fn await_body_bytes(running: &TestServer, bytes: usize) {
     running.until("they are there", |stats| stats.body_bytes >= bytes);
+}
+
+/// The length of a body of which a budget of [`ACCOUNT_BYTES`] has room for one, and not for two.
+const LARGE_BODY_BYTES: usize = ACCOUNT_BYTES - 50_000;
+
+fn large(headers: &str) -> String {
+    head(LARGE_BODY_BYTES, headers) + &"x".repeat(LARGE_BODY_BYTES)
+}
+
+/// Starts a server, and fills a budget with all but the last byte of a body with these headers.
+/// Checks that another such body is refused.
+fn filled(limits: Limits, headers: &str) -> (TestServer, TcpStream) {
+    let (running, request) = (start(limits), large(headers));
+    let first = sent(&running, &request[..request.len() - 1]);
+    await_body_bytes(&running, LARGE_BODY_BYTES - 1);
+    assert_eq!(status(&mut sent(&running, &request)), "503");
+    (running, first)
 }
 
 /// Regression: the memory of the declared length was taken at once, so that two silent connections
@@ -64,7 +73,7 @@ fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
     for socket in &mut late {
         assert_eq!(status(socket), "408");
     }
-    assert_eq!(running.cuts().connections(DisconnectReason::RequestSlow), 2);
+    assert_eq!(running.cuts().connections[DisconnectReason::RequestSlow], 2);
     while running.stats().body_bytes > 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -95,32 +104,24 @@ fn a_body_that_arrives_steadily_is_not_cut() {
 
 #[test]
 fn one_address_does_not_take_the_memory_of_all() {
-    let limits = Limits { body_bytes_per_address: 600_000, ..Limits::default() };
-    let running = start(limits);
-    let _first = sent(&running, &(head(500_000, "") + &"x".repeat(400_000)));
-    await_body_bytes(&running, 400_000);
-    let mut second = sent(&running, &(head(500_000, "") + &"x".repeat(500_000)));
-    assert_eq!(status(&mut second), "503");
-    let elsewhere = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-    let elsewhere = elsewhere.unwrap();
-    elsewhere.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
-    elsewhere.connect(&running.address.into()).unwrap();
-    let mut third = TcpStream::from(elsewhere);
-    third.write_all((head(500_000, "") + &"x".repeat(500_000)).as_bytes()).unwrap();
-    assert_eq!(status(&mut third), "200");
+    let limits = Limits { body_bytes_per_address: ACCOUNT_BYTES, ..Limits::default() };
+    let (running, _first) = filled(limits, "");
+    let mut other = sent_on(connect_from_elsewhere(&running), &large(""));
+    assert_eq!(status(&mut other), "200");
 }
 
 #[test]
 fn one_account_does_not_take_the_memory_of_all() {
-    let running = start(Limits::default());
-    let headers = "x-admit: account\r\n";
-    let large = ACCOUNT_BYTES - 50_000;
-    let _first = sent(&running, &(head(large, headers) + &"x".repeat(large - 1)));
-    await_body_bytes(&running, large - 1);
-    let mut second = sent(&running, &(head(large, headers) + &"x".repeat(large)));
-    assert_eq!(status(&mut second), "503");
-    let mut other = sent(&running, &(head(large, "") + &"x".repeat(large)));
-    assert_eq!(status(&mut other), "200");
+    let (running, _first) = filled(Limits::default(), "x-admit: account\r\n");
+    assert_eq!(status(&mut sent(&running, &large(""))), "200");
+}
+
+#[test]
+fn the_budget_for_bodies_bounds_them_all_together() {
+    let limits = Limits { body_bytes_in_flight: ACCOUNT_BYTES, ..Limits::default() };
+    let (_running, mut first) = filled(limits, "");
+    first.write_all(b"x").unwrap();
+    assert_eq!(status(&mut first), "200");
 }
 
 /// Regression: the bodies of the streams of one connection had no limit of their own.
@@ -128,9 +129,7 @@ fn one_account_does_not_take_the_memory_of_all() {
 fn one_connection_does_not_take_the_memory_of_all() {
     let limits = Limits { body_bytes_per_connection: 300_000, ..Limits::default() };
     let running = start(limits);
-    let socket = connect(&running);
-    socket.set_nonblocking(true).unwrap();
-    let mut client = crate::common::h2_client::Client::new(socket);
+    let mut client = client_of_http2(&running);
     let mut send = client.send.clone();
     client.run(|context| send.poll_ready(context)).unwrap();
     let request = http::Request::post("http://localhost/").body(()).unwrap();
@@ -155,13 +154,9 @@ fn one_connection_does_not_take_the_memory_of_all() {
 
 #[test]
 fn the_memory_of_the_server_bounds_bodies_too() {
-    let memory = Budget::new(500_000);
-    let running = start(Limits { memory: memory.clone(), ..Limits::default() });
-    let _first = sent(&running, &(head(500_000, "") + &"x".repeat(400_000)));
-    await_body_bytes(&running, 400_000);
-    assert!(memory.used_bytes() >= 400_000);
-    let mut second = sent(&running, &(head(500_000, "") + &"x".repeat(500_000)));
-    assert_eq!(status(&mut second), "503");
+    let memory = Budget::new(ACCOUNT_BYTES);
+    let (_running, _first) = filled(Limits { memory: memory.clone(), ..Limits::default() }, "");
+    assert!(memory.used_bytes() >= LARGE_BODY_BYTES - 1);
 }
 
 /// Regression: with any header `Authorization`, valid or not, the body was read.
@@ -169,9 +164,7 @@ fn the_memory_of_the_server_bounds_bodies_too() {
 fn a_request_is_refused_by_its_head_before_its_body_is_read() {
     let running = start(Limits::default());
     for headers in ["x-admit: no\r\n", "x-admit: no\r\nExpect: 100-continue\r\n"] {
-        let mut socket = sent(&running, &head(900_000, headers));
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
+        let answer = rest(sent(&running, &head(900_000, headers)));
         assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
         assert!(answer.contains("WWW-Authenticate: Basic\r\n"), "{answer}");
     }
@@ -208,9 +201,7 @@ fn a_body_is_not_read_while_another_thread_decides_about_it() {
 #[test]
 fn bodies_of_streams_are_admitted_by_their_heads_too() {
     let running = start(Limits::default());
-    let socket = connect(&running);
-    socket.set_nonblocking(true).unwrap();
-    let mut client = crate::common::h2_client::Client::new(socket);
+    let mut client = client_of_http2(&running);
     let body = vec![b'x'; 200_000];
     let mut status = |how: &str| {
         let answers = client.exchange_with(&[("x-admit", how)], &[("/", &body)]);
@@ -228,29 +219,16 @@ fn bodies_of_streams_are_admitted_by_their_heads_too() {
     }
 }
 
-/// Sends `text` like [`sent`], on a connection of which the kernel holds few received bytes.
-fn sent_narrow(running: &TestServer, text: &str) -> TcpStream {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.set_recv_buffer_size(4 * 1024).unwrap();
-    socket.connect(&running.address.into()).unwrap();
-    let mut socket = TcpStream::from(socket);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.write_all(text.as_bytes()).unwrap();
-    socket
-}
-
 /// Regression: the memory of a response that had waited was held until the client sent its next
 /// request, so that idle clients took the memory from others.
 #[test]
 fn a_client_that_took_its_whole_response_holds_no_memory() {
     let memory = Budget::new(3_500_000);
-    let listener = listener();
-    socket2::SockRef::from(&listener).set_send_buffer_size(4 * 1024).unwrap();
-    let limits = Limits { memory: memory.clone(), ..Limits::default() };
-    let running = start_at(listener, limits, None);
+    let running = start_narrow(Limits { memory: memory.clone(), ..Limits::default() }, None);
     let idle: Vec<_> = (0..5)
         .map(|number| {
-            let mut socket = sent_narrow(&running, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+            let get = "GET /large HTTP/1.1\r\nHost: a\r\n\r\n";
+            let mut socket = sent_on(connect_narrow(&running), get);
             assert_eq!(status(&mut socket), "200", "client {number}");
             // The kernel takes what is left, which is as long as the rest of the head.
             socket.read_exact(&mut vec![0; LARGE_BYTES]).unwrap();
@@ -265,16 +243,12 @@ fn a_client_that_took_its_whole_response_holds_no_memory() {
 #[test]
 fn responses_that_wait_for_their_clients_share_one_limit() {
     let memory = Budget::new(3_500_000);
-    let listener = listener();
-    // With a small buffer, the kernel takes only a little of each response.
-    socket2::SockRef::from(&listener).set_send_buffer_size(4 * 1024).unwrap();
-    let limits = Limits { memory: memory.clone(), ..Limits::default() };
-    let running = start_at(listener, limits, None);
+    let running = start_narrow(Limits { memory: memory.clone(), ..Limits::default() }, None);
     for path in ["/large", "/held-pieces"] {
         let get = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut slow = Vec::new();
         let refused = (0..10).find_map(|_| {
-            let mut socket = sent_narrow(&running, &get);
+            let mut socket = sent_on(connect_narrow(&running), &get);
             let status = status(&mut socket);
             slow.push(socket);
             (status != "200").then_some(status)

@@ -9,8 +9,8 @@ use crate::common::frames::{
 };
 use crate::common::tls_client::{certificates, client_config, client_of};
 use crate::common::{
-    TestServer, await_that, connect, gone, listener, request, rest, start_at, start_connected,
-    start_with,
+    TestServer, await_that, connect, connect_narrow, gone, request, rest, start_connected,
+    start_narrow, start_with,
 };
 use pellucid_account::Phase;
 use pellucid_http::{AbortReason, HALF_CLOSE_GRACE, Limits};
@@ -57,11 +57,8 @@ fn the_account_of_an_abandoned_response_ends_when_its_client_goes() {
         ("/large", Phase::Write, true),
         ("/large", Phase::Write, false),
     ] {
-        let listener = listener();
-        SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
-        let running = start_at(listener, Limits::default(), None);
-        let mut socket = connect(&running);
-        SockRef::from(&socket).set_recv_buffer_size(4_096).unwrap();
+        let running = start_narrow(Limits::default(), None);
+        let mut socket = connect_narrow(&running);
         socket.write_all(request(path, "", "").as_bytes()).unwrap();
         stall(&mut socket);
         if is_reset {
@@ -225,9 +222,7 @@ fn a_waiting_streamed_response_ends_with_its_connection() {
 #[test]
 fn an_answer_from_a_hand_over_waits_for_those_before_it() {
     for tls in [false, true] {
-        let listener = listener();
-        SockRef::from(&listener).set_send_buffer_size(4_096).unwrap();
-        let running = start_at(listener, Limits::default(), tls.then(|| certificates("first")));
+        let running = start_narrow(Limits::default(), tls.then(|| certificates("first")));
         // The body is larger than the kernel's buffer, and smaller than the limit of unsent bytes
         // beyond which the second request waits.
         let body = "x".repeat(240_000);

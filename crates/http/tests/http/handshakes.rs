@@ -5,8 +5,10 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::common::tls_client::{Client, certificates, client_config, client_of};
-use crate::common::{TestServer, await_held, connect, release, request, start_single_with};
-use pellucid_http::HANDSHAKES_PER_TURN_MAX;
+use crate::common::{
+    TestServer, await_held, connect, listener, release, request, status, try_start,
+};
+use pellucid_http::{HANDSHAKES_PER_TURN_MAX, Limits};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
@@ -23,9 +25,7 @@ fn ask_to_hold(client: &mut Client, gate: usize) {
 }
 
 fn await_answer(client: &mut Client) {
-    let mut begin = [0; 12];
-    client.read_exact(&mut begin).unwrap();
-    assert_eq!(&begin, b"HTTP/1.1 200");
+    assert_eq!(status(client), "200");
     // The rest of the answer comes in the same TLS record.
     let _ = client.read(&mut [0; 1024]).unwrap();
 }
@@ -54,7 +54,8 @@ fn is_answered(socket: &TcpStream) -> bool {
 /// Regression: a request waited for all handshakes that had come before it.
 #[test]
 fn a_connected_client_does_not_wait_for_a_crowd_of_handshakes() {
-    let running = start_single_with(pellucid_http::Limits::default(), Some(certificates("first")));
+    let certificates = Some(certificates("first"));
+    let running = try_start(vec![listener()], Limits::default(), certificates, 1).unwrap();
     let connected = || client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
     let (mut holder, mut other) = (connected(), connected());
     for client in [&mut holder, &mut other] {

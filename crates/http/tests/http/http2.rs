@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, WINDOW_UPDATE,
-    frame, greeting, headers, long_header, read_frame,
+    frame, greeting, headers, literal, read_frame,
 };
 use crate::common::{
-    TestServer, await_held, client_of_http2 as client, connect, release, start, start_connected,
-    start_single,
+    TestServer, answers, await_held, client_of_http2 as client, connect, release, start,
+    start_connected, start_single,
 };
 use pellucid_http::Limits;
 
@@ -42,10 +42,8 @@ fn an_invalid_preface_gets_goaway_and_a_later_invalid_line_gets_400() {
     assert_eq!((kind, stream, &payload[..8]), (GOAWAY, 0, &[0, 0, 0, 0, 0, 0, 0, 1][..]));
     assert!(payload.ends_with(b"nor the beginning of HTTP/2"));
     assert!(read_frame(&mut socket).is_none());
-    let mut socket = connect(&running);
-    socket.write_all(&[b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &line[..]].concat()).unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).unwrap();
+    let both = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &line[..]].concat();
+    let text = answers(connect(&running), both);
     assert!(text.contains("HTTP/1.1 400 ") && text.ends_with("nor the beginning of HTTP/2\n"));
 }
 
@@ -141,10 +139,7 @@ fn the_preface_may_come_byte_by_byte_and_other_beginnings_are_no_preface() {
         socket.write_all(&[byte]).unwrap();
     }
     while read_frame(&mut socket).unwrap().0 != HEADERS {}
-    let mut socket = connect(&running);
-    socket.write_all(b"PRI * HTTP/2.0\r\n\r\nXX").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = answers(connect(&running), b"PRI * HTTP/2.0\r\n\r\nXX");
     assert!(answer.starts_with("HTTP/1.1 505"), "{answer}");
 }
 
@@ -326,7 +321,7 @@ fn busy(running: &TestServer, gate: usize) -> TcpStream {
 /// stayed open for five minutes.
 #[test]
 fn an_end_that_comes_with_the_first_bytes_is_noticed() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let (holder, mut clients) = (busy(&running, 7), Vec::new());
     for bytes in [greeting(), PREFACE[..7].to_vec(), b"GET / HT".to_vec(), Vec::new()] {
         let mut socket = connect(&running);
@@ -345,10 +340,10 @@ fn an_end_that_comes_with_the_first_bytes_is_noticed() {
 /// Regression: bytes that did not fit into the first read waited until the client sent more.
 #[test]
 fn more_than_one_read_may_come_at_once() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let _holder = busy(&running, 10);
     let mut socket = connect(&running);
-    let block = [headers("/"), long_header("x-long", 12_000)].concat();
+    let block = [headers("/"), literal("x-long", &"x".repeat(12_000))].concat();
     let mut bytes = greeting();
     for number in 0..8 {
         bytes.extend(frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &block));

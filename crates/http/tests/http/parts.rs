@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crate::common::h2_client;
-use crate::common::tls_client::{self, certificates, client_config_for, client_of};
+use crate::common::tls_client::{self, certificates, client_config_for, client_of, http2_of};
 use crate::common::{TestServer, start_connected, start_with};
 use pellucid_account::{Record, TRANSPORT_PARTS, TransportPart};
 use pellucid_http::Limits;
@@ -113,12 +113,7 @@ fn requests_of_one_read_share_its_cryptography() {
 fn start_http2(limits: Limits) -> (TestServer, h2_client::Client<tls_client::Client>) {
     let running = start_with(limits, Some(certificates("first")));
     let config = client_config_for("first", rustls::ALL_VERSIONS, &["h2"]);
-    let mut client = client_of(&running, &config);
-    while client.conn.is_handshaking() {
-        client.conn.complete_io(&mut client.sock).unwrap();
-    }
-    client.sock.set_nonblocking(true).unwrap();
-    let client = h2_client::Client::new(client);
+    let client = http2_of(&running, &config);
     (running, client)
 }
 

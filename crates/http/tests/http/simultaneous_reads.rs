@@ -7,9 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, frame, greeting, headers, post,
 };
-use crate::common::{
-    TestServer, await_held, connect, release, request, start_single, start_single_with,
-};
+use crate::common::{TestServer, await_held, connect, release, request, rest, start_single};
 use pellucid_account::{PHASES, Phase, Record, Stamp};
 use pellucid_http::Limits;
 
@@ -52,7 +50,7 @@ fn read_answer(socket: &mut TcpStream, body: &str) {
 
 #[test]
 fn all_are_answered_each_with_its_own() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut sockets: Vec<_> = (0..CONNECTIONS).map(|_| connect(&running)).collect();
     while_held_up(&running, 0, &mut sockets, |sockets| {
         for (number, socket) in sockets.iter_mut().enumerate() {
@@ -68,11 +66,11 @@ fn all_are_answered_each_with_its_own() {
 /// connections, all in one wake-up.
 #[test]
 fn connections_read_together_do_not_affect_each_other() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut sockets: Vec<_> = (0..CONNECTIONS).map(|_| connect(&running)).collect();
     let long = "l".repeat(30_000) + "end";
     let whole = request("/", "", "whole");
-    let (half, rest) = whole.split_at(whole.len() / 2);
+    let (half, other_half) = whole.split_at(whole.len() / 2);
     while_held_up(&running, 1, &mut sockets, |sockets| {
         for (number, socket) in sockets.iter_mut().enumerate() {
             let text = match number % 6 {
@@ -92,14 +90,13 @@ fn connections_read_together_do_not_affect_each_other() {
     for (number, socket) in sockets.iter_mut().enumerate() {
         match number % 6 {
             0 => {
-                socket.write_all(rest.as_bytes()).unwrap();
+                socket.write_all(other_half.as_bytes()).unwrap();
                 read_answer(socket, "whole");
             }
             1 => read_answer(socket, "and one more"),
             2 => read_answer(socket, &long),
             ends => {
-                let mut answer = String::new();
-                socket.read_to_string(&mut answer).unwrap();
+                let answer = rest(socket);
                 let end = ["\r\n0\r\n\r\n", "last", "whole"][ends - 3];
                 assert!(answer.ends_with(end), "{number}: {answer:.200}");
             }
@@ -111,7 +108,7 @@ fn connections_read_together_do_not_affect_each_other() {
 /// the answer to its first request.
 #[test]
 fn a_refusal_is_sent_behind_the_responses_that_wait() {
-    let running = start_single_with(Limits { body_bytes_in_flight: 1, ..Limits::default() }, None);
+    let running = start_single(Limits { body_bytes_in_flight: 1, ..Limits::default() });
     let mut sockets: Vec<_> = (0..2).map(|_| connect(&running)).collect();
     let body = "b".repeat(40_000);
     let incomplete = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n".to_owned();
@@ -121,8 +118,7 @@ fn a_refusal_is_sent_behind_the_responses_that_wait() {
         sockets[1].write_all(request("/", "", "of another").as_bytes()).unwrap();
     });
     read_answer(&mut sockets[1], "of another");
-    let mut answers = String::new();
-    sockets[0].read_to_string(&mut answers).unwrap();
+    let answers = rest(&mut sockets[0]);
     let statuses: Vec<_> = answers.match_indices("HTTP/1.1 ").collect();
     let status_at = |number: usize| &answers[statuses[number].0 + 9..][..3];
     assert_eq!((status_at(0), status_at(1), statuses.len()), ("200", "503", 2), "{answers}");
@@ -132,7 +128,7 @@ fn a_refusal_is_sent_behind_the_responses_that_wait() {
 /// up.
 #[test]
 fn the_wait_for_others_of_the_wake_up_is_queue() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut sockets: Vec<_> = (0..4).map(|_| connect(&running)).collect();
     while_held_up(&running, 2, &mut sockets, |sockets| {
         // All but one of them hold the loop up.
@@ -165,7 +161,7 @@ fn within_total(record: &Record) -> u64 {
 /// was streamed, counted as received only once that one had ended.
 #[test]
 fn the_wait_for_a_request_that_is_away_is_queue() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut socket = connect(&running);
     let [away, streamed] = ["/later", "/pieces"].map(|path| request(path, "", "away"));
     let direct = request("/", "", "direct");
@@ -188,7 +184,7 @@ fn the_wait_for_a_request_that_is_away_is_queue() {
 /// request behind it.
 #[test]
 fn half_a_request_begins_after_the_hand_over_before_it() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut socket = connect(&running);
     let last = request("/", "Connection: close\r\n", "last");
     let (half, rest) = last.split_at(last.len() / 2);
@@ -205,7 +201,7 @@ fn half_a_request_begins_after_the_hand_over_before_it() {
 /// Regression: the wait for other streams of a read was part of `parse` for requests with a body.
 #[test]
 fn the_wait_for_other_streams_of_a_read_is_queue() {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut socket = connect(&running);
     let stream = |number, head: Vec<u8>, flags| frame(HEADERS, END_HEADERS | flags, number, &head);
     let body = |number| frame(DATA, END_STREAM, number, b"body");
@@ -227,7 +223,7 @@ fn the_wait_for_other_streams_of_a_read_is_queue() {
 /// Runs requests for links: `ready` of them in one wake-up, and two more while these are answered.
 /// Returns the answers of the first of each group, which say how many were settled together.
 fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
-    let running = start_single();
+    let running = start_single(Limits::default());
     let mut sockets: Vec<_> = (0..ready + 2).map(|_| connect(&running)).collect();
     while_held_up(&running, gates[0], &mut sockets, |sockets| {
         let held = request("/held-put-by", "", &gates[1].to_string());

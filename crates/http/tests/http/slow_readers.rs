@@ -11,12 +11,9 @@ use crate::common::frames::{
     END_HEADERS, END_STREAM, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, greeting, headers,
     read_frame,
 };
-use crate::common::{TestServer, listener, start_at, start_connected};
-use pellucid_http::{DisconnectFigures, DisconnectReason, Limits};
-use socket2::{Domain, SockRef, Socket, Type};
+use crate::common::{connect_narrow, start_connected, start_narrow};
+use pellucid_http::{DisconnectCounts, DisconnectReason, Limits};
 
-/// The kernel's buffers on both sides: bytes in them do not count as waiting for the client.
-const KERNEL_BYTES: usize = 4 * 1024;
 /// The time after which a test fails if the client was not cut.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,28 +26,15 @@ fn strict() -> Limits {
     }
 }
 
-/// A connection with small buffers.
-fn connect_narrow(running: &TestServer) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_recv_buffer_size(KERNEL_BYTES).unwrap();
-    socket.connect(&running.address.into()).unwrap();
-    let socket = TcpStream::from(socket);
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket
-}
-
-/// The connections that were cut because the client took too little. On a machine that stalls for a
-/// second, the client takes nothing.
-fn connections_cut(cuts: &DisconnectFigures) -> u64 {
-    cuts.connections(DisconnectReason::ResponseSlow)
-        + cuts.connections(DisconnectReason::ResponseStalled)
+/// The count of cuts because the client took too little. On a machine that stalls for a second, the
+/// client takes nothing.
+fn slow_cuts(counts: &DisconnectCounts) -> u64 {
+    counts[DisconnectReason::ResponseSlow] + counts[DisconnectReason::ResponseStalled]
 }
 
 #[test]
 fn a_client_that_takes_small_pieces_is_cut_and_counted() {
-    let listener = listener();
-    SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
-    let running = start_at(listener, strict(), None);
+    let running = start_narrow(strict(), None);
     let mut socket = connect_narrow(&running);
     socket.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let (begun, mut morsel) = (Instant::now(), [0; 512]);
@@ -60,16 +44,14 @@ fn a_client_that_takes_small_pieces_is_cut_and_counted() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let stats = running.stats();
-    assert_eq!(connections_cut(&stats.cuts), 1, "{:?}", stats.cuts);
+    assert_eq!(slow_cuts(&stats.cuts.connections), 1, "{:?}", stats.cuts);
     assert_eq!((stats.connections_open, stats.requests_in_flight), (0, 0));
 }
 
 #[test]
 fn the_same_client_gets_its_response_if_the_limit_allows_its_rate() {
-    let listener = listener();
-    SockRef::from(&listener).set_send_buffer_size(KERNEL_BYTES).unwrap();
     let limits = Limits { response_bytes_per_second: 1, ..Limits::default() };
-    let running = start_at(listener, limits, None);
+    let running = start_narrow(limits, None);
     let mut socket = connect_narrow(&running);
     socket.write_all(b"GET /pieces HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let (mut whole, mut morsel) = (Vec::new(), [0; 4 * 1024]);
@@ -78,7 +60,7 @@ fn the_same_client_gets_its_response_if_the_limit_allows_its_rate() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(whole.ends_with(b"0\r\n\r\n"), "{} bytes", whole.len());
-    assert_eq!(connections_cut(&running.cuts()), 0);
+    assert_eq!(slow_cuts(&running.cuts().connections), 0);
 }
 
 /// The error code CANCEL (RFC 9113, section 7).
@@ -121,12 +103,8 @@ fn a_stream_whose_window_opens_byte_by_byte_is_reset_and_its_connection_stays() 
     opener.join().unwrap();
     assert_eq!(code, CANCEL.to_be_bytes());
     let cuts = running.cuts();
-    assert_eq!(
-        cuts.streams(DisconnectReason::ResponseSlow)
-            + cuts.streams(DisconnectReason::ResponseStalled),
-        1
-    );
-    assert_eq!(connections_cut(&cuts), 0);
+    assert_eq!(slow_cuts(&cuts.streams), 1);
+    assert_eq!(slow_cuts(&cuts.connections), 0);
     socket.write_all(&get(3, "/")).unwrap();
     let head = await_frame(&mut socket, HEADERS, 3);
     assert_eq!(head[0], 0x88, "`:status: 200` of the static table");
@@ -142,6 +120,6 @@ fn a_stream_that_waits_for_its_source_is_not_cut() {
     await_frame(&mut socket, HEADERS, 1);
     std::thread::sleep(Duration::from_secs(3));
     let stats = running.stats();
-    assert_eq!(stats.cuts.streams(DisconnectReason::ResponseStalled), 0, "{:?}", stats.cuts);
+    assert_eq!(stats.cuts.streams[DisconnectReason::ResponseStalled], 0, "{:?}", stats.cuts);
     assert_eq!(stats.requests_in_flight, 1);
 }

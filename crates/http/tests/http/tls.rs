@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::tls_client::{
-    Client, certificates, client_config, client_config_for, client_of, file,
+    Client, certificates, client_config, client_config_for, client_of, file, http2_of,
 };
-use crate::common::{TestServer, answers, connect, request, start_with};
+use crate::common::{TestServer, answers, connect, request, rest, start_with, status};
 use pellucid_http::{CertificateError, Certificates, Limits};
 
 fn start_tls(limits: Limits) -> TestServer {
@@ -50,8 +50,7 @@ fn a_slow_reader_of_a_stream_gets_all_of_it() {
     client.flush().unwrap();
     let beside = self::client(&running);
     assert!(answers(beside, post("/", "beside it")).ends_with("beside it"));
-    let mut whole = String::new();
-    client.read_to_string(&mut whole).unwrap();
+    let whole = rest(client);
     assert!(whole.len() > 40 * 50_000 && whole.ends_with("0\r\n\r\n"));
 }
 
@@ -60,13 +59,7 @@ fn the_handshake_chooses_the_protocol() {
     let running = start_tls(Limits::default());
     for version in rustls::ALL_VERSIONS {
         let config = client_config_for("first", &[version], &["h2", "http/1.1"]);
-        let mut client = client_of(&running, &config);
-        while client.conn.is_handshaking() {
-            client.conn.complete_io(&mut client.sock).unwrap();
-        }
-        assert_eq!(client.conn.alpn_protocol(), Some(&b"h2"[..]));
-        client.sock.set_nonblocking(true).unwrap();
-        let mut client = crate::common::h2_client::Client::new(client);
+        let mut client = http2_of(&running, &config);
         let large = vec![b'x'; 300_000];
         let answers = client.exchange(&[("/", b"short"), ("/", &large), ("/pieces", b"")]);
         let lengths: Vec<_> =
@@ -80,10 +73,7 @@ fn the_handshake_chooses_the_protocol() {
 #[test]
 fn plain_http_is_told_to_use_tls() {
     let running = start_tls(Limits::default());
-    let mut socket = connect(&running);
-    socket.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
+    let answer = answers(connect(&running), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("use https://"), "{answer}");
 }
 
@@ -91,11 +81,9 @@ fn plain_http_is_told_to_use_tls() {
 fn a_client_that_never_ends_the_handshake_is_cut() {
     let limits = Limits { handshake: Duration::from_millis(300), ..Limits::default() };
     let running = start_tls(limits);
-    let mut socket = connect(&running);
     // The beginning of a ClientHello that announces more than ever comes.
-    socket.write_all(&[22, 3, 1, 1, 0, 1, 0]).unwrap();
-    let mut rest = Vec::new();
-    assert_eq!(socket.read_to_end(&mut rest).unwrap(), 0, "closed without a word");
+    let answer = answers(connect(&running), [22_u8, 3, 1, 1, 0, 1, 0]);
+    assert_eq!(answer, "", "closed without a word");
     assert_eq!(running.stats().tls.handshakes_failed, 1);
 }
 
@@ -123,8 +111,7 @@ fn a_new_pair_is_loaded_while_connections_are_open_and_a_broken_one_is_not() {
     let running = start_with(Limits::default(), Some(Arc::clone(&certificates)));
     let open = &mut client(&running);
     open.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let mut status = [0; 12];
-    open.read_exact(&mut status).unwrap();
+    assert_eq!(status(open), "200");
 
     std::fs::copy(file("second.pem"), place("cert")).unwrap();
     let mixed = certificates.reload();

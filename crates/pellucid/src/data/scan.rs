@@ -1,6 +1,7 @@
 //! `pellucid scan`: prints a range of entities, one per line.
 
 use clap::Args;
+use pellucid_store::end_of_prefix;
 
 use super::entity::Entity;
 use super::range::{LEAST_KEY, lines_of_range};
@@ -49,7 +50,7 @@ impl ScanArguments {
         let start = prefix.or(self.start.as_deref()).filter(|start| !start.is_empty());
         let start = start.map_or(LEAST_KEY, str::as_bytes);
         let end = match prefix {
-            Some(prefix) => after_prefix(prefix.as_bytes()),
+            Some(prefix) => end_of_prefix(prefix.as_bytes()),
             None => self.end.as_ref().map(|end| end.as_bytes().to_vec()),
         };
         let mut path = format!("/v0/entities?start={}", encoded(start));
@@ -66,14 +67,6 @@ impl ScanArguments {
         }
         path + &self.table.parameter()
     }
-}
-
-/// The smallest key after all keys that begin with `prefix`; `None` if there is no such key.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 /// Writes the entities of a range.
@@ -94,18 +87,4 @@ pub(crate) fn scan(arguments: &ScanArguments) -> Result<(), Failure> {
         out.write(&text)
     })?;
     out.end()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_ends_before_the_next_one() {
-        for (prefix, end) in
-            [(&b"a/"[..], Some(&b"a0"[..])), (b"a\xff\xff", Some(b"b")), (b"\xff", None)]
-        {
-            assert_eq!(after_prefix(prefix).as_deref(), end, "{prefix:?}");
-        }
-    }
 }

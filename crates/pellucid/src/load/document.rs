@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use pellucid_account::OperationAccount;
 use pellucid_load::{Arrivals, DirectResult, Interval, Judgement, LoadResult, OperationResult};
-use pellucid_report::json::encoded;
+use pellucid_report::histogram_text::encoded;
 use pellucid_report::{Machine, command_line};
 use serde_json::{Value, json};
 

@@ -31,7 +31,6 @@ fn assert_prints(language: &str, mut command: Command) {
     let output = finish(command);
     assert_eq!(text(&output.stdout), block("text"), "{language}: {}", text(&output.stderr));
     assert!(output.status.success(), "{language}: {}", text(&output.stderr));
-    server.stop();
 }
 
 #[test]

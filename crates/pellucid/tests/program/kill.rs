@@ -206,7 +206,6 @@ fn a_stop_during_writes_answers_what_is_in_flight_and_loses_nothing() {
     let mut client = server.client();
     writers.iter_mut().for_each(|writer| writer.verify(&mut client));
     assert_eq!(client.get(&entity("slow")).text(), "half and half");
-    server.stop();
 }
 
 /// A range that is being sent when the signal arrives is sent completely.

@@ -11,14 +11,14 @@ use tempfile::TempDir;
 
 /// A server, and a folder for the script and the files of a load.
 struct TestFixture {
-    folder: TempDir,
     server: TestServer,
+    folder: TempDir,
 }
 
 impl TestFixture {
     fn start() -> TestFixture {
         let (folder, server) = serve(&[]);
-        TestFixture { folder, server }
+        TestFixture { server, folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -70,7 +70,6 @@ fn a_script_that_fails_in_the_middle_leaves_what_was_measured() {
     failed(&output, 1, "sixty");
     let shown = text(&output.stdout);
     assert!(shown.contains("Requests/sec") && shown.contains("Verdict"), "{shown}");
-    bench.server.stop();
 }
 
 #[test]
@@ -83,7 +82,6 @@ fn an_error_in_done_comes_after_the_files() {
     assert!(text(&output.stdout).contains("Requests/sec"));
     assert!(bench.read("r.html").contains("Percentiles"));
     assert!(bench.read("r.hgrm").contains("#[Mean") && bench.read("r.hlog").contains("HISTF"));
-    bench.server.stop();
 }
 
 /// Regression: the generator's own lines came between the table and the output of `done`, where
@@ -98,7 +96,6 @@ fn done_prints_right_behind_the_table() {
     assert!(table.lines().last().unwrap().starts_with("Transfer/sec:"), "{shown}");
     assert!(table.contains("(HdrHistogram - Uncorrected Latency"), "{shown}");
     assert!(own.contains("Response time") && own.contains("Verdict: "), "{shown}");
-    bench.server.stop();
 }
 
 /// Regression: the results of earlier runs were lost if one run of a sweep failed.
@@ -126,7 +123,6 @@ fn a_sweep_tells_of_the_runs_before_the_one_that_failed() {
     assert!(sweep["runs"][0]["account"]["phases"].is_array(), "the account was left out");
     assert!(bench.read("r.html").contains("1 connection"));
     assert_eq!(after, "done was called\n");
-    bench.server.stop();
 }
 
 /// Regression: a sweep ignored `--slo`, and never called the script's `done`.
@@ -150,7 +146,6 @@ fn a_sweep_keeps_its_objectives_and_calls_done() {
     assert!(text(&output.stdout).contains("Recommended: "));
     assert_eq!(bench.read("done"), "xxx");
     assert_eq!(sweep("p50=30s,errors=100%").status.code(), Some(0));
-    bench.server.stop();
 }
 
 /// Regression: a full disk or a closed pipe as standard output made the load panic.
@@ -184,7 +179,6 @@ fn a_result_that_cannot_be_printed_is_a_failure() {
         }
     }
     assert!(bench.read("r.html").contains("Percentiles"), "the report is written all the same");
-    bench.server.stop();
 }
 
 /// Like wrk, the load accepts `-T5`, and arguments of the script after the URL.
@@ -208,5 +202,4 @@ fn the_short_timeout_and_arguments_without_dashes_are_taken() {
         assert_eq!(bench.read("arguments"), "1,two");
     }
     fails(&["load", "-d", "1s", &url, "1"], 2, "");
-    bench.server.stop();
 }

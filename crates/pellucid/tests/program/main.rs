@@ -7,8 +7,6 @@
     reason = "a test ends at the first surprise, says what it saw, and its locks are in no profile"
 )]
 
-#[path = "../../../../lab/report/tests/browser/mod.rs"]
-mod browser;
 mod common;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../../../http/tests/common/endings.rs"]
@@ -37,7 +35,6 @@ mod load;
 mod load_direct;
 #[cfg(target_os = "linux")]
 mod load_floods;
-mod load_report;
 mod load_termination;
 #[cfg(target_os = "linux")]
 mod network_cut;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::common::{Client, TestServer, entity, wait_for, wait_until};
 use crate::histories::{History, OperationMix};
+use crate::nodes::keys_at;
 use pellucid_server::NodeList;
 use tempfile::TempDir;
 
@@ -171,15 +172,9 @@ fn until(network: &Network, node: usize, key: &str, status: u16) -> String {
 fn a_cut_of_the_network_costs_only_the_keys_beyond_it() {
     let network = Network::lay();
     let (urls, list) = addresses();
-    let nodes = network.serve_all(&list, WAIT);
-    let keys: Vec<String> = (0..NODES)
-        .map(|node| {
-            let mut keys = (0..).map(|number| format!("key{number}"));
-            let is_it =
-                |key: &String| list.nodes()[list.owner(key.as_bytes())].as_str() == urls[node];
-            keys.find(is_it).unwrap()
-        })
-        .collect();
+    let _nodes = network.serve_all(&list, WAIT);
+    let of = |url: &String| keys_at(&list, url.clone()).next().unwrap();
+    let keys: Vec<String> = urls.iter().map(of).collect();
     for (node, key) in keys.iter().enumerate() {
         // The status may be 504 until the nodes have connected.
         let put = || network.client(node).put(&entity(key), b"kept").status;
@@ -212,7 +207,6 @@ fn a_cut_of_the_network_costs_only_the_keys_beyond_it() {
             assert!(value == "kept" || value == "x", "{value}");
         }
     }
-    nodes.into_iter().for_each(|(node, _)| node.stop());
 }
 
 /// A request that the cut delayed may arrive after the repair. It must not repeat a write that was
@@ -221,7 +215,7 @@ fn a_cut_of_the_network_costs_only_the_keys_beyond_it() {
 fn every_key_is_a_register_beside_cuts_of_the_network() {
     let network = Network::lay();
     let (_, list) = addresses();
-    let nodes = network.serve_all(&list, "300ms");
+    let _nodes = network.serve_all(&list, "300ms");
     let (mut operations, mut unknown) = (0, 0);
     for round in 0..6 {
         let (history, prefix) = (History::default(), format!("round {round} "));
@@ -247,5 +241,4 @@ fn every_key_is_a_register_beside_cuts_of_the_network() {
     }
     println!("{operations} operations, {unknown} of them without a known outcome");
     assert!(unknown > 0, "no request met a cut");
-    nodes.into_iter().for_each(|(node, _)| node.stop());
 }

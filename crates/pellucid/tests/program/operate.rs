@@ -70,8 +70,7 @@ fn addresses_beyond_loopback_need_accounts_and_tls_or_an_explicit_opt_out() {
     assert!(!data.exists(), "nothing was made");
     done(&account(&data, &["add", "ada", "--admin"], "secret\n"));
     refused(&[], "--insecure-no-tls");
-    let server = TestServer::spawn(pellucid(&[&serve[..], &["--insecure-no-tls"]].concat()));
-    server.stop();
+    drop(TestServer::spawn(pellucid(&[&serve[..], &["--insecure-no-tls"]].concat())));
 }
 
 #[test]
@@ -110,7 +109,6 @@ fn accounts_are_added_and_removed_while_the_server_runs() {
     done(&account(data, &["password", "ada"], "other\n"));
     done(&account(data, &["remove", "ada"], ""));
     assert_eq!(done(&account(data, &["list"], "")), "");
-    server.stop();
 }
 
 #[test]
@@ -147,7 +145,6 @@ fn the_log_is_json_if_requested_and_names_unknown_variables() {
     let mut lines = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let engine = lines.find(|line| line["kind"] == "state");
     assert!(engine.is_some(), "the engine's figures are documents of their own");
-    server.stop();
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{example, finish, free_addresses, root, text, unset};
+use crate::common::{example, finish, root, text, unset};
+use crate::nodes::free_addresses;
 use tempfile::TempDir;
 
 /// The time limit of all commands of a page, also on a busy machine.
@@ -181,7 +182,8 @@ fn steps(page: &str) -> Vec<Step> {
 
 /// Returns a free port for each of [`PORTS`].
 fn free_ports() -> [String; 4] {
-    free_addresses().map(|address| format!(":{}", address.port()))
+    let addresses = free_addresses(PORTS.len());
+    std::array::from_fn(|at| format!(":{}", addresses[at].port()))
 }
 
 /// Replaces the ports of the page in a text by `ports`.

@@ -49,5 +49,4 @@ fn a_profile_is_taken_over_tls_with_a_token_and_refusals_say_what_is_missing() {
     failed(&profile(&["heap"], Some(&admin)), 1, "--insecure");
     failed(&profile(&["heap", "--ca", "/nowhere.pem"], Some(&admin)), 1, "/nowhere.pem");
     failed(&profile(&["heap", "--ca", &ca, "-H", "no header"], None), 2, "no header");
-    server.stop();
 }

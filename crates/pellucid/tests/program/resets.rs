@@ -190,7 +190,6 @@ fn resets_at_random_hold_nobody_up() {
     assert!(!is_strict || worst <= idle + WAIT_BEYOND_IDLE_MAX, "{worst:?}, idle {idle:?}");
     for (server, is_tls) in servers.into_iter().zip([false, true]) {
         await_nothing_left(server.address, is_tls);
-        server.stop();
     }
 }
 

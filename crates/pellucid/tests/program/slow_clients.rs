@@ -4,8 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::common::client::{Client, PATIENCE};
-use crate::common::{entity, serve, until_closed};
+use crate::common::{Client, PATIENCE, entity, serve, until_closed};
 
 fn connections_open(client: &mut Client) -> f64 {
     client.figure("pellucid_connections_open")
@@ -55,7 +54,6 @@ fn slow_clients_are_disconnected_while_others_are_served() {
         assert!(until_closed(socket).len() < 32 << 20, "what was cut is not whole");
     }
     assert_eq!(good.get(&entity("slow")).status, 404, "half a body is no value");
-    server.stop();
 }
 
 /// An idle connection costs a few KiB, but no thread and no buffer.
@@ -87,5 +85,4 @@ fn ten_thousand_idle_connections_cost_little() {
     while connections_open(&mut good) > 1.0 {
         std::thread::yield_now();
     }
-    server.stop();
 }

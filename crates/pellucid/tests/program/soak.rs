@@ -288,5 +288,4 @@ fn mixed_load_reads_all_writes_back_and_leaks_nothing() {
             assert!(after <= before + more_max, "{name} grew from {before} to {after}");
         }
     }
-    server.stop();
 }

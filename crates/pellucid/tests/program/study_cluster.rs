@@ -1,5 +1,6 @@
 //! Tests of `pellucid study cluster`: a tiny run has every chart, with figures in it.
 
+use crate::common::charts::Charts;
 use crate::common::profile_checks::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::study;
 use serde_json::Value;
@@ -21,39 +22,28 @@ fn figures(series: &Value) -> Vec<f64> {
 fn a_tiny_cluster_study_has_every_chart_with_figures() {
     let (report, _folder, out) = study("cluster", &[]);
     assert_eq!(report["findings"].as_array().unwrap().len(), 4);
-    let sections = report["sections"].as_array().unwrap();
-    let all = sections.iter().flat_map(|section| section["charts"].as_array().unwrap());
-    let charts: Vec<&Value> = all.collect();
-    let chart = |name: String| -> &Value {
-        charts
-            .iter()
-            .find(|chart| chart["name"] == name.as_str())
-            .unwrap_or_else(|| panic!("{name}"))
-    };
+    let charts = Charts::of(&report);
+    let series = |name: &str| charts.chart(name)["series"].as_array().unwrap();
     for work in ["put", "get", "get_missing"] {
-        let times = chart(format!("{work}_times"))["series"].as_array().unwrap();
-        let names: Vec<_> = times.iter().map(|series| series["name"].as_str().unwrap()).collect();
-        assert_eq!(names, LOADS);
-        for series in times {
-            let figures = figures(series);
-            assert!(figures.iter().all(|figure| *figure > 0.0), "{series}");
-            assert!(figures[..8].is_sorted(), "percentiles grow: {series}");
+        assert_eq!(charts.rows(&format!("{work}_times")), LOADS);
+        for load in series(&format!("{work}_times")) {
+            let figures = figures(load);
+            assert!(figures.iter().all(|figure| *figure > 0.0), "{load}");
+            assert!(figures[..8].is_sorted(), "percentiles grow: {load}");
         }
-        for load in chart(format!("{work}_histogram"))["series"].as_array().unwrap() {
+        for load in series(&format!("{work}_histogram")) {
             let sum: f64 = figures(load).iter().sum();
             assert!((sum - 1.0).abs() < 1e-6, "the bars of a load are all of it: {sum}");
         }
-        let curves = chart(format!("{work}_curves"))["series"].as_array().unwrap();
+        let curves = series(&format!("{work}_curves"));
         assert!(curves.len() == LOADS.len() && curves.iter().all(|of| figures(of).is_sorted()));
-        let account = chart(format!("{work}_account"));
-        let parts = account["series"].as_array().unwrap().iter();
-        let parts: Vec<_> = parts.map(|series| series["name"].as_str().unwrap()).collect();
+        let parts = charts.rows(&format!("{work}_account"));
         for part in ["peer_wait", "network", "owner_queue", "write"] {
             assert!(parts.contains(&part), "{part}: {parts:?}");
         }
     }
     every_load_has_a_verdict(&report, LOADS.len() * 3);
-    let shares = chart("shares".to_owned())["series"].as_array().unwrap();
+    let shares = series("shares");
     let keys: f64 = shares.iter().map(|series| figures(series)[0]).sum();
     assert_eq!((shares.len(), keys), (3, 20_000.0));
     let loads = ["PUT", "GET", "GET, 30 % missing"];

@@ -1,9 +1,9 @@
 //! Tests of `pellucid study entity`: a tiny run on every store that is built in has every chart,
 //! with figures in it.
 
+use crate::common::charts::{Charts, figures};
 use crate::common::profile_checks::{every_load_has_a_verdict, has_three_profiles_of_each};
 use crate::common::{fails, study};
-use serde_json::Value;
 
 /// The stores that are built in.
 const ENGINES: &[&str] =
@@ -11,34 +11,6 @@ const ENGINES: &[&str] =
 const ORIGINAL: &str = "the original";
 /// The number of flushes from which on each of the stores must have begun a merge.
 const FLUSHES_WITHOUT_MERGE_MAX: usize = 16;
-
-fn figures(series: &Value) -> Vec<Option<f64>> {
-    series["values"].as_array().unwrap().iter().map(Value::as_f64).collect()
-}
-
-/// The charts of a report.
-struct Charts<'a>(Vec<&'a Value>);
-
-impl Charts<'_> {
-    fn of(report: &Value) -> Charts<'_> {
-        let sections = report["sections"].as_array().unwrap();
-        Charts(sections.iter().flat_map(|each| each["charts"].as_array().unwrap()).collect())
-    }
-
-    fn chart(&self, name: &str) -> &Value {
-        let found = self.0.iter().find(|chart| chart["name"] == name);
-        found.unwrap_or_else(|| panic!("there is no chart {name}"))
-    }
-
-    /// Returns the values of the series whose name begins with `series`; the name of the original
-    /// study's instrument may follow.
-    fn row(&self, chart: &str, series: &str) -> Vec<Option<f64>> {
-        let all = self.chart(chart)["series"].as_array().unwrap();
-        let is_it = |each: &&Value| each["name"].as_str().unwrap().starts_with(series);
-        let found = all.iter().find(is_it);
-        figures(found.unwrap_or_else(|| panic!("{chart} has no {series}")))
-    }
-}
 
 #[test]
 fn a_tiny_entity_study_has_every_chart_with_figures() {
@@ -82,7 +54,7 @@ fn a_tiny_entity_study_has_every_chart_with_figures() {
 /// Checks the charts of one kind of load.
 fn each_load(charts: &Charts<'_>, work: &str) {
     let percentiles = charts.chart(&format!("{work}_percentiles"))["series"].as_array().unwrap();
-    let names: Vec<_> = percentiles.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names = charts.rows(&format!("{work}_percentiles"));
     assert_eq!(names[0], "p50");
     assert_eq!(names[9..13], ["p99.9999", "greatest", "mean", "processor time by request"]);
     for column in 0..=ENGINES.len() {
@@ -123,13 +95,12 @@ fn each_load(charts: &Charts<'_>, work: &str) {
             assert!(["flush", "compaction", "collection"].contains(&label), "{span}");
         }
     }
-    let account = charts.chart(&format!("{work}_account"));
-    let rows = account["form"]["rows"].as_array().unwrap();
+    let account = format!("{work}_account");
+    let rows = charts.chart(&account)["form"]["rows"].as_array().unwrap();
     for engine in ENGINES {
         assert!(rows.iter().any(|row| *row == format!("{engine}, mean")), "{rows:?}");
     }
-    let parts: Vec<_> =
-        account["series"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    let parts = charts.rows(&account);
     assert!(parts.contains(&"parse") && parts.contains(&"write"), "{parts:?}");
 }
 

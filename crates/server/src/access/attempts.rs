@@ -8,8 +8,9 @@
 //! verified once.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::time::Duration;
+
+use pellucid_http::ClientOrigin;
 
 use crate::access::identity::Identity;
 use crate::access::verification_cache::Digest;
@@ -51,29 +52,11 @@ impl RateLimitError {
         "too many passwords wait to be verified, or were wrong: try again later";
 }
 
-/// The origin of passwords: an IPv4 address, or the first 64 bits of an IPv6 address, which is the
-/// range that one customer has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Origin(u128);
-
-impl Origin {
-    /// The origin of a client with this address. All clients of Unix sockets, which have no
-    /// address, share one origin.
-    pub(crate) fn of(address: Option<IpAddr>) -> Origin {
-        const PREFIX: u128 = !0 << 64;
-        Origin(match address.map(|address| address.to_canonical()) {
-            None => 0,
-            Some(IpAddr::V4(address)) => u128::from(address.to_bits()),
-            Some(IpAddr::V6(address)) => address.to_bits() & PREFIX,
-        })
-    }
-}
-
 /// A password that waits to be verified, and the requests that wait for it.
 struct PendingPassword {
     digest: Digest,
     name: String,
-    origin: Origin,
+    origin: ClientOrigin,
     waiters: Vec<Waiter>,
 }
 
@@ -103,7 +86,7 @@ impl Failures {
 #[derive(Default)]
 pub(crate) struct Attempts {
     pending: Vec<PendingPassword>,
-    failures: HashMap<(String, Origin), Failures>,
+    failures: HashMap<(String, ClientOrigin), Failures>,
 }
 
 impl Attempts {
@@ -116,7 +99,7 @@ impl Attempts {
         &mut self,
         digest: Digest,
         name: &str,
-        origin: Origin,
+        origin: ClientOrigin,
         waiter: Waiter,
         now: Duration,
     ) -> Result<bool, RateLimitError> {
@@ -153,7 +136,7 @@ impl Attempts {
     pub(crate) fn leave(
         &mut self,
         digest: Digest,
-        origin: Origin,
+        origin: ClientOrigin,
         is_right: bool,
         now: Duration,
     ) -> Vec<Waiter> {
@@ -169,7 +152,7 @@ impl Attempts {
         waiters
     }
 
-    fn note_failure(&mut self, key: (String, Origin), now: Duration) {
+    fn note_failure(&mut self, key: (String, ClientOrigin), now: Duration) {
         if self.failures.len() >= REMEMBERED_MAX && !self.failures.contains_key(&key) {
             self.failures.retain(|_, failures| !failures.is_over(now));
             if self.failures.len() >= REMEMBERED_MAX {
@@ -214,13 +197,13 @@ mod tests {
             password: &str,
             address: &str,
         ) -> Result<bool, RateLimitError> {
-            let origin = Origin::of(Some(address.parse().unwrap()));
+            let origin = ClientOrigin::of(Some(address.parse().unwrap()));
             let digest = self.key.digest(name, password);
             self.attempts.enter(digest, name, origin, Box::new(drop), self.now)
         }
 
         fn leave(&mut self, name: &str, password: &str, address: &str, is_right: bool) -> usize {
-            let origin = Origin::of(Some(address.parse().unwrap()));
+            let origin = ClientOrigin::of(Some(address.parse().unwrap()));
             let digest = self.key.digest(name, password);
             self.attempts.leave(digest, origin, is_right, self.now).len()
         }
@@ -295,14 +278,5 @@ mod tests {
         }
         assert_eq!(bench.attempts.failures.len(), REMEMBERED_MAX);
         assert!(bench.enter("ada", "next", "10.0.0.1").is_err());
-    }
-
-    #[test]
-    fn addresses_of_one_customer_are_one_origin() {
-        let of = |text: &str| Origin::of(Some(text.parse().unwrap()));
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
     }
 }

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::Sha256;
 
 /// The lifetime of tokens that the server issues.
@@ -17,16 +17,12 @@ struct Header {
     alg: String,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Claims {
     iss: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     preferred_username: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     server_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     exp: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     iat: Option<f64>,
 }
 

@@ -232,15 +232,8 @@ mod tests {
     fn requests_of_pages_of_other_sites_are_refused() {
         let host = ("Host", "127.0.0.1:8080");
         for origin in [
-            "https://evil.example",
-            "null",
-            "http://127.0.0.1:1",
-            "http://localhost:8080",
-            "http://127.0.0.1:80800",
-            "http://127.0.0.1",
-            "127.0.0.1:8080",
-            "",
-            "http://",
+            "https://evil.example", "null", "http://127.0.0.1:1", "http://localhost:8080",
+            "http://127.0.0.1:80800", "http://127.0.0.1", "127.0.0.1:8080", "", "http://",
         ] {
             for method in ["PUT", "GET", "OPTIONS"] {
                 let outcome = refused(&sites(false), method, &[host, ("Origin", origin)]);

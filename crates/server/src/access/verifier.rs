@@ -8,10 +8,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Stopwatch};
+use pellucid_http::ClientOrigin;
 use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 
 use crate::access::accounts::Accounts;
-use crate::access::attempts::{Attempts, Origin, PENDING_MAX, RateLimitError};
+use crate::access::attempts::{Attempts, PENDING_MAX, RateLimitError};
 use crate::access::credentials::Credentials;
 use crate::access::identity::Identity;
 use crate::access::verification_cache::Digest;
@@ -23,7 +24,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 /// A password in the queue of the thread.
 struct Attempt {
     digest: Digest,
-    origin: Origin,
+    origin: ClientOrigin,
     name: String,
     password: String,
 }
@@ -96,7 +97,7 @@ impl Verifier {
             put_down.end();
             then(identity);
         };
-        let (digest, origin) = (self.accounts.digest(&name, &password), Origin::of(from));
+        let (digest, origin) = (self.accounts.digest(&name, &password), ClientOrigin::of(from));
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first =
             attempts.enter(digest, &name, origin, Box::new(waiter), now_by(self.time))?;

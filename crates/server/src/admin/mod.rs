@@ -22,7 +22,8 @@ use crate::documents::Cursors;
 use crate::engine_page::document;
 use crate::metrics::{Figures, page};
 use crate::observer::Observer;
-use crate::page_worker::{PageWorker, TaskLock};
+use crate::page_worker::PageWorker;
+use crate::places::Places;
 use crate::process::{ProcessFigures, loop_times};
 use crate::profiles::Profiles;
 use crate::query::number_parameter;
@@ -44,7 +45,7 @@ pub(crate) struct AdminApi {
     pub(crate) cluster: Option<Arc<Cluster>>,
     pub(crate) helper: PageWorker,
     pub(crate) profiles: Profiles,
-    pub(crate) full_merge: TaskLock,
+    pub(crate) full_merge: Places,
     pub(crate) gauge: ServerGauge,
     /// The OpenAPI document, which is made from the table of routes.
     pub(crate) openapi: Arc<Value>,

@@ -71,7 +71,7 @@ impl ChangesApi {
             let line = "this kind of store tells no changes: the embedded one does";
             return Err(Failure::Refused(501, line.into()));
         };
-        let place = match query.is_followed.then(|| self.followers.place()) {
+        let place = match query.is_followed.then(|| self.followers.places.take()) {
             Some(None) => {
                 let line = "too many streams follow the changes: try again later";
                 return Err(Failure::Busy(line.into()));

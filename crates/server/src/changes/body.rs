@@ -86,6 +86,10 @@ impl ChangesBody {
                 return FillResult::Last;
             }
             match self.changes.step() {
+                // Garbage of an emptied collection is removed, which is no change of a document.
+                Ok(ChangeStep::Change(_)) if !self.content.is_there() => {
+                    return self.lost(out, EMPTIED, None);
+                }
                 Ok(ChangeStep::Change(change)) => {
                     let name = if change.value.is_some() { "put" } else { "delete" };
                     self.form.begin(out, name, change.sequence);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pellucid_document::{Collection, DocumentError, reveal};
+use pellucid_document::{Collection, Result, reveal};
 use pellucid_store::{Change, Value};
 use pellucid_value::{Ref, json, packed};
 
@@ -51,11 +51,7 @@ impl Content {
     ///
     /// # Errors
     /// If a stored document is invalid.
-    pub(super) fn write(
-        &self,
-        out: &mut Vec<u8>,
-        change: Change,
-    ) -> Result<ItemRemainder, DocumentError> {
+    pub(super) fn write(&self, out: &mut Vec<u8>, change: Change) -> Result<ItemRemainder> {
         out.extend_from_slice(b",\"key\":");
         match self {
             Content::Entities => {

@@ -5,7 +5,7 @@
 //! otherwise.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use pellucid_store::Store;
 use pellucid_thread::{Condvar, Job, Mutex, start_job};
 
 use crate::answer::LoopMessage;
+use crate::places::Places;
 
 /// The limit of streams that follow at the same time.
 const FOLLOWERS_MAX: usize = 1_000;
@@ -51,22 +52,14 @@ struct FollowerState {
     sleepers: Mutex<Vec<WaitingStream>>,
     changed: Condvar,
     is_stopping: AtomicBool,
-    followers: AtomicUsize,
 }
 
 /// The streams that follow, and the thread that wakes them. Dropping it ends the thread.
 pub(super) struct Followers {
     shared: Arc<FollowerState>,
+    /// The places of streams, each taken while a stream follows.
+    pub(super) places: Places,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// The place of a stream within [`FOLLOWERS_MAX`], released when it is dropped.
-pub(super) struct FollowerReservation(Arc<FollowerState>);
-
-impl Drop for FollowerReservation {
-    fn drop(&mut self) {
-        self.0.followers.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Followers {
@@ -77,7 +70,6 @@ impl Followers {
             sleepers: Mutex::default(),
             changed: Condvar::for_work(),
             is_stopping: AtomicBool::new(false),
-            followers: AtomicUsize::new(0),
         });
         let looking = Arc::clone(&shared);
         let run = move || {
@@ -85,14 +77,8 @@ impl Followers {
             looking.look_until_stopped();
         };
         let thread = std::thread::Builder::new().name("pellucid-changes".to_owned()).spawn(run)?;
-        Ok(Followers { shared, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Takes a place for a stream; `None` if there are too many.
-    pub(super) fn place(&self) -> Option<FollowerReservation> {
-        let before = self.shared.followers.fetch_add(1, Ordering::Relaxed);
-        let place = FollowerReservation(Arc::clone(&self.shared));
-        (before < FOLLOWERS_MAX).then_some(place)
+        let places = Places::new(FOLLOWERS_MAX);
+        Ok(Followers { shared, places, thread: Mutex::new(Some(thread)) })
     }
 
     /// Wakes all streams, which then end with the sequence number that they have reached, and ends
@@ -197,24 +183,5 @@ impl FollowerState {
                 }
             };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
-    use tempfile::TempDir;
-
-    use super::*;
-
-    #[test]
-    fn a_stream_above_the_limit_gets_a_place_when_another_ends() {
-        let folder = TempDir::new().unwrap();
-        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-        let followers = Followers::start(Arc::new(store), Clock::system()).unwrap();
-        let mut places: Vec<_> = (0..FOLLOWERS_MAX).map(|_| followers.place().unwrap()).collect();
-        assert!(followers.place().is_none());
-        places.pop();
-        assert!(followers.place().is_some());
     }
 }

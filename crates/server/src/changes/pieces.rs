@@ -9,8 +9,9 @@ use pellucid_store::{Store, Workers};
 use pellucid_thread::{Mutex, contain};
 
 use super::body::{ChangesBody, PieceTrigger};
-use super::followers::{AwaitedEvent, FollowerReservation, Followers};
+use super::followers::{AwaitedEvent, Followers};
 use crate::answer::LoopMessage;
+use crate::places::Place;
 
 /// The state that the body and the thread that makes its pieces share.
 enum PieceState {
@@ -46,7 +47,7 @@ pub(super) struct ChangesPieces {
     store: Arc<dyn Store>,
     followers: Arc<Followers>,
     reminder: BodyWaker<LoopMessage>,
-    _place: Option<FollowerReservation>,
+    _place: Option<Place>,
 }
 
 impl ChangesPieces {
@@ -55,7 +56,7 @@ impl ChangesPieces {
         body: ChangesBody,
         (store, followers): (Arc<dyn Store>, Arc<Followers>),
         reminder: BodyWaker<LoopMessage>,
-        place: Option<FollowerReservation>,
+        place: Option<Place>,
     ) -> ChangesPieces {
         let state = PieceState::Here { piece: Vec::new(), filled: FillResult::More, body };
         let state = Arc::new(Mutex::new(state));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use pellucid_cluster::{Ask, AskKind, AskTrace, CONTENT_BYTES_MAX, Cluster};
 use pellucid_http::{LinkContext, LinkEvent, Request, Ticket};
-use pellucid_store::{Acknowledgement, Condition, Table};
+use pellucid_store::Table;
 
 use super::links::Links;
 use super::owner_reply::ForwardedRequest;
@@ -29,14 +29,6 @@ pub(crate) struct PeerApi {
     owner: Owner,
     /// The links of this event loop; `None` without a cluster.
     links: Option<Box<Links>>,
-}
-
-/// The content of an ask, without its trace.
-struct Content<'a> {
-    kind: AskKind,
-    key: &'a [u8],
-    value: &'a [u8],
-    write: WriteParameters,
 }
 
 impl PeerApi {
@@ -76,20 +68,22 @@ impl PeerApi {
             _ => (AskKind::Delete, Operation::EntityDeleteForwarded),
         };
         route(exchange, accounted);
-        let write = match kind {
-            AskKind::Put | AskKind::Delete => {
-                self.owner.entities().asked_write(request, kind == AskKind::Put)?
-            }
-            _ => unconditional(Acknowledgement::Memory),
-        };
+        let mut ask = Ask { key, ..Ask::plain(kind) };
+        if matches!(kind, AskKind::Put | AskKind::Delete) {
+            let write = self.owner.entities().asked_write(request, kind == AskKind::Put)?;
+            let WriteParameters { condition, lifetime_ms, acknowledgement } = write;
+            ask = Ask { condition, lifetime_ms, acknowledgement, ..ask };
+        }
+        if kind == AskKind::Put {
+            ask.value = request.body;
+        }
         let forwarded = match kind {
             AskKind::Get => ForwardedRequest::Get(ReadConditions::of(request)),
             AskKind::Head => ForwardedRequest::Head(ReadConditions::of(request)),
             AskKind::Put => ForwardedRequest::Write(WriteReply::Put),
             _ => ForwardedRequest::Write(WriteReply::Delete),
         };
-        let value = if kind == AskKind::Put { request.body } else { b"" };
-        self.ask(owner, Content { kind, key, value, write }, forwarded, exchange)
+        self.ask(owner, ask, forwarded, exchange)
     }
 
     /// Forwards a batch if another node owns all its keys; `None` if this node does.
@@ -121,21 +115,21 @@ impl PeerApi {
         exchange.facts.operation = Operation::EntityBatchForwarded as u8;
         exchange.timeline.set_operation(Operation::EntityBatchForwarded as u8);
         let forwarded = ForwardedRequest::Write(WriteReply::Batch { entries: entries.len() });
-        let write = unconditional(self.owner.entities().acknowledgement(request)?);
-        let content = Content { kind: AskKind::Batch, key: b"", value: request.body, write };
-        self.ask(owner, content, forwarded, exchange).map(Some)
+        let acknowledgement = self.owner.entities().acknowledgement(request)?;
+        let ask = Ask { acknowledgement, value: request.body, ..Ask::plain(AskKind::Batch) };
+        self.ask(owner, ask, forwarded, exchange).map(Some)
     }
 
-    /// Sends an ask to the node with the index `owner`. The reply comes later.
+    /// Sends an ask, with the trace of its request, to the node with the index `owner`. The reply
+    /// comes later.
     fn ask(
         &mut self,
         owner: usize,
-        content: Content<'_>,
+        ask: Ask<'_>,
         forwarded: ForwardedRequest,
         exchange: &LoopExchange<'_>,
     ) -> HandlerResult {
-        let Content { kind, key, value, write } = content;
-        if key.len() + value.len() > CONTENT_BYTES_MAX {
+        if ask.key.len() + ask.value.len() > CONTENT_BYTES_MAX {
             let line = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
             return Err(Failure::Refused(413, line.into()));
         }
@@ -145,14 +139,11 @@ impl PeerApi {
             span: context.span,
             state: state.as_deref().unwrap_or_default(),
         });
-        let WriteParameters { condition, lifetime_ms, acknowledgement } = write;
-        let ask =
-            Ask { acknowledgement, condition, lifetime_ms, trace, key, value, ..Ask::plain(kind) };
         let Some(links) = &mut self.links else {
             let line = "this event loop has no links to peers";
             return Err(Failure::Refused(500, line.into()));
         };
-        links.forward(owner, ask, forwarded, exchange.ticket())?;
+        links.forward(owner, Ask { trace, ..ask }, forwarded, exchange.ticket())?;
         Ok(Answer::Away)
     }
 
@@ -239,11 +230,6 @@ impl PeerApi {
             links.finish(*served, &self.owner, turn);
         }
     }
-}
-
-/// The parameters of a write without condition and lifetime.
-fn unconditional(acknowledgement: Acknowledgement) -> WriteParameters {
-    WriteParameters { condition: Condition::None, lifetime_ms: None, acknowledgement }
 }
 
 /// Makes the cluster require its secret from peers, if clients need credentials.

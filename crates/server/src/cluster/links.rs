@@ -271,7 +271,7 @@ impl Links {
             let own = self.cluster.own();
             for node in pages.wanted().into_iter().filter(|node| *node != own) {
                 let context = Context::Range(*ticket, Weak::clone(range), node);
-                failed |= !pages.ask(node, None, |ask| peers.ask(node, ask, context));
+                failed |= !pages.ask(node, |ask| peers.ask(node, ask, context));
             }
             if failed {
                 turn.go_on(*ticket);

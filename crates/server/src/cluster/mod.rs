@@ -17,7 +17,7 @@ mod start;
 pub(crate) use api::PeerApi;
 use owner_parts::OwnerParts;
 pub(crate) use owner_reply::OwnerReply;
-pub(crate) use page::{cluster_document, views};
+pub(crate) use page::{PEER_FIGURES, cluster_document, views};
 pub(crate) use serve::Owner;
 pub(crate) use served_request::ServedRequest;
 pub(crate) use start::join;

@@ -49,14 +49,8 @@ mod tests {
     #[test]
     fn parts_of_rocksdb_are_translated_by_name() {
         let known = OwnerParts::of(&[
-            "stall",
-            "writer_order",
-            "write_ahead_log",
-            "memtable",
-            "files",
-            "block_read",
-            "snapshot",
-            "unused_7",
+            "stall", "writer_order", "write_ahead_log", "memtable", "files", "block_read",
+            "snapshot", "unused_7",
         ]);
         let slots = [0, 1, 2, 3, 4, 5, 6, 7].map(|slot| known.slot(slot));
         let of = |part: Part| Some(part.slot());

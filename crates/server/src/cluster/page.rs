@@ -1,10 +1,30 @@
 //! `GET /v0/cluster`: the nodes, the hash that assigns keys to them, and the state of the peers.
 
-use pellucid_cluster::{Cluster, PeerView};
+use pellucid_cluster::{Cluster, PeerFigures, PeerView};
 use serde_json::{Value, json};
 
 /// The name of the hash that assigns keys to owners (docs/cluster.md).
 const HASH: &str = "rendezvous-xxh3-splitmix64";
+
+/// A figure of a peer: its name, its description, and its value.
+type Figure = (&'static str, &'static str, fn(&PeerFigures) -> u64);
+
+/// The figures of a peer. A name is that of the member of `GET /v0/cluster`; the metric's name adds
+/// `_total` to all but `in_flight`, the only gauge.
+pub(crate) const PEER_FIGURES: [Figure; 12] = [
+    ("asked", "Requests sent to the peer.", |f| f.asked),
+    ("answered", "Answers of the peer that came in time.", |f| f.answered),
+    ("unreachable", "Requests refused because the peer was not to be reached.", |f| f.unreachable),
+    ("late", "Requests whose answer did not come in time.", |f| f.late),
+    ("lost", "Requests under way when the connection broke.", |f| f.lost),
+    ("refused", "Requests refused because too many were under way with the peer.", |f| f.refused),
+    ("served", "Requests of the peer that were served here.", |f| f.served),
+    ("connected", "Connections made to the peer.", |f| f.connected),
+    ("broken", "Connections to the peer that broke.", |f| f.broken),
+    ("sent_bytes", "Bytes sent to the peer.", |f| f.sent_bytes),
+    ("received_bytes", "Bytes that came from the peer.", |f| f.received_bytes),
+    ("in_flight", "Requests under way with the peer now.", |f| f.in_flight),
+];
 
 /// The URLs of the other nodes, with this node's view of each.
 pub(crate) fn views(cluster: &Cluster) -> Vec<(String, PeerView)> {
@@ -24,26 +44,17 @@ pub(crate) fn cluster_document(cluster: Option<&Cluster>) -> Value {
             if index == cluster.own() {
                 return json!({ "url": url.as_str(), "state": "self" });
             }
-            let view = cluster.view(index);
-            let figures = view.figures;
-            json!({
+            let PeerView { state, reason, figures } = cluster.view(index);
+            let mut node = json!({
                 "url": url.as_str(),
-                "state": view.state.name(),
-                "reason": view.reason,
-                "in_flight": figures.in_flight,
-                "asked": figures.asked,
-                "answered": figures.answered,
-                "unreachable": figures.unreachable,
-                "late": figures.late,
-                "lost": figures.lost,
-                "refused": figures.refused,
-                "served": figures.served,
-                "connected": figures.connected,
-                "broken": figures.broken,
-                "sent_bytes": figures.sent_bytes,
-                "received_bytes": figures.received_bytes,
+                "state": state.name(),
+                "reason": reason,
                 "round_trip_ns_total": figures.round_trip_total_ns,
-            })
+            });
+            for (name, _, figure) in PEER_FIGURES {
+                node[name] = figure(&figures).into();
+            }
+            node
         })
         .collect();
     json!({

@@ -55,7 +55,7 @@ impl OwnPages {
         }
         let (node, table, store) = (self.node, self.table, Arc::clone(&self.store));
         let mut asked = (Vec::new(), Vec::new());
-        kept.ask(node, None, |ask| {
+        kept.ask(node, |ask| {
             asked = (ask.key.to_vec(), ask.value.to_vec());
             Ok(())
         });

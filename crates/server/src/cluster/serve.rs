@@ -473,14 +473,7 @@ mod tests {
         let clock = pellucid_clock::Clock::monotonic();
         let mut timeline = Timeline::begin(clock, clock.now());
         let names = [
-            "write_ahead_log",
-            "files",
-            "odd",
-            "ledger",
-            "stall",
-            "sync",
-            "memtable",
-            "block_read",
+            "write_ahead_log", "files", "odd", "ledger", "stall", "sync", "memtable", "block_read",
         ];
         for slot in 0..PARTS_MAX {
             timeline.add_part(Part::new(slot as u8), clock.ticks(1_000 << slot), clock.now());

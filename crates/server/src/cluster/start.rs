@@ -4,27 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pellucid_cluster::{
-    Cluster, ClusterEvent, ClusterOptions, NodeListError, StoreContents, StoredNodeList,
-};
+use pellucid_cluster::{Cluster, ClusterEvent, ClusterOptions, StoreContents, StoredNodeList};
 use pellucid_document::TABLE as DOCUMENTS;
 use pellucid_store::{Range, Result as StoreResult, Store, StoreError, Table};
 
 use crate::log::Log;
 use crate::names::ENTITIES;
 use crate::server_error::ServerError;
-
-/// The reason why a node may not start.
-enum StartError {
-    Remembered(NodeListError),
-    Store(StoreError),
-}
-
-impl From<NodeListError> for StartError {
-    fn from(error: NodeListError) -> StartError {
-        StartError::Remembered(error)
-    }
-}
 
 /// Makes the server a node of its cluster, if `options` has one, and remembers the list of nodes in
 /// `folder`. A server is refused if its list has changed (also from none to one, or from one to
@@ -50,19 +36,16 @@ pub(crate) fn join(
         Cluster::new(options.clone(), loops, tell).map_err(|error| refused(error.to_string()))
     });
     let cluster = cluster.transpose()?;
-    let before = StoredNodeList::read(folder).map_err(|error| refused(error.to_string()))?;
+    let before = StoredNodeList::read(folder)?;
     let given = match options {
         None => None,
         Some(ClusterOptions { nodes, node: Some(node), .. }) => Some((nodes, node)),
         Some(_) => return Err(refused("a server is one of the nodes, and no guest".to_owned())),
     };
-    let held = || held_by(store, entities).map_err(StartError::Store);
-    let new = StoredNodeList::judge(before, given, held).map_err(|error| match error {
-        StartError::Remembered(error) => refused(error.to_string()),
-        StartError::Store(error) => ServerError::Store(folder.to_owned(), error),
-    })?;
-    if let Some(new) = new {
-        new.write(folder).map_err(|error| refused(error.to_string()))?;
+    let unreadable = |error| ServerError::Store(folder.to_owned(), error);
+    let held = || held_by(store, entities).map_err(unreadable);
+    if let Some(new) = StoredNodeList::judge(before, given, held)? {
+        new.write(folder)?;
     }
     Ok(cluster)
 }

@@ -10,7 +10,7 @@ use pellucid_document::{
     document_of, is_document_key,
 };
 use pellucid_store::Acknowledgement;
-use pellucid_value::{Ref, json};
+use pellucid_value::{DuplicateRule, Ref, json};
 
 use super::call::{Call, bad_json, bad_parameter, open};
 use super::completion::ReplyResult;
@@ -96,7 +96,7 @@ pub(super) fn answer(
 
 /// A parser at the first item of a call's body.
 fn parser_of<'a>(call: &'a Call<'_>) -> Result<json::Parser<'a>, DocumentError> {
-    let parser = json::Parser::new(&call.body, json::Limits::default());
+    let parser = json::Parser::new(&call.body, DuplicateRule::Refuse);
     let mut parser = parser.map_err(|error| bad_json(&error))?;
     parser.skip_space();
     if !parser.take(b'[') {

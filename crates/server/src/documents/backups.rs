@@ -8,7 +8,7 @@ use pellucid_store::{
 };
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, bad_json, bad_request, not_implemented};
+use super::call::{Call, bad_request, not_implemented};
 use super::completion::ReplyResult;
 use super::reply::success;
 use super::server_info::unknown_path;
@@ -44,14 +44,7 @@ pub(super) fn answer(documents: &Documents, version: &str, call: &Call<'_>) -> R
 
 /// The object in the body of a call, or an empty one. Other attributes than `known` are refused.
 fn body(call: &Call<'_>, known: &[&str]) -> Result<Map<String, Value>, DocumentError> {
-    if call.body.trim_ascii().is_empty() {
-        return Ok(Map::new());
-    }
-    let Value::Object(body) =
-        serde_json::from_slice(&call.body).map_err(|error| bad_json(&error))?
-    else {
-        return Err(bad_request("the body has to be an object".to_owned()));
-    };
+    let body = call.object()?;
     match body.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
             Err(bad_request(format!("the attribute `{name}` is none of {}", known.join(", "))))

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_document::{DocumentError, ErrorNumber, Result};
 use pellucid_http::{ClientWatch, Request, plain_tag};
-use pellucid_value::{ObjectRef, Ref, json, packed};
+use pellucid_value::{DuplicateRule, ObjectRef, Ref, json, packed};
 use serde_json::{Map, Value};
 
 use crate::names::Operation;
@@ -108,7 +108,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// 1500 if it was ended, or has taken too long.
-    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.control.as_ref().map_or(Ok(()), Control::check)
     }
 
@@ -167,7 +167,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// 400 for any other word, so that a misspelled `true` does not count as false.
-    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, DocumentError> {
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>> {
         let Some(word) = self.parameter(name) else { return Ok(None) };
         flag_of_word(&word)
             .map_err(|()| bad_request(format!("bad parameter: `{name}` is true or false")))
@@ -177,7 +177,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Those of [`Call::flag`].
-    pub(crate) fn is_set(&self, name: &str) -> Result<bool, DocumentError> {
+    pub(crate) fn is_set(&self, name: &str) -> Result<bool> {
         Ok(self.flag(name)?.unwrap_or(false))
     }
 
@@ -185,7 +185,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// 600 if the body is no JSON, 400 if it is no object.
-    pub(crate) fn object(&self) -> Result<Map<String, Value>, DocumentError> {
+    pub(crate) fn object(&self) -> Result<Map<String, Value>> {
         if self.body.trim_ascii().is_empty() {
             return Ok(Map::new());
         }
@@ -200,8 +200,8 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// 600 if it is no JSON.
-    pub(crate) fn packed(&self) -> Result<Vec<u8>, DocumentError> {
-        json::parse_packed(&self.body, json::Limits::default()).map_err(|error| bad_json(&error))
+    pub(crate) fn packed(&self) -> Result<Vec<u8>> {
+        json::parse_packed(&self.body, DuplicateRule::Refuse).map_err(|error| bad_json(&error))
     }
 }
 
@@ -209,10 +209,7 @@ impl<'a> Call<'a> {
 ///
 /// # Errors
 /// 10 for any other value, so that a flag in quotes does not count as false.
-pub(crate) fn flag_in(
-    body: &Map<String, Value>,
-    name: &str,
-) -> Result<Option<bool>, DocumentError> {
+pub(crate) fn flag_in(body: &Map<String, Value>, name: &str) -> Result<Option<bool>> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(flag)) => Ok(Some(*flag)),
@@ -244,7 +241,7 @@ pub(crate) fn bad_json(error: &dyn std::fmt::Display) -> DocumentError {
 ///
 /// # Errors
 /// 1227 for another value.
-pub(crate) fn object_in(value: Ref<'_>) -> Result<ObjectRef<'_>, DocumentError> {
+pub(crate) fn object_in(value: Ref<'_>) -> Result<ObjectRef<'_>> {
     value.as_object().ok_or_else(|| ErrorNumber::DOCUMENT_TYPE_INVALID.into())
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pellucid_document::{
-    Collection, CollectionKind, Database, DocumentError, Documents, ErrorNumber, NewCollection,
-    SYSTEM_DATABASE, document_of, revision_text,
+    Collection, CollectionDefinition, CollectionKind, Database, DocumentError, Documents,
+    ErrorNumber, Result, SYSTEM_DATABASE, document_of, revision_text,
 };
 use serde_json::{Map, Value, json};
 
@@ -59,12 +59,12 @@ pub(super) fn create(
         Some(_) => return Err(ErrorNumber::COLLECTION_TYPE_INVALID.into()),
     };
     refuse_unbuilt(&body)?;
-    let new = NewCollection {
-        name: name.to_owned(),
+    let new = CollectionDefinition {
         kind,
         is_system: flag_in(&body, "isSystem")?.unwrap_or(false),
         wait_for_sync: flag_in(&body, "waitForSync")?.unwrap_or(false),
         allow_user_keys: allows_user_keys(body.get("keyOptions"))?,
+        ..CollectionDefinition::named(name)
     };
     let collection = documents.create_collection(database, new)?;
     Ok(success(200, properties(documents, &collection)))
@@ -225,11 +225,7 @@ fn properties(documents: &Documents, collection: &Collection) -> Value {
     fields
 }
 
-fn figures(
-    documents: &Documents,
-    call: &Call<'_>,
-    collection: &Arc<Collection>,
-) -> Result<Value, DocumentError> {
+fn figures(documents: &Documents, call: &Call<'_>, collection: &Arc<Collection>) -> Result<Value> {
     let shape = collection.shape();
     let sizes = pellucid_document::sizes(documents, &shape, &|| call.check())?;
     Ok(json!({
@@ -245,11 +241,7 @@ fn figures(
 }
 
 /// A checksum over all documents that does not depend on their order; zero if there are none.
-fn checksum(
-    documents: &Documents,
-    call: &Call<'_>,
-    collection: &Collection,
-) -> Result<u64, DocumentError> {
+fn checksum(documents: &Documents, call: &Call<'_>, collection: &Collection) -> Result<u64> {
     let (with_revisions, with_data) = (call.is_set("withRevisions")?, call.is_set("withData")?);
     let shape = collection.shape();
     let mut checksum = 0;
@@ -338,7 +330,7 @@ fn unknown_action(what: &str) -> DocumentError {
 }
 
 /// Refuses options that are not implemented and cannot be ignored.
-fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
+fn refuse_unbuilt(body: &Map<String, Value>) -> Result<()> {
     for name in ["schema", "computedValues"] {
         let is_given = body.get(name).is_some_and(|value| match value {
             Value::Null => false,
@@ -353,7 +345,7 @@ fn refuse_unbuilt(body: &Map<String, Value>) -> Result<(), DocumentError> {
     Ok(())
 }
 
-fn allows_user_keys(options: Option<&Value>) -> Result<bool, DocumentError> {
+fn allows_user_keys(options: Option<&Value>) -> Result<bool> {
     let options = match options {
         None | Some(Value::Null) => return Ok(true),
         Some(Value::Object(options)) => options,

@@ -163,7 +163,7 @@ impl Cursor {
     ) -> Result<bool, DocumentError> {
         let ResultRemainder::Stream(streamed) = &mut self.rest else { return Ok(false) };
         let StreamedQuery { execution, query } = &mut **streamed;
-        let next = execution.next_within(self.batch_size, BATCH_BYTES_MAX);
+        let next = execution.next(self.batch_size, BATCH_BYTES_MAX);
         note(&self.text, execution, &query.data);
         let (values, more) = next.map_err(|error| running_error(&error))?;
         for (place, value) in values.iter().enumerate() {

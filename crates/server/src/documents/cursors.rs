@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use pellucid_budget::{Budget, Share};
 use pellucid_clock::Clock;
-use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_document::{DocumentError, ErrorNumber, Result};
 use pellucid_thread::{Mutex, MutexGuard};
 
 use super::cursor::Cursor;
@@ -119,7 +119,7 @@ impl Cursors {
     /// # Errors
     /// 32 if there are too many cursors, or their results take too much memory together. The cursor
     /// is dropped then.
-    pub(super) fn keep(&self, mut cursor: Box<Cursor>) -> Result<(), DocumentError> {
+    pub(super) fn keep(&self, mut cursor: Box<Cursor>) -> Result<()> {
         let settled = cursor.settle_memory();
         let bytes = cursor.size_bytes();
         let mut cursors = self.table();
@@ -152,12 +152,7 @@ impl Cursors {
     ///
     /// # Errors
     /// 1600 if there is none, or it belongs to another caller; 1601 if another call reads it.
-    pub(super) fn take(
-        &self,
-        database: &str,
-        id: u64,
-        caller: &Identity,
-    ) -> Result<Box<Cursor>, DocumentError> {
+    pub(super) fn take(&self, database: &str, id: u64, caller: &Identity) -> Result<Box<Cursor>> {
         self.take_if(id, |owner, of| owner.is(caller) && of.is_none_or(|of| of == database))
     }
 
@@ -165,12 +160,7 @@ impl Cursors {
     ///
     /// # Errors
     /// Those of [`Self::take`].
-    pub(super) fn remove(
-        &self,
-        database: &str,
-        id: u64,
-        caller: &Identity,
-    ) -> Result<(), DocumentError> {
+    pub(super) fn remove(&self, database: &str, id: u64, caller: &Identity) -> Result<()> {
         let yields = |owner: &Owner, of: Option<&str>| {
             owner.yields_to(caller) && of.is_none_or(|of| of == database)
         };
@@ -186,7 +176,7 @@ impl Cursors {
         &self,
         id: u64,
         may_be: impl FnOnce(&Owner, Option<&str>) -> bool,
-    ) -> Result<Box<Cursor>, DocumentError> {
+    ) -> Result<Box<Cursor>> {
         let mut cursors = self.table();
         let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
         let database = slot.cursor.as_deref().map(|cursor| &*cursor.database);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_document::{
-    Attempt, Collection, CollectionSchema, CommitSequences, DocumentError, Documents, ErrorNumber,
+    Collection, CollectionSchema, Commit, CommitSequences, DocumentError, Documents, ErrorNumber,
     StoredRevision, attempt, document_of, is_document_key, revision_text, sequence_of,
 };
 use pellucid_store::{Acknowledgement, Answer, Value as StoreValue};
@@ -156,8 +156,11 @@ fn write(
     let database = call.database().to_owned();
     let replying = WriteReply { database, shape: collection.shape(), request };
     Ok(Some(match attempt {
-        Attempt::Done(result) => Completion::Reply(replying.reply(result)),
-        Attempt::Later(written, pending, unfinished) => {
+        Err(error) => Completion::Reply(replying.reply(Err(error))),
+        Ok((written, Commit::Done(result))) => {
+            Completion::Reply(replying.reply(result.map(|committed| (written, committed))))
+        }
+        Ok((written, Commit::Later(pending, unfinished))) => {
             let finish = move |result| {
                 let finished = unfinished.finish(result);
                 let is_conflict = matches!(&finished, Err(error) if error.is_conflict());

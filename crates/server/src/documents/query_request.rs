@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pellucid_aql::QueryOptions;
 use pellucid_budget::Budget;
-use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_document::{DocumentError, ErrorNumber, Result};
 use pellucid_value::{ObjectRef, Ref, Value};
 
 use super::call::{Call, open};
@@ -58,7 +58,7 @@ impl QueryRequest {
         call: &Call<'_>,
         settings: &DocumentSettings,
         budget: &Budget,
-    ) -> Result<QueryRequest, DocumentError> {
+    ) -> Result<QueryRequest> {
         if call.body.trim_ascii().is_empty() {
             return Err(ErrorNumber::QUERY_EMPTY.into());
         }
@@ -112,6 +112,7 @@ impl QueryRequest {
 }
 
 /// The known members of a body; missing ones are null.
+#[derive(Default)]
 struct Members<'a> {
     query: Ref<'a>,
     bind_variables: Ref<'a>,
@@ -132,23 +133,7 @@ struct Members<'a> {
 
 impl<'a> Members<'a> {
     fn of(body: Ref<'a>) -> Members<'a> {
-        let mut given = Members {
-            query: Ref::Null,
-            bind_variables: Ref::Null,
-            options: Ref::Null,
-            batch_size: Ref::Null,
-            count: Ref::Null,
-            ttl: Ref::Null,
-            memory_limit: Ref::Null,
-            max_runtime: Ref::Null,
-            max_warning_count: Ref::Null,
-            fail_on_warning: Ref::Null,
-            full_count: Ref::Null,
-            stream: Ref::Null,
-            allow_retry: Ref::Null,
-            profile: Ref::Null,
-            all_plans: Ref::Null,
-        };
+        let mut given = Members::default();
         let Some(body) = body.as_object() else { return given };
         for (name, value) in body.iter() {
             match name {
@@ -169,11 +154,7 @@ impl<'a> Members<'a> {
     }
 
     /// The limits of the query, bounded by those of the server.
-    fn limits(
-        &self,
-        settings: &DocumentSettings,
-        budget: &Budget,
-    ) -> Result<QueryOptions, DocumentError> {
+    fn limits(&self, settings: &DocumentSettings, budget: &Budget) -> Result<QueryOptions> {
         let memory_max = settings.query_memory_max;
         let memory = number("memoryLimit", self.memory_limit)?.filter(|limit| *limit > 0.0);
         let runtime = number("maxRuntime", self.max_runtime)?.filter(|seconds| *seconds > 0.0);
@@ -216,7 +197,7 @@ impl<'a> Members<'a> {
 }
 
 /// A number, unless it is missing or null.
-fn number(name: &str, value: Ref<'_>) -> Result<Option<f64>, DocumentError> {
+fn number(name: &str, value: Ref<'_>) -> Result<Option<f64>> {
     match value {
         Ref::Null => Ok(None),
         Ref::Number(number) => Ok(Some(number.to_double())),
@@ -225,7 +206,7 @@ fn number(name: &str, value: Ref<'_>) -> Result<Option<f64>, DocumentError> {
 }
 
 /// A flag, which is false if it is missing or null.
-fn flag(name: &str, value: Ref<'_>) -> Result<bool, DocumentError> {
+fn flag(name: &str, value: Ref<'_>) -> Result<bool> {
     match value {
         Ref::Null => Ok(false),
         Ref::Bool(flag) => Ok(flag),
@@ -248,7 +229,7 @@ mod tests {
         try_read(body).unwrap()
     }
 
-    fn try_read(body: &str) -> Result<QueryRequest, DocumentError> {
+    fn try_read(body: &str) -> Result<QueryRequest> {
         let body = body.as_bytes();
         let (method, path, query, headers) = ("POST", "/_api/cursor", None, &[][..]);
         let mut target = Target::of(method, path, query);

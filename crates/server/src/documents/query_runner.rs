@@ -360,10 +360,9 @@ impl QueryRunner {
         if let Mode::Light(reads) = mode {
             return data.light(reads);
         }
-        data.with_rest(Arc::clone(&self.resting))
-            .with_rights(caller.and_then(|caller| rights_of(context, caller)))
-            .with_reported_version(&self.settings.reported_version)
-            .with_account(timeline)
+        let may_read = caller.and_then(|caller| rights_of(context, caller));
+        let version = &self.settings.reported_version;
+        data.for_caller(Arc::clone(&self.resting), may_read, version, timeline)
     }
 
     /// Runs a planned query to its end, or only begins it if its result is streamed. `note` is
@@ -386,7 +385,7 @@ impl QueryRunner {
         let options = QueryOptions { profile: !is_light, is_light, ..request.options.clone() };
         let source: Arc<dyn Source> = Arc::clone(&query.data) as Arc<dyn Source>;
         let (plan, binds) = (Arc::clone(&query.plan), &request.bind_variables);
-        let mut execution = Execution::bound(plan, binds, source, options, kill);
+        let mut execution = Execution::new(plan, binds, source, options, kill);
         query.times.instantiating_ns = instantiating.map_or(0, |watch| watch.elapsed_ns());
         let data = Arc::clone(&query.data);
         let plan = Arc::clone(&query.plan);
@@ -396,7 +395,7 @@ impl QueryRunner {
         } else {
             let (mut all, mut ended) = (Vec::new(), Ok(()));
             while !execution.is_done() {
-                match execution.next_to_keep(BATCH_SIZE_DEFAULT) {
+                match execution.next(BATCH_SIZE_DEFAULT, usize::MAX) {
                     Ok((values, _)) => all.extend(values),
                     Err(error) => ended = Err(error),
                 }
@@ -550,11 +549,12 @@ impl QueryRunner {
     pub(super) fn parse(&self, call: &Call<'_>) -> ReplyResult {
         let _memory = self.memory.of_body(&call.body)?;
         let request = QueryRequest::of(call, &self.settings, self.memory.budget())?;
-        let parsed = pellucid_aql::parse_within(&request.query, &request.options)
-            .map_err(|error| query_error(&error, error.to_string()))?;
+        let (parsed, collections) =
+            pellucid_aql::parse_with_collections(&request.query, &request.options)
+                .map_err(|error| query_error(&error, error.to_string()))?;
         let names: Vec<_> = parsed.bind_names().iter().collect();
         let fields = serde_json::json!({
-            "parsed": true, "collections": parsed.collections(),
+            "parsed": true, "collections": collections,
             "bindVars": names, "ast": [], "warnings": [],
         });
         Ok(success(200, fields))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pellucid_aql::KillSwitch;
 use pellucid_budget::Share;
 use pellucid_clock::{Clock, Stopwatch, WallTime};
-use pellucid_document::{DocumentError, ErrorNumber};
+use pellucid_document::{DocumentError, ErrorNumber, Result};
 use pellucid_thread::{Mutex, MutexGuard};
 use pellucid_value::Value;
 
@@ -65,7 +65,7 @@ impl RunningQuery {
     ///
     /// # Errors
     /// 1500 if it was killed or has run for too long.
-    pub(crate) fn check(&self) -> Result<(), DocumentError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let elapsed_ns = || u128::from(self.since.elapsed_ns());
         let is_over = |longest: Duration| !self.is_stream && elapsed_ns() > longest.as_nanos();
         if self.kill.is_killed() {
@@ -151,12 +151,7 @@ impl RunningQueries {
     ///
     /// # Errors
     /// 1591 if there is none, 11 if `caller` may not kill it.
-    pub(super) fn kill(
-        &self,
-        database: &str,
-        id: u64,
-        caller: &Identity,
-    ) -> Result<(), DocumentError> {
+    pub(super) fn kill(&self, database: &str, id: u64, caller: &Identity) -> Result<()> {
         let running = self.lock();
         let query = running.get(&id).filter(|query| query.database == database);
         let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;

@@ -83,12 +83,12 @@ mod tests {
     use super::*;
     use pellucid_account::Timeline;
     use pellucid_document::{
-        CollectionKind, IndexDefinition, IndexKind, NewCollection, TABLE, WriteOptions,
-        attempt_to_end, create_index,
+        CollectionDefinition, IndexDefinition, IndexKind, TABLE, WriteOptions, attempt_to_end,
+        create_index,
     };
     use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
     use pellucid_store::{Acknowledgement, Condition, Operation, Store};
-    use pellucid_value::{Ref, json, packed};
+    use pellucid_value::{DuplicateRule, Ref, json, packed};
 
     /// Regression: the upkeep ended at the first document that it could not remove, so that each
     /// index got one step in 30 s.
@@ -99,14 +99,8 @@ mod tests {
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let documents = Arc::new(Documents::open(Arc::clone(&store)).unwrap());
-        let new = NewCollection {
-            name: "c".to_owned(),
-            kind: CollectionKind::Documents,
-            is_system: false,
-            wait_for_sync: false,
-            allow_user_keys: true,
-        };
         let system = documents.database("_system").unwrap();
+        let new = CollectionDefinition::named("c");
         let collection = documents.create_collection(&system, new).unwrap();
         let ttl = IndexDefinition {
             kind: IndexKind::Ttl,
@@ -119,7 +113,7 @@ mod tests {
         attempt_to_end(&documents, os, false, &mut timeline, |transaction, timeline| {
             for number in 0..COUNT {
                 let text = format!(r#"{{"_key":"k{number}","at":{number}}}"#);
-                let body = json::parse_packed(text.as_bytes(), json::Limits::default()).unwrap();
+                let body = json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
                 let body = packed::open(&body).ok().and_then(Ref::as_object).unwrap();
                 transaction.insert(&collection, body, &WriteOptions::default(), timeline)?;
             }

@@ -23,7 +23,7 @@ use crate::answer::{Answer, DeferredReply, HandlerResult, LoopExchange, LoopMess
 use crate::keys::Keys;
 use crate::log::Log;
 use crate::names::Operation;
-use crate::query::{check_parameters, number_parameter, only_parameter, parameter, text_parameter};
+use crate::query::{number_parameter, parameter, text_parameter};
 use crate::reply::{Failure, Reply, WriteReply};
 
 /// The largest batch that is parsed on its event loop, which takes less than a millisecond. Larger
@@ -57,22 +57,24 @@ pub(crate) struct WriteParameters {
 }
 
 impl EntityApi {
-    /// Finds the key, table and store that the request names. `known` are the parameters that its
-    /// route accepts.
+    /// Finds the key, table and store that the request names. `check` refuses parameters that its
+    /// route does not know.
     pub(crate) fn named<'q>(
         &self,
         request: &Request<'q>,
-        known: &[&str],
+        check: impl FnOnce() -> Result<(), String>,
     ) -> Result<EntityReference<'q>, Failure> {
         // Fast path: in nearly every request, the key is the only parameter.
-        if only_parameter(request.query, "id").is_some() {
+        let is_only_key =
+            |query: &str| query.starts_with("id=") && !query.as_bytes().contains(&b'&');
+        if request.query.is_some_and(is_only_key) {
             return Ok(EntityReference {
                 key: key_of(request)?,
                 table: self.tables.usual(),
                 store: None,
             });
         }
-        check_parameters(request.query, known)?;
+        check()?;
         let key = key_of(request)?;
         let table = self.tables.named_in(request.query)?;
         Ok(EntityReference { key, table, store: self.store_of(request)? })

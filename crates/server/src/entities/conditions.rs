@@ -53,20 +53,35 @@ struct Tags {
     /// The first tag, kept apart because most lists have only one, which then needs no allocation.
     first: Option<Tag>,
     others: Vec<Tag>,
+    /// True if an item is not a tag.
+    is_malformed: bool,
+    /// True if the list is not empty.
+    is_given: bool,
 }
 
 impl Tags {
-    /// Adds the tags of a header line. With weak comparison, the prefix `W/` is ignored.
+    /// Adds the tags of a header line. A weak tag matches only with weak comparison.
     fn add(&mut self, list: &[u8], weakly: bool) {
-        for tag in items(list) {
-            let tag = if weakly { tag.strip_prefix(b"W/").unwrap_or(tag) } else { tag };
-            self.is_any |= tag == b"*";
-            match unquoted(tag).and_then(tag_of) {
+        for item in items(list) {
+            self.is_given = true;
+            if item == b"*" {
+                self.is_any = true;
+                continue;
+            }
+            let weak = item.strip_prefix(b"W/");
+            let inner = unquoted(weak.unwrap_or(item));
+            self.is_malformed |= inner.is_none();
+            match inner.filter(|_| weakly || weak.is_none()).and_then(tag_of) {
                 None => {}
                 Some(tag) if self.first.is_none() => self.first = Some(tag),
                 Some(tag) => self.others.push(tag),
             }
         }
+    }
+
+    /// The sequence number in the first tag.
+    fn sequence(&self) -> Option<u64> {
+        self.first.map(|(sequence, _)| sequence)
     }
 
     /// The coding of the tag that matches an entry with this sequence number; `None` if no tag
@@ -84,49 +99,11 @@ fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
 }
 
-/// The tags that a write has in `If-Match` or `If-None-Match`, from all lines of that header.
-#[derive(Default)]
-struct WriteTags {
-    /// True if `*` is in the list.
-    is_any: bool,
-    /// The sequence number of the last tag that this server gave.
-    sequence: Option<u64>,
-    /// True if tags with different sequence numbers were given.
-    are_several: bool,
-    /// True if an item is not a tag.
-    is_malformed: bool,
-    /// True if the list is not empty.
-    is_given: bool,
-}
-
-impl WriteTags {
-    fn add(&mut self, list: &[u8]) {
-        for item in items(list) {
-            self.is_given = true;
-            if item == b"*" {
-                self.is_any = true;
-                continue;
-            }
-            // A weak tag never matches strongly.
-            let weak = item.strip_prefix(b"W/");
-            match (weak.is_some(), unquoted(weak.unwrap_or(item))) {
-                (_, None) => self.is_malformed = true,
-                (true, Some(_)) => {}
-                (false, Some(inner)) => {
-                    let Some((sequence, _)) = tag_of(inner) else { continue };
-                    self.are_several |= self.sequence.is_some_and(|other| other != sequence);
-                    self.sequence = Some(sequence);
-                }
-            }
-        }
-    }
-}
-
 /// The headers of a write that have conditions on the present entry, or describe the body.
 #[derive(Default)]
 pub(crate) struct WriteHeaders {
-    if_match: Option<WriteTags>,
-    if_none_match: Option<WriteTags>,
+    if_match: Option<Tags>,
+    if_none_match: Option<Tags>,
     /// True if there is a condition on the time of the last write (`If-Unmodified-Since`).
     is_dated: bool,
     /// True if the body is only a part of a value (`Content-Range`).
@@ -141,9 +118,11 @@ impl WriteHeaders {
         for header in request.headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             match header.name.len() {
-                8 if is("if-match") => this.if_match.get_or_insert_default().add(header.value),
+                8 if is("if-match") => {
+                    this.if_match.get_or_insert_default().add(header.value, false);
+                }
                 13 if is("if-none-match") => {
-                    this.if_none_match.get_or_insert_default().add(header.value);
+                    this.if_none_match.get_or_insert_default().add(header.value, false);
                 }
                 19 if is("if-unmodified-since") => this.is_dated = true,
                 13 if is("content-range") => this.is_partial = true,
@@ -175,12 +154,12 @@ impl WriteHeaders {
                 Err("If-Match takes `*` or quoted ETags".to_owned())
             }
             (Some(tags), None) if tags.is_any => Ok(Condition::Present),
-            (Some(tags), None) if tags.are_several => {
+            (Some(tags), None) if tags.others.iter().any(|tag| Some(tag.0) != tags.sequence()) => {
                 Err("If-Match takes `*` or one ETag of an entity here".to_owned())
             }
             // Foreign tags alone match nothing: no entry has the sequence number zero.
-            (Some(tags), None) => Ok(Condition::Sequence(tags.sequence.unwrap_or(0))),
-            (None, Some(tags)) if tags.is_any && tags.sequence.is_none() => Ok(Condition::Absent),
+            (Some(tags), None) => Ok(Condition::Sequence(tags.sequence().unwrap_or(0))),
+            (None, Some(tags)) if tags.is_any && tags.first.is_none() => Ok(Condition::Absent),
             (None, Some(_)) => Err("If-None-Match takes only `*` here".to_owned()),
             (Some(_), Some(_)) => {
                 Err("If-Match and If-None-Match cannot be combined here".to_owned())

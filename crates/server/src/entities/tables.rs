@@ -9,7 +9,7 @@ use pellucid_store::{Acknowledgement, Condition, Operation, Range, Store, StoreE
 use pellucid_thread::{Mutex, RwLock};
 
 use crate::names::ENTITIES;
-use crate::page_worker::TaskLock;
+use crate::places::Places;
 use crate::query::text_parameter;
 use crate::reply::Failure;
 
@@ -34,8 +34,8 @@ pub(crate) struct EntityTables {
     named: RwLock<BTreeMap<String, Table>>,
     /// Locked while a table is created.
     making: Mutex<()>,
-    /// Reserved while a table is being emptied.
-    pub(crate) emptying: TaskLock,
+    /// Taken while a table is being emptied.
+    pub(crate) emptying: Places,
     /// The reason why there can be no named tables, if there can be none.
     refused: Option<&'static str>,
 }
@@ -99,7 +99,7 @@ impl EntityTables {
             usual,
             named: RwLock::new(named),
             making: Mutex::default(),
-            emptying: TaskLock::default(),
+            emptying: Places::new(1),
             refused,
         })
     }

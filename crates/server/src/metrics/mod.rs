@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use pellucid_account::{NamedDistribution, OperationAccount};
 use pellucid_embedded::EngineStats;
-use pellucid_http::{DisconnectFigures, DisconnectReason};
+use pellucid_http::{DisconnectCounts, DisconnectFigures, DisconnectReason};
 
 use self::family::{family, histogram, kind_of, single};
 use crate::engine_metrics::families;
@@ -209,31 +209,30 @@ fn seconds(ns: u64) -> f64 {
 }
 
 fn write_cuts(page: &mut String, cuts: &DisconnectFigures) {
-    type Count = fn(&DisconnectFigures, DisconnectReason) -> u64;
-    let families: [(&str, &str, &[DisconnectReason], Count); 3] = [
+    let families: [(&str, &str, &[DisconnectReason], &DisconnectCounts); 3] = [
         (
             "pellucid_connections_refused_total",
             "New connections that were closed at once.",
             &DisconnectReason::OF_NEW_CONNECTIONS,
-            DisconnectFigures::refused,
+            &cuts.refused,
         ),
         (
             "pellucid_connections_cut_total",
             "Connections that the server ended by itself.",
             &DisconnectReason::OF_CONNECTIONS,
-            DisconnectFigures::connections,
+            &cuts.connections,
         ),
         (
             "pellucid_streams_cut_total",
             "Streams of HTTP/2 that the server ended by itself, and their connections not.",
             &DisconnectReason::OF_STREAMS,
-            DisconnectFigures::streams,
+            &cuts.streams,
         ),
     ];
-    for (name, help, reasons, count) in families {
+    for (name, help, reasons, counts) in families {
         family(page, name, "counter", help);
         for cut in reasons {
-            let _ = writeln!(page, "{name}{{reason=\"{}\"}} {}", cut.name(), count(cuts, *cut));
+            let _ = writeln!(page, "{name}{{reason=\"{}\"}} {}", cut.name(), counts[*cut]);
         }
     }
 }

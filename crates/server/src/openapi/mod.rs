@@ -8,7 +8,7 @@ mod entity_schemas;
 mod page_schemas;
 mod parameters;
 mod responses;
-mod schema;
+pub(crate) mod schema;
 
 use serde_json::{Map, Value, json};
 
@@ -65,7 +65,7 @@ fn operation(route: &Route, method: Method, copies: u32) -> Value {
         "summary": route.about,
         "security": security,
         "x-need": route.need.to_string(),
-        "parameters": parameters::of(route, method, copies),
+        "parameters": parameters::of(route, copies),
         "responses": responses::of(route, method),
     });
     if let Some(body) = bodies::of(route) {

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::schema::{
     Member, count, counts, flag, list, named, number, object, one_of, or_null, text, with_optional,
+    with_required,
 };
+use crate::cluster::PEER_FIGURES;
 
 pub(super) fn all() -> [Member; 12] {
     [
@@ -26,12 +28,7 @@ pub(super) fn all() -> [Member; 12] {
 /// The schema of a page with this `schema` member and the level of accounting.
 fn page<const N: usize>(form: &str, members: [Member; N]) -> Value {
     let page = object([("schema", json!({ "const": form })), ("accounting", accounting())]);
-    let names = members.each_ref().map(|(name, _)| *name);
-    let mut page = with_optional(page, members);
-    if let Some(required) = page["required"].as_array_mut() {
-        required.extend(names.map(Value::from));
-    }
-    page
+    with_required(page, members)
 }
 
 fn accounting() -> Value {
@@ -86,21 +83,10 @@ fn distribution() -> Value {
         });
         list(row)
     };
-    let distribution = object([
-        ("count", count()),
-        ("sum_ns", count()),
-        ("min_ns", count()),
-        ("q1_ns", count()),
-        ("mean_ns", number()),
-        ("q3_ns", count()),
-        ("max_ns", count()),
-        ("p50_ns", count()),
-        ("p90_ns", count()),
-        ("p99_ns", count()),
-        ("p99.9_ns", count()),
-        ("p99.99_ns", count()),
-        ("log2", rows(2)),
-    ]);
+    let distribution = counts(["count", "sum_ns", "min_ns", "q1_ns", "q3_ns", "max_ns"]);
+    let quantiles = ["p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "p99.99_ns"];
+    let distribution = with_required(distribution, quantiles.map(|name| (name, count())));
+    let distribution = with_required(distribution, [("mean_ns", number()), ("log2", rows(2))]);
     with_optional(distribution, [("buckets", rows(3))])
 }
 
@@ -119,15 +105,12 @@ fn slow() -> Value {
 /// A request that has ended.
 fn request() -> Value {
     let stretches = || list(named("Stretch"));
-    let request = object([
+    let request = counts(["status", "connection", "request_bytes", "response_bytes"]);
+    let members = [
         ("request", text()),
         ("operation", text()),
         ("outcome", text()),
-        ("status", count()),
-        ("connection", count()),
         ("key_hash", or_null(text())),
-        ("request_bytes", count()),
-        ("response_bytes", count()),
         ("ended_ago_ns", count()),
         ("total_ns", count()),
         ("threshold_ns", or_null(count())),
@@ -137,7 +120,8 @@ fn request() -> Value {
         ("engine", json!({ "type": "object" })),
         ("overlapped", list(named("Job"))),
         ("waited_for", or_null(named("Job"))),
-    ]);
+    ];
+    let request = with_required(request, members);
     with_optional(request, [("key", text()), ("query", text())])
 }
 
@@ -166,14 +150,8 @@ fn in_flight() -> Value {
 }
 
 fn interference() -> Value {
-    let job = object([
-        ("job", text()),
-        ("requests_beside", count()),
-        ("slow_beside", count()),
-        ("requests_without", count()),
-        ("slow_without", count()),
-        ("lift", or_null(number())),
-    ]);
+    let job = counts(["requests_beside", "slow_beside", "requests_without", "slow_without"]);
+    let job = with_required(job, [("job", text()), ("lift", or_null(number()))]);
     let operation = object([
         ("operation", text()),
         ("requests", count()),
@@ -225,23 +203,9 @@ fn engine() -> Value {
 
 fn cluster() -> Value {
     let node = object([("url", text()), ("state", text())]);
-    let figures = [
-        ("in_flight", count()),
-        ("asked", count()),
-        ("answered", count()),
-        ("unreachable", count()),
-        ("late", count()),
-        ("lost", count()),
-        ("refused", count()),
-        ("served", count()),
-        ("connected", count()),
-        ("broken", count()),
-        ("sent_bytes", count()),
-        ("received_bytes", count()),
-        ("round_trip_ns_total", count()),
-        ("reason", or_null(text())),
-    ];
-    let nodes = list(with_optional(node, figures));
+    let node = with_optional(node, PEER_FIGURES.map(|(name, ..)| (name, count())));
+    let others = [("round_trip_ns_total", count()), ("reason", or_null(text()))];
+    let nodes = list(with_optional(node, others));
     let cluster = object([("sharded", flag()), ("hash", text()), ("nodes", nodes)]);
     with_optional(cluster, [("node", text()), ("fingerprint", text()), ("wait_ms", count())])
 }

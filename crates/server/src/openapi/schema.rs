@@ -10,24 +10,24 @@ pub(super) fn named(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-pub(super) fn text() -> Value {
+pub(crate) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-pub(super) fn one_of(texts: &[&str]) -> Value {
+pub(crate) fn one_of(texts: &[&str]) -> Value {
     json!({ "type": "string", "enum": texts })
 }
 
-pub(super) fn flag() -> Value {
+pub(crate) fn flag() -> Value {
     json!({ "type": "boolean" })
 }
 
-pub(super) fn number() -> Value {
+pub(crate) fn number() -> Value {
     json!({ "type": "number" })
 }
 
 /// A number from zero to `most`.
-pub(super) fn number_to(most: f64) -> Value {
+pub(crate) fn number_to(most: f64) -> Value {
     json!({ "type": "number", "minimum": 0, "maximum": most })
 }
 
@@ -36,11 +36,11 @@ pub(super) fn count() -> Value {
     at_least(0)
 }
 
-pub(super) fn at_least(least: u64) -> Value {
+pub(crate) fn at_least(least: u64) -> Value {
     between(least, u64::MAX)
 }
 
-pub(super) fn between(least: impl Into<Value>, most: impl Into<Value>) -> Value {
+pub(crate) fn between(least: impl Into<Value>, most: impl Into<Value>) -> Value {
     json!({ "type": "integer", "minimum": least.into(), "maximum": most.into() })
 }
 
@@ -68,6 +68,16 @@ pub(super) fn object<const N: usize>(members: [Member; N]) -> Value {
 pub(super) fn with_optional<const N: usize>(mut object: Value, members: [Member; N]) -> Value {
     if let Some(known) = object["properties"].as_object_mut() {
         known.extend(members.map(|(name, schema)| (name.to_owned(), schema)));
+    }
+    object
+}
+
+/// Adds required members to an object.
+pub(super) fn with_required<const N: usize>(object: Value, members: [Member; N]) -> Value {
+    let names = members.each_ref().map(|(name, _)| *name);
+    let mut object = with_optional(object, members);
+    if let Some(required) = object["required"].as_array_mut() {
+        required.extend(names.map(Value::from));
     }
     object
 }

@@ -9,8 +9,6 @@ mod render;
 mod request;
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pellucid_profile::{Kind, Profile, Profiler, ResolvedProfile};
@@ -19,6 +17,7 @@ use pellucid_thread::{Job, sample_waits};
 use crate::answer::HandlerResult;
 use crate::names::NAMES;
 use crate::page_worker::page_on_thread;
+use crate::places::Places;
 use crate::reply::Failure;
 pub(crate) use rates::{BYTES_MIN, ONE_IN_MAX, set_rates, show_rates};
 pub(crate) use request::{FORMATS, PROFILES, SECONDS_MAX};
@@ -54,16 +53,7 @@ parameters:
 pub(crate) struct Profiles {
     /// The sampler of processor time; `None` if that is not sampled.
     profiler: Option<Profiler>,
-    recordings: Arc<AtomicUsize>,
-}
-
-/// A reservation within [`RECORDINGS_MAX`], released when it is dropped.
-struct Reservation(Arc<AtomicUsize>);
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
+    recordings: Places,
 }
 
 impl Profiles {
@@ -72,18 +62,12 @@ impl Profiles {
     pub(crate) fn start(hertz: u32) -> io::Result<Profiles> {
         sample_waits();
         let profiler = (hertz > 0).then(|| Profiler::start(hertz)).transpose()?;
-        Ok(Profiles { profiler, recordings: Arc::default() })
+        Ok(Profiles { profiler, recordings: Places::new(RECORDINGS_MAX) })
     }
 
     /// The sampler of processor time, if there is one.
     fn profiler(&self) -> Option<&Profiler> {
         self.profiler.as_ref()
-    }
-
-    fn reserve(&self) -> Option<Reservation> {
-        let more = |count| (count < RECORDINGS_MAX).then_some(count + 1);
-        let taken = self.recordings.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
-        taken.ok().map(|_| Reservation(Arc::clone(&self.recordings)))
     }
 
     /// Records a profile, and the base that it is compared with, if one was asked for. It blocks
@@ -143,13 +127,13 @@ pub(crate) fn profile(profiles: &Profiles, name: &str, query: Option<&str>) -> H
         let line = format!("there is no profile `{name}`: /debug/pprof/ lists those there are");
         return Err(Failure::Refused(404, line.into()));
     };
-    let Some(reservation) = profiles.reserve() else {
+    let Some(place) = profiles.recordings.take() else {
         let line = "as many profiles are being recorded as may be at a time: try again later";
         return Err(Failure::Busy(line.into()));
     };
     let profiles = profiles.clone();
     page_on_thread("pellucid-prof", &RECORDING, move || {
-        let _reservation = reservation;
+        let _place = place;
         let recorded = profiles.record(&asked);
         let page =
             recorded.and_then(|(profile, base)| render::page(&profile, base.as_ref(), &asked));

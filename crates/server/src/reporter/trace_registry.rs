@@ -34,15 +34,6 @@ const METHODS: [&str; 9] =
 /// OpenTelemetry's name for all other methods.
 const OTHER_METHOD: &str = "_OTHER";
 
-/// The properties of a request that decide about its trace: the caller's trace, its state, and the
-/// method.
-#[derive(Default)]
-struct SamplingParameters {
-    parent: Option<TraceParent>,
-    state: Option<Box<str>>,
-    method: Option<&'static str>,
-}
-
 /// Chooses the requests that are traced, and keeps the traces of those in progress.
 pub(crate) struct TraceRegistry {
     /// A request without a caller's trace begins one if a random number is not above this; zero
@@ -101,31 +92,38 @@ impl TraceRegistry {
         let is_ours = parent.is_some_and(|parent| parent.is_sampled);
         let state = if is_ours { trace_state(request.headers) } else { None };
         let method = METHODS.iter().find(|name| **name == request.method).unwrap_or(&OTHER_METHOD);
-        self.decide(SamplingParameters { parent, state, method: Some(method) }, number, random)
+        let context = self.decide(parent, random)?;
+        self.keep(number, Trace { context, state, method: Some(method) });
+        Some(context)
     }
 
+    /// Decides by the caller's trace, if there is one.
     fn decide(
         &self,
-        SamplingParameters { parent, state, method }: SamplingParameters,
-        number: u64,
+        parent: Option<TraceParent>,
         mut random: impl FnMut() -> u64,
     ) -> Option<TraceContext> {
-        let context = match parent {
-            Some(parent) if !parent.is_sampled => return None,
-            Some(parent) => {
-                TraceContext { trace: parent.trace, parent: parent.span, span: random().max(1) }
-            }
-            None if self.threshold == 0 || random() > self.threshold => return None,
+        match parent {
+            Some(parent) if !parent.is_sampled => None,
+            Some(parent) => Some(TraceContext {
+                trace: parent.trace,
+                parent: parent.span,
+                span: random().max(1),
+            }),
+            None if self.threshold == 0 || random() > self.threshold => None,
             None => {
                 let trace = u128::from(random()) << 64 | u128::from(random());
-                TraceContext { trace: trace.max(1), parent: 0, span: random().max(1) }
+                Some(TraceContext { trace: trace.max(1), parent: 0, span: random().max(1) })
             }
-        };
+        }
+    }
+
+    fn keep(&self, number: u64, trace: Trace) {
         let mut under_way = self.lock();
         under_way.begun += 1;
         let age = under_way.begun;
         under_way.by_age.insert(age, number);
-        under_way.by_request.insert(number, (age, Trace { context, state, method }));
+        under_way.by_request.insert(number, (age, trace));
         if under_way.by_request.len() > TRACED_MAX
             && let Some((_, oldest)) = under_way.by_age.pop_first()
         {
@@ -133,7 +131,6 @@ impl TraceRegistry {
             self.forgotten.fetch_add(1, Ordering::Relaxed);
         }
         self.count.store(under_way.by_request.len(), Ordering::Release);
-        Some(context)
     }
 
     /// Traces a request from another node, as a child of the span there.
@@ -141,11 +138,9 @@ impl TraceRegistry {
         if self.is_on {
             let parent = TraceParent { trace: of.trace, span: of.span, is_sampled: true };
             let state = (!of.state.is_empty()).then(|| Box::from(of.state));
-            self.decide(
-                SamplingParameters { parent: Some(parent), state, method: None },
-                number,
-                random,
-            );
+            if let Some(context) = self.decide(Some(parent), random) {
+                self.keep(number, Trace { context, state, method: None });
+            }
         }
     }
 
@@ -205,17 +200,13 @@ mod tests {
     #[test]
     fn the_caller_decides_about_its_own_trace() {
         let traced = TraceRegistry::new(true, 1.0);
-        let state = Some(Box::from("a=1"));
-        let parent = |is_sampled| SamplingParameters {
-            parent: Some(TraceParent { trace: 5, span: 6, is_sampled }),
-            state: state.clone(),
-            method: Some("PUT"),
-        };
-        assert_eq!(traced.decide(parent(false), 1, counter()), None);
-        let context = traced.decide(parent(true), 2, counter()).unwrap();
+        let parent = |is_sampled| Some(TraceParent { trace: 5, span: 6, is_sampled });
+        assert_eq!(traced.decide(parent(false), counter()), None);
+        let context = traced.decide(parent(true), counter()).unwrap();
         assert_eq!((context.trace, context.parent), (5, 6));
+        let trace = Trace { context, state: Some(Box::from("a=1")), method: Some("PUT") };
+        traced.keep(2, trace.clone());
         assert_eq!(traced.of(2), Some(context));
-        let trace = Trace { context, state: state.clone(), method: Some("PUT") };
         assert_eq!((traced.end(2), traced.end(2)), (Some(trace), None));
     }
 
@@ -224,11 +215,11 @@ mod tests {
         let none = TraceRegistry::new(true, 0.0);
         let all = TraceRegistry::new(true, 1.0);
         let half = TraceRegistry::new(true, 0.5);
-        assert!(none.decide(SamplingParameters::default(), 1, || 0).is_none());
-        let begun = all.decide(SamplingParameters::default(), 1, || u64::MAX - 1);
+        assert!(none.decide(None, || 0).is_none());
+        let begun = all.decide(None, || u64::MAX - 1);
         assert!(begun.is_some_and(|context| context.parent == 0));
-        assert!(half.decide(SamplingParameters::default(), 1, || u64::MAX / 4).is_some());
-        assert!(half.decide(SamplingParameters::default(), 2, || u64::MAX / 4 * 3).is_none());
+        assert!(half.decide(None, || u64::MAX / 4).is_some());
+        assert!(half.decide(None, || u64::MAX / 4 * 3).is_none());
     }
 
     #[test]
@@ -236,7 +227,8 @@ mod tests {
         let traced = TraceRegistry::new(true, 1.0);
         let mut random = counter();
         for number in 0..TRACED_MAX as u64 + 10 {
-            traced.decide(SamplingParameters::default(), number, &mut random);
+            let context = traced.decide(None, &mut random).unwrap();
+            traced.keep(number, Trace { context, state: None, method: None });
         }
         assert_eq!((traced.forgotten(), traced.count.load(Ordering::Relaxed)), (10, TRACED_MAX));
         assert!(traced.of(9).is_none() && traced.of(10).is_some());

@@ -31,16 +31,8 @@ impl Method {
 
     /// The method of this name; names are case-sensitive.
     pub(crate) fn of(name: &str) -> Method {
-        match name {
-            "GET" => Method::Get,
-            "HEAD" => Method::Head,
-            "POST" => Method::Post,
-            "PUT" => Method::Put,
-            "PATCH" => Method::Patch,
-            "DELETE" => Method::Delete,
-            "OPTIONS" => Method::Options,
-            _ => Method::Other,
-        }
+        let found = Method::ALL.into_iter().find(|method| method.name() == name);
+        found.unwrap_or(Method::Other)
     }
 
     pub(crate) fn name(self) -> &'static str {

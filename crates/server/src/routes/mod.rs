@@ -8,6 +8,7 @@
 
 mod document_routes;
 mod methods;
+mod parameters;
 mod path;
 mod required_right;
 mod route;
@@ -18,6 +19,7 @@ mod tests;
 
 pub(crate) use document_routes::{DOCUMENT_ROUTES, DOCUMENTS_BYTES_MAX};
 pub(crate) use methods::{Method, Methods};
+pub(crate) use parameters::{Parameter, TABLE};
 pub(crate) use path::{Path, decode};
 pub(crate) use required_right::RequiredRight;
 pub(crate) use route::{

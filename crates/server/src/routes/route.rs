@@ -3,13 +3,14 @@
 use pellucid_http::Request;
 
 use super::methods::{Method, Methods};
+use super::parameters::Parameter;
 use super::path::Path;
 use super::required_right::RequiredRight;
 use crate::access::Right;
 use crate::admin::AdminApi;
 use crate::answer::HandlerResult;
 use crate::names::Operation;
-use crate::query::flag_of_word;
+use crate::query::{check_parameters, flag_of_word};
 
 /// The last part of a route's path that stands for any number of segments, also none.
 const ANY_SEGMENTS: &str = "*";
@@ -57,8 +58,10 @@ pub(crate) struct Route {
     pub(crate) path: &'static [&'static str],
     /// The parameter that distinguishes the route from a later one of the same path.
     pub(crate) parameter: Option<ParameterCondition>,
-    /// The known parameters; all others are refused. `None` if the handler checks them itself.
-    pub(crate) parameters: Option<&'static [&'static str]>,
+    /// Groups of the parameters that `/openapi.json` describes.
+    pub(crate) parameters: &'static [&'static [Parameter]],
+    /// True if other parameters in the query are refused.
+    refuses_others: bool,
     /// A description in one line.
     pub(crate) about: &'static str,
     /// The operation under which requests are accounted.
@@ -222,7 +225,8 @@ impl Route {
             methods: Methods::of(methods),
             path,
             parameter: None,
-            parameters: None,
+            parameters: &[],
+            refuses_others: false,
             about,
             operation: Operation::Unknown,
             need: RequiredRight::Account,
@@ -307,9 +311,24 @@ impl Route {
         Route { is_described: true, ..self }
     }
 
+    /// Describes parameters; others are ignored.
+    pub(super) const fn takes(self, parameters: &'static [&'static [Parameter]]) -> Route {
+        Route { parameters, ..self }
+    }
+
     /// Makes the row refuse all other parameters than these.
-    pub(super) const fn knows(self, parameters: &'static [&'static str]) -> Route {
-        Route { parameters: Some(parameters), ..self }
+    pub(super) const fn knows(self, parameters: &'static [&'static [Parameter]]) -> Route {
+        Route { refuses_others: true, ..self.takes(parameters) }
+    }
+
+    /// Checks that the row knows all parameters of a query.
+    ///
+    /// # Errors
+    /// If it refuses one; the text names it.
+    pub(crate) fn check_query(&self, query: Option<&str>) -> Result<(), String> {
+        let known = self.parameters.iter().copied().flatten();
+        let known = known.filter(|known| known.place == "query").map(|known| known.name);
+        if self.refuses_others { check_parameters(query, known) } else { Ok(()) }
     }
 
     /// The method that the handler should act on: HEAD counts as GET if the row has no HEAD.

@@ -1,6 +1,10 @@
 //! The rows of the entity API, of the server's own pages, and of connections between nodes.
 
 use super::methods::Method::{self, Delete, Get, Head, Post, Put};
+use super::parameters::{
+    ACCOUNT, ACK, CHANGES, FROM, INTERFERENCE, KEY, LIFETIME, PROFILE, RANGE, RATES, READ_IF, SLOW,
+    SYNC, TABLE, TRACE, WRITE_IF,
+};
 use super::required_right::RequiredRight;
 use super::route::{BodyLimit, Handler, HandlerThread, Route};
 use crate::access::Right::{Read, Write};
@@ -13,24 +17,20 @@ use crate::reply::Reply;
 /// greatest length.
 const KEYS_BYTES_MAX: usize = 2 << 20;
 
-/// The parameters of `/v0/changes`. The right to a collection is checked when it has been found.
-const CHANGES_PARAMETERS: &[&str] =
-    &["since", "follow", "prefix", "sync", "table", "collection", "database"];
-
 /// The rows of one entity, in the order in which [`super::Target::of`] expects them.
 pub(crate) static ENTITY_ROUTES: [Route; 4] = [
     entity(Get, "Reads an entity.", Operation::EntityGet)
-        .knows(&["id", "table", "ack", "from"])
+        .knows(&[&[KEY, TABLE, ACK, FROM], &READ_IF])
         .to_entity(Read),
     entity(Head, "Tells an entity's revision and length.", Operation::EntityHead)
-        .knows(&["id", "table", "ack", "from"])
+        .knows(&[&[KEY, TABLE, ACK, FROM], &READ_IF])
         .to_entity(Read),
     entity(Put, "Writes an entity.", Operation::EntityPut)
-        .knows(&["id", "table", "ttl", "sync", "ack", "from"])
+        .knows(&[&[KEY, TABLE, LIFETIME, SYNC, ACK, FROM], &WRITE_IF])
         .with_body(BodyLimit::Value)
         .to_entity(Write),
     entity(Delete, "Removes an entity.", Operation::EntityDelete)
-        .knows(&["id", "table", "sync", "ack", "from"])
+        .knows(&[&[KEY, TABLE, SYNC, ACK, FROM], &WRITE_IF])
         .to_entity(Write),
 ];
 
@@ -42,25 +42,25 @@ const fn entity(method: Method, about: &'static str, operation: Operation) -> Ro
 pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["v0", "entities"], "Streams a range of entities.")
         .counts_as(Operation::EntityRange)
-        .knows(&["table", "start", "end", "limit", "reverse", "cluster", "ack", "from"])
+        .knows(&[RANGE])
         .to(RequiredRight::Entities(Read), Handler::Range),
     Route::on(&[Post], &["v0", "entities", "get"], "Reads several entities at one moment.")
         .counts_as(Operation::EntityMultiGet)
-        .knows(&["table", "ack", "from"])
+        .knows(&[&[TABLE, ACK, FROM]])
         .with_body(BodyLimit::Bytes(KEYS_BYTES_MAX))
         .to(RequiredRight::Entities(Read), Handler::MultiGet),
     Route::on(&[Get], &["v0", "changes"], "Streams the writes of a collection in their order.")
         .if_given("collection")
         .counts_as(Operation::Changes)
-        .knows(CHANGES_PARAMETERS)
+        .knows(&[CHANGES])
         .to(RequiredRight::Account, Handler::Changes),
     Route::on(&[Get], &["v0", "changes"], "Streams the writes of entities, or of a collection.")
         .counts_as(Operation::Changes)
-        .knows(CHANGES_PARAMETERS)
+        .knows(&[CHANGES])
         .to(RequiredRight::Entities(Read), Handler::Changes),
     Route::on(&[Post], &["v0", "batch"], "Writes and removes entities, all or none.")
         .counts_as(Operation::EntityBatch)
-        .knows(&["table", "sync", "ack", "from"])
+        .knows(&[&[TABLE, SYNC, ACK, FROM]])
         .with_body(BodyLimit::Batch)
         .to(RequiredRight::Entities(Write), Handler::Batch),
     Route::on(&[Get], &["v0", "tables"], "Lists the tables of entities.")
@@ -93,19 +93,19 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Get], &["metrics"], "Shows the metrics, in the text form of Prometheus.")
         .to_page(admin::metrics_page),
     Route::on(&[Get], &["_admin", "account"], "Shows the account of all requests.")
-        .knows(&["window"])
+        .knows(&[ACCOUNT])
         .to_page(admin::account_page),
     Route::on(&[Get], &["_admin", "slow"], "Shows the slow requests, by operation.")
-        .knows(&["limit", "operation"])
+        .knows(&[SLOW])
         .to_page(admin::slow_page),
     Route::on(&[Get], &["_admin", "requests"], "Shows the requests under way.")
         .knows(&[])
         .to_page(admin::requests_page),
     Route::on(&[Get], &["_admin", "interference"], "Shows what background jobs cost requests.")
-        .knows(&["since"])
+        .knows(&[INTERFERENCE])
         .to_page(admin::interference_page),
     Route::on(&[Get], &["_admin", "trace"], "Shows the last seconds as a trace.")
-        .knows(&["seconds", "requests"])
+        .knows(&[TRACE])
         .to_page(admin::trace_page),
     Route::on(&[Get], &["_admin", "engine"], "Shows the engine's account of itself.")
         .knows(&[])
@@ -124,13 +124,14 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .to_admin(RequiredRight::Server(Read), |api, _| show_rates(&api.profiles)),
     Route::on(&[Put], &["debug", "pprof", "rates"], "Sets how often profiles are sampled.")
         .counts_as(Operation::Admin)
-        .knows(&["hz", "bytes", "wait_ns", "holders"])
+        .knows(&[RATES])
         .to_admin(RequiredRight::Server(Write), |api, request| {
             set_rates(&api.profiles, request.query)
         }),
     Route::on(&[Get], &["debug", "pprof", "{profile}"], "Records a profile.")
         .with_slash()
         .counts_as(Operation::Admin)
+        .takes(&[PROFILE])
         .runs(HandlerThread::OnWorker)
         .to(
             RequiredRight::Server(Read),

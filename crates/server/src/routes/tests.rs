@@ -85,6 +85,7 @@ fn every_path_needs_the_right_to_its_object() {
         ("OPTIONS", "/_api/document", "open"),
         ("GET", "/_api/version", "account"),
         ("GET", "/_db/a%2fb/%5fapi/document/c/k", "collection:read"),
+        ("PUT", "/_api/document/c", "collection:write"),
         ("PUT", "/_api/document/c/k", "collection:write"),
         ("GET", "/_api/collection", "database:read"),
         ("POST", "/_api/collection", "database:write"),
@@ -95,18 +96,23 @@ fn every_path_needs_the_right_to_its_object() {
     }
 }
 
+/// Regression: `onlyget` alone made any call count as reading. Only a `PUT` of several documents
+/// is.
 #[test]
 fn a_parameter_distinguishes_reading_from_writing() {
-    for (path, query, need) in [
-        ("/_api/document/c", Some("onlyget=true"), "collection:read"),
-        ("/_api/document/c", Some("a=1&onlyget"), "collection:read"),
-        ("/_api/document", Some("collection=c&onlyget="), "collection:read"),
-        ("/_api/document/c", None, "collection:write"),
-        ("/_api/document/c", Some("onlygets=true&a=onlyget"), "collection:write"),
-        ("/_api/document/c/k", Some("onlyget=true"), "collection:write"),
+    for (method, path, query, need) in [
+        ("PUT", "/_api/document/c", "onlyget=true", "collection:read"),
+        ("PUT", "/_api/document/c", "a=1&onlyget", "collection:read"),
+        ("PUT", "/_api/document", "collection=c&onlyget=", "collection:read"),
+        ("PUT", "/_api/document/c", "", "collection:write"),
+        ("PUT", "/_api/document/c", "onlygets=true&a=onlyget", "collection:write"),
+        ("PUT", "/_api/document/c", "xonlyget=true&%6fnlyget=true", "collection:write"),
+        ("PUT", "/_api/document/c/k", "onlyget=true", "collection:write"),
+        ("POST", "/_api/document/c", "onlyget=true", "collection:write"),
+        ("PATCH", "/_api/document/c", "onlyget=true", "collection:write"),
     ] {
-        let target = Target::of("PUT", path, query);
-        assert_eq!(target.route.need.to_string(), need, "{path} {query:?}");
+        let target = Target::of(method, path, Some(query));
+        assert_eq!(target.route.need.to_string(), need, "{method} {path} {query}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::common::nodes::{Node, free_addresses, list_of, options, try_start};
+use crate::common::nodes::{Node, free_addresses, keys_at, list_of, options, try_start};
 use crate::common::peer::{Caller, PeerEnd, ask_of_peer};
 use crate::common::{Client, PATIENCE, entity, request, wait_for};
 use pellucid_cluster::{
@@ -101,11 +101,8 @@ impl IsolatedNode {
 
     /// A key that belongs to the peer (`true`) or to the node.
     fn key(&self, is_of_peer: bool) -> String {
-        let own = format!("http://{}", self.node.address);
-        let is_it = |key: &String| {
-            (self.list.nodes()[self.list.owner(key.as_bytes())].as_str() != own) == is_of_peer
-        };
-        (0..).map(|number| format!("key{number}")).find(is_it).unwrap()
+        let (own, peer) = self.urls();
+        keys_at(&self.list, if is_of_peer { peer } else { own }).next().unwrap()
     }
 
     /// The URLs of the node and of its peer.

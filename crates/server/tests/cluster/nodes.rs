@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::nodes::{Nodes, free_addresses, list_of, options, try_start};
+use crate::common::nodes::{Nodes, free_addresses, keys_at, list_of, options, try_start};
 use crate::common::{Client, entity, wait_for};
 use pellucid_server::{NodeList, ServerOptions};
 use tempfile::TempDir;
@@ -209,11 +209,7 @@ fn lists_that_differ_are_detected_and_named_on_both_sides() {
             if lines.iter().any(names_both) { Ok(()) } else { Err(lines.clone()) }
         });
     }
-    let key = (0..).map(|number| format!("key{number}"));
-    let is_theirs = |key: &String| {
-        two.nodes()[two.owner(key.as_bytes())].as_str().ends_with(&addresses[1].to_string())
-    };
-    let key = key.into_iter().find(is_theirs).unwrap();
+    let key = keys_at(&two, format!("http://{}", addresses[1])).next().unwrap();
     // Each event loop detects it separately.
     wait_for(|| {
         let answer = Client::connect(addresses[0]).get(&entity(&key)).having(504);
@@ -275,14 +271,8 @@ fn the_account_shows_entry_network_and_owner() {
         metric.map_or(0.0, |text| text.parse().unwrap())
     };
     let parts = [
-        "peer_wait",
-        "network",
-        "owner_receive",
-        "owner_queue",
-        "owner_ledger",
-        "owner_journal",
-        "owner_wait",
-        "owner_other",
+        "peer_wait", "network", "owner_receive", "owner_queue", "owner_ledger", "owner_journal",
+        "owner_wait", "owner_other",
     ];
     let sum: f64 = parts.iter().map(|part| of(part)).sum();
     // Each is rounded to a microsecond.

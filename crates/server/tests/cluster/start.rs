@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::common::nodes::{Nodes, free_addresses, is_one_down, list_of, options, try_start};
+use crate::common::nodes::{
+    Nodes, free_addresses, is_one_down, keys_at, list_of, options, try_start,
+};
 use crate::common::{Client, PATIENCE, entity, wait_until};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -91,11 +93,7 @@ fn two_nodes_that_serve_reach_each_other_from_their_first_request_on() {
         ([TempDir::new().unwrap(), TempDir::new().unwrap()], free_addresses(2));
     let list = list_of(&addresses);
     let start = |node: usize| try_start(options(&folders[node], addresses[node], &list)).unwrap().0;
-    let is_theirs = |key: &String| {
-        let owner = list.nodes()[list.owner(key.as_bytes())].as_str();
-        owner.ends_with(&addresses[1].to_string())
-    };
-    let key = (0..).map(|number| format!("key{number}")).find(is_theirs).unwrap();
+    let key = keys_at(&list, format!("http://{}", addresses[1])).next().unwrap();
     let first = start(0);
     for round in 0..5 {
         wait_until(|| Client::connect(addresses[0]).get("/v0/cluster").json(), is_one_down);

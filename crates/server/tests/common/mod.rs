@@ -21,7 +21,8 @@ pub(crate) use client::{
     wait_until,
 };
 use pellucid_account::Snapshot;
-use pellucid_server::{Log, RunningServer, ServerOptions, start as start_server};
+use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, start as start_server};
+use pellucid_store::Store;
 pub(crate) use stores::TestStore;
 use tempfile::TempDir;
 
@@ -42,15 +43,34 @@ pub(crate) fn start_with(set: impl FnOnce(&mut ServerOptions)) -> TestServer {
 
 /// Like [`start_with`], in `folder`.
 pub(crate) fn start_on(folder: Arc<TempDir>, set: impl FnOnce(&mut ServerOptions)) -> TestServer {
+    let set = |options: &mut ServerOptions| {
+        set(options);
+        TestStore::asked_for().choose(options);
+    };
+    start_by(start_server, folder, set)
+}
+
+/// Like [`start_with`], on `store`, which is in `folder`.
+pub(crate) fn start_on_store(
+    store: Arc<dyn Store>,
+    folder: Arc<TempDir>,
+    set: impl FnOnce(&mut ServerOptions),
+) -> TestServer {
+    start_by(|options, log| pellucid_server::start_on(store, options, log), folder, set)
+}
+
+fn start_by(
+    start: impl FnOnce(ServerOptions, Log) -> Result<RunningServer, ServerError>,
+    folder: Arc<TempDir>,
+    set: impl FnOnce(&mut ServerOptions),
+) -> TestServer {
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()];
     options.threads = 2;
     set(&mut options);
-    TestStore::asked_for().choose(&mut options);
     let log = Arc::new(Mutex::new(Vec::new()));
     let lines = Arc::clone(&log);
-    let server =
-        start_server(options, Log::new(move |line| lines.lock().unwrap().push(line.to_owned())));
+    let server = start(options, Log::new(move |line| lines.lock().unwrap().push(line.to_owned())));
     let server = server.unwrap();
     let address = server.address().unwrap();
     TestServer { server: Some(server), address, folder, log }
@@ -104,17 +124,21 @@ impl TestServer {
         serde_json::from_value(answer.json()).unwrap()
     }
 
+    /// Stops the server, unless it was stopped already.
+    pub(crate) fn stop(&mut self) -> Result<(), ServerError> {
+        self.server.take().map_or(Ok(()), RunningServer::stop)
+    }
+
     /// Stops the server and starts another one on its folder.
     pub(crate) fn restart(mut self) -> TestServer {
-        self.server.take().unwrap().stop().unwrap();
+        self.stop().unwrap();
         start_on(Arc::clone(&self.folder), |_| {})
     }
 }
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        let Some(server) = self.server.take() else { return };
-        let stopped = server.stop();
+        let stopped = self.stop();
         if !std::thread::panicking() {
             stopped.unwrap();
         }

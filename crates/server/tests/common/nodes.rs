@@ -43,6 +43,12 @@ pub(crate) fn list_of(addresses: &[SocketAddr]) -> NodeList {
     NodeList::parse(&urls.join(",")).unwrap()
 }
 
+/// The keys that the node of this URL owns.
+pub(crate) fn keys_at(list: &NodeList, url: String) -> impl Iterator<Item = String> {
+    let owner = |key: &String| list.nodes()[list.owner(key.as_bytes())].as_str();
+    (0..).map(|number| format!("key{number}")).filter(move |key| owner(key) == url)
+}
+
 pub(crate) fn options(folder: &TempDir, address: SocketAddr, list: &NodeList) -> ServerOptions {
     let mut options = ServerOptions::new(folder.path().to_owned());
     options.listen = vec![address.into()];
@@ -94,9 +100,7 @@ impl Nodes {
     }
 
     pub(crate) fn keys_of(&self, node: usize) -> impl Iterator<Item = String> {
-        (0..)
-            .map(|number| format!("key{number}"))
-            .filter(move |key| self.owner(key.as_bytes()) == node)
+        keys_at(&self.list, self.url(node))
     }
 
     pub(crate) fn view(&self, node: usize) -> serde_json::Value {

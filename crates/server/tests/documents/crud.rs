@@ -16,18 +16,12 @@ fn versions_roles_and_unknown_paths() {
     let error = expect(&mut client, "GET", "/_api/nothing", &Value::Null, 404);
     assert_eq!((&error["errorNum"], &error["error"]), (&json!(404), &json!(true)));
     assert_eq!(error["errorMessage"], "unknown path '/_api/nothing'");
-    let error = expect(&mut client, "POST", "/_api/transaction/begin", &json!({}), 501);
-    assert_eq!(error["errorNum"], 9);
-    let error = client.call("GET", "/_api/version", &[("x-arango-trx-id", "7")], b"");
-    assert_eq!((error.status, error.json()["errorNum"].clone()), (404, json!(1655)));
     let headers = [("access-control-request-headers", "x-one")];
     let options = client.call("OPTIONS", "/_api/version", &headers, b"");
     assert_eq!(
         (options.status, options.header("Access-Control-Allow-Headers")),
         (200, Some("x-one"))
     );
-    let packed = [("content-type", "application/x-velocypack")];
-    assert_eq!(client.call("POST", "/_api/collection", &packed, b"x").status, 406);
 }
 
 #[test]

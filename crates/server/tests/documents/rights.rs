@@ -158,82 +158,6 @@ fn explaining_a_query_needs_the_rights_of_running_it() {
     }
 }
 
-/// Calls that read a collection: method, path and body.
-const READS: &[(&str, &str, &str)] = &[
-    ("GET", "/_api/document/{c}/k", ""),
-    ("HEAD", "/_api/document/{c}/k", ""),
-    ("PUT", "/_api/document/{c}?onlyget=true", r#"["k"]"#),
-    ("PUT", "/_api/document?collection={c}&onlyget=true", r#"["k"]"#),
-    ("GET", "/_api/index?collection={c}", ""),
-    ("GET", "/_api/index/{c}/0", ""),
-    ("GET", "/_api/index/{c}/by_n", ""),
-    ("GET", "/_api/collection/{c}", ""),
-    ("GET", "/_api/collection/{c}/properties", ""),
-    ("GET", "/_api/collection/{c}/count", ""),
-    ("GET", "/_api/collection/{c}/figures", ""),
-    ("GET", "/_api/collection/{c}/revision", ""),
-    ("GET", "/_api/collection/{c}/checksum", ""),
-];
-
-/// Calls that change a collection: method, path and body.
-const WRITES: &[(&str, &str, &str)] = &[
-    ("PUT", "/_api/document/{c}/k", "{}"),
-    ("PATCH", "/_api/document/{c}/k", "{}"),
-    ("DELETE", "/_api/document/{c}/k", ""),
-    ("PUT", "/_api/document/{c}/k?onlyget=1", r#"{"n":8}"#),
-    ("PUT", "/_api/document/{c}/k?onlyget=true", r#"{"n":8}"#),
-    ("POST", "/_api/document/{c}", "{}"),
-    ("POST", "/_api/document/{c}", "[{},{}]"),
-    ("POST", "/_api/document/{c}?onlyget=true", "[{},{}]"),
-    ("POST", "/_api/document?collection={c}", "{}"),
-    ("PUT", "/_api/document/{c}", r#"[{"_key":"k"}]"#),
-    ("PATCH", "/_api/document/{c}", r#"[{"_key":"k","n":8}]"#),
-    ("PATCH", "/_api/document/{c}?onlyget=true", r#"[{"_key":"k","n":8}]"#),
-    ("DELETE", "/_api/document/{c}", r#"["k"]"#),
-    ("DELETE", "/_api/document?collection={c}", r#"["k"]"#),
-    ("POST", "/_api/import?collection={c}&type=documents", "{}"),
-    ("POST", "/_api/import?collection={c}&type=documents&overwrite=true", "{}"),
-    ("POST", "/_api/index?collection={c}", r#"{"type":"persistent","fields":["a"]}"#),
-    ("DELETE", "/_api/index/{c}/by_n", ""),
-    ("PUT", "/_api/collection/{c}/properties", r#"{"waitForSync":true}"#),
-    ("PUT", "/_api/collection/{c}/truncate", ""),
-    ("PUT", "/_api/collection/{c}/rename", r#"{"name":"other"}"#),
-    ("PUT", "/_api/collection/{c}/load", ""),
-    ("PUT", "/_api/collection/{c}/recalculateCount", ""),
-    ("DELETE", "/_api/collection/{c}", ""),
-];
-
-/// Regression: rights were checked by the name in the path, so a collection's number evaded them.
-#[test]
-fn rights_to_a_collection_hold_by_name_and_by_number() {
-    let (_server, mut client) = guarded();
-    let [secret, plan] = ["secret", "plan"].map(|name| number_of(&mut client, name));
-    let is_refused = |client: &mut Client, (method, path, body): (&str, &str, &str), name: &str| {
-        let path = path.replace("{c}", name);
-        let answer = call_as(client, "guest", (method, &path), body);
-        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
-        if method != "HEAD" {
-            assert_eq!(answer.json()["errorNum"], 11, "{method} {path}");
-        }
-    };
-    for name in ["secret", &*secret, &*format!("%3{secret}")] {
-        for call in READS.iter().chain(WRITES) {
-            is_refused(&mut client, *call, name);
-        }
-    }
-    for name in ["plan", &*plan] {
-        for call in WRITES {
-            is_refused(&mut client, *call, name);
-        }
-        for (method, path, body) in READS {
-            let path = path.replace("{c}", name);
-            let answer = call_as(&mut client, "guest", (method, &path), body);
-            assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text());
-        }
-    }
-    ["secret", "plan"].iter().for_each(|name| is_untouched(&mut client, name));
-}
-
 /// A query may also name its collections by number, in its text and in bind variables.
 #[test]
 fn rights_hold_for_every_way_to_name_a_collection() {
@@ -281,30 +205,6 @@ fn rights_hold_for_every_way_to_name_a_collection() {
         }
         is_untouched(&mut client, name);
     }
-}
-
-/// Regression: `onlyget` alone made any call count as reading. Only a `PUT` of several documents
-/// is.
-#[test]
-fn only_several_documents_are_read_by_put() {
-    let (_server, mut client) = guarded();
-    for flag in ["onlyget", "onlyget=1", "onlyget=true", "onlyget=false"] {
-        let call = ("PUT", &*format!("/_api/document/plan/k?{flag}"));
-        let answer = call_as(&mut client, "guest", call, r#"{"n":8}"#);
-        assert_eq!(answer.status, 403, "{flag}: {}", answer.text());
-    }
-    let call = ("PUT", "/_api/document/open/k?onlyget=1");
-    assert_eq!(call_as(&mut client, "guest", call, r#"{"n":8}"#).status, 202, "it is a write");
-    for flag in ["onlyget=true", "onlyget", "onlyget=1", "a=b&onlyget=true"] {
-        let call = ("PUT", &*format!("/_api/document/plan?{flag}"));
-        let answer = call_as(&mut client, "guest", call, r#"["k"]"#);
-        assert_eq!((answer.status, &answer.json()[0]["n"]), (200, &json!(7)), "{flag}");
-    }
-    for flag in ["", "xonlyget=true", "a=onlyget", "onlygets=true", "%6fnlyget=true"] {
-        let call = ("PUT", &*format!("/_api/document/plan?{flag}"));
-        assert_eq!(call_as(&mut client, "guest", call, r#"[{"_key":"k"}]"#).status, 403, "{flag}");
-    }
-    is_untouched(&mut client, "plan");
 }
 
 /// Regression: the list had collections that the account may not read, with their numbers.

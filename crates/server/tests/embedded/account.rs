@@ -206,15 +206,8 @@ fn check_account(account: &OperationAccount) {
     assert_eq!(total.log2.iter().map(|(_, count)| count).sum::<u64>(), account.count);
     assert_eq!(total.buckets.iter().map(|(_, _, count)| count).sum::<u64>(), account.count);
     let quantiles = [
-        total.min_ns,
-        total.q1_ns,
-        total.p50_ns,
-        total.q3_ns,
-        total.p90_ns,
-        total.p99_ns,
-        total.p99_9_ns,
-        total.p99_99_ns,
-        total.max_ns,
+        total.min_ns, total.q1_ns, total.p50_ns, total.q3_ns, total.p90_ns, total.p99_ns,
+        total.p99_9_ns, total.p99_99_ns, total.max_ns,
     ];
     assert!(quantiles.is_sorted() && total.min_ns > 0, "{name}: {quantiles:?}");
     let phases = account.phases.iter().skip(1);

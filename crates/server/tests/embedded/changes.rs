@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_with, take_right,
+    Answer, Client, TestServer, add_account, basic, entity, request, serve, start_on_store,
+    start_with, take_right,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pellucid_embedded::EmbeddedStore;
+use pellucid_server::EmbeddedOptions;
 use pellucid_server::access::Right;
-use pellucid_server::{EmbeddedOptions, Log, ServerOptions, start_on};
 use pellucid_store::Store;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -148,17 +149,14 @@ fn a_value_of_many_pieces_arrives_whole() {
 /// later changes.
 #[test]
 fn a_stream_goes_on_soon_after_the_queue_of_workers_was_full() {
-    let folder = TempDir::new().unwrap();
+    let folder = Arc::new(TempDir::new().unwrap());
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
-    let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let server = start_on(Arc::clone(&store), options, Log::new(|_| {})).unwrap();
-    let address = server.address().unwrap();
+    let server = start_on_store(Arc::clone(&store), folder, |_| {});
     // More than the buffers of the connection take.
     let value = "v".repeat(32 << 20);
-    assert_eq!(Client::connect(address).put(&entity("large"), &value).status, 201);
-    let mut stream = Client::connect(address);
+    assert_eq!(server.client().put(&entity("large"), &value).status, 201);
+    let mut stream = server.client();
     stream.send(&request("GET", "/v0/changes?since=0&follow=true", &[], b""));
     stream.try_head().unwrap().having(200);
     stream.socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -176,8 +174,6 @@ fn a_stream_goes_on_soon_after_the_queue_of_workers_was_full() {
         bytes += stream.socket.read(&mut [0; 64 << 10]).unwrap();
     }
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-    drop(stream);
-    server.stop().unwrap();
 }
 
 #[test]

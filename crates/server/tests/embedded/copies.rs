@@ -1,14 +1,15 @@
 //! `ack` and `from` over a store that keeps three copies of each entry, one of which is
 //! unreachable: reads of one key and of ranges pass the parameters to the store.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, entity, request};
+use crate::common::{TestServer, entity, request, start_on_store};
 use pellucid_account::Timeline;
 use pellucid_embedded::EmbeddedStore;
-use pellucid_server::{EmbeddedOptions, Log, RunningServer, ServerOptions, start_on};
+use pellucid_io::pass_on;
+use pellucid_server::EmbeddedOptions;
 use pellucid_store::{
     Acknowledgement, Answer, DeferredAnswer, DeliveredAnswer, Head, Object, Operation, Properties,
     Range, ReplicaQuorum, ReplicatedStore, Result, Scan, Snapshot, Store, StoreError, Table,
@@ -103,10 +104,6 @@ impl Store for ThreeCopies {
         self.entries.scan(table, range)
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.entries.snapshot()
-    }
-
     fn properties(&self) -> Properties {
         Properties { copies: COPIES, ..self.entries.properties() }
     }
@@ -115,8 +112,9 @@ impl Store for ThreeCopies {
         Vec::new()
     }
 
-    fn close(&self) -> Result<()> {
-        self.entries.close()
+    pass_on! { entries:
+        fn snapshot() -> Result<Arc<dyn Snapshot>>;
+        fn close() -> Result<()>;
     }
 
     fn replicated(&self) -> Option<&dyn ReplicatedStore> {
@@ -141,26 +139,14 @@ impl ReplicatedStore for ThreeCopies {
 const HANG: Duration = Duration::from_secs(120);
 
 /// Starts a server whose store refuses the first `looks` look-ups of a table, and then the first
-/// `reads`. Returns the server, its log, and the switch that makes the store hang.
-fn start_after(
-    folder: &TempDir,
-    looks: usize,
-    reads: usize,
-) -> (RunningServer, Arc<Mutex<Vec<String>>>, Arc<AtomicBool>) {
+/// `reads`. Returns the server, and the switch that makes the store hang.
+fn start_after(looks: usize, reads: usize) -> (TestServer, Arc<AtomicBool>) {
+    let folder = Arc::new(TempDir::new().unwrap());
     let entries = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let (entries, hangs) = (Arc::new(entries), Arc::new(AtomicBool::new(false)));
     let (looks, reads) = (AtomicUsize::new(looks), AtomicUsize::new(reads));
     let store = ThreeCopies { entries, ack: 2, looks, reads, hangs: Arc::clone(&hangs) };
-    let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let lines = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&lines);
-    let log = Log::new(move |line: &str| log.lock().unwrap().push(line.to_owned()));
-    (start_on(Arc::new(store), options, log).unwrap(), lines, hangs)
-}
-
-fn start(folder: &TempDir) -> RunningServer {
-    start_after(folder, 0, 0).0
+    (start_on_store(Arc::new(store), folder, |_| {}), hangs)
 }
 
 /// Regression: the server ended with an error instead of waiting, later only if the definitions of
@@ -168,35 +154,31 @@ fn start(folder: &TempDir) -> RunningServer {
 #[test]
 fn a_starting_server_waits_for_enough_copies_and_logs_that() {
     for (looks, reads) in [(2, 0), (0, 1)] {
-        let folder = TempDir::new().unwrap();
-        let (server, lines, _) = start_after(&folder, looks, reads);
-        let said = lines.lock().unwrap().clone();
+        let (server, _) = start_after(looks, reads);
+        let said = server.log.lock().unwrap().clone();
         assert_eq!(said.iter().filter(|line| line.contains("1 of 3 copies is there")).count(), 1);
-        assert_eq!(Client::connect(server.address().unwrap()).put(&entity("k"), "v").status, 201);
-        server.stop().unwrap();
+        assert_eq!(server.client().put(&entity("k"), "v").status, 201);
     }
 }
 
 /// Regression: a stop waited as long as requests in flight took, and for its last notes as well.
 #[test]
 fn a_server_ends_soon_though_its_store_answers_nothing() {
-    let folder = TempDir::new().unwrap();
-    let (server, lines, hangs) = start_after(&folder, 0, 0);
+    let (mut server, hangs) = start_after(0, 0);
     hangs.store(true, Ordering::Relaxed);
-    let mut client = Client::connect(server.address().unwrap());
+    let mut client = server.client();
     client.send(&request("GET", &entity("k"), &[], b""));
     std::thread::sleep(Duration::from_millis(100));
     let begun = Instant::now();
     let stopped = server.stop();
     let took = begun.elapsed();
-    assert!(took < HANG / 4, "{took:?} {stopped:?} {:?}", lines.lock().unwrap());
+    assert!(took < HANG / 4, "{took:?} {stopped:?} {:?}", server.log.lock().unwrap());
 }
 
 #[test]
 fn the_request_decides_for_how_many_copies_the_store_waits() {
-    let folder = TempDir::new().unwrap();
-    let server = start(&folder);
-    let mut client = Client::connect(server.address().unwrap());
+    let (server, _) = start_after(0, 0);
+    let mut client = server.client();
     assert_eq!(client.put(&entity("k"), "v").status, 201);
     for (copies, status, word) in [
         ("", 200, ""),
@@ -217,5 +199,4 @@ fn the_request_decides_for_how_many_copies_the_store_waits() {
             assert!(answer.text().contains(expected), "{target}{copies}: {}", answer.text());
         }
     }
-    server.stop().unwrap();
 }

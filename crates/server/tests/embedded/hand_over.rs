@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{Client, TestServer, entity, request, start_with, wait_until};
+use crate::common::{TestServer, entity, request, start_on_store, start_with, wait_until};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
-use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem};
-use pellucid_server::{
-    EmbeddedOptions, HandOverPolicy, Log, RunningServer, ServerError, ServerOptions, start_on,
-};
+use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem, pass_on};
+use pellucid_server::{EmbeddedOptions, HandOverPolicy, ServerError};
 use pellucid_store::Store;
 use tempfile::TempDir;
 
@@ -42,114 +40,90 @@ impl Disk {
     }
 }
 
-struct SlowFileSystem(Arc<Disk>);
+struct SlowFileSystem(SystemFileSystem, Arc<Disk>);
 struct SlowFile(Arc<dyn File>, Arc<Disk>);
 struct SlowMap(Arc<dyn Map>, Arc<Disk>);
 
 impl SlowFileSystem {
     fn slow(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
         let is_journal = path.parent().is_some_and(|folder| folder.ends_with("journal"));
-        if is_journal { Arc::new(SlowFile(file, Arc::clone(&self.0))) } else { file }
+        if is_journal { Arc::new(SlowFile(file, Arc::clone(&self.1))) } else { file }
     }
 }
 
 impl FileSystem for SlowFileSystem {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        Ok(self.slow(path, SystemFileSystem.create(path)?))
+        Ok(self.slow(path, self.0.create(path)?))
     }
+
     fn open(&self, path: &Path, writable: bool) -> io::Result<Arc<dyn File>> {
-        Ok(self.slow(path, SystemFileSystem.open(path, writable)?))
+        Ok(self.slow(path, self.0.open(path, writable)?))
     }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemFileSystem.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        SystemFileSystem.remove(path)
-    }
-    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        SystemFileSystem.list(directory)
-    }
-    fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        SystemFileSystem.create_directory(directory)
-    }
-    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        SystemFileSystem.sync_directory(directory)
-    }
-    fn exists(&self, path: &Path) -> bool {
-        SystemFileSystem.exists(path)
-    }
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemFileSystem.hard_link(from, to)
-    }
-    fn lock(&self, path: &Path) -> io::Result<LockGuard> {
-        SystemFileSystem.lock(path)
-    }
-    fn free_bytes(&self, directory: &Path) -> io::Result<u64> {
-        SystemFileSystem.free_bytes(directory)
-    }
-    fn mount_identity(&self, directory: &Path) -> [u8; 16] {
-        SystemFileSystem.mount_identity(directory)
+
+    pass_on! { 0:
+        fn rename(from: &Path, to: &Path) -> io::Result<()>;
+        fn remove(path: &Path) -> io::Result<()>;
+        fn list(directory: &Path) -> io::Result<Vec<String>>;
+        fn create_directory(directory: &Path) -> io::Result<()>;
+        fn sync_directory(directory: &Path) -> io::Result<()>;
+        fn exists(path: &Path) -> bool;
+        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
+        fn lock(path: &Path) -> io::Result<LockGuard>;
+        fn free_bytes(directory: &Path) -> io::Result<u64>;
+        fn mount_identity(directory: &Path) -> [u8; 16];
     }
 }
 
 impl File for SlowFile {
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.1.wait();
         self.0.read_exact_at(buffer, offset)
     }
-    fn length(&self) -> io::Result<u64> {
-        self.0.length()
-    }
-    fn set_length(&self, length: u64) -> io::Result<()> {
-        self.0.set_length(length)
-    }
-    fn allocate(&self, length: u64) -> io::Result<()> {
-        self.0.allocate(length)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
+
     fn map(&self, length: u64, mode: MapMode) -> io::Result<Arc<dyn Map>> {
         Ok(Arc::new(SlowMap(self.0.map(length, mode)?, Arc::clone(&self.1))))
+    }
+
+    pass_on! { 0:
+        fn write_all_at(bytes: &[u8], offset: u64) -> io::Result<()>;
+        fn length() -> io::Result<u64>;
+        fn set_length(length: u64) -> io::Result<()>;
+        fn allocate(length: u64) -> io::Result<()>;
+        fn sync() -> io::Result<()>;
     }
 }
 
 impl Map for SlowMap {
-    fn pointer(&self) -> *mut u8 {
-        self.0.pointer()
-    }
-    fn length(&self) -> usize {
-        self.0.length()
-    }
     fn is_resident(&self, _offset: usize, _length: usize) -> bool {
         !self.1.is_cold.load(Ordering::SeqCst)
+    }
+
+    pass_on! { 0:
+        fn pointer() -> *mut u8;
+        fn length() -> usize;
     }
 }
 
 /// Starts a server with one event loop, on a disk that the test holds and releases. The store is
 /// filled so far that the first keys are in sealed segments.
-fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TempDir, RunningServer) {
-    let (disk, folder) = (Arc::new(Disk::default()), TempDir::new().unwrap());
+fn start(embedded: EmbeddedOptions) -> (Arc<Disk>, TestServer) {
+    let (disk, folder) = (Arc::new(Disk::default()), Arc::new(TempDir::new().unwrap()));
     let engine_options = EngineOptions {
-        file_system: Arc::new(SlowFileSystem(Arc::clone(&disk))),
+        file_system: Arc::new(SlowFileSystem(SystemFileSystem, Arc::clone(&disk))),
         segment_size_bytes: 1 << 20,
         ..EngineOptions::default()
     };
     let store = EmbeddedStore::open_with(folder.path(), embedded, engine_options).unwrap();
-    let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    options.threads = 1;
-    options.limits.stop = Duration::from_secs(1);
-    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
-    let mut client = Client::connect(server.address().unwrap());
+    let server = start_on_store(Arc::new(store), folder, |options| {
+        options.threads = 1;
+        options.limits.stop = Duration::from_secs(1);
+    });
+    let mut client = server.client();
     for number in 0..300 {
         let target = format!("/v0/entity?id=key-{number}");
         assert_eq!(client.call("PUT", &target, &[], value(number)).status, 201);
     }
-    (disk, folder, server)
+    (disk, server)
 }
 
 /// The longest `queue` of the operation's requests, in nanoseconds.
@@ -165,9 +139,9 @@ fn value(number: usize) -> Vec<u8> {
 
 #[test]
 fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
-    let (disk, _folder, server) = start(EmbeddedOptions::default());
-    let mut waiting = Client::connect(server.address().unwrap());
-    let mut beside = Client::connect(server.address().unwrap());
+    let (disk, server) = start(EmbeddedOptions::default());
+    let mut waiting = server.client();
+    let mut beside = server.client();
     disk.hold();
     waiting.send(b"GET /v0/entity?id=key-3 HTTP/1.1\r\nHost: a\r\nPrefer: timing\r\n\r\n");
     // All are on the only event loop, and all are answered while the read waits.
@@ -177,7 +151,6 @@ fn a_read_that_waits_for_the_disk_does_not_delay_its_neighbours() {
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, answer.body == value(3)), (200, true));
-    server.stop().unwrap();
 }
 
 /// The expected body of the range of keys with the prefix `key-3`, up to `limit` entries.
@@ -193,11 +166,11 @@ fn range_of_threes(limit: usize) -> Vec<u8> {
 
 #[test]
 fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
-    let (disk, _folder, server) = start(EmbeddedOptions::default());
-    let mut beside = Client::connect(server.address().unwrap());
+    let (disk, server) = start(EmbeddedOptions::default());
+    let mut beside = server.client();
     // A short range is tried on its event loop, a long one is not; both have more than one piece.
     for (limit, entries) in [("&limit=11", 11), ("", usize::MAX)] {
-        let mut waiting = Client::connect(server.address().unwrap());
+        let mut waiting = server.client();
         disk.hold();
         let target = format!("/v0/entities?start=key-3&end=key-4{limit}");
         waiting.send(&request("GET", &target, &[], b""));
@@ -210,15 +183,14 @@ fn a_range_that_waits_for_the_disk_does_not_delay_its_neighbours() {
         let is_whole = answer.body == range_of_threes(entries);
         assert_eq!((answer.status, is_whole), (200, true), "{limit}");
     }
-    server.stop().unwrap();
 }
 
 /// The first piece comes from memory, and the following ones do not.
 #[test]
 fn a_range_that_leaves_memory_midway_delays_no_other_request() {
-    let (disk, _folder, server) = start(EmbeddedOptions::default());
-    let mut reader = Client::connect(server.address().unwrap());
-    let mut beside = Client::connect(server.address().unwrap());
+    let (disk, server) = start(EmbeddedOptions::default());
+    let mut reader = server.client();
+    let mut beside = server.client();
     reader.send(&request("GET", "/v0/entities?start=key-", &[], b""));
     reader.try_head().unwrap().having(200);
     let mut bytes = reader.try_chunk().unwrap().unwrap().len();
@@ -231,7 +203,6 @@ fn a_range_that_leaves_memory_midway_delays_no_other_request() {
     }
     let entry = |number: usize| format!("key-{number}\n").len() + value(number).len();
     assert_eq!(bytes, (0..300).map(entry).sum::<usize>());
-    server.stop().unwrap();
 }
 
 #[test]
@@ -254,8 +225,8 @@ fn a_short_range_in_memory_stays_on_its_event_loop_and_a_long_one_leaves_it() {
 /// `--stop-timeout` was.
 #[test]
 fn a_stop_waits_for_threads_only_until_its_timeout() {
-    let (disk, folder, server) = start(EmbeddedOptions::default());
-    let mut client = Client::connect(server.address().unwrap());
+    let (disk, mut server) = start(EmbeddedOptions::default());
+    let mut client = server.client();
     assert!(client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).status < 300);
     for number in 0..200 {
         let document = serde_json::json!({ "_key": number.to_string(), "v": "v".repeat(30_000) });
@@ -264,37 +235,33 @@ fn a_stop_waits_for_threads_only_until_its_timeout() {
     }
     disk.hold();
     let query = br#"{"query":"FOR d IN c FILTER d.v == 'stuck' RETURN d"}"#;
-    let mut waiting = Client::connect(server.address().unwrap());
+    let mut waiting = server.client();
     waiting.send(&request("POST", "/_api/cursor", &[], query));
     while !client.get("/_api/query/current").text().contains("stuck") {}
     let (sender, stopped) = std::sync::mpsc::channel();
-    let stop = std::thread::spawn(move || sender.send(server.stop()).unwrap());
+    let stop = std::thread::spawn(move || {
+        sender.send(server.stop()).unwrap();
+        server
+    });
     let outcome = stopped.recv_timeout(Duration::from_secs(60));
     disk.release();
     let Ok(Err(ServerError::Stuck(text))) = outcome else { panic!("{outcome:?}") };
     assert!(text.contains("FILTER d.v == 'stuck'"), "{text}");
-    stop.join().unwrap();
     // Acknowledged writes are there, and the store is no longer locked.
-    let options = ServerOptions { threads: 1, ..ServerOptions::new(folder.path().to_owned()) };
-    let options = ServerOptions { listen: vec!["127.0.0.1:0".parse().unwrap()], ..options };
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
-    let server = start_on(Arc::new(store), options, Log::new(|_| {})).unwrap();
-    let mut client = Client::connect(server.address().unwrap());
-    assert_eq!(client.get("/_api/document/c/199").status, 200);
-    server.stop().unwrap();
+    let server = stop.join().unwrap().restart();
+    assert_eq!(server.client().get("/_api/document/c/199").status, 200);
 }
 
 #[test]
 fn reads_beyond_the_limit_of_waiting_ones_are_503_at_once() {
     let embedded = EmbeddedOptions { handed_over_max: 0, ..EmbeddedOptions::default() };
-    let (disk, _folder, server) = start(embedded);
+    let (disk, server) = start(embedded);
     disk.hold();
-    let answer = Client::connect(server.address().unwrap()).get("/v0/entity?id=key-3").having(503);
+    let answer = server.client().get("/v0/entity?id=key-3").having(503);
     assert_eq!(answer.header("Retry-After"), Some("1"));
-    let range = Client::connect(server.address().unwrap()).get("/v0/entities?start=key-3");
+    let range = server.client().get("/v0/entities?start=key-3");
     assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
     disk.release();
-    server.stop().unwrap();
 }
 
 #[test]
@@ -323,8 +290,8 @@ fn every_mode_answers_alike_and_always_shows_the_wait_as_queue() {
 #[test]
 fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
     // In a store that was just opened, reads count as slow.
-    let (disk, _folder, server) = start(EmbeddedOptions::default());
-    let mut client = Client::connect(server.address().unwrap());
+    let (disk, server) = start(EmbeddedOptions::default());
+    let mut client = server.client();
     let mut post = |target: &str, body: String| {
         let answer = client.call("POST", target, &[], body);
         assert!(answer.status < 300, "{}", answer.text());
@@ -346,14 +313,13 @@ fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
         assert_eq!(answer.header("X-Arango-Queue-Time-Seconds"), Some("0.000000"));
     }
     disk.hold();
-    let mut waiting = Client::connect(server.address().unwrap());
+    let mut waiting = server.client();
     waiting.send(&request("POST", "/_api/cursor", &[], body(7).as_bytes()));
     assert_eq!(client.get("/v0/status").status, 200);
     assert_eq!(client.get("/_api/version").status, 200);
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, &answer.json()["result"][0]["text"]), (201, &text.into()));
-    server.stop().unwrap();
 }
 
 /// Regression: while reads were slow, each read of a document went to the workers. It tries on its
@@ -361,8 +327,8 @@ fn a_query_leaves_its_event_loop_only_if_a_page_is_not_in_memory() {
 #[test]
 fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     // In a store that was just opened, reads count as slow.
-    let (disk, _folder, server) = start(EmbeddedOptions::default());
-    let mut client = Client::connect(server.address().unwrap());
+    let (disk, server) = start(EmbeddedOptions::default());
+    let mut client = server.client();
     client.call("POST", "/_api/collection", &[], br#"{"name":"c"}"#).having(200);
     let text = "x".repeat(300);
     for n in 0..10 {
@@ -378,13 +344,12 @@ fn a_document_leaves_its_event_loop_only_if_it_is_not_in_memory() {
     let missing = client.get("/_api/document/c/missing");
     assert_eq!((missing.status, missing.json()["errorNum"].as_u64()), (404, Some(1202)));
     disk.hold();
-    let mut waiting = Client::connect(server.address().unwrap());
+    let mut waiting = server.client();
     waiting.send(&request("GET", "/_api/document/c/7", &[], b""));
     assert_eq!(client.get("/_api/version").status, 200);
     disk.release();
     let answer = waiting.answer();
     assert_eq!((answer.status, &answer.json()["text"]), (200, &text.into()));
-    server.stop().unwrap();
 }
 
 /// The status and the queue time of an answer that was made on its event loop.
@@ -394,14 +359,11 @@ const HERE: (u16, Option<&str>) = (200, Some("0.000000"));
 /// went away left copies behind without a limit.
 #[test]
 fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
-    let folder = TempDir::new().unwrap();
+    let folder = Arc::new(TempDir::new().unwrap());
     let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
-    let mut options = ServerOptions::new(folder.path().to_owned());
-    options.listen = vec!["127.0.0.1:0".parse().unwrap()];
-    let server = start_on(Arc::clone(&store), options, Log::new(|_| {})).unwrap();
-    let address = server.address().unwrap();
-    let mut client = Client::connect(address);
+    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let mut client = server.client();
     let gate = Arc::new(Mutex::new(()));
     let held = gate.lock().unwrap();
     let mut places: Vec<_> = std::iter::from_fn(|| store.workers().unwrap().reserve()).collect();
@@ -413,7 +375,7 @@ fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
     }
     let body = format!(r#"{{"op":"put","key":"YQ==","value":"{}"}}"#, "dnZ2".repeat(256 << 10));
     let (bytes, memory) = (body.len() as f64, "pellucid_request_memory_bytes");
-    let mut gone = Client::connect(address);
+    let mut gone = server.client();
     gone.send(&request("GET", "/v0/status", &[], b""));
     gone.socket.peek(&mut [0]).unwrap();
     gone.send(&request("POST", "/v0/batch", &[], body.as_bytes()));
@@ -425,5 +387,4 @@ fn the_copy_of_a_batch_counts_until_a_worker_has_written_it() {
     drop(held);
     wait_until(|| client.figure(memory), |held| *held == 0.0);
     client.get(&entity("a")).having(200);
-    server.stop().unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::common::{Client, TestServer, entity, start};
+use crate::common::{Answer, Client, TestServer, entity, start};
 
 const CASES: &str = include_str!("http_cases.txt");
 
@@ -48,7 +48,9 @@ fn unescaped(text: &str) -> Vec<u8> {
 fn play(running: &TestServer, request: &str, expected: &str) -> Result<(), String> {
     let etag = running.client().put(&entity("k"), "guarded").etag();
     let etag = etag.trim_matches('"');
-    let mut pieces = pieces(request, etag).into_iter();
+    let is_refused = begins_with_refusal(expected) && !request.contains("100-continue");
+    let behind = if is_refused { r"DELETE /v0/entity?id=k@\n" } else { "" };
+    let mut pieces = pieces(&format!("{request}{behind}"), etag).into_iter();
     let mut client = running.sent(&pieces.next().unwrap());
     let mut last = None;
     for word in expected.split(' ') {
@@ -91,7 +93,21 @@ fn play(running: &TestServer, request: &str, expected: &str) -> Result<(), Strin
             return Err(format!("not {word}: {last:?}"));
         }
     }
+    let is_intact = || running.client().get(&entity("k")).text() == "guarded";
+    if is_refused && !(last.as_ref().is_some_and(ends_connection) && is_intact()) {
+        return Err(format!("the refusal: {last:?}"));
+    }
     Ok(())
+}
+
+fn begins_with_refusal(expected: &str) -> bool {
+    let mut words = expected.split(' ');
+    words.next().is_some_and(|status| status >= "400") && words.next() == Some("close")
+}
+
+/// True if the answer says what is wrong, and that it is the last one.
+fn ends_connection(answer: &Answer) -> bool {
+    answer.header("Connection") == Some("close") && answer.text().trim().len() > 10
 }
 
 /// True if the server closes the connection without sending more.

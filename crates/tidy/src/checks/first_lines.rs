@@ -6,18 +6,8 @@ use crate::tree::{File, Tree};
 
 /// Words that begin a clause in place of a noun.
 const CLAUSES: &[&str] = &[
-    "What",
-    "Where",
-    "How",
-    "Whether",
-    "Who",
-    "Whoever",
-    "When",
-    "Which",
-    "That which",
-    "Since when",
-    "Until when",
-    "As what",
+    "What", "Where", "How", "Whether", "Who", "Whoever", "When", "Which", "That which",
+    "Since when", "Until when", "As what",
 ];
 
 /// The highest percentage of clauses among all first lines: sometimes a clause is the shortest way.

@@ -9,7 +9,7 @@ mod string;
 mod write;
 
 pub use error::{JsonError, JsonProblem};
-pub use parse::{Limits, Parser, parse_packed, parse_value};
+pub use parse::{Parser, parse_packed, parse_value};
 pub(crate) use scalar::{number_length, string_length};
 pub use scalar::{write_number, write_string};
 pub(crate) use string::is_plain;

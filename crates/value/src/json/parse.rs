@@ -4,29 +4,15 @@ use super::{JsonError, JsonProblem, number, string};
 use crate::packed::{Builder, DEPTH_MAX};
 use crate::{DuplicateRule, LimitError, VALUE_BYTES_MAX, Value};
 
-/// Limits on JSON text.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most levels of nested arrays and objects, up to [`DEPTH_MAX`].
-    pub depth: usize,
-    /// The most bytes of the text of one value.
-    pub size_bytes: usize,
-    /// The rule for an attribute name that occurs twice in an object.
-    pub duplicates: DuplicateRule,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { depth: DEPTH_MAX, size_bytes: 1 << 30, duplicates: DuplicateRule::Refuse }
-    }
-}
+/// The most bytes of the text of one value.
+const SIZE_BYTES_MAX: usize = 1 << 30;
 
 /// Parses one value, with optional white space around it, to a packed document.
 ///
 /// # Errors
 /// The first error in the text, with its offset.
-pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
-    let mut parser = Parser::new(text, limits)?;
+pub fn parse_packed(text: &[u8], duplicates: DuplicateRule) -> Result<Vec<u8>, JsonError> {
+    let mut parser = Parser::new(text, duplicates)?;
     parser.skip_space();
     parser.value()?;
     parser.skip_space();
@@ -38,8 +24,8 @@ pub fn parse_packed(text: &[u8], limits: Limits) -> Result<Vec<u8>, JsonError> {
 ///
 /// # Errors
 /// The first error in the text, with its offset.
-pub fn parse_value(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
-    let document = parse_packed(text, limits)?;
+pub fn parse_value(text: &[u8], duplicates: DuplicateRule) -> Result<Value, JsonError> {
+    let document = parse_packed(text, duplicates)?;
     let offset = text.len();
     Value::open(&document)
         .map_err(|_| JsonError { offset, problem: JsonProblem::Expected("a value") })
@@ -56,7 +42,6 @@ const RESERVED_BYTES: usize = 4 << 10;
 pub struct Parser<'a> {
     text: &'a str,
     at: usize,
-    limits: Limits,
     builder: Builder,
     document: Vec<u8>,
     /// The buffer for unescaped strings.
@@ -68,26 +53,20 @@ impl<'a> Parser<'a> {
     ///
     /// # Errors
     /// If the text is no UTF-8.
-    pub fn new(text: &'a [u8], limits: Limits) -> Result<Self, JsonError> {
+    pub fn new(text: &'a [u8], duplicates: DuplicateRule) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(text).map_err(|error| JsonError {
             offset: error.valid_up_to(),
             problem: JsonProblem::Utf8,
         })?;
-        Ok(Self::of_text(text, limits))
+        Ok(Self::of_text(text, duplicates))
     }
 
     /// Makes a parser at the beginning of `text`.
     #[must_use]
-    pub fn of_text(text: &'a str, limits: Limits) -> Self {
-        let builder = Builder::idle(limits.duplicates);
+    pub fn of_text(text: &'a str, duplicates: DuplicateRule) -> Self {
+        let builder = Builder::idle(duplicates);
         let (document, scratch) = (Vec::new(), String::new());
-        Self { text, at: 0, limits, builder, document, scratch }
-    }
-
-    /// The current offset in the text, in bytes.
-    #[must_use]
-    pub fn position(&self) -> usize {
-        self.at
+        Self { text, at: 0, builder, document, scratch }
     }
 
     /// The next byte.
@@ -165,8 +144,8 @@ impl<'a> Parser<'a> {
     }
 
     fn check_size(&self, begin: usize) -> Result<(), JsonError> {
-        let limit = self.limits.size_bytes;
-        if self.at - begin > limit { Err(self.error(JsonProblem::Size(limit))) } else { Ok(()) }
+        let is_too_long = self.at - begin > SIZE_BYTES_MAX;
+        if is_too_long { Err(self.error(JsonProblem::Size(SIZE_BYTES_MAX))) } else { Ok(()) }
     }
 
     fn any(&mut self, begin: usize, depth: usize) -> Result<(), JsonError> {
@@ -250,8 +229,7 @@ impl<'a> Parser<'a> {
 
     fn descend(&self, begin: usize, depth: usize) -> Result<(), JsonError> {
         self.check_size(begin)?;
-        let limit = self.limits.depth.min(DEPTH_MAX);
-        if depth >= limit { Err(self.error(JsonProblem::Depth(limit))) } else { Ok(()) }
+        if depth >= DEPTH_MAX { Err(self.error(JsonProblem::Depth(DEPTH_MAX))) } else { Ok(()) }
     }
 
     fn array(&mut self, begin: usize, depth: usize) -> Result<(), JsonError> {
@@ -325,7 +303,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn written(text: &str) -> Result<String, String> {
-        let value = parse_value(text.as_bytes(), Limits::default());
+        let value = parse_value(text.as_bytes(), DuplicateRule::Refuse);
         value.map(|value| value.to_json()).map_err(|error| error.to_string())
     }
 
@@ -367,7 +345,7 @@ mod tests {
         ] {
             assert_eq!(written(text), Err(expected.to_owned()), "{text}");
         }
-        let error = parse_packed(b"\"a\xff\"", Limits::default()).unwrap_err();
+        let error = parse_packed(b"\"a\xff\"", DuplicateRule::Refuse).unwrap_err();
         assert_eq!(error, JsonError { offset: 2, problem: JsonProblem::Utf8 });
     }
 
@@ -377,9 +355,10 @@ mod tests {
         assert!(written(&nested(DEPTH_MAX)).is_ok());
         let error = written(&nested(DEPTH_MAX + 1)).unwrap_err();
         assert_eq!(error, "Nested deeper than 200 levels at byte 200");
-        let limits = Limits { size_bytes: 4, ..Limits::default() };
-        assert!(parse_packed(b"[12]", limits).is_ok());
-        assert!(parse_packed(b"[123]", limits).is_err());
+        let parser = Parser::of_text("", DuplicateRule::Refuse);
+        let parser = Parser { at: SIZE_BYTES_MAX + 1, ..parser };
+        assert!(parser.check_size(1).is_ok());
+        assert!(parser.check_size(0).is_err());
     }
 
     #[test]
@@ -389,8 +368,7 @@ mod tests {
             (DuplicateRule::First, r#"{"a":1,"b":2,"d":4}"#),
             (DuplicateRule::Last, r#"{"a":{"c":3},"b":2,"d":4}"#),
         ] {
-            let limits = Limits { duplicates, ..Limits::default() };
-            let document = parse_packed(text, limits).unwrap();
+            let document = parse_packed(text, duplicates).unwrap();
             check(&document).unwrap();
             assert_eq!(Value::open(&document).unwrap().to_json(), expected);
         }
@@ -398,7 +376,7 @@ mod tests {
 
     #[test]
     fn several_values_of_one_text_are_parsed() {
-        let mut parser = Parser::new(b"{\"a\":\"x\"}\n[2]", Limits::default()).unwrap();
+        let mut parser = Parser::new(b"{\"a\":\"x\"}\n[2]", DuplicateRule::Refuse).unwrap();
         let first = parser.value().unwrap().to_vec();
         assert_eq!(Value::open(&first).unwrap().attribute("a").to_json(), "\"x\"");
         assert!(parser.take(b'\n'));
@@ -410,7 +388,7 @@ mod tests {
         #[test]
         fn json_round_trips(value in values()) {
             let text = value.to_json();
-            let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
+            let document = parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
             prop_assert_eq!(check(&document), Ok(()));
             let again = Value::open(&document).unwrap();
             prop_assert_eq!(again.to_json(), text.clone());
@@ -423,10 +401,9 @@ mod tests {
         fn text_is_refused_where_another_parser_refuses_it(
             text in "[\\[\\]{}\",:0-9eE.a\\\\+ -]{0,12}",
         ) {
-            let ours = parse_packed(text.as_bytes(), Limits::default()).is_ok();
+            let ours = parse_packed(text.as_bytes(), DuplicateRule::Refuse).is_ok();
             // The other parser keeps the last of two members of one name.
-            let lenient = Limits { duplicates: DuplicateRule::Last, ..Limits::default() };
-            let ours = ours || parse_packed(text.as_bytes(), lenient).is_ok();
+            let ours = ours || parse_packed(text.as_bytes(), DuplicateRule::Last).is_ok();
             prop_assert_eq!(ours, serde_json::from_str::<serde_json::Value>(&text).is_ok());
         }
     }

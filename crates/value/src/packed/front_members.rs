@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_name_that_exists_is_not_inserted() {
-        let document = crate::json::parse_packed(b"{\"_key\":1}", crate::json::Limits::default());
+        let document = crate::json::parse_packed(b"{\"_key\":1}", crate::DuplicateRule::Refuse);
         let document = document.unwrap();
         let body = open(&document).ok().and_then(Ref::as_object).unwrap();
         assert_eq!(with_front(&[("_key", ["a", ""])], body, |_| false), None);

@@ -54,16 +54,16 @@ pub fn open(document: &[u8]) -> Result<Ref<'_>, Damage> {
 #[cfg(test)]
 mod tests {
     use super::json_length;
-    use crate::Ref;
-    use crate::json::{Limits, parse_packed};
+    use crate::json::parse_packed;
     use crate::samples::values;
+    use crate::{DuplicateRule, Ref};
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn the_length_as_json_is_that_of_the_text(value in values()) {
             let text = value.to_json();
-            let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
+            let document = parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
             prop_assert_eq!(json_length(&document), Some(text.len()));
             prop_assert_eq!(crate::json::length(value.view()), text.len());
             prop_assert_eq!(crate::json::length(super::open(&document).unwrap()), text.len());
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn escapes_count_as_they_are_written(text in "[\u{0}-\u{7f}ü€]{0,40}") {
             let text = crate::Value::from(text).to_json();
-            let document = parse_packed(text.as_bytes(), Limits::default()).unwrap();
+            let document = parse_packed(text.as_bytes(), DuplicateRule::Refuse).unwrap();
             prop_assert_eq!(json_length(&document), Some(text.len()));
         }
 
@@ -84,7 +84,7 @@ mod tests {
             value in values(), at in any::<usize>(), byte in any::<u8>(),
         ) {
             let mut document =
-                parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();
+                parse_packed(value.to_json().as_bytes(), DuplicateRule::Refuse).unwrap();
             let at = at % document.len();
             document[at] = byte;
             let _ = json_length(&document);
@@ -92,7 +92,7 @@ mod tests {
 
         #[test]
         fn a_member_is_found_wherever_it_is_looked_for_first(value in values(), at in 0_usize..6) {
-            let document = parse_packed(value.to_json().as_bytes(), Limits::default()).unwrap();
+            let document = parse_packed(value.to_json().as_bytes(), DuplicateRule::Refuse).unwrap();
             let Ok(Ref::Object(object)) = super::open(&document) else { return Ok(()) };
             for name in ["", "a", "b", "ab", "zz", "\u{0}"] {
                 let mut place = at;

@@ -173,8 +173,9 @@ fn reads(
         Ok::<(), String>(())
     };
     measure("get", &|| workload::get_present(store, draws, 2, count))?;
-    measure("get_missing", &|| workload::get_missing(store, draws, 3, count))?;
-    measure("get_mixed", &|| workload::get_mixed(store, draws, 4, count))?;
+    measure("get_missing", &|| workload::get(store, draws, 3, count, |_| true))?;
+    let mixed = workload::is_missing_in_mix;
+    measure("get_mixed", &|| workload::get(store, draws, 4, count, mixed))?;
     measure("head", &|| workload::head(store, draws, 5, count))
 }
 

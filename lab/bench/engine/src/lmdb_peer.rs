@@ -1,4 +1,5 @@
-//! The peer LMDB, through heed: one transaction per call, and no sync.
+//! The peer LMDB, through heed: one transaction per call, and no sync. It cannot be compacted: LMDB
+//! reuses pages, but never returns them.
 
 use std::path::Path;
 
@@ -72,15 +73,6 @@ impl Peer for Lmdb {
     }
 
     fn flush(&self) -> Outcome<()> {
-        Ok(())
-    }
-
-    fn is_settled(&self) -> Outcome<bool> {
-        Ok(true)
-    }
-
-    /// Does nothing: LMDB reuses pages, but never returns them.
-    fn compact(&self) -> Outcome<()> {
         Ok(())
     }
 

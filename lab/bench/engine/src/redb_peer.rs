@@ -2,7 +2,8 @@
 //!
 //! redb has no commit that survives the process without a sync. So puts are committed without
 //! durability, which promises less than the other peers do. One commit in [`DURABLE_EVERY`] is
-//! durable, because redb reuses free pages only after a durable commit.
+//! durable, because redb reuses free pages only after a durable commit. Nothing is compacted: that
+//! needs exclusive access.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,15 +93,6 @@ impl Peer for Redb {
 
     fn flush(&self) -> Outcome<()> {
         self.write(Durability::Immediate, None)
-    }
-
-    fn is_settled(&self) -> Outcome<bool> {
-        Ok(true)
-    }
-
-    /// Does nothing: redb reuses pages, and its own compaction needs exclusive access.
-    fn compact(&self) -> Outcome<()> {
-        Ok(())
     }
 
     fn close(self: Box<Self>) -> Outcome<()> {

@@ -83,8 +83,8 @@ pub fn show(plan: &Plan, results: &Results) {
         );
         for (peer, runs) in results {
             let of = |suffix: &str| cell(middle(runs, &format!("{name}_{suffix}")));
-            let ratio = ratios(results, PELLUCID, peer, &format!("{name}_per_s"));
-            let cpu_ratio = ratios(results, PELLUCID, peer, &format!("{name}_cpu_us"));
+            let ratio = ratios(results, peer, &format!("{name}_per_s"));
+            let cpu_ratio = ratios(results, peer, &format!("{name}_cpu_us"));
             println!(
                 "  {peer:<18}{:>12}{:>9}{:>9}{:>10}{:>11}{:>9}{:>12}{:>12}",
                 of("per_s"),
@@ -171,13 +171,9 @@ fn middle(runs: &[Figures], name: &str) -> Option<f64> {
     if figures.is_empty() { None } else { Some(median(&figures)) }
 }
 
-/// The ratios of `ours` to `theirs`, round by round.
-fn ratios(results: &Results, ours: &str, theirs: &str, name: &str) -> Vec<f64> {
-    let (Some(ours), Some(theirs)) = (results.get(ours), results.get(theirs)) else {
-        return Vec::new();
-    };
-    let pairs = ours.iter().zip(theirs);
-    pairs.filter_map(|(ours, theirs)| Some(ours.get(name)? / theirs.get(name)?)).collect()
+/// The ratios of our figure called `name` to that of `peer`, round by round.
+fn ratios(results: &Results, peer: &str, name: &str) -> Vec<f64> {
+    crossed(results, name, peer, name)
 }
 
 /// The ratios of our figure `ours` to the figure `theirs` of `peer`, round by round.
@@ -191,7 +187,7 @@ fn crossed(results: &Results, ours: &str, peer: &str, theirs: &str) -> Vec<f64> 
 
 /// Prints the bars; returns true if all measured bars hold.
 pub fn judge_all(results: &Results) -> bool {
-    let against = |name: &str| ratios(results, PELLUCID, ROCKSDB, name);
+    let against = |name: &str| ratios(results, ROCKSDB, name);
     let own = |name: &str| results.get(PELLUCID).map_or_else(Vec::new, |runs| each(runs, name));
     let scaled = |name: &str, by: f64| own(name).into_iter().map(|figure| figure / by).collect();
     let bars: [(&str, Vec<f64>, Bar); 21] = [

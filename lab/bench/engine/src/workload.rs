@@ -113,6 +113,25 @@ pub fn sampled(
     Ok(taken)
 }
 
+/// Gets keys: a missing one for each draw for which `is_missing` returns true.
+pub fn get(
+    peer: &dyn Peer,
+    draws: &WorkloadGenerator,
+    seed: u64,
+    count: u64,
+    is_missing: impl Fn(u64) -> bool,
+) -> Outcome<Latencies> {
+    let mut value = Vec::with_capacity(VALUE_LENGTH);
+    sampled(seed, count, |draw| {
+        let is_missing = is_missing(draw);
+        let key = if is_missing { draws.missing(draw) } else { draws.present(draw) };
+        let is_there = peer.get(&key, &mut value)?;
+        let is_whole = !is_there || value.len() == VALUE_LENGTH;
+        let otherwise = "a key was found that was not put, or was not found as it was put";
+        expect(is_there != is_missing && is_whole, otherwise)
+    })
+}
+
 /// Gets existing keys.
 pub fn get_present(
     peer: &dyn Peer,
@@ -120,41 +139,12 @@ pub fn get_present(
     seed: u64,
     count: u64,
 ) -> Outcome<Latencies> {
-    let mut value = Vec::with_capacity(VALUE_LENGTH);
-    sampled(seed, count, |draw| {
-        let is_there = peer.get(&draws.present(draw), &mut value)?;
-        expect(is_there && value.len() == VALUE_LENGTH, "a key that was put is missing")
-    })
+    get(peer, draws, seed, count, |_| false)
 }
 
-/// Gets missing keys.
-pub fn get_missing(
-    peer: &dyn Peer,
-    draws: &WorkloadGenerator,
-    seed: u64,
-    count: u64,
-) -> Outcome<Latencies> {
-    let mut value = Vec::new();
-    sampled(seed, count, |draw| {
-        let is_there = peer.get(&draws.missing(draw), &mut value)?;
-        expect(!is_there, "a key that was never put is there")
-    })
-}
-
-/// Gets keys of which 30 % are missing.
-pub fn get_mixed(
-    peer: &dyn Peer,
-    draws: &WorkloadGenerator,
-    seed: u64,
-    count: u64,
-) -> Outcome<Latencies> {
-    let mut value = Vec::with_capacity(VALUE_LENGTH);
-    sampled(seed, count, |draw| {
-        let is_missing = SeededRandom::at(!draw) % 10 < 3;
-        let key = if is_missing { draws.missing(draw) } else { draws.present(draw) };
-        let is_there = peer.get(&key, &mut value)?;
-        expect(is_there != is_missing, "a key is there that should not be, or the other way round")
-    })
+/// Returns true for 30 % of all draws.
+pub fn is_missing_in_mix(draw: u64) -> bool {
+    SeededRandom::at(!draw) % 10 < 3
 }
 
 /// Reads the heads of existing keys.

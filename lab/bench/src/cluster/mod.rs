@@ -43,8 +43,7 @@ impl Servers {
     }
 
     fn alone_address(&self, which: usize) -> &str {
-        let address = self.alone[which].url.trim_start_matches("http://").split('/').next();
-        address.unwrap_or_default()
+        self.alone[which].address()
     }
 }
 

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::bars::{Bar, judge, median};
+use crate::client::Client;
 use crate::driver::Driver;
-use crate::http::Http;
 use crate::plan::{KEYS, Plan};
 use crate::quiet_rounds::{columns, turns};
 use crate::{Outcome, is_quick, setting, text};
@@ -37,14 +37,14 @@ pub fn run() -> Outcome<bool> {
     let server = Server::start(&nodes, folder.path())?;
     let driver = Driver::open(&nodes.split(',').collect::<Vec<_>>(), KEYSPACE)?;
     let (pairs, seconds) = if is_quick() { (PAIRS_QUICK, SECONDS_QUICK) } else { (PAIRS, SECONDS) };
-    let (rate, value) = (setting("RATE", RATE_USUAL)?, vec![b'v'; VALUE_BYTES]);
+    let (rate, value) = (setting("RATE", RATE_USUAL)?, "v".repeat(VALUE_BYTES));
     fill(&server, &driver, &value)?;
     let plan = Plan::at(rate, seconds);
     let mut holds = true;
-    for (method, body) in [("PUT", &value[..]), ("GET", &[])] {
+    for (method, body) in [("PUT", value.as_str()), ("GET", "")] {
         let ours = || {
-            let ask = |http: &mut Http, key: &str| http.ask(method, key, body);
-            plan.run(|| Http::open(&server.address), ask)
+            let ask = |client: &mut Client, key: &str| ask(client, method, key, body);
+            plan.run(|| Client::connect(&server.address), ask)
         };
         let theirs = || plan.run(|| Ok(()), |(), key| driver.ask(method, key, body));
         (ours()?, theirs()?);
@@ -63,13 +63,18 @@ pub fn run() -> Outcome<bool> {
     Ok(holds)
 }
 
+/// Sends a PUT or GET of an entity, and waits for the complete answer.
+fn ask(client: &mut Client, method: &str, key: &str, value: &str) -> Outcome<()> {
+    client.call(method, &format!("/v0/entity?id={key}"), value).map(|_| ())
+}
+
 /// Puts all keys through both, and retries while the ring refuses.
-fn fill(server: &Server, driver: &Driver, value: &[u8]) -> Outcome<()> {
+fn fill(server: &Server, driver: &Driver, value: &str) -> Outcome<()> {
     let begun = Instant::now();
-    let mut http = Http::open(&server.address)?;
+    let mut client = Client::connect(&server.address)?;
     for key in (0..KEYS).map(|key| format!("key{key:06}")) {
         loop {
-            let put = http.ask("PUT", &key, value);
+            let put = ask(&mut client, "PUT", &key, value);
             match put.and_then(|()| driver.ask("PUT", &key, value)) {
                 Ok(()) => break,
                 Err(error) if begun.elapsed() > SETTLE_MAX => return Err(error),

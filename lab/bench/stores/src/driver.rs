@@ -56,11 +56,12 @@ impl Driver {
     }
 
     /// Puts an entry if `method` is PUT, otherwise gets it, and waits for the answer.
-    pub fn ask(&self, method: &str, key: &str, value: &[u8]) -> Outcome<()> {
+    pub fn ask(&self, method: &str, key: &str, value: &str) -> Outcome<()> {
         // Keys are `key` and a number. The store hashes the key to find the bucket.
         let number: u16 = key[3..].parse().map_err(text)?;
         let [high, low] = (number % BUCKETS).to_be_bytes();
-        let (space, part, key) = ("driver", vec![b'b', high, low], key.as_bytes());
+        let (space, part) = ("driver", vec![b'b', high, low]);
+        let (key, value) = (key.as_bytes(), value.as_bytes());
         self.runtime.block_on(async {
             if method == "PUT" {
                 let row = (space, part, key, 1_i64, 0_i64, value.len() as i64, value, 0_i32);

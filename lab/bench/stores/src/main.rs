@@ -8,9 +8,11 @@
 #[path = "../../src/bars.rs"]
 #[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
 mod bars;
+#[path = "../../src/client.rs"]
+#[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
+mod client;
 mod cql_overhead;
 mod driver;
-mod http;
 mod overhead;
 mod plan;
 #[path = "../../src/quiet_rounds.rs"]

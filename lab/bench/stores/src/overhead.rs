@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
-use pellucid_rocksdb::{Bare, RocksOptions, RocksStore};
+use pellucid_rocksdb::{BareTable, RocksOptions, RocksStore};
 use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store, Table};
 
 use crate::bars::{Bar, judge, median};
@@ -46,7 +46,7 @@ const SHARE_LEAST: f64 = 0.97;
 struct StorePair {
     store: RocksStore,
     table: Table,
-    bare: Bare,
+    bare: BareTable,
     /// The longest value; the others are prefixes of it.
     value: Vec<u8>,
     keys: Vec<Key>,

@@ -133,39 +133,22 @@ pub(crate) fn load(options: &LoadOptions) -> LoadResult {
     run(options, &mut |_| {}).unwrap()
 }
 
-/// A source that makes each request in the same way.
-struct FunctionSource(fn(&mut Vec<u8>));
-
-impl RequestSource for FunctionSource {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        (self.0)(out);
-    }
-}
-
 /// Sources that make each request by `make`.
 pub(crate) fn made_by(make: fn(&mut Vec<u8>)) -> Option<Arc<dyn RequestSources>> {
-    Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> {
-        Box::new(FunctionSource(make))
-    }))
+    Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> { Box::new(make) }))
 }
 
-/// A source that gives each request its own number, so that a request that is lost or sent twice is
-/// noticed.
-struct NumberedSource(u64);
-
-impl RequestSource for NumberedSource {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        let (number, body) = (self.0, self.0.to_string());
-        let head = format!("PUT /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
-        out.extend_from_slice(format!("{head}\r\n\r\n{body}").as_bytes());
-        self.0 += 1;
-    }
-}
-
-/// Sources of PUTs of the numbers of the requests in the run.
+/// Sources of PUTs of the numbers of the requests in the run, so that a request that is lost or
+/// sent twice is noticed.
 pub(crate) fn numbered() -> Option<Arc<dyn RequestSources>> {
     Some(Arc::new(|share: ThreadShare| -> Box<dyn RequestSource> {
-        Box::new(NumberedSource(share.first_request))
+        let mut number = share.first_request;
+        Box::new(move |out: &mut Vec<u8>| {
+            let body = number.to_string();
+            let head = format!("PUT /{body} HTTP/1.1\r\nHost: h\r\nContent-Length: {}", body.len());
+            out.extend_from_slice(format!("{head}\r\n\r\n{body}").as_bytes());
+            number += 1;
+        })
     }))
 }
 

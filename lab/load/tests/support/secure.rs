@@ -32,23 +32,20 @@ pub(crate) fn reply(body: &[u8]) -> Reply {
     Reply { after: Some(Duration::ZERO), response: Response::new(body.to_vec()) }
 }
 
-/// The behaviour of a server.
+/// The behaviour of a server of HTTP/2.
 #[derive(Clone, Default)]
 pub(crate) struct ServerBehaviour {
-    /// The protocol that it offers in ALPN; without one, it does not speak TLS.
-    pub(crate) tls: Option<&'static str>,
     pub(crate) streams_max: Option<u32>,
     /// The number of requests after which a connection is closed gracefully.
     pub(crate) requests_per_connection: Option<usize>,
 }
 
-/// A running server of HTTP/2, or of HTTP/1.1 with TLS. It ends with the process.
+/// A running server with TLS. It ends with the process.
 pub(crate) struct SecureServer {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
     /// The largest number of requests that were in flight at once on any connection.
     pub(crate) most_at_once: Arc<AtomicUsize>,
-    tls: bool,
     /// The folder of `authority.pem` and `server.pem`.
     folder: TempDir,
 }
@@ -80,8 +77,9 @@ impl Identity {
 }
 
 impl SecureServer {
+    /// Starts a server of `protocol`, which it offers in ALPN.
     pub(crate) fn start(
-        manner: ServerBehaviour,
+        protocol: &'static str,
         respond: impl Fn(Request<Vec<u8>>) -> Reply + Send + Sync + 'static,
     ) -> SecureServer {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -90,14 +88,11 @@ impl SecureServer {
             address: listener.local_addr().unwrap(),
             connections: Arc::default(),
             most_at_once: Arc::default(),
-            tls: manner.tls.is_some(),
             folder: tempfile::tempdir().unwrap(),
         };
-        let identity = manner.tls.map(|_| Identity::new());
-        if let Some(identity) = &identity {
-            std::fs::write(server.file("authority.pem"), &identity.authority).unwrap();
-            std::fs::write(server.file("server.pem"), &identity.certificate).unwrap();
-        }
+        let identity = Identity::new();
+        std::fs::write(server.file("authority.pem"), &identity.authority).unwrap();
+        std::fs::write(server.file("server.pem"), &identity.certificate).unwrap();
         let (connections, most) =
             (Arc::clone(&server.connections), Arc::clone(&server.most_at_once));
         let respond: Arc<ResponseFunction> = Arc::new(respond);
@@ -105,25 +100,20 @@ impl SecureServer {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async move {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let identity = identity.as_ref();
-                let acceptor = identity.zip(manner.tls).map(|(i, protocol)| acceptor(i, protocol));
+                let acceptor = acceptor(&identity, protocol);
                 while let Ok((socket, _)) = listener.accept().await {
                     socket.set_nodelay(true).unwrap();
                     connections.fetch_add(1, Ordering::SeqCst);
-                    let (manner, respond) = (manner.clone(), Arc::clone(&respond));
-                    let (acceptor, most) = (acceptor.clone(), Arc::clone(&most));
+                    let (acceptor, respond) = (acceptor.clone(), Arc::clone(&respond));
+                    let most = Arc::clone(&most);
                     tokio::spawn(async move {
-                        match acceptor {
-                            None => serve(socket, manner, respond, most, real()).await,
-                            Some(acceptor) => {
-                                let Ok(socket) = acceptor.accept(socket).await else { return };
-                                match manner.tls {
-                                    Some("h2") => {
-                                        serve(socket, manner, respond, most, real()).await
-                                    }
-                                    _ => serve_http1(socket, respond).await,
-                                }
+                        let Ok(socket) = acceptor.accept(socket).await else { return };
+                        match protocol {
+                            "h2" => {
+                                let behaviour = ServerBehaviour::default();
+                                serve(socket, behaviour, respond, most, real()).await;
                             }
+                            _ => serve_http1(socket, respond).await,
                         }
                     });
                 }
@@ -137,8 +127,7 @@ impl SecureServer {
     }
 
     pub(crate) fn options(&self) -> LoadOptions {
-        let scheme = if self.tls { "https" } else { "http" };
-        let url = format!("{scheme}://localhost:{}/path?id=1", self.address.port());
+        let url = format!("https://localhost:{}/path?id=1", self.address.port());
         let mut options = LoadOptions::new(Target::parse(&url).unwrap());
         (options.threads, options.connections) = (1, 1);
         // The limit is a count and not a time: a server on a real clock may be slow.

@@ -10,7 +10,7 @@ use crate::thinning::thin_out;
 use crate::units::{count, duration, duration_tick};
 
 /// The largest number of points in the jitter plot of one section.
-pub(crate) const JITTER_POINTS_MAX: usize = 4_000;
+const JITTER_POINTS_MAX: usize = 4_000;
 /// The number of intervals of time, each a row, in the table that summarizes the requests.
 const TABLE_INTERVALS: usize = 20;
 /// The number of slowest requests that the table lists.

@@ -44,7 +44,6 @@ use crate::model::Report;
 
 pub use flame::{flame_html, flame_svg};
 pub use flame_graph::{FlameGraph, FlameSample, FlameUnit};
-pub(crate) use jitter::JITTER_POINTS_MAX;
 pub use study::study_html;
 
 const STYLE: &str = include_str!("report.css");

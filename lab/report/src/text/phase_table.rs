@@ -38,18 +38,8 @@ mod tests {
             .map(str::trim_end)
             .collect();
         let expected = [
-            "receive*",
-            "  loop_wait",
-            "parse",
-            "route",
-            "queue",
-            "execute",
-            "  look_up",
-            "  value_read",
-            "encode",
-            "write",
-            "unaccounted",
-            "total",
+            "receive*", "  loop_wait", "parse", "route", "queue", "execute", "  look_up",
+            "  value_read", "encode", "write", "unaccounted", "total",
         ];
         assert_eq!(names, expected, "{text}");
         assert!(text.starts_with("entity_get ok: 1,000 requests, times in µs\n"), "{text}");

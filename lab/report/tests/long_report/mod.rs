@@ -35,7 +35,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{} {at}", ["p99.999", LONG, "flushes"][at % 3])).collect()
 }
 
-fn charts() -> Vec<Chart> {
+pub(crate) fn charts() -> Vec<Chart> {
     let seconds = || (1..=90).map(|at| f64::from(at) * 12.0 / 90.0).collect::<Vec<f64>>();
     let lines = |is_logarithmic| ChartForm::Lines { seconds: seconds(), is_logarithmic };
     let quantiles = vec![0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];

@@ -96,11 +96,8 @@ impl Study for ClusterStudyOptions {
             title: "A sharded cluster",
             question: "What does it cost to ask a node for another's key, and where does the time \
                        go?",
+            scale: self.scale,
         }
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {

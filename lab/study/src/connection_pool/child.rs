@@ -39,7 +39,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
                 options.documents.queued_calls_max = queued_calls_max;
             }
             let server = start(options, Log::new(|_| {})).map_err(StudyError::step)?;
-            answer_lines(server, input, output)
+            answer_lines(server, input, output, |_| Ok(None))
         }
         ServerPlan::Trivial { answer } => {
             let trivial = TrivialServer::listen(answer.into_bytes()).map_err(StudyError::step)?;

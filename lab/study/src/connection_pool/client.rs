@@ -154,7 +154,8 @@ impl Client {
         std::fs::write(&path, PROGRAM).map_err(|error| StudyError::file("write", &path, error))?;
         let program: [OsString; 3] =
             ["node".into(), path.into_os_string(), drivers.folder.clone().into_os_string()];
-        Ok(Client { process: Process::start("the client in Node.js", &program)?, connection })
+        let process = Process::start("the client in Node.js", &program, Stdio::inherit())?;
+        Ok(Client { process, connection })
     }
 
     /// Runs `queries` concurrent queries, each for one of `ids`. A correct answer has `documents`

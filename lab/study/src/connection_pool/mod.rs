@@ -59,11 +59,8 @@ impl Study for ConnectionPoolOptions {
             title: "Connection pools",
             question: "What limits an application that asks many queries at a time: the sockets \
                        of its driver, the server, or its own thread?",
+            scale: self.scale,
         }
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {

@@ -5,9 +5,10 @@ use pellucid_report::{Chart, ChartForm, ChartSection, Sample, Series, Unit, thin
 
 use super::load_runs::LoadRuns;
 use super::measure::Row;
+use super::original::Original;
 use super::run::EntityRun;
 use super::workload::LoadKind;
-use super::{job_impact, original, shares};
+use super::{job_impact, shares};
 use crate::jitter::{Jitter, ZOOM_MARGIN};
 use crate::jobs::counts;
 use crate::means;
@@ -71,6 +72,7 @@ fn table(
 
 fn rates(measured: &EntityRun) -> Chart {
     let rows = LoadKind::ALL.into_iter().flat_map(|work| {
+        let original = Original::of(work);
         let of = |value: &dyn Fn(&LoadRuns<'_>) -> Option<f64>, original: f64| {
             measured.of(work).iter().map(value).chain([Some(original)]).collect()
         };
@@ -81,16 +83,13 @@ fn rates(measured: &EntityRun) -> Chart {
         [
             (
                 format!("{}, the highest", work.title()),
-                of(&|loads| Some(loads.first().highest), original::reached(work)),
+                of(&|loads| Some(loads.first().highest), original.reached),
             ),
             (
                 format!("{}, put on", work.title()),
-                of(&|loads| Some(loads.first().rate), original::rate(work)),
+                of(&|loads| Some(loads.first().rate), original.rate),
             ),
-            (
-                format!("{}, answered of that", work.title()),
-                of(&answered, original::answered(work)),
-            ),
+            (format!("{}, answered of that", work.title()), of(&answered, original.answered)),
         ]
     });
     let how = if measured.is_found {
@@ -111,7 +110,7 @@ fn overload(measured: &EntityRun) -> Chart {
         let of = |value: &dyn Fn(&Row) -> f64, original: Option<f64>| {
             rows.clone().map(|row| Some(value(row))).chain([original]).collect()
         };
-        let [mean, greatest] = original::overload_ns(work).map(Some);
+        let [mean, greatest] = Original::of(work).overload_ns.map(Some);
         let name = |what: &str| format!("{}, {what}", work.title());
         [
             (name("mean"), of(&|row| row.result.times.response.mean(), mean)),
@@ -142,7 +141,7 @@ fn curves(measured: &EntityRun, work: LoadKind, name: &str) -> Chart {
         let at = |quantile: &f64| Some(times.value_at_quantile(*quantile) as f64);
         Series::new(loads.engine.name(), CURVE.iter().map(at).collect())
     });
-    let theirs = CURVE.iter().map(|quantile| Some(original::at(work, *quantile))).collect();
+    let theirs = CURVE.iter().map(|quantile| Some(Original::of(work).at(*quantile))).collect();
     let words = (
         name,
         format!("Percentile spectrum of {}", work.title()),
@@ -236,7 +235,7 @@ fn section(measured: &EntityRun, work: LoadKind) -> ChartSection {
 }
 
 fn percentiles(measured: &EntityRun, work: LoadKind) -> Chart {
-    let loads = measured.of(work);
+    let (loads, original) = (measured.of(work), Original::of(work));
     let row = |name: &str, value: &dyn Fn(&LoadRuns<'_>) -> f64, original: Option<f64>| {
         let ours = loads.iter().map(|on| Some(value(on)));
         (name.to_owned(), ours.chain([original]).collect())
@@ -245,10 +244,10 @@ fn percentiles(measured: &EntityRun, work: LoadKind) -> Chart {
         .iter()
         .map(|(name, at)| {
             let value = |on: &LoadRuns<'_>| on.times().value_at_quantile(*at) as f64;
-            row(name, &value, Some(original::at(work, *at)))
+            row(name, &value, Some(original.at(*at)))
         })
         .collect();
-    rows.push(row("mean", &|on| on.times().mean(), Some(original::mean_ns(work))));
+    rows.push(row("mean", &|on| on.times().mean(), Some(original.mean_ns)));
     let processor = |on: &LoadRuns<'_>| {
         let of = |row: &Row| Some(row.processor_by_request_ns());
         on.estimate("", Unit::Nanoseconds, of).value().unwrap_or(0.0)
@@ -271,7 +270,7 @@ fn percentiles_by_wrk2(measured: &EntityRun, work: LoadKind) -> Chart {
     let times: Vec<_> = measured.of(work).iter().map(LoadRuns::times_by_wrk2).collect();
     let rows = PERCENTILES.iter().map(|(name, at)| {
         let ours = times.iter().map(|times| Some(times.value_at_quantile(*at) as f64));
-        ((*name).to_owned(), ours.chain([Some(original::at(work, *at))]).collect())
+        ((*name).to_owned(), ours.chain([Some(Original::of(work).at(*at))]).collect())
     });
     let names = (
         format!("{}_percentiles_by_wrk2", work.name()),
@@ -308,10 +307,10 @@ fn account(loads: &[LoadRuns<'_>], work: LoadKind) -> Chart {
 fn histogram(measured: &EntityRun, work: LoadKind) -> Chart {
     let loads = measured.of(work);
     let ours = loads.iter().map(|on| (on.engine.name(), shares_of(&on.times())));
-    let mut theirs = [0.0; BARS];
+    let (mut theirs, original) = ([0.0; BARS], Original::of(work));
     let mut before = 0.0;
     for (bar, share) in theirs.iter_mut().enumerate() {
-        let below = BAR_ENDS_US.get(bar).map_or(1.0, |us| original::share_below(work, *us));
+        let below = BAR_ENDS_US.get(bar).map_or(1.0, |us| original.share_below(*us));
         *share = below - before;
         before = below;
     }
@@ -350,7 +349,7 @@ fn jitter(row: &Row) -> Vec<Chart> {
 
 fn processor(measured: &EntityRun, work: LoadKind) -> Chart {
     let loads = measured.of(work);
-    let original = original::processor_shares(work);
+    let original = Original::of(work).processor_shares;
     let rows = shares::NAMES.into_iter().enumerate().map(|(at, name)| {
         let of = |row: &Row| shares::of(row)[at];
         let ours = loads.iter().map(|on| on.estimate("", Unit::Share, of).value());

@@ -5,9 +5,10 @@ use pellucid_report::{Estimate, Finding, Unit, both, either};
 
 use super::load_runs::LoadRuns;
 use super::measure::Row;
+use super::original::Original;
 use super::run::EntityRun;
 use super::workload::LoadKind;
-use super::{job_impact, original, shares};
+use super::{job_impact, shares};
 use crate::jobs::counts;
 use crate::loads::has_times;
 
@@ -93,16 +94,12 @@ fn rate(measured: &EntityRun, work: LoadKind) -> Finding {
             });
         let p50 = |of: Histogram<u64>| Unit::Nanoseconds.show(of.value_at_quantile(0.5) as f64);
         let medians = [loads.times(), loads.times_by_wrk2()].map(p50);
-        let row = loads.first();
-        let is_put_on = row.rate >= original::rate(work);
+        let (row, original) = (loads.first(), Original::of(work));
+        let is_put_on = row.rate >= original.rate;
         let holds = match is_put_on {
-            true => {
-                both(unanswered.is_below(UNANSWERED_SHARE), p99.is_below(original::at(work, 0.99)))
-            }
+            true => both(unanswered.is_below(UNANSWERED_SHARE), p99.is_below(original.at(0.99))),
             // One connection does not reach the original's rate.
-            false => {
-                highest.is_below(original::rate(work)).filter(|is_below| *is_below).map(|_| false)
-            }
+            false => highest.is_below(original.rate).filter(|is_below| *is_below).map(|_| false),
         };
         EngineAnswer {
             sentence: format!(
@@ -111,7 +108,7 @@ fn rate(measured: &EntityRun, work: LoadKind) -> Finding {
                 Unit::PerSecond.show(row.rate),
                 medians[0],
                 medians[1],
-                Unit::Nanoseconds.show(original::at(work, 0.5))
+                Unit::Nanoseconds.show(original.at(0.5))
             ),
             holds,
             figures: vec![answered, unanswered, p99, highest],

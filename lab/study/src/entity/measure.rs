@@ -10,7 +10,7 @@ use pellucid_account::OperationAccount;
 use pellucid_load::{LoadResult, Pacer};
 use pellucid_report::{JudgedLoad, Span};
 
-use super::original;
+use super::original::{self, Original};
 use super::plan::{Engine, EntityStudyOptions, ServerPlan};
 use super::workload::{LoadKind, fill, load};
 use crate::child_server::ChildServer;
@@ -215,7 +215,7 @@ impl EngineServer {
         notes: &mut Vec<String>,
     ) -> Result<(LoadPlan, bool), StudyError> {
         let script = work.script(options.keys());
-        let p99 = original::p99_held(work);
+        let p99 = Original::of(work).p99_held;
         let found = match options.scale {
             Scale::Quick => None,
             scale => {
@@ -230,7 +230,7 @@ impl EngineServer {
             Some(found) => found,
             None => self.closed_loop(binary, &script, time)?.answered_per_second,
         };
-        let original = original::rate(work);
+        let original = Original::of(work).rate;
         // Close to the highest rate, most of the response time would be waiting.
         let rate = if highest > original * ROOM { original } else { highest * RATE_SHARE };
         Ok((LoadPlan { work, rate: rate.max(1.0), highest, is_overload: false }, found.is_some()))

@@ -61,11 +61,8 @@ impl Study for EntityStudyOptions {
             question: "How many PUTs and GETs a second does the service bear on one connection, \
                        where does their time go, and what do flushes and compactions do to it: on \
                        Pellucid's own engine, and on RocksDB, the engine of the original?",
+            scale: self.scale,
         }
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {

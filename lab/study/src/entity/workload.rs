@@ -12,6 +12,7 @@ use pellucid_load::{
 
 use super::plan::VALUE_BYTES;
 use crate::error::StudyError;
+use crate::loads::all_answered;
 
 /// The timeout of a request, both while the store is filled and under load.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -93,22 +94,26 @@ pub(super) fn fill(url: &str, keys: u64) -> Result<(), StudyError> {
     let host = options.target.host_header();
     options.connections = FILL_CONNECTIONS;
     options.pipeline_depth = FILL_DEPTH;
-    options.limit = Limit::Requests(keys);
-    options.sources = Some(Arc::new(move |share: ThreadShare| {
-        let (next, host) = (share.first_request, host.clone());
-        Box::new(Filling { next, keys, host, value: value() }) as Box<dyn RequestSource>
+    options.sources = Some(Arc::new(move |share: ThreadShare| -> Box<dyn RequestSource> {
+        Box::new(filling(share.first_request, keys, host.clone()))
     }));
-    let result = run(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(failed)?;
-    let errors = result.errors.all();
-    if errors > 0 || result.requests < keys {
-        let hint = result.first_error.unwrap_or_default();
-        let answered = result.requests;
-        return Err(failed(format!(
-            "{answered} of {keys} PUTs were answered while the store was filled, {errors} with \
-             errors: {hint}"
-        )));
+    all_answered(options, keys, "PUTs of the filling").map(|_| ())
+}
+
+/// The requests of the filling, from number `next` on.
+fn filling(mut next: u64, keys: u64, host: String) -> impl RequestSource {
+    let value = value();
+    move |out: &mut Vec<u8>| {
+        let product = u128::from(next % keys) * u128::from(STRIDE);
+        let key = (product % u128::from(keys)) as u64 + 1;
+        next += 1;
+        // Writing to a vector cannot fail.
+        let _ = write!(
+            out,
+            "PUT /v0/entity?id={key} HTTP/1.1\r\nHost: {host}\r\n\
+             Content-Length: {VALUE_BYTES}\r\n\r\n{value}"
+        );
     }
-    Ok(())
 }
 
 /// Runs an open-loop load on one connection at a constant rate.
@@ -133,36 +138,13 @@ pub(super) fn load(
     Ok(result)
 }
 
-/// The requests of the filling.
-struct Filling {
-    next: u64,
-    keys: u64,
-    host: String,
-    value: String,
-}
-
-impl RequestSource for Filling {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        let product = u128::from(self.next % self.keys) * u128::from(STRIDE);
-        let key = (product % u128::from(self.keys)) as u64 + 1;
-        self.next += 1;
-        // Writing to a vector cannot fail.
-        let _ = write!(
-            out,
-            "PUT /v0/entity?id={key} HTTP/1.1\r\nHost: {}\r\nContent-Length: {VALUE_BYTES}\r\n\r\n\
-             {}",
-            self.host, self.value
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn filling_puts_every_key_once() {
-        let mut filling = Filling { next: 0, keys: 1_000, host: "h".to_owned(), value: value() };
+        let mut filling = filling(0, 1_000, "h".to_owned());
         let mut seen: Vec<u64> = Vec::new();
         for _ in 0..1_000 {
             let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! The child process: the engine as an embedded library under load. Its memory is limited, and only
 //! the engine and the load use its processor time and disk.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Write};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
@@ -23,6 +23,7 @@ use super::plan::Plan;
 use super::sample::{Line, OperationSums, Sample};
 use super::workload::{Request, TransactionGenerator, key_of};
 use crate::cgroup::CgroupMembership;
+use crate::child_server::plan_of;
 use crate::error::StudyError;
 use crate::proc::ProcessFigures;
 use crate::profile_recording::ProfileRecording;
@@ -43,8 +44,6 @@ const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
 const BEHIND_MAX: Duration = Duration::from_millis(200);
 /// The least time ahead of the schedule for which a thread sleeps.
 const AHEAD_MIN: Duration = Duration::from_micros(200);
-/// The longest plan that is read, in bytes.
-const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 /// Runs the child: reads the plan from `input`, and writes samples and results to `output`, each as
 /// a line of JSON. The program that [`crate::Context::child`] names calls it.
@@ -52,9 +51,8 @@ const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// # Errors
 /// If the plan cannot be read, a thread cannot be started, the engine fails, or `output` cannot be
 /// written.
-pub fn run_child(input: impl Read, mut output: impl Write) -> Result<(), StudyError> {
-    let plan: Plan = serde_json::from_reader(input.take(PLAN_BYTES_MAX))
-        .map_err(|error| StudyError::Step(format!("the plan cannot be read: {error}")))?;
+pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+    let plan: Plan = plan_of(&mut input)?;
     let group = match plan.group.as_deref().map(CgroupMembership::enter) {
         Some(Ok(group)) => Some(group),
         Some(Err(error)) => {

@@ -16,9 +16,8 @@ mod sample_series;
 mod source;
 mod workload;
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use pellucid_load::Verdict;
 use pellucid_report::{Finding, JudgedLoad, StudyReport};
@@ -36,8 +35,8 @@ use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::loads::has_times;
 use crate::proc::{free_bytes, is_in_memory};
-use crate::process::last_messages;
-use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
+use crate::process::Process;
+use crate::study::{Context, Study, StudyDescription, answer, named};
 
 /// The number of progress messages during a run.
 const TOLD_PARTS: u64 = 10;
@@ -57,11 +56,8 @@ impl Study for MergeTreeOptions {
             question: "Where does the time of GET, PUT and HEAD go in a store made of a journal \
                        and a merge tree, what changes once it outgrows the page cache, and what \
                        does merging cost?",
+            scale: self.scale,
         }
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {
@@ -128,17 +124,6 @@ fn check_room(plan: &Plan, folder: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// A child process that is killed on drop.
-struct ChildGuard(Child);
-
-impl Drop for ChildGuard {
-    fn drop(&mut self) {
-        // Both fail only if the child has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs the child and records its output; its memory is limited if that is possible. Each run has
 /// its own control group, because a child removes its limit at the end, to resolve the names in its
 /// profiles.
@@ -165,24 +150,11 @@ fn run_child_in(
     plan: &Plan,
     say: &mut dyn FnMut(&str),
 ) -> Result<Recording, StudyError> {
-    let step = |what: &str, error: std::io::Error| StudyError::Step(format!("{what}: {error}"));
-    let Some((program, arguments)) = program.split_first() else {
-        return Err(StudyError::Step("there is no program for the child".to_owned()));
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| step("cannot start the child", error))?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let messages = child.stderr.take().map(last_messages);
-    let mut child = ChildGuard(child);
-    let text = serde_json::to_vec(plan).map_err(StudyError::step)?;
-    if let Some(mut stdin) = stdin {
-        stdin.write_all(&text).map_err(|error| step("cannot tell the child its plan", error))?;
-    }
+    let mut child = Process::start("the child", program, Stdio::piped())?;
+    child.tell(&serde_json::to_string(plan).map_err(StudyError::step)?)?;
     let mut recording = Recording::default();
     let mut told = 0;
-    for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
-        let line = line.map_err(|error| step("cannot read what the child tells", error))?;
+    while let Some(line) = child.line()? {
         let line: Line = serde_json::from_str(&line)
             .map_err(|error| StudyError::Step(format!("the child tells nonsense: {error}")))?;
         if let Line::Sample(sample) = &line {
@@ -194,11 +166,7 @@ fn run_child_in(
         }
         recording.take(line);
     }
-    let status = child.0.wait().map_err(|error| step("cannot wait for the child", error))?;
-    if !status.success() {
-        let text = messages.and_then(|messages| messages.join().ok()).unwrap_or_default();
-        return Err(StudyError::Step(format!("the child ended with {status}: {}", text.trim())));
-    }
+    child.stop()?;
     Ok(recording)
 }
 
@@ -352,12 +320,14 @@ fn settings(plan: &Plan, recording: &Recording, is_bounded: bool) -> Vec<(String
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::io::Write;
 
     use super::*;
+    use crate::study::Scale;
 
     /// A child that prints the limit of its group as a note, and removes it.
     const CHILD: &str = r#"
-        plan=$(cat)
+        read -r plan
         group=$(printf '%s' "$plan" | sed 's/.*"group":"\([^"]*\)".*/\1/')
         file=$group/memory.max
         [ -e "$file" ] || file=$group/memory.limit_in_bytes
@@ -369,7 +339,7 @@ mod tests {
     /// waited for the study, and the study for it.
     #[test]
     fn a_child_with_many_messages_is_not_stuck() {
-        const LOUD: &str = "cat > /dev/null; head -c 1000000 /dev/zero >&2; echo boom >&2; exit 3";
+        const LOUD: &str = "read -r plan; head -c 1000000 /dev/zero >&2; echo boom >&2; exit 3";
         let run = std::thread::spawn(|| {
             let plan = Plan::of(&MergeTreeOptions::default(), "unused".into()).unwrap();
             let child: Vec<OsString> = ["/bin/sh", "-c", LOUD].map(OsString::from).to_vec();

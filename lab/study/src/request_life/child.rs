@@ -1,9 +1,7 @@
 //! The measured process: a server, and a thread that keeps the record of every request.
 //!
-//! It reads commands as lines on standard input, and answers each with a line on standard output.
-//! The first line is the plan of the server; the answer is its address. `begin` is answered with
-//! `begun`; `end NAME COUNT` with the figures of the COUNT requests of operation NAME since then;
-//! and `profiles`, which may be used once, with the profiles since the start.
+//! Beside the lines of [`answer_lines`], it answers `begin`, which starts a run, and
+//! `end NAME COUNT` with the figures of the COUNT requests of operation NAME since then.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -12,14 +10,12 @@ use std::time::Duration;
 
 use pellucid_account::{Account, Record};
 use pellucid_clock::Ticks;
-use pellucid_profile::RECORDING_HERTZ;
 use pellucid_server::{Log, RunningServer, ServerOptions, start};
 
 use super::figures::{RequestTimes, ServerFigures, processor_mhz};
 use super::plan::ServerPlan;
-use crate::child_server::plan_of;
+use crate::child_server::{answer_lines, plan_of};
 use crate::error::StudyError;
-use crate::profile_recording::ProfileRecording;
 
 /// The interval at which the flight recorder is read. It holds more records than there are requests
 /// in that time.
@@ -43,53 +39,34 @@ enum RecordMessage {
 ///
 /// # Errors
 /// If the server does not start or stop, or a line of the input is invalid.
-pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), StudyError> {
+pub fn run_child(mut input: impl BufRead, output: impl Write) -> Result<(), StudyError> {
     let plan: ServerPlan = plan_of(&mut input)?;
     let server = serve(&plan)?;
-    let mut profiled = Some(ProfileRecording::begin(RECORDING_HERTZ));
-    let mut answer = |text: &str| {
-        let written = writeln!(output, "{text}").and_then(|()| output.flush());
-        written.map_err(StudyError::step)
-    };
-    answer(&server.addresses()[0].to_string())?;
-    let (sender, receiver) = channel();
     let account = server.account();
+    let (sender, receiver) = channel();
     let keeper = std::thread::spawn(move || keep(&account, &receiver));
-    for line in input.lines() {
-        let line = line.map_err(StudyError::step)?;
-        let gone = |_| StudyError::Step("the thread that keeps records has ended".to_owned());
-        match line.split_once(' ') {
-            Some(("end", what)) => {
-                let (operation, requests) = what.split_once(' ').unwrap_or((what, ""));
-                let requests = requests.parse().map_err(StudyError::step)?;
-                let (figures, made) = channel();
-                sender
-                    .send(RecordMessage::End(operation.to_owned(), requests, figures))
-                    .map_err(gone)?;
-                let figures = made.recv().map_err(StudyError::step)?;
-                answer(&serde_json::to_string(&figures).map_err(StudyError::step)?)?;
-            }
-            _ if line == "begin" => {
-                let (begun, has_begun) = channel();
-                sender.send(RecordMessage::Begin(begun)).map_err(gone)?;
-                has_begun.recv().map_err(StudyError::step)?;
-                answer("begun")?;
-            }
-            _ if line == "profiles" => {
-                let names = server.account().names().operations;
-                let begun = profiled
-                    .take()
-                    .ok_or_else(|| StudyError::step("`profiles` is asked for once"))?;
-                let profiles = begun.end(names);
-                answer(&serde_json::to_string(&profiles).map_err(StudyError::step)?)?;
-            }
-            _ => return Err(StudyError::Step(format!("`{line}` is nothing to do"))),
-        }
-    }
-    drop(sender);
+    answer_lines(server, input, output, move |line| answer_to(line, &sender))?;
     // The thread ends with the channel. If it panicked, the message was printed already.
     let _ = keeper.join();
-    server.stop().map_err(StudyError::step)
+    Ok(())
+}
+
+/// Answers `begin` and `end`; `None` for other lines.
+fn answer_to(line: &str, keeper: &Sender<RecordMessage>) -> Result<Option<String>, StudyError> {
+    let gone = |_| StudyError::step("the thread that keeps records has ended");
+    if line == "begin" {
+        let (begun, has_begun) = channel();
+        keeper.send(RecordMessage::Begin(begun)).map_err(gone)?;
+        has_begun.recv().map_err(StudyError::step)?;
+        return Ok(Some("null".to_owned()));
+    }
+    let Some(what) = line.strip_prefix("end ") else { return Ok(None) };
+    let (operation, requests) = what.split_once(' ').unwrap_or((what, ""));
+    let requests = requests.parse().map_err(StudyError::step)?;
+    let (figures, made) = channel();
+    keeper.send(RecordMessage::End(operation.to_owned(), requests, figures)).map_err(gone)?;
+    let figures = made.recv().map_err(StudyError::step)?;
+    serde_json::to_string(&figures).map(Some).map_err(StudyError::step)
 }
 
 fn serve(plan: &ServerPlan) -> Result<RunningServer, StudyError> {

@@ -2,21 +2,19 @@
 //! sides.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_account::Distribution;
-use pellucid_load::{
-    Limit, LoadOptions, LoadResult, RequestSource, Target, ThreadShare, run as load,
-};
+use pellucid_load::{LoadOptions, LoadResult, RequestSource, Target, ThreadShare};
+use pellucid_profile::RECORDING_HERTZ;
 use pellucid_report::JudgedLoad;
 
 use super::figures::{ServerFigures, powers, quantiles};
 use super::plan::{KEYS, Operation, RunKey, ServerPlan, VALUE_BYTES};
+use crate::child_server::ChildServer;
 use crate::error::StudyError;
-use crate::loads::judged;
-use crate::process::Process;
+use crate::loads::{all_answered, judged};
 use crate::profile_recording::RecordedProfiles;
 
 /// The name of the process in messages.
@@ -37,20 +35,21 @@ pub(crate) struct RunFigures {
 }
 
 pub(super) struct ServerProcess {
-    process: Process,
-    address: SocketAddr,
+    server: ChildServer,
     plan: ServerPlan,
 }
 
 impl ServerProcess {
+    /// Starts the server, and profiles it from then on.
     pub(super) fn start(program: &[OsString], plan: ServerPlan) -> Result<Self, StudyError> {
-        let (process, address) = Process::serving(SERVER, program, &plan)?;
-        Ok(ServerProcess { process, address, plan })
+        let mut server = ChildServer::start(SERVER, program, &plan)?;
+        server.profile(RECORDING_HERTZ)?;
+        Ok(ServerProcess { server, plan })
     }
 
     /// The process ID.
     pub(super) fn id(&self) -> u32 {
-        self.process.id()
+        self.server.id()
     }
 
     /// Sends requests without measuring them.
@@ -72,11 +71,10 @@ impl ServerProcess {
         run: usize,
     ) -> Result<RunFigures, StudyError> {
         self.load(operation, (requests / WARM_UP_ONE_IN).max(1))?;
-        self.process.ask("begin")?;
+        self.server.ask::<()>("begin")?;
         let result = self.load(operation, requests)?;
-        let answer = self.process.ask(&format!("end {} {requests}", operation.accounted()))?;
-        let server: ServerFigures = serde_json::from_str(&answer)
-            .map_err(|error| StudyError::Step(format!("the server's figures: {error}")))?;
+        let end = format!("end {} {requests}", operation.accounted());
+        let server: ServerFigures = self.server.ask(&end)?;
         let (transport, hand_over) = (self.plan.transport, self.plan.hand_over);
         let key = RunKey { operation, transport, hand_over };
         Ok(RunFigures {
@@ -89,56 +87,34 @@ impl ServerProcess {
 
     /// The profiles of processor time, memory and waits of the server since it started.
     pub(super) fn profiles(&mut self) -> Result<RecordedProfiles, StudyError> {
-        let answer = self.process.ask("profiles")?;
-        serde_json::from_str(&answer)
-            .map_err(|error| StudyError::Step(format!("the server's profiles: {error}")))
+        self.server.profiles()
     }
 
     fn load(&self, operation: Operation, requests: u64) -> Result<LoadResult, StudyError> {
-        let url = self.plan.transport.url(self.address);
+        let url = self.plan.transport.url(self.server.address());
         let target = Target::parse(&url).map_err(StudyError::step)?;
         let host = target.host_header();
         let mut options = LoadOptions::new(target);
         (options.connections, options.threads) = (1, 1);
-        options.limit = Limit::Requests(requests);
         options.timeout = TIMEOUT;
-        options.sources = Some(Arc::new(move |_: ThreadShare| {
-            let host = host.clone();
-            Box::new(Source { operation, host, number: 0 }) as Box<dyn RequestSource>
+        options.sources = Some(Arc::new(move |_: ThreadShare| -> Box<dyn RequestSource> {
+            Box::new(source(operation, host.clone()))
         }));
         self.plan.transport.set(&mut options);
-        let result =
-            load(&options, &mut |_| {}).and_then(LoadResult::whole).map_err(StudyError::step)?;
-        let errors = result.errors.all();
-        if errors > 0 || result.requests < requests {
-            let (answered, hint) = (result.requests, result.first_error.unwrap_or_default());
-            return Err(StudyError::Step(format!(
-                "{answered} of {requests} requests for {} were answered, {errors} with errors: \
-                 {hint}",
-                operation.title()
-            )));
-        }
-        Ok(result)
+        all_answered(options, requests, &format!("requests for {}", operation.title()))
     }
 
     /// Stops the server cleanly.
     pub(super) fn stop(self) -> Result<(), StudyError> {
-        self.process.stop()
+        self.server.stop()
     }
 }
 
 /// The requests of one operation.
-struct Source {
-    operation: Operation,
-    host: String,
-    number: u64,
-}
-
-impl RequestSource for Source {
-    fn next(&mut self, out: &mut Vec<u8>) {
-        let (number, host) = (self.number % KEYS, &self.host);
-        self.number += 1;
-        let head = match self.operation {
+fn source(operation: Operation, host: String) -> impl RequestSource {
+    let mut number = 0;
+    move |out: &mut Vec<u8>| {
+        let head = match operation {
             Operation::Version => format!("GET /_api/version HTTP/1.1\r\nHost: {host}\r\n\r\n"),
             Operation::Get => {
                 format!("GET /v0/entity?id=key-{number} HTTP/1.1\r\nHost: {host}\r\n\r\n")
@@ -149,9 +125,10 @@ impl RequestSource for Source {
             ),
         };
         out.extend_from_slice(head.as_bytes());
-        if self.operation == Operation::Put {
+        if operation == Operation::Put {
             out.resize(out.len() + VALUE_BYTES, b'v');
         }
+        number = (number + 1) % KEYS;
     }
 }
 

@@ -30,7 +30,7 @@ use self::plan::{
 use crate::error::StudyError;
 use crate::folder::make_folder;
 use crate::profile_recording::RecordedProfiles;
-use crate::study::{Context, Scale, Study, StudyDescription, answer, named};
+use crate::study::{Context, Study, StudyDescription, answer, named};
 
 /// The findings that answer the question: the total, its largest part, and what adds to it.
 const ANSWERS: [&str; 5] = ["total", "write", "tls", "http2", "entities"];
@@ -43,11 +43,8 @@ impl Study for RequestLifeOptions {
             question: "Where does the time of a request go in the server, from the moment when it \
                        has been read until its response is written, and what do TLS, HTTP/2, the \
                        store and hand-overs add?",
+            scale: self.scale,
         }
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
     }
 
     fn run(&self, context: &mut Context<'_>) -> Result<StudyReport, StudyError> {

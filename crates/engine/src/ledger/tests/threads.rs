@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pellucid_account::EngineCounts;
+use pellucid_io::pass_on;
 use pellucid_io::simulated::Faults;
 
 use super::harness::*;
@@ -109,8 +110,11 @@ struct SlowMockJournal {
 }
 
 impl JournalLink for SlowMockJournal {
-    fn make_durable(&self, sequence: u64) -> Result<()> {
-        self.books.make_durable(sequence)
+    pass_on! { books:
+        fn make_durable(sequence: u64) -> Result<()>;
+        fn segment_facts(dropped: &DroppedList) -> Vec<SegmentMetadata>;
+        fn now_ms() -> u64;
+        fn after_manifest(flushed_sequence: u64, tables_bytes: u64);
     }
 
     fn on_dropped(&self, dropped: &DroppedList) {
@@ -120,18 +124,6 @@ impl JournalLink for SlowMockJournal {
             self.is_over.store(true, Ordering::Release);
         }
         self.books.on_dropped(dropped);
-    }
-
-    fn segment_facts(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
-        self.books.segment_facts(dropped)
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.books.now_ms()
-    }
-
-    fn after_manifest(&self, flushed_sequence: u64, tables_bytes: u64) {
-        self.books.after_manifest(flushed_sequence, tables_bytes);
     }
 }
 

@@ -1,6 +1,5 @@
 //! Attacks over HTTP/2, frame by frame (RFC 9113).
 
-use std::io::Read;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use super::raw::{Attack, PATIENCE, connect, reset, send};
 use crate::common::{until_closed, wait_until};
 use crate::frames::{
     DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS,
-    WINDOW_UPDATE, frame, greeting,
+    WINDOW_UPDATE, frame, greeting, literal, read_frame,
 };
 
 const PRIORITY: u8 = 2;
@@ -18,26 +17,6 @@ const CONTINUATION: u8 = 9;
 
 const PADDED: u8 = 8;
 const ACK: u8 = 1;
-
-/// Returns a literal header field without indexing and with a new name (RFC 7541, 6.2.2).
-fn literal(name: &str, value: &str) -> Vec<u8> {
-    let text = |text: &str| {
-        let length = text.len();
-        let prefix = if length < 127 {
-            vec![u8::try_from(length).unwrap()]
-        } else {
-            let (mut rest, mut bytes) = (length - 127, vec![127]);
-            while rest >= 128 {
-                bytes.push(u8::try_from(rest % 128).unwrap() | 128);
-                rest /= 128;
-            }
-            bytes.push(u8::try_from(rest).unwrap());
-            bytes
-        };
-        [prefix, text.as_bytes().to_vec()].concat()
-    };
-    [vec![0], text(name), text(value)].concat()
-}
 
 /// Returns the header block of a request.
 fn head(method: &str, path: &str) -> Vec<u8> {
@@ -62,20 +41,11 @@ fn begin(arena: &AttackServers) -> TcpStream {
 }
 
 /// Reads frames until `is` returns true for one; returns false if the connection ends first.
-fn until(socket: &mut TcpStream, is: impl Fn(u8, u8, u32, &[u8]) -> bool) -> bool {
+fn until(socket: &mut TcpStream, is: impl Fn(u8, u32, &[u8]) -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        let mut front = [0; 9];
-        if socket.read_exact(&mut front).is_err() {
-            return false;
-        }
-        let length = u32::from_be_bytes([0, front[0], front[1], front[2]]);
-        let stream = u32::from_be_bytes([front[5], front[6], front[7], front[8]]);
-        let mut payload = vec![0; usize::try_from(length).unwrap()];
-        if socket.read_exact(&mut payload).is_err() {
-            return false;
-        }
-        if is(front[3], front[4], stream, &payload) {
+        let Some((kind, stream, payload)) = read_frame(socket) else { return false };
+        if is(kind, stream, &payload) {
             return true;
         }
     }
@@ -85,7 +55,7 @@ fn until(socket: &mut TcpStream, is: impl Fn(u8, u8, u32, &[u8]) -> bool) -> boo
 /// Returns true if a request on the same connection is answered with 200 (static table, entry 8).
 fn is_answered(socket: &mut TcpStream, stream: u32) -> bool {
     send(socket, &get(stream));
-    until(socket, |kind, _, of, payload| {
+    until(socket, |kind, of, payload| {
         kind == HEADERS && of == stream && payload.first() == Some(&0x88)
     })
 }
@@ -306,7 +276,7 @@ fn floods() -> Vec<Attack> {
             let mut socket = begin(arena);
             send(&mut socket, &frame(HEADERS, END_STREAM | END_HEADERS, 1, &block));
             send(&mut socket, &frame(PING, 0, 0, b"answered"));
-            until(&mut socket, |kind, flags, _, _| kind == PING && flags & ACK != 0);
+            until(&mut socket, |kind, _, payload| kind == PING && payload == b"answered");
         }),
         flood("GOAWAY, and then more", |arena| {
             let mut socket = begin(arena);

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::SockRef;
+
 use super::attack_servers::AttackServers;
 
 /// The time that an attack waits for the server to close a connection.
@@ -41,20 +43,7 @@ pub(crate) fn send(socket: &mut TcpStream, bytes: &[u8]) {
 
 /// Closes a connection so that the other side sees a reset.
 pub(crate) fn reset(socket: TcpStream) {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    let size = libc::socklen_t::try_from(size_of::<libc::linger>()).unwrap();
-    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&socket);
-    // SAFETY: the descriptor is open, and the option's value is as long as is said.
-    let set = unsafe {
-        libc::setsockopt(
-            descriptor,
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            std::ptr::from_ref(&linger).cast(),
-            size,
-        )
-    };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
 /// Returns the statuses of all HTTP/1.1 responses in `bytes`.

@@ -1,5 +1,6 @@
 //! Helpers that start the program as its users do.
 
+pub(crate) mod charts;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../../../../server/tests/common/client.rs"]
 pub(crate) mod client;
@@ -8,10 +9,9 @@ pub(crate) mod profile_checks;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, entity, request, wait_for, wait_until};
@@ -19,8 +19,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tls::write_private;
 
+use crate::nodes::free_addresses;
+
 /// The time limit of a command that must end by itself, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Returns a command without those variables of this process's environment that `pellucid` reads.
 pub(crate) fn unset(program: &str) -> Command {
@@ -135,6 +137,9 @@ pub(crate) fn study(name: &str, size: &[&str]) -> (Value, TempDir, PathBuf) {
     let command = pellucid(&[&study[..], &places, size].concat());
     let report = json_of(&finish_within(10 * PATIENCE, command));
     assert_eq!((&report["schema"], &report["name"]), (&"pellucid.study.v2".into(), &name.into()));
+    let page = std::fs::read_to_string(out.join(format!("{name}.html"))).unwrap();
+    let is_undefined = page.contains("NaN") || page.contains("inf%");
+    assert!(!is_undefined, "a figure was divided by zero");
     (report, folder, out)
 }
 
@@ -164,9 +169,11 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
 /// The address of a server that listens on no TCP port.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// A running `pellucid serve`, which is killed if a test ends without stopping it.
+/// A running `pellucid serve`, which is stopped cleanly at the end, and killed after a failure.
 pub(crate) struct TestServer {
     child: Child,
+    /// True once a test has seen it end.
+    has_ended: bool,
     /// The first TCP address that it listens on.
     pub(crate) address: SocketAddr,
 }
@@ -187,7 +194,7 @@ impl TestServer {
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.strip_prefix("listening on ").unwrap().trim();
         let address = address.split_once("://").map_or(NOWHERE, |(_, at)| at.parse().unwrap());
-        TestServer { child, address }
+        TestServer { child, has_ended: false, address }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -211,10 +218,9 @@ impl TestServer {
     /// Kills it: nothing is flushed or closed.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.wait();
     }
 
-    /// Asks it to end with SIGTERM.
     pub(crate) fn signal(&self, signal: i32) {
         self::signal(&self.child, signal);
     }
@@ -228,16 +234,21 @@ impl TestServer {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
+                self.has_ended = true;
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            if begun.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                panic!("the server does not end");
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    pub(crate) fn stop(mut self) {
-        self.signal(libc::SIGTERM);
-        assert_eq!(self.wait().code(), Some(0));
+    /// Stops it cleanly before the end of its scope.
+    pub(crate) fn stop(self) {
+        drop(self);
     }
 }
 
@@ -258,8 +269,13 @@ pub(crate) fn memory_bytes(process: u32, name: &str) -> Option<u64> {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        } else if !self.has_ended {
+            self.signal(libc::SIGTERM);
+            assert_eq!(self.wait().code(), Some(0));
+        }
     }
 }
 
@@ -269,8 +285,8 @@ pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [TestServer; 2] {
     let secret = folder.join("secret");
     write_private(&secret, "a secret of at least thirty-two characters\n");
     // Both nodes must know both addresses before they start.
-    let addresses = free_addresses::<2>().map(|address| address.to_string());
-    let nodes = addresses.clone().map(|address| format!("http://{address}"));
+    let addresses: Vec<String> = free_addresses(2).iter().map(SocketAddr::to_string).collect();
+    let nodes: Vec<String> = addresses.iter().map(|address| format!("http://{address}")).collect();
     [0, 1].map(|node| {
         let data = folder.join(format!("node{node}"));
         let mut command = pellucid(&["serve", "--data", data.to_str().unwrap()]);
@@ -279,17 +295,5 @@ pub(crate) fn cluster(folder: &Path, flags: &[&str]) -> [TestServer; 2] {
         command.args(["--cluster-silence", "60s", "--cluster-secret-file"]).arg(&secret);
         command.args(flags);
         TestServer::spawn(command)
-    })
-}
-
-/// Returns addresses that nobody listens on. Their ports are below the range that the system
-/// assigns by itself, so that nobody else gets one of them before its server starts.
-pub(crate) fn free_addresses<const COUNT: usize>() -> [SocketAddr; COUNT] {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() % 100) as u16 * 100;
-    std::array::from_fn(|_| {
-        let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut addresses = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        addresses.find(|address| TcpListener::bind(address).is_ok()).unwrap()
     })
 }

@@ -52,7 +52,6 @@ fn entities_go_in_and_out_byte_for_byte() {
     done(&run(&["delete", url, "file"]));
     done(&run(&["delete", url, "file"]));
     fails(&["get", url, "file"], 4, "no entity");
-    server.stop();
 }
 
 #[test]
@@ -84,7 +83,6 @@ fn ranges_are_lines_of_json_or_keys() {
     let mut child = spawn(&mut pellucid(&["scan", url]));
     drop(child.stdout.take());
     done(&child.wait_with_output().unwrap());
-    server.stop();
 }
 
 #[test]
@@ -103,7 +101,6 @@ fn results_of_queries_are_lines_as_the_server_wrote_them() {
     fails(&["query", url, "RETURN 1", "--database", "none"], 1, "1228");
     fails(&["query", url, "RETURN @x", "--bind", "x"], 2, "age=30");
     fails(&["query", url, "RETURN @x", "--bind", "x=y"], 2, "age=30");
-    server.stop();
 }
 
 #[test]
@@ -146,7 +143,6 @@ fn a_command_without_its_server_names_the_cause_and_the_cure() {
     assert_eq!(finish(by_environment).status.code(), Some(4));
     let put = ["put", secured, "k", "v", "--ca", &certificate, "--token", &token];
     fails(&put, 1, "table/entities=write");
-    server.stop();
 }
 
 /// Regression: the client spoke only plain HTTP without credentials, which a server beyond loopback
@@ -184,7 +180,6 @@ fn the_client_of_the_crate_has_an_account_over_tls_and_at_a_socket() {
     assert!(matches!(refused, ClientError::Refused { status: 401, .. }), "{refused}");
     let unknown = Client::connect(&secured).err().unwrap();
     assert!(unknown.to_string().contains("certificate"), "{unknown}");
-    server.stop();
 }
 
 #[test]
@@ -226,5 +221,4 @@ fn changes_are_lines_and_continue_at_a_cursor() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    server.stop();
 }

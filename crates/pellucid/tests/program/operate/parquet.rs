@@ -47,7 +47,6 @@ fn entities_come_back_byte_for_byte() {
     assert_eq!(written.status.code(), Some(0));
     fs::write(&half, &written.stdout).unwrap();
     assert_eq!(import(&half), "0 entities are written");
-    [from, to, empty].into_iter().for_each(|server| server.stop());
 }
 
 /// Returns documents whose attributes make columns of every kind.
@@ -91,7 +90,6 @@ fn documents_come_back_as_they_were() {
     let read = run(&["export", source, "--collection", "some"]);
     let expected = [json!({"_key": "a", "whole": 1}), json!({"_key": "b", "whole": -2})];
     assert_eq!(parsed(done(&read)), [&expected[..], &[json!({"_key": "c"})]].concat());
-    from.stop();
 }
 
 #[test]
@@ -131,5 +129,4 @@ fn a_bad_row_is_named_and_a_damaged_file_is_an_error() {
     fs::write(&file, flipped).unwrap();
     refused(&[url, name(&file)], b"", &["row 1: column `key`: ", "damaged"]);
     refused(&[url, name(folder.path()), "--format", "parquet"], b"", &["it is no file"]);
-    server.stop();
 }

@@ -107,13 +107,11 @@ fn entities_come_back_byte_for_byte() {
         let apart_ms = expiry(&copy, "short").abs_diff(expiry(&source, "short"));
         // The file has the remaining seconds, which then count from the import on.
         assert!(apart_ms < 60_000, "{flags:?}: {apart_ms} ms");
-        to.stop();
     }
     // A value that is not text needs `--base64`, and half a file is not kept.
     let file = folder.path().join("e.csv");
     fails(&["export", &source, "-o", name(&file)], 1, "--base64");
     assert!(!file.exists());
-    from.stop();
 }
 
 #[test]
@@ -144,9 +142,6 @@ fn csv_of_text_is_text() {
     assert_eq!(done(&names), "key,value,expires_at_ms\n");
     assert_eq!(summary(&feed(&import, &names.stdout)), "0 entities are written");
     assert_eq!(done(&run(&["export", &empty.url()])), "");
-    empty.stop();
-    from.stop();
-    to.stop();
 }
 
 #[test]
@@ -193,7 +188,6 @@ fn a_bad_line_is_named_and_nothing_of_its_batch_is_written() {
     // Regression: of two columns of one name, the first was empty.
     let csv = ["export", url, "--collection", "c", "--format", "csv"];
     fails(&[&csv[..], &["--attributes", "a,b,a"]].concat(), 2, "has `a` twice");
-    server.stop();
 }
 
 /// Starts a server that sends each of `answers` to one request; an empty one only closes the
@@ -333,8 +327,6 @@ fn documents_come_back_as_they_were() {
     let rows = run(&some);
     assert!(done(&rows).starts_with("_key,n\n"), "{}", &done(&rows)[..200]);
     assert!(done(&rows).contains("\nall,\"\"\"1.5\"\"\"\n") && done(&rows).contains("\nbare,\n"));
-    from.stop();
-    to.stop();
 }
 
 #[test]
@@ -377,7 +369,6 @@ fn a_document_that_is_refused_is_named_and_nothing_of_its_batch_is_written() {
     assert_eq!(done(&run(&["export", url, "--collection", "e"])), line);
     refused(&edges, b"{}\n{}\n", &["line 1: ", "1233", "nothing is written"]);
     fails(&["export", url, "--collection", "none"], 1, "1203");
-    server.stop();
 }
 
 #[test]
@@ -405,7 +396,6 @@ fn a_reader_that_closes_its_pipe_is_not_a_failure() {
         let output = child.wait_with_output().unwrap();
         assert_eq!((done(&output), text(&output.stderr)), ("", ""), "{flags:?}");
     }
-    server.stop();
 }
 
 #[test]
@@ -426,7 +416,6 @@ fn an_import_sends_a_batch_to_each_node_of_a_cluster() {
     let all = lines(&run(&["export", url, "--cluster"]));
     assert_eq!((all.len(), &all[299]["value"]), (300, &json!("299")));
     assert!(lines(&run(&["export", url])).len() < 300, "those of one node");
-    nodes.into_iter().for_each(TestServer::stop);
 }
 
 /// Runs the program with a terminal as standard error, and returns the text on the terminal.
@@ -462,5 +451,4 @@ fn a_terminal_shows_the_progress_of_an_import_and_an_export() {
     assert!(shown.contains("exported 10 entries"), "{shown:?}");
     // Without a terminal, no progress is printed.
     assert_eq!(text(&run(&["export", &server.url()]).stderr), "");
-    server.stop();
 }

@@ -100,6 +100,5 @@ fn invalid_addresses_and_modes_are_refused_with_a_cure() {
     refused(serve(&folder, "unix:/nowhere/socket", &[]), 1, "make the socket's folder");
     refused(pellucid(&["get", &long, "k"]), 2, "107 bytes at most");
     // No account is needed, like on loopback.
-    let server = TestServer::spawn(serve(&folder, &url, &["--authentication", "off"]));
-    server.stop();
+    drop(TestServer::spawn(serve(&folder, &url, &["--authentication", "off"])));
 }

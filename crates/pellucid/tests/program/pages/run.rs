@@ -10,16 +10,7 @@ use crate::common::root;
 
 /// The words that a line of commands begins with.
 const PROGRAMS: [&str; 11] = [
-    "bpftrace",
-    "cargo",
-    "curl",
-    "docker",
-    "dpkg",
-    "git",
-    "go",
-    "install",
-    "make",
-    "pellucid",
+    "bpftrace", "cargo", "curl", "docker", "dpkg", "git", "go", "install", "make", "pellucid",
     "systemctl",
 ];
 
