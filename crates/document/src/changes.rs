@@ -15,6 +15,7 @@ use crate::commit::{Commit, CommitSequences, PendingCommit};
 use crate::definition::IndexState;
 use crate::error::{DocumentError, Result};
 use crate::index::{Entry, Index};
+use crate::key_hashing::KeyHashing;
 use crate::storage::Storage;
 use crate::stored_document::json_length_note;
 
@@ -91,7 +92,7 @@ pub(crate) struct Changes {
     made_keys: Vec<usize>,
     changes: Vec<Change>,
     /// Indexes in `changes` of the changes to documents and unique entries.
-    by_key: HashMap<Vec<u8>, usize>,
+    by_key: HashMap<Vec<u8>, usize, KeyHashing>,
     memory_bytes: usize,
     value_bytes: usize,
 }
@@ -105,7 +106,7 @@ impl Changes {
             parts: Vec::new(),
             made_keys: Vec::new(),
             changes: Vec::new(),
-            by_key: HashMap::new(),
+            by_key: HashMap::with_hasher(KeyHashing::of_process()),
             memory_bytes: 0,
             value_bytes: 0,
         }

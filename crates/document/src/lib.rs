@@ -26,6 +26,7 @@ mod import;
 mod index;
 mod index_build;
 mod index_range;
+mod key_hashing;
 mod layout;
 mod lease;
 mod names;
