@@ -27,7 +27,7 @@ pub fn empty() -> Arc<Documents> {
     };
     let store = EmbeddedStore::open_with(Path::new("/store"), options, engine_options);
     let store = Arc::new(store.expect("an empty folder can be opened"));
-    Arc::new(Documents::open(store).expect("an empty store can be opened"))
+    Arc::new(Documents::open_named(store, "test").expect("an empty store can be opened"))
 }
 
 /// Makes a collection with these indexes.

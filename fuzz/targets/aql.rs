@@ -137,20 +137,14 @@ fn run(
     let plan = Arc::new(Plan::new(parsed, binds, &source, &options, &kill).ok()?);
     let mut execution = Execution::new(Arc::clone(&plan), binds, source, options, kill);
     let mut result = Vec::new();
-    loop {
-        match execution.next(100, usize::MAX) {
-            Err(_) => return Some((plan, None)),
-            Ok((values, has_more)) => {
-                result.extend(values.iter().map(Value::to_json));
-                drop(values);
-                execution.free_kept();
-                if !has_more {
-                    result.sort_unstable();
-                    return Some((plan, Some(result)));
-                }
-            }
-        }
+    while !execution.is_done() {
+        let Ok(values) = execution.next(100, usize::MAX) else { return Some((plan, None)) };
+        result.extend(values.iter().map(Value::to_json));
+        drop(values);
+        execution.free_kept();
     }
+    result.sort_unstable();
+    Some((plan, Some(result)))
 }
 
 /// Returns true if the values of the result do not depend on the order in which rows are read.

@@ -7,11 +7,11 @@ use pellucid_value::{DuplicateRule, Value};
 pub(crate) fn fuzz(data: &[u8]) {
     let Ok(document) = parse_packed(data, DuplicateRule::Refuse) else {
         if let Ok(document) = parse_packed(data, DuplicateRule::First) {
-            assert_eq!(check(&document), Ok(()));
+            assert!(check(&document));
         }
         return;
     };
-    assert_eq!(check(&document), Ok(()));
+    assert!(check(&document));
     let value = Value::open(&document).expect("a whole document opens");
     let text = value.to_json();
     let again =

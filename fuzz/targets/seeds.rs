@@ -128,8 +128,7 @@ fn peer_seeds() -> Vec<Vec<u8>> {
         condition: Condition::Sequence(7),
         lifetime_ms: Some(3),
     };
-    let delete = Operation { value: None, condition: Condition::None, lifetime_ms: None, ..put };
-    for operation in [put, delete] {
+    for operation in [put, Operation::plain(put.key, None)] {
         PartOperation { operation, part_length: 1 }.encode(&mut operations);
     }
     frames.chain([page, range, [b"\x04", NODES].concat(), operations]).collect()

@@ -4,7 +4,7 @@
 //! because their addresses may change. Nodes that are given by IP address need no thread.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pellucid_thread::Mutex;
@@ -35,7 +35,7 @@ impl Addresses {
             let thread = std::thread::Builder::new().name("pellucid-names".to_owned()).spawn(look);
             if let Err(error) = thread {
                 let what = format!("names cannot be looked up: no thread can be started ({error})");
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = found.lock();
                 found
                     .iter_mut()
                     .filter(|found| found.is_err())
@@ -54,7 +54,7 @@ impl Addresses {
     /// The address of the node at this index to try after so many failures, or the reason why there
     /// is none. A node need not listen at all addresses of its name, so they take turns.
     pub(crate) fn of(&self, node: usize, failures: usize) -> Result<SocketAddr, String> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.found.lock();
         found[node].as_ref().map(|all| all[failures % all.len()]).map_err(String::clone)
     }
 }
@@ -69,7 +69,7 @@ fn look_up(names: &[String], kept: &Weak<Mutex<Vec<AddressLookup>>>) {
             });
             let looked = looked.map_err(|what| format!("the name {name} cannot be found: {what}"));
             let Some(found) = kept.upgrade() else { return };
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut found = found.lock();
             // A known address stays in use while lookups fail.
             if looked.is_ok() || found[index].is_err() {
                 found[index] = looked;

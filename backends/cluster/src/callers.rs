@@ -9,8 +9,9 @@ use pellucid_clock::{Clock, Ticks};
 
 use crate::cluster::{Cluster, ClusterEvent};
 use crate::decode::decode;
-use crate::duration_field::clipped_ns;
-use crate::frame::{Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, encode_pong, finish_answer};
+use crate::frame::{
+    Answer, Ask, AskKind, FRAME_BYTES_MAX, Frame, clipped_ns, encode_pong, finish_answer,
+};
 use crate::handshake::UnverifiedCaller;
 use crate::peer_status::add;
 use crate::sealed_writer::SealedWriter;

@@ -45,21 +45,13 @@ pub fn decode(
 }
 
 fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
+    use AskKind::*;
     use FrameError::Malformed;
     if bytes.len() < ASK_BYTES {
         return Err(Malformed("length"));
     }
-    let kind = match bytes[16] {
-        1 => AskKind::Get,
-        2 => AskKind::Head,
-        3 => AskKind::Put,
-        4 => AskKind::Delete,
-        5 => AskKind::Batch,
-        6 => AskKind::Range,
-        7 => AskKind::Ping,
-        8 => AskKind::Write,
-        _ => return Err(Malformed("kind")),
-    };
+    let kind = AskKind::ALL.get(usize::from(bytes[16]).wrapping_sub(1));
+    let kind = *kind.ok_or(Malformed("kind"))?;
     let acknowledgement = match bytes[17] {
         0 => Acknowledgement::Memory,
         1 => Acknowledgement::Os,
@@ -73,10 +65,10 @@ fn decode_ask(bytes: &[u8]) -> Result<Ask<'_>, FrameError> {
     }
     let (key_length, value_length) = (u32_at(bytes, 64) as usize, u32_at(bytes, 68) as usize);
     let is_keyed = match kind {
-        AskKind::Get | AskKind::Head | AskKind::Put | AskKind::Delete => Some(true),
-        AskKind::Batch | AskKind::Write | AskKind::Ping => Some(false),
+        Get | Head | Put | Delete => Some(true),
+        Batch | Write | Ping => Some(false),
         // A range from the beginning of the table has no key.
-        AskKind::Range => None,
+        Range => None,
     };
     if key_length > KEY_LENGTH_MAX || is_keyed.is_some_and(|is| is != (key_length > 0)) {
         return Err(Malformed("key"));

@@ -71,6 +71,20 @@ pub enum AskKind {
     Write = 8,
 }
 
+impl AskKind {
+    /// All kinds in the order of their numbers, which begin at 1.
+    pub(crate) const ALL: [AskKind; 8] = [
+        AskKind::Get,
+        AskKind::Head,
+        AskKind::Put,
+        AskKind::Delete,
+        AskKind::Batch,
+        AskKind::Range,
+        AskKind::Ping,
+        AskKind::Write,
+    ];
+}
+
 /// The table of an ask, if it is not that of the entity API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskTable<'a> {
@@ -166,15 +180,10 @@ pub struct OwnerTimes {
     pub parts_ns: [u32; PARTS_MAX],
 }
 
-impl OwnerTimes {
-    /// The time from the wake-up until the answer was sent.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        [self.receive_ns, self.queue_ns, self.execute_ns, self.reply_ns]
-            .into_iter()
-            .map(u64::from)
-            .sum()
-    }
+/// Nanoseconds for a field of [`OwnerTimes`]; longer durations become its largest value (4.3 s).
+#[must_use]
+pub fn clipped_ns(duration_ns: u64) -> u32 {
+    u32::try_from(duration_ns).unwrap_or(u32::MAX)
 }
 
 /// One answer.
@@ -360,13 +369,12 @@ impl Answer<'_> {
 }
 
 /// Completes an answer at the beginning of `bytes`: sets the time that it has waited to be sent,
-/// and its checksum. Returns its length in bytes.
-pub(crate) fn finish_answer(bytes: &mut [u8], reply_ns: u32) -> usize {
+/// and its checksum.
+pub(crate) fn finish_answer(bytes: &mut [u8], reply_ns: u32) {
     let length = PREFIX_BYTES + u32_at(bytes, 0) as usize;
     bytes[REPLY_NS_AT..REPLY_NS_AT + 4].copy_from_slice(&reply_ns.to_le_bytes());
     let checksum = crc32c::crc32c(&bytes[PREFIX_BYTES..length]);
     bytes[4..PREFIX_BYTES].copy_from_slice(&checksum.to_le_bytes());
-    length
 }
 
 /// Appends the answer to a ping to `out`.

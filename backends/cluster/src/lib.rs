@@ -16,7 +16,6 @@ mod addresses;
 mod callers;
 mod cluster;
 mod decode;
-mod duration_field;
 mod frame;
 mod handshake;
 mod link;
@@ -37,11 +36,10 @@ mod stored_node_list;
 pub use callers::{Callers, DeferredAsk, Reply, SERVED_LATER_MAX};
 pub use cluster::{Cluster, ClusterEvent, ClusterOptions, GUEST, IN_FLIGHT_DEFAULT, WAIT_DEFAULT};
 pub use decode::decode;
-pub use duration_field::clipped_ns;
 pub use frame::{
     ANSWER_BYTES, ASK_BYTES, Answer, AnswerStatus, Ask, AskKind, AskTable, AskTrace,
     CONTENT_BYTES_MAX, Frame, FrameError, OwnerTimes, PREFIX_BYTES, PROTOCOL,
-    PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX, TRACE_STATE_BYTES_MAX, encode_pong,
+    PROTOCOL_OF_ANY_VERSION, TABLE_NAME_BYTES_MAX, TRACE_STATE_BYTES_MAX, clipped_ns, encode_pong,
 };
 pub use handshake::{HandshakeRefusal, Hello, PEER_PATH, UnverifiedCaller};
 pub use merge::{MergedEntry, RangePages};

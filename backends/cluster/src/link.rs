@@ -52,6 +52,7 @@ pub(crate) struct Channel {
 }
 
 /// The link of one event loop to one peer.
+#[derive(Default)]
 pub(crate) struct Link {
     pub(crate) connection: Option<Connection>,
     /// The time of the next attempt, while there is no connection.
@@ -87,23 +88,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(now: Ticks) -> Link {
-        Link {
-            connection: None,
-            retry_at: now,
-            channel: None,
-            down: None,
-            inbound_tried: 0,
-            inbound_seen: 0,
-            failures: 0,
-            failures_ever: 0,
-            out: Vec::new(),
-            written: 0,
-            unsent: VecDeque::new(),
-            is_blocked: false,
-            in_flight: 0,
-            heard: now,
-            pinged: None,
-        }
+        Link { retry_at: now, heard: now, ..Link::default() }
     }
 
     /// True if asks can be sent.

@@ -8,7 +8,7 @@ use pellucid_store::{Head, Object, Value};
 
 use crate::frame::{AnswerStatus, Ask, AskKind};
 use crate::outcome::{Outcome, SendResult};
-use crate::range::{Page, RangeAsk};
+use crate::range::{Page, PageEntry, RangeAsk};
 
 /// The state of one node's pages.
 enum PageState {
@@ -41,6 +41,16 @@ pub struct MergedEntry {
     pub object: Object,
     /// The time at which the entry expires, in milliseconds since the Unix epoch.
     pub expires_at_ms: Option<u64>,
+}
+
+impl NodePages {
+    /// The next entry; `None` if none is here.
+    fn entry(&self) -> Option<PageEntry<'_>> {
+        match &self.pages {
+            PageState::Here(page) | PageState::Last(page) => page.entry(),
+            _ => None,
+        }
+    }
 }
 
 /// The pages of a range over all nodes, merged in the order of keys.
@@ -142,40 +152,23 @@ impl RangePages {
         Ok(are_here)
     }
 
-    fn page(&self, node: usize) -> Option<&Page> {
-        match &self.nodes[node].pages {
-            PageState::Here(page) | PageState::Last(page) => Some(page),
-            _ => None,
-        }
-    }
-
-    /// The node that has the next entry of the range, and the entry's key.
-    #[must_use]
-    pub fn next(&self) -> Option<(usize, &[u8])> {
-        let entries = (0..self.nodes.len()).filter_map(|node| {
-            let entry = self.page(node)?.entry()?;
-            Some((node, entry.key))
-        });
+    /// Takes the next entry of the range, once all nodes have theirs here; `None` at its end.
+    pub fn take_next(&mut self) -> Option<MergedEntry> {
+        let entries = self.nodes.iter().enumerate();
+        let entries = entries.filter_map(|(node, pages)| Some((node, pages.entry()?.key)));
         let by_key = |a: &(usize, &[u8]), b: &(usize, &[u8])| a.1.cmp(b.1);
-        if self.reverse { entries.max_by(by_key) } else { entries.min_by(by_key) }
-    }
-
-    /// Takes the current entry of a node.
-    pub fn take(&mut self, node: usize) -> Option<MergedEntry> {
-        let node = &mut self.nodes[node];
-        let (PageState::Here(page) | PageState::Last(page)) = &mut node.pages else { return None };
-        let entry = page.entry()?;
-        let key = entry.key.to_vec();
-        let value_length = entry.value.len() as u64;
-        let written_at_ms = entry.written_at_ms;
-        let head = Head { sequence: entry.sequence, written_at_ms, value_length };
-        let value = Value::Owned(entry.value.to_vec());
-        let expires_at_ms = (entry.expires_at_ms > 0).then_some(entry.expires_at_ms);
+        let (node, _) = if self.reverse { entries.max_by(by_key) } else { entries.min_by(by_key) }?;
+        let NodePages { pages, last_key } = &mut self.nodes[node];
+        let (PageState::Here(page) | PageState::Last(page)) = pages else { return None };
+        let PageEntry { sequence, written_at_ms, expires_at_ms, key, value } = page.entry()?;
+        let head = Head { sequence, written_at_ms, value_length: value.len() as u64 };
+        let object = Object { head, value: Value::Owned(value.to_vec()) };
+        let (key, expires_at_ms) = (key.to_vec(), (expires_at_ms > 0).then_some(expires_at_ms));
         page.advance();
-        let last_key = node.last_key.get_or_insert_default();
+        let last_key = last_key.get_or_insert_default();
         last_key.clear();
         last_key.extend_from_slice(&key);
-        Some(MergedEntry { key, object: Object { head, value }, expires_at_ms })
+        Some(MergedEntry { key, object, expires_at_ms })
     }
 }
 
@@ -184,7 +177,6 @@ mod tests {
     use super::*;
     use crate::frame::Answer;
     use crate::outcome::{AskTimes, Failure};
-    use crate::range::PageEntry;
     use pellucid_clock::Ticks;
 
     fn bring(pages: &mut RangePages, node: usize, keys: &[&str], is_last: bool) {
@@ -206,8 +198,8 @@ mod tests {
     fn take(pages: &mut RangePages) -> String {
         let mut taken = String::new();
         while pages.are_here().unwrap() {
-            let Some((node, _)) = pages.next() else { return taken + "." };
-            taken += str::from_utf8(&pages.take(node).unwrap().key).unwrap();
+            let Some(entry) = pages.take_next() else { return taken + "." };
+            taken += str::from_utf8(&entry.key).unwrap();
         }
         taken
     }

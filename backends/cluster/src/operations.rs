@@ -99,8 +99,7 @@ mod tests {
             condition: Condition::Sequence(7),
             lifetime_ms: Some(3),
         };
-        let delete = Operation { key: b"a:2", value: None, condition: Condition::None, ..put };
-        let operations = [put, Operation { lifetime_ms: None, ..delete }];
+        let operations = [put, Operation::plain(b"a:2", None)];
         let mut bytes = Vec::new();
         for operation in operations {
             PartOperation { operation, part_length: 2 }.encode(&mut bytes);

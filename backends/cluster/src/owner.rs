@@ -5,7 +5,7 @@ use pellucid_account::{PARTS_MAX, Part};
 use pellucid_clock::Clock;
 use pellucid_store::{Head, PartMeasurement, StoreError};
 
-use crate::frame::{Answer, AnswerStatus, OwnerTimes};
+use crate::frame::{Answer, AnswerStatus};
 use crate::outcome::{AskTimes, Failure};
 
 /// The part before the kernel had the ask: the wait for the connection to the owner, and for the
@@ -35,18 +35,8 @@ pub const FORWARD_PARTS: [&str; PARTS_MAX] = [
 /// An owner's answer without its payload, and its times here.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerAnswer {
-    /// The status of the ask.
-    pub status: AnswerStatus,
-    /// A number whose meaning depends on the status; see [`AnswerStatus`].
-    pub detail: u32,
-    /// The sequence number of the object that was found or written.
-    pub sequence: u64,
-    /// The time at which the object was written, in milliseconds since the Unix epoch.
-    pub written_at_ms: u64,
-    /// Length of the value in bytes.
-    pub value_length: u64,
-    /// The times of the ask at its owner.
-    pub owner: OwnerTimes,
+    /// The answer; its payload is empty.
+    pub answer: Answer<'static>,
     /// The times of the ask at this node.
     pub times: AskTimes,
 }
@@ -55,9 +45,7 @@ impl OwnerAnswer {
     /// The fixed fields of an answer, with the times of its ask at this node.
     #[must_use]
     pub fn new(answer: &Answer<'_>, times: AskTimes) -> OwnerAnswer {
-        let Answer { status, detail, sequence, written_at_ms, value_length, .. } = *answer;
-        let owner = answer.times;
-        OwnerAnswer { status, detail, sequence, written_at_ms, value_length, owner, times }
+        OwnerAnswer { answer: Answer { payload: b"", ..*answer }, times }
     }
 
     /// The parts of `execute`: the wait at this node, the network, and the parts at the owner. Only
@@ -67,12 +55,14 @@ impl OwnerAnswer {
     pub fn parts(&self, clock: Clock) -> [PartMeasurement; PARTS_MAX] {
         let AskTimes { asked, sent, received } = self.times;
         let mut left = received.since(sent);
-        let parts = &self.owner.parts_ns;
-        let ns = |slots: &[usize]| slots.iter().map(|slot| u64::from(parts[*slot])).sum::<u64>();
+        let owner = self.answer.times;
+        let ns = |slots: &[usize]| {
+            slots.iter().map(|slot| u64::from(owner.parts_ns[*slot])).sum::<u64>()
+        };
         let (ledger_ns, journal_ns, wait_ns) = (ns(&[2]), ns(&[3, 4]), ns(&[0, 1, 6, 7]));
-        let execute_ns = u64::from(self.owner.execute_ns);
-        let other_ns = execute_ns.saturating_sub(ledger_ns + journal_ns + wait_ns)
-            + u64::from(self.owner.reply_ns);
+        let execute_ns = u64::from(owner.execute_ns);
+        let other_ns =
+            execute_ns.saturating_sub(ledger_ns + journal_ns + wait_ns) + u64::from(owner.reply_ns);
         let time = |part, ticks| PartMeasurement { part, ticks, until: received, waited_for: 0 };
         let mut at_owner = |part, part_ns| {
             let ticks = clock.ticks(part_ns).min(left);
@@ -80,8 +70,8 @@ impl OwnerAnswer {
             time(part, ticks)
         };
         let owner = [
-            at_owner(OWNER_RECEIVE, u64::from(self.owner.receive_ns)),
-            at_owner(OWNER_QUEUE, u64::from(self.owner.queue_ns)),
+            at_owner(OWNER_RECEIVE, u64::from(owner.receive_ns)),
+            at_owner(OWNER_QUEUE, u64::from(owner.queue_ns)),
             at_owner(OWNER_LEDGER, ledger_ns),
             at_owner(OWNER_JOURNAL, journal_ns),
             at_owner(OWNER_WAIT, wait_ns),
@@ -95,22 +85,21 @@ impl OwnerAnswer {
     /// The head of the object that was found; `None` for any other status.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
-        (self.status == AnswerStatus::Found).then_some(Head {
-            sequence: self.sequence,
-            written_at_ms: self.written_at_ms,
-            value_length: self.value_length,
-        })
+        let Answer { status, sequence, written_at_ms, value_length, .. } = self.answer;
+        let head = Head { sequence, written_at_ms, value_length };
+        (status == AnswerStatus::Found).then_some(head)
     }
 
     /// The owner's error, with the reason from `payload`; `None` if the ask succeeded.
     #[must_use]
     pub fn error(&self, payload: &[u8]) -> Option<StoreError> {
         let text = || String::from_utf8_lossy(payload).into_owned();
-        Some(match self.status {
+        let Answer { status, detail, sequence, .. } = self.answer;
+        Some(match status {
             AnswerStatus::Found | AnswerStatus::Missing | AnswerStatus::Written => return None,
             AnswerStatus::ConditionFailed => StoreError::ConditionFailed {
-                index: self.detail as usize,
-                current: (self.sequence > 0).then_some(self.sequence),
+                index: detail as usize,
+                current: (sequence > 0).then_some(sequence),
             },
             AnswerStatus::Unacceptable => StoreError::Unacceptable(text()),
             AnswerStatus::Full => StoreError::Full(text()),
@@ -141,6 +130,7 @@ mod tests {
     use pellucid_clock::Ticks;
 
     use super::*;
+    use crate::frame::OwnerTimes;
 
     fn parts_of(owner: OwnerTimes) -> [u64; PARTS_MAX] {
         let times = AskTimes { asked: Ticks(1_000), sent: Ticks(2_000), received: Ticks(8_000) };

@@ -1,9 +1,8 @@
 //! The status of one peer, shared by all event loops: connection state and counters.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 /// Limit of the reasons that are remembered as logged, so that each is logged once.
 const LOGGED_MAX: usize = 16;
@@ -118,13 +117,9 @@ impl PeerStatus {
         PeerStatus { known, inbound_connections, counters: PeerFigures::default() }
     }
 
-    fn known(&self) -> MutexGuard<'_, ConnectionStates> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a connection by which the peer has proven itself.
     pub(crate) fn note_inbound_connection(&self) {
-        self.known().refused_logged.clear();
+        self.known.lock().refused_logged.clear();
         self.inbound_connections.fetch_add(1, Release);
     }
 
@@ -135,12 +130,12 @@ impl PeerStatus {
 
     /// True if every loop has connected to the peer, or failed to.
     pub(crate) fn is_tried(&self) -> bool {
-        self.known().loops.iter().all(|(state, _)| *state != PeerState::New)
+        self.known.lock().loops.iter().all(|(state, _)| *state != PeerState::New)
     }
 
     /// Notes that one loop has no connection. Returns true if the reason has to be logged.
     pub(crate) fn note_down(&self, index: usize, reason: &str) -> bool {
-        let known = &mut *self.known();
+        let known = &mut *self.known.lock();
         if let Some(of_loop) = known.loops.get_mut(index) {
             *of_loop = (PeerState::Down, Some(reason.to_owned()));
         }
@@ -150,7 +145,7 @@ impl PeerStatus {
     /// Notes that one loop has a connection. Returns true if that has to be logged: it was the last
     /// one without.
     pub(crate) fn note_ready(&self, index: usize) -> bool {
-        let known = &mut *self.known();
+        let known = &mut *self.known.lock();
         if let Some(of_loop) = known.loops.get_mut(index) {
             *of_loop = (PeerState::Ready, None);
         }
@@ -160,11 +155,11 @@ impl PeerStatus {
 
     /// Notes that the peer was refused as a caller. Returns true if the reason has to be logged.
     pub(crate) fn note_refused(&self, reason: &str) -> bool {
-        is_news(&mut self.known().refused_logged, reason)
+        is_news(&mut self.known.lock().refused_logged, reason)
     }
 
     pub(crate) fn view(&self) -> PeerView {
-        let known = self.known();
+        let known = self.known.lock();
         let state = known.loops.iter().map(|(state, _)| *state).max().unwrap_or(PeerState::New);
         let reason = known.loops.iter().find_map(|(_, reason)| reason.clone());
         drop(known);
@@ -218,6 +213,6 @@ mod tests {
         let status = PeerStatus::new(1);
         (0..=LOGGED_MAX).for_each(|number| assert!(status.note_refused(&number.to_string())));
         assert!(!status.note_refused("1") && status.note_refused("0"));
-        assert_eq!(status.known().refused_logged.len(), LOGGED_MAX);
+        assert_eq!(status.known.lock().refused_logged.len(), LOGGED_MAX);
     }
 }

@@ -56,8 +56,8 @@ pub struct Peers<C> {
     cluster: Arc<Cluster>,
     clock: Clock,
     index: usize,
-    /// The links, by the node's index in the list; `None` for this node.
-    links: Vec<Option<Link>>,
+    /// The links, by the node's index in the list; that of this node stays without a connection.
+    links: Vec<Link>,
     under_way: Slab<PendingAsk<C>>,
     /// The peers with asks that [`Peers::settle`] has to send.
     dirty: Vec<usize>,
@@ -84,11 +84,10 @@ impl<C> Peers<C> {
         let timer = Timer::every(TICK)?;
         registry.register(&mut SourceFd(&timer.as_raw_fd()), token(0), Interest::READABLE)?;
         let now = clock.now();
-        let own = cluster.own();
         let nodes = 0..cluster.nodes().nodes().len();
         let ticks = |span: Duration| clock.ticks(span.as_nanos() as u64);
         let mut peers = Peers {
-            links: nodes.map(|node| (node != own).then(|| Link::new(now))).collect(),
+            links: nodes.map(|_| Link::new(now)).collect(),
             under_way: Slab::new(),
             dirty: Vec::new(),
             scratch: vec![0; READ_BYTES],
@@ -116,7 +115,7 @@ impl<C> Peers<C> {
         if let Some(failure) = self.refuses(node) {
             return Err(failure);
         }
-        let link = self.links[node].as_mut().expect("a node does not ask itself");
+        let link = &mut self.links[node];
         let status = self.cluster.status(node);
         let asked = self.clock.now();
         let until = Ticks(asked.0 + self.wait_ticks);
@@ -141,7 +140,8 @@ impl<C> Peers<C> {
     /// If `node` is this node.
     #[must_use]
     pub fn refuses(&self, node: usize) -> Option<Failure> {
-        let link = self.links[node].as_ref().expect("a node does not ask itself");
+        assert_ne!(node, self.cluster.own(), "a node does not ask itself");
+        let link = &self.links[node];
         let (status, owner) = (self.cluster.status(node), || self.cluster.url(node).to_string());
         if let Some(failure) = self.unreachable(node) {
             add(&status.counters.unreachable, 1);
@@ -171,7 +171,7 @@ impl<C> Peers<C> {
                 self.tick(registry, now, sink);
             }
             Some(node) => {
-                if let (true, Some(Some(link))) = (is_read_closed, self.links.get_mut(node))
+                if let (true, Some(link)) = (is_read_closed, self.links.get_mut(node))
                     && let Some(connection) = &mut link.connection
                 {
                     connection.is_read_closed = true;
@@ -192,7 +192,7 @@ impl<C> Peers<C> {
     /// attempt begins soon, and asks wait for it within their time limit.
     #[must_use]
     pub fn unreachable(&self, node: usize) -> Option<Failure> {
-        let link = self.links[node].as_ref()?;
+        let link = &self.links[node];
         let reason = link.down.as_ref()?;
         if self.has_called(link, node) {
             return None;
@@ -215,7 +215,7 @@ impl<C> Peers<C> {
     }
 
     fn attend(&mut self, node: usize, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
-        let Some(Some(link)) = self.links.get_mut(node) else { return };
+        let Some(link) = self.links.get(node) else { return };
         let was_ready = link.is_ready();
         let went = match link.connection.as_ref().map(|connection| &connection.stage) {
             None => return,
@@ -232,8 +232,8 @@ impl<C> Peers<C> {
             return self.lose(node, registry, now, reason, sink);
         }
         // Asks that waited for the handshake are sent now: no further event would do it.
-        let may_begin = |link: &Link| link.is_ready() && link.waiting_bytes() > 0;
-        if !was_ready && self.links[node].as_ref().is_some_and(may_begin) {
+        let link = &self.links[node];
+        if !was_ready && link.is_ready() && link.waiting_bytes() > 0 {
             self.flush(node, registry, sink);
         }
     }
@@ -241,7 +241,7 @@ impl<C> Peers<C> {
     /// Reads from the peer, and delivers its answers.
     fn read(&mut self, node: usize, now: Ticks, sink: &mut Sink<'_, C>) -> Result<(), String> {
         loop {
-            let Some(link) = &mut self.links[node] else { return Ok(()) };
+            let link = &mut self.links[node];
             let Some(connection) = &link.connection else { return Ok(()) };
             let Connection { socket, stage, is_read_closed, .. } = connection;
             let is_read_closed = *is_read_closed;
@@ -278,17 +278,14 @@ impl<C> Peers<C> {
         received: Ticks,
         sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
-        let channel = self.links[node].as_mut().and_then(|link| link.channel.take());
-        let Some(mut channel) = channel else { return Ok(()) };
+        let Some(mut channel) = self.links[node].channel.take() else { return Ok(()) };
         let taken = channel.opener.open(bytes, &mut |opened| {
             if self.prove(node, opened)? {
                 return Ok(opened.len());
             }
             self.take_frames(node, opened, received, sink)
         });
-        if let Some(link) = &mut self.links[node] {
-            link.channel = Some(channel);
-        }
+        self.links[node].channel = Some(channel);
         taken
     }
 
@@ -321,9 +318,7 @@ impl<C> Peers<C> {
             return;
         }
         let Some(waiting) = self.under_way.remove(answer.id) else { return };
-        if let Some(link) = &mut self.links[node] {
-            link.in_flight -= 1;
-        }
+        self.links[node].in_flight -= 1;
         let sent = waiting.sent.unwrap_or(waiting.asked);
         let counters = &self.cluster.status(node).counters;
         add(&counters.answered, 1);
@@ -335,7 +330,7 @@ impl<C> Peers<C> {
 
     /// Sends what waits for a peer. Returns the number of bytes that the kernel has taken.
     fn flush(&mut self, node: usize, registry: &Registry, sink: &mut Sink<'_, C>) -> usize {
-        let Some(link) = &mut self.links[node] else { return 0 };
+        let link = &mut self.links[node];
         let Some(Connection { socket, stage: Stage::Ready, .. }) = &link.connection else {
             return 0;
         };
@@ -379,11 +374,9 @@ impl<C> Peers<C> {
         now: Ticks,
         sink: &mut Sink<'_, C>,
     ) {
-        let Some(link) = &mut self.links[node] else { return };
-        if std::mem::take(&mut link.is_blocked)
-            && self.flush(node, registry, sink) > 0
-            && let Some(link) = &mut self.links[node]
-        {
+        let was_blocked = std::mem::take(&mut self.links[node].is_blocked);
+        if was_blocked && self.flush(node, registry, sink) > 0 {
+            let link = &mut self.links[node];
             (link.heard, link.pinged) = (now, link.pinged.map(|_| now));
         }
     }
@@ -398,7 +391,7 @@ impl<C> Peers<C> {
         reason: String,
         sink: &mut Sink<'_, C>,
     ) {
-        let Some(link) = &mut self.links[node] else { return };
+        let link = &mut self.links[node];
         link.inbound_seen = link.inbound_tried;
         let pause = RETRY_MAX.min(RETRY_FIRST * 2_u32.pow(link.failures.min(8)));
         link.failures += 1;
@@ -444,8 +437,7 @@ impl<C> Peers<C> {
     fn tick(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         let distrust = self.cluster.distrust();
         for node in 0..self.links.len() {
-            let link = self.links[node].as_ref();
-            let Some(connection) = link.and_then(|link| link.connection.as_ref()) else { continue };
+            let Some(connection) = &self.links[node].connection else { continue };
             match (distrust, &connection.stage) {
                 (Some(why), _) => self.lose(node, registry, now, why.to_owned(), sink),
                 (None, Stage::Ready) => self.listen(node, registry, now, sink),
@@ -462,8 +454,8 @@ impl<C> Peers<C> {
 
     /// Sends a ping to a silent peer, and drops its connection if it stays silent.
     fn listen(&mut self, node: usize, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
-        let Some(link) = &self.links[node] else { return };
-        let was_pinged = link.pinged.is_some_and(|at| now.since(at) >= self.silence_ticks);
+        let was_pinged =
+            self.links[node].pinged.is_some_and(|at| now.since(at) >= self.silence_ticks);
         if was_pinged {
             // If this loop was delayed, the answer may be in the socket already.
             if let Err(reason) = self.read(node, now, sink) {
@@ -472,7 +464,7 @@ impl<C> Peers<C> {
             // The kernel may have room for which it gives no event yet.
             self.flush_blocked(node, registry, now, sink);
         }
-        let Some(link) = &mut self.links[node] else { return };
+        let link = &mut self.links[node];
         if !link.is_ready() {
             return;
         }
@@ -494,8 +486,8 @@ impl<C> Peers<C> {
     /// Starts the connection attempts that are due.
     fn retry(&mut self, registry: &Registry, now: Ticks, sink: &mut Sink<'_, C>) {
         for node in 0..self.links.len() {
-            let Some(link) = &mut self.links[node] else { continue };
-            if link.connection.is_some() {
+            let link = &mut self.links[node];
+            if node == self.cluster.own() || link.connection.is_some() {
                 continue;
             }
             let inbound = self.cluster.status(node).inbound_connections();
@@ -538,9 +530,7 @@ impl<C> Peers<C> {
             |waiting| now >= waiting.until,
             |waiting| {
                 is_any_unsent |= waiting.sent.is_none();
-                if let Some(link) = &mut links[waiting.node] {
-                    link.in_flight -= 1;
-                }
+                links[waiting.node].in_flight -= 1;
                 let counters = &cluster.status(waiting.node).counters;
                 add(&counters.late, 1);
                 counters.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
@@ -551,7 +541,7 @@ impl<C> Peers<C> {
         );
         if is_any_unsent {
             let under_way = &self.under_way;
-            links.iter_mut().flatten().for_each(|link| link.withdraw(|id| !under_way.contains(id)));
+            links.iter_mut().for_each(|link| link.withdraw(|id| !under_way.contains(id)));
         }
     }
 }
@@ -621,7 +611,7 @@ mod tests {
         let (mut peer, _) = listener.accept().unwrap();
         peer.set_nonblocking(true).unwrap();
         let (Session { sealer, opener }, _) = sessions();
-        let link = peers.links[1].as_mut().unwrap();
+        let link = &mut peers.links[1];
         link.channel = Some(Box::new(Channel { writer: SealedWriter::new(sealer), opener }));
         let connection = link.connection.as_mut().unwrap();
         connection.stage = Stage::Ready;
@@ -631,7 +621,7 @@ mod tests {
         let large = Ask { key: b"k", value: &[0; 2 << 20], ..Ask::plain(AskKind::Put) };
         let mut buffer = vec![0; 256 << 10];
         let mut step = |peers: &mut Peers<()>, is_read: bool, is_told: bool| {
-            let has_to_read = is_read && peers.links[1].as_ref().unwrap().is_blocked;
+            let has_to_read = is_read && peers.links[1].is_blocked;
             let begun = Clock::monotonic().stopwatch();
             loop {
                 while is_read && peer.read(&mut buffer).is_ok() {}
@@ -650,12 +640,12 @@ mod tests {
             let advance = if is_told { silence / 2 } else { silence };
             time.advance_ns(u64::try_from(advance.as_nanos()).unwrap());
             peers.ready(0, false, poll.registry(), &mut |(), _| {});
-            let link = peers.links[1].as_ref().unwrap();
+            let link = &peers.links[1];
             (link.is_ready(), link.waiting_bytes())
         };
         assert!(peers.ask(1, large, ()).is_ok());
         loop {
-            let is_told = peers.links[1].as_ref().unwrap().waiting_bytes() > 1 << 20;
+            let is_told = peers.links[1].waiting_bytes() > 1 << 20;
             let (is_ready, waiting) = step(&mut peers, true, is_told);
             assert!(is_ready, "{:?}", peers.unreachable(1));
             if waiting == 0 {

@@ -6,6 +6,7 @@
 use pellucid_store::KEY_LENGTH_MAX;
 
 use crate::frame::FrameError;
+use crate::numbers::{u32_at, u64_at};
 
 /// A page is complete once its entries have this many bytes. Its last entry may exceed the limit.
 pub const PAGE_BYTES: usize = 128 * 1024;
@@ -120,9 +121,9 @@ impl Page {
     /// # Errors
     /// If the bytes are not a sequence of complete entries.
     pub fn new(bytes: Vec<u8>) -> Result<Page, FrameError> {
-        let mut at = 0;
-        while at < bytes.len() {
-            at = entry_at(&bytes, at).ok_or(FrameError::Malformed("page"))?.1;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            rest = decode(rest).ok_or(FrameError::Malformed("page"))?.1;
         }
         Ok(Page { bytes, at: 0 })
     }
@@ -130,30 +131,25 @@ impl Page {
     /// The current entry; `None` behind the last one.
     #[must_use]
     pub fn entry(&self) -> Option<PageEntry<'_>> {
-        Some(entry_at(&self.bytes, self.at)?.0)
+        Some(decode(&self.bytes[self.at..])?.0)
     }
 
     /// Moves to the next entry.
     pub fn advance(&mut self) {
-        if let Some((_, next)) = entry_at(&self.bytes, self.at) {
-            self.at = next;
+        if let Some((_, rest)) = decode(&self.bytes[self.at..]) {
+            self.at = self.bytes.len() - rest.len();
         }
     }
 }
 
-/// The entry at this offset, and the offset behind it; `None` if it is not complete.
-fn entry_at(bytes: &[u8], at: usize) -> Option<(PageEntry<'_>, usize)> {
-    let head = bytes.get(at..at + ENTRY_BYTES)?;
-    let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
-    let (sequence, written_at_ms, expires_at_ms) = (number(0)?, number(8)?, number(16)?);
-    let key_length = u32::from_le_bytes(head[24..28].try_into().ok()?) as usize;
-    let value_length = u32::from_le_bytes(head[28..].try_into().ok()?) as usize;
-    let key_at = at + ENTRY_BYTES;
-    let key = bytes.get(key_at..key_at.checked_add(key_length)?)?;
-    let value_at = key_at + key_length;
-    let end = value_at.checked_add(value_length)?;
-    let value = bytes.get(value_at..end)?;
-    Some((PageEntry { sequence, written_at_ms, expires_at_ms, key, value }, end))
+/// The entry at the beginning of `bytes`, and the bytes behind it; `None` if it is not complete.
+fn decode(bytes: &[u8]) -> Option<(PageEntry<'_>, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<ENTRY_BYTES>()?;
+    let (key, rest) = rest.split_at_checked(u32_at(head, 24) as usize)?;
+    let (value, rest) = rest.split_at_checked(u32_at(head, 28) as usize)?;
+    let (sequence, written_at_ms) = (u64_at(head, 0), u64_at(head, 8));
+    let expires_at_ms = u64_at(head, EXPIRES_AT);
+    Some((PageEntry { sequence, written_at_ms, expires_at_ms, key, value }, rest))
 }
 
 #[cfg(test)]
@@ -186,10 +182,10 @@ mod tests {
         assert!(Page::new(bytes[..bytes.len() - 1].to_vec()).is_err());
         assert!(Page::new(vec![0xff; 40]).is_err());
         let mut page = Page::new(bytes).unwrap();
-        assert_eq!(page.entry(), Some(entries[0]));
-        page.advance();
-        assert_eq!(page.entry(), Some(entries[1]));
-        page.advance();
+        for entry in entries {
+            assert_eq!(page.entry(), Some(entry));
+            page.advance();
+        }
         assert_eq!(page.entry(), None);
     }
 }

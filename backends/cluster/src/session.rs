@@ -76,12 +76,6 @@ impl KeyShare {
     }
 }
 
-impl std::fmt::Debug for KeyShare {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("KeyShare").field(&self.text).finish()
-    }
-}
-
 /// The keys of both directions of one connection.
 pub struct Session {
     /// Encrypts the bytes that this side sends.
@@ -122,12 +116,6 @@ impl Session {
         };
         let opener = Opener { key: opened_by, count: 0, sealed: Vec::new(), opened: Vec::new() };
         Some(Session { sealer: Sealer { key: sealed_by, count: 0 }, opener })
-    }
-}
-
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Session")
     }
 }
 

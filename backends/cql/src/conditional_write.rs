@@ -13,7 +13,7 @@
 //! way.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_clock::Clock;
@@ -151,12 +151,12 @@ impl ConditionalWrite {
         let place = &self.entries[0].place;
         let part = (self.table.number(), place.clone());
         let listed = &self.ring.listed;
-        if listed.lock().unwrap_or_else(PoisonError::into_inner).contains(&part) {
+        if listed.lock().contains(&part) {
             return Ok(());
         }
         let statement = bound(&self.ring.statements.note_part, &(&self.space.name, place))?;
         self.ring.answer(statement, laps).await?;
-        listed.lock().unwrap_or_else(PoisonError::into_inner).insert(part);
+        listed.lock().insert(part);
         Ok(())
     }
 
@@ -488,13 +488,16 @@ mod tests {
     use crate::partitioned_table::PartitionScheme;
     use crate::plain_write::entries_of;
 
+    /// The states of entries that have not expired, by their versions.
+    fn states(of: &[(&str, i64)]) -> EntryStates {
+        let state = |version| EntryState { version, is_over: false };
+        of.iter().map(|(key, version)| (key.as_bytes().to_vec(), state(*version))).collect()
+    }
+
     /// The steps of a write to one bucket, by name and key; `found` has the versions of the keys.
     fn steps_of(operations: &[Operation<'_>], found: &[(&str, i64)]) -> Vec<String> {
         let space = PartitionedTable { name: "t".to_owned(), placing: PartitionScheme::Buckets(1) };
         let entries = entries_of(1 << 10, &space, operations).unwrap();
-        let found = found.iter().map(|(key, version)| {
-            (key.as_bytes().to_vec(), EntryState { version: *version, is_over: false })
-        });
         let line = |step: &Values<'_>| {
             let (name, entry, version) = match *step {
                 Values::Put(_, entry, version, _) => ("put", entry, Some(version)),
@@ -505,7 +508,7 @@ mod tests {
             };
             format!("{name} {} {version:?}", String::from_utf8_lossy(&entry.key))
         };
-        steps(&space, &entries, &found.collect(), 100).iter().map(line).collect()
+        steps(&space, &entries, &states(found), 100).iter().map(line).collect()
     }
 
     fn put(key: &str, condition: Condition) -> Operation<'_> {
@@ -571,10 +574,6 @@ mod tests {
         let none = Condition::None;
         let operations = ["a", "b", "c", "d"].map(|key| put(key, none));
         let entries = entries_of(1 << 10, &space, &operations).unwrap();
-        let states = |of: &[(&str, i64)]| -> EntryStates {
-            let state = |version| EntryState { version, is_over: false };
-            of.iter().map(|(key, version)| (key.as_bytes().to_vec(), state(*version))).collect()
-        };
         // `a` is new, `b` was written, `c` has kept its version, and `d` was deleted since.
         let before = states(&[("b", 1), ("c", 2), ("d", 3)]);
         let now = states(&[("a", 100), ("b", 101), ("c", 2)]);
@@ -590,23 +589,16 @@ mod tests {
         let none = Condition::None;
         let entries = entries_of(1 << 10, &space, &[put("a", none), delete("b", none)]).unwrap();
         let drawn = WriteVersions { first: 100, time_us: 0 };
-        let states = |a: Option<i64>, b: Option<i64>| -> EntryStates {
-            let state = |version| EntryState { version, is_over: false };
-            let found = [("a", a), ("b", b)]
-                .into_iter()
-                .filter_map(|(key, version)| Some((key.as_bytes().to_vec(), state(version?))));
-            found.collect()
-        };
-        let before = states(Some(1), Some(2));
-        let is_overtaken = |repeated: &[&Entry], a, b| {
-            super::is_overtaken(repeated, &before, &states(a, b), drawn)
+        let before = states(&[("a", 1), ("b", 2)]);
+        let is_overtaken = |repeated: &[&Entry], now: &[(&str, i64)]| {
+            super::is_overtaken(repeated, &before, &states(now), drawn)
         };
         let (a, b) = (&entries[0], &entries[1]);
-        assert!(!is_overtaken(&[a, b], Some(100), None), "the repeat has won");
-        assert!(!is_overtaken(&[a, b], Some(1), Some(2)), "it has lost again");
-        assert!(is_overtaken(&[a, b], Some(50), None) && is_overtaken(&[a], None, None));
-        assert!(is_overtaken(&[a, b], Some(100), Some(50)));
-        assert!(!is_overtaken(&[b], Some(50), None), "the first read has shown its version");
+        assert!(!is_overtaken(&[a, b], &[("a", 100)]), "the repeat has won");
+        assert!(!is_overtaken(&[a, b], &[("a", 1), ("b", 2)]), "it has lost again");
+        assert!(is_overtaken(&[a, b], &[("a", 50)]) && is_overtaken(&[a], &[]));
+        assert!(is_overtaken(&[a, b], &[("a", 100), ("b", 50)]));
+        assert!(!is_overtaken(&[b], &[("a", 50)]), "the first read has shown its version");
     }
 
     /// Regression: errors behind an applied transaction were returned as they were, for example as

@@ -172,10 +172,8 @@ mod tests {
             let key = |at: usize| u16::try_from(at).unwrap().to_be_bytes();
             let keys: Vec<_> = (0..count).map(key).collect();
             let operation = |(at, key)| Operation {
-                key,
-                value: None,
                 condition: if at == 0 { condition } else { Condition::None },
-                lifetime_ms: None,
+                ..Operation::plain(key, None)
             };
             let keys = keys.iter().map(|key| &key[..]);
             let operations: Vec<_> = keys.enumerate().map(operation).collect();

@@ -9,7 +9,7 @@
 //! example that there is no connection to a dead node, although a living node has reported before
 //! how many copies are missing. The policy keeps that report.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_thread::Mutex;
 use scylla::errors::{DbError, RequestAttemptError};
@@ -30,7 +30,7 @@ pub(crate) struct RequestRetryPolicy {
 impl RequestRetryPolicy {
     /// The last report of a node on missing copies.
     pub(crate) fn said(&self) -> Option<RequestAttemptError> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.said.lock().clone()
     }
 }
 
@@ -51,7 +51,7 @@ impl RetrySession for RequestRetrySession {
             && is_about_copies(error)
         {
             let said = Some(info.error.clone());
-            *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
+            *self.said.lock() = said;
         }
         let reached_nothing = matches!(
             info.error,

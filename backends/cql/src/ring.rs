@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_account::{EngineCounts, PARTS_MAX, Part, Timeline};
@@ -120,7 +120,7 @@ impl Ring {
     }
 
     pub(crate) fn space(&self, table: Table) -> Result<Arc<PartitionedTable>> {
-        let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
+        let spaces = self.spaces.read();
         let found = spaces.get(usize::from(table.number())).cloned();
         found.ok_or_else(|| StoreError::Unacceptable("the store has no such table".to_owned()))
     }

@@ -1,7 +1,7 @@
 //! The store of kind `cql`: the interface of a store over a ring.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use pellucid_account::{LateParts, Timeline};
 use pellucid_store::{
@@ -62,7 +62,7 @@ impl CqlStore {
         let find =
             |spaces: &[Arc<PartitionedTable>]| spaces.iter().position(|space| space.name == name);
         let spaces = &self.ring.spaces;
-        if let Some(at) = find(&spaces.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(at) = find(&spaces.read()) {
             return Ok(Table::of_number(at as u16));
         }
         let (ring, owned) = (Arc::clone(&self.ring), name.to_owned());
@@ -78,7 +78,7 @@ impl CqlStore {
                 return Err(StoreError::Failed(format!("the table {name} is placed otherwise")));
             }
         };
-        let mut spaces = spaces.write().unwrap_or_else(PoisonError::into_inner);
+        let mut spaces = spaces.write();
         let at = find(&spaces).unwrap_or(spaces.len());
         let Ok(number) = u16::try_from(at) else {
             return Err(StoreError::Unacceptable("there are too many tables".to_owned()));

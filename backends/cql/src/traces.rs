@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_account::{LateParts, Timeline};
 use pellucid_clock::Clock;
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 use scylla::observability::tracing::TracingInfo;
 
 use crate::parts::{COORDINATOR, NETWORK, REPLICAS, RING};
@@ -104,7 +103,7 @@ impl Traces {
     }
 
     pub(crate) fn figures(&self) -> [(&'static str, u64); 5] {
-        let TraceResults { traced, lost, sum, .. } = &*self.seen();
+        let TraceResults { traced, lost, sum, .. } = &*self.seen.lock();
         [
             ("cql_traced_total", *traced),
             ("cql_traces_lost_total", *lost),
@@ -114,13 +113,9 @@ impl Traces {
         ]
     }
 
-    fn seen(&self) -> MutexGuard<'_, TraceResults> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the late parts of single requests that have arrived since the last call.
     pub(crate) fn late_parts(&self) -> Vec<LateParts> {
-        self.seen().late.drain(..).collect()
+        self.seen.lock().late.drain(..).collect()
     }
 
     /// Reads the traces of a request's round trips: for the sums and, if `request` is not zero, for
@@ -133,7 +128,7 @@ impl Traces {
                 None => lost += 1,
             }
         }
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         seen.sum = seen.sum.and(all);
         (seen.traced, seen.lost) = (seen.traced + traced, seen.lost + lost);
         if request != 0 {

@@ -10,7 +10,6 @@ use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, TryLockError};
 
 use pellucid_clock::Clock;
 use pellucid_engine::{CopyOptions, CopyProgress, Engine, Error};
@@ -60,10 +59,6 @@ impl BackupFolder {
         BackupFolder { engine, folder, clock, turn: Mutex::default(), making: Mutex::default() }
     }
 
-    fn making(&self) -> MutexGuard<'_, Option<RunningBackup>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Makes a backup in `target` with the engine. Returns the sequence number of the last write in
     /// the backup.
     fn copy(
@@ -73,7 +68,7 @@ impl BackupFolder {
     ) -> std::result::Result<u64, Error> {
         let note = |CopyProgress { done_bytes, total_bytes }| {
             let is_stopped = (copying.is_stopped)();
-            match &mut *self.making() {
+            match &mut *self.making.lock() {
                 Some(making) if !is_stopped && !making.is_removed => {
                     (making.progress.done_bytes, making.progress.total_bytes) =
                         (done_bytes, total_bytes);
@@ -88,14 +83,8 @@ impl BackupFolder {
     }
 
     fn take_turn(&self) -> Result<MutexGuard<'_, ()>> {
-        match self.turn.try_lock() {
-            Ok(turn) => Ok(turn),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(PoisonError::into_inner(poisoned)),
-            Err(TryLockError::WouldBlock) => {
-                let message = "a backup is made or removed: ask again when that is done";
-                Err(StoreError::Busy(message.to_owned()))
-            }
-        }
+        let message = "a backup is made or removed: ask again when that is done";
+        self.turn.try_lock().ok_or_else(|| StoreError::Busy(message.to_owned()))
     }
 
     /// Removes incomplete backups that a crash has left.
@@ -135,7 +124,7 @@ impl BackupFolder {
         };
         write_figures(&making, &figures)?;
         // The lock makes the rename and the end of the making one step for `delete`.
-        let mut in_making = self.making();
+        let mut in_making = self.making.lock();
         if in_making.as_ref().is_some_and(|making| making.is_removed) {
             return Ok(BackupOutcome::Ended);
         }
@@ -152,14 +141,14 @@ struct BackupGuard<'a>(&'a BackupFolder);
 impl BackupGuard<'_> {
     fn begin<'a>(folder: &'a BackupFolder, id: &BackupId) -> BackupGuard<'a> {
         let progress = BackupProgress { id: id.clone(), done_bytes: 0, total_bytes: 0 };
-        *folder.making() = Some(RunningBackup { progress, is_removed: false });
+        *folder.making.lock() = Some(RunningBackup { progress, is_removed: false });
         BackupGuard(folder)
     }
 }
 
 impl Drop for BackupGuard<'_> {
     fn drop(&mut self) {
-        *self.0.making() = None;
+        *self.0.making.lock() = None;
     }
 }
 
@@ -195,7 +184,7 @@ impl Backups for BackupFolder {
     }
 
     fn progress(&self) -> Option<BackupProgress> {
-        self.making().as_ref().map(|making| making.progress.clone())
+        self.making.lock().as_ref().map(|making| making.progress.clone())
     }
 
     fn list(&self) -> Result<Vec<BackupFigures>> {
@@ -218,7 +207,8 @@ impl Backups for BackupFolder {
     }
 
     fn delete(&self, id: &BackupId) -> Result<bool> {
-        if let Some(making) = self.making().as_mut().filter(|making| making.progress.id == *id) {
+        if let Some(making) = self.making.lock().as_mut().filter(|making| making.progress.id == *id)
+        {
             making.is_removed = true;
             return Ok(true);
         }
@@ -330,7 +320,7 @@ fn sync_folder(folder: &Path) -> Result<()> {
 mod tests {
     use pellucid_account::Timeline;
     use pellucid_engine::{EngineOptions, restore};
-    use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+    use pellucid_store::{Acknowledgement, Operation, Store};
     use tempfile::TempDir;
 
     use super::*;
@@ -348,8 +338,7 @@ mod tests {
     }
 
     fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
-        let (key, value) = (key.as_bytes(), Some(value));
-        let put = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+        let put = Operation::plain(key.as_bytes(), Some(value));
         let table = store.table("t").unwrap();
         let written = store.write(table, &[put], Acknowledgement::Os, &mut Timeline::off());
         written.wait().unwrap();

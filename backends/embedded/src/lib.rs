@@ -8,7 +8,7 @@ mod convert;
 mod store;
 
 pub use pellucid_engine::{
-    EngineOptions, EngineStats, Job, JobFigures, LevelFigures, Metric, PrefixFunction, PrefixRule,
+    EngineOptions, EngineStats, JobFigures, LevelFigures, Metric, PrefixFunction, PrefixRule,
     SAMPLED_EVERY, parts,
 };
 pub use store::{EmbeddedOptions, EmbeddedStore, engine_stats};

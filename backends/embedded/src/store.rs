@@ -93,19 +93,12 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         engine_options: EngineOptions,
     ) -> Result<EmbeddedStore> {
-        let EmbeddedOptions {
-            memory_bytes,
-            value_bytes_max,
-            kept_changes_bytes,
-            dead_share,
-            hand_over,
-            handed_over_max,
-        } = options;
+        let EmbeddedOptions { value_bytes_max, hand_over, handed_over_max, .. } = options;
         let engine_options = EngineOptions {
-            memory_bytes,
+            memory_bytes: options.memory_bytes,
             value_length_max: value_bytes_max,
-            kept_changes_bytes,
-            dead_share,
+            kept_changes_bytes: options.kept_changes_bytes,
+            dead_share: options.dead_share,
             ..engine_options
         };
         let clock = engine_options.clock;
@@ -509,10 +502,6 @@ impl Scan for EmbeddedScan {
         let Some((key, head)) = self.scan.next_head().map_err(failure)? else { return Ok(None) };
         self.expires_at_ms = head.expires_at_ms;
         Ok(Some((key, convert::head(&head))))
-    }
-
-    fn set_mode(&mut self, mode: ReadMode) {
-        self.scan.set_mode(convert::engine_mode(mode));
     }
 
     fn expires_at_ms(&self) -> Option<u64> {

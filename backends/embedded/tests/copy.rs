@@ -7,8 +7,8 @@ use std::time::Duration;
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_store::{
-    Acknowledgement, Condition, CopiedTable, LocalStore, Operation, Range, Result, Source, Store,
-    StoreError, TableCopyProgress, begin_copy, compare, copy, end_copy,
+    Acknowledgement, CopiedTable, LocalStore, Operation, Range, Result, Source, Store, StoreError,
+    TableCopyProgress, begin_copy, compare, copy, end_copy,
 };
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ const HOUR_MS: u64 = 3_600_000;
 fn put(store: &dyn Store, key: &str, value: &str, lifetime_ms: Option<u64>) {
     let table = store.table("t").unwrap();
     let (key, value) = (key.as_bytes(), Some(value.as_bytes()));
-    let operation = Operation { key, value, condition: Condition::None, lifetime_ms };
+    let operation = Operation { lifetime_ms, ..Operation::plain(key, value) };
     let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
     answer.wait().unwrap();
 }

@@ -10,9 +10,9 @@
 //! and of blocks, nor metrics by level. So filters and blocks are counted for all levels together.
 
 use std::cell::RefCell;
-use std::convert::Infallible;
 
 use pellucid_account::{EngineCounts, PARTS_MAX, Part, Timeline};
+use pellucid_store::{Result, StoreError};
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
 /// The names of the parts, by slot.
@@ -26,17 +26,9 @@ thread_local! {
 }
 
 /// Runs a request on this thread, and measures it with RocksDB's metrics if its timeline is on.
-pub(crate) fn accounted<T>(timeline: &mut Timeline, work: impl FnOnce() -> T) -> T {
-    let Ok(result) = tried(timeline, || Ok::<T, Infallible>(work()));
-    result
-}
-
-/// Like [`accounted`], for work whose error means that another thread has to do it. In that case,
-/// nothing is added to the timeline.
-pub(crate) fn tried<T, E>(
-    timeline: &mut Timeline,
-    work: impl FnOnce() -> Result<T, E>,
-) -> Result<T, E> {
+/// After [`StoreError::NotInMemory`], another thread has to do the work, and nothing is added to
+/// the timeline.
+pub(crate) fn accounted<T>(timeline: &mut Timeline, work: impl FnOnce() -> Result<T>) -> Result<T> {
     if !timeline.is_on() {
         return work();
     }
@@ -46,7 +38,9 @@ pub(crate) fn tried<T, E>(
         context.reset();
         let result = work();
         set_perf_stats(PerfStatsLevel::Disable);
-        let result = result?;
+        if matches!(result, Err(StoreError::NotInMemory)) {
+            return result;
+        }
         let times = parts_ns(|metric| context.metric(metric));
         add_counts(&mut timeline.counts, |metric| context.metric(metric));
         let clock = timeline.clock();
@@ -54,7 +48,7 @@ pub(crate) fn tried<T, E>(
         for (slot, ns) in times.into_iter().enumerate().filter(|(_, ns)| *ns > 0) {
             timeline.add_part(Part::new(slot as u8), clock.ticks(ns), now);
         }
-        Ok(result)
+        result
     })
 }
 

@@ -1,7 +1,7 @@
 //! The tables of a database, each a column family. Every request looks one up by its number. The
 //! lookup needs no lock and no reference count, whose cache line all threads would share.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_store::{Result, StoreError, Table};
 use pellucid_thread::Mutex;
@@ -45,7 +45,7 @@ impl Families {
 
     /// The table of this name. If it is not open yet, `find` gives its handle.
     pub(crate) fn table(&self, name: &str, find: impl FnOnce() -> Result<Handle>) -> Result<Table> {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         if let Some(at) = names.iter().position(|known| known == name) {
             return Ok(Table::of_number(at as u16));
         }

@@ -1,7 +1,6 @@
 //! Sequence numbers. Each is greater than all drawn before, also in earlier runs on the same
 //! database, and each contains the time at which it was drawn.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::WallTime;
@@ -82,7 +81,7 @@ impl Sequences {
         next: u64,
         options: &WriteOptions,
     ) -> std::result::Result<(), rocksdb::Error> {
-        let _held = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.reserving.lock();
         if next > self.reserved.load(Ordering::Acquire) {
             let until = next + RESERVED_AHEAD;
             db.put_opt(RESERVED_KEY, until.to_le_bytes(), options)?;

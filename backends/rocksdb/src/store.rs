@@ -11,9 +11,9 @@ use pellucid_store::{
     Result, Scan, Snapshot, Store, StoreError, Table, Workers, WriteOutcome, check_key, hand_over,
     hand_over_write,
 };
-use rocksdb::{ErrorKind, WriteBatchWithTransaction, WriteOptions};
+use rocksdb::{ReadOptions, WriteBatchWithTransaction, WriteOptions};
 
-use crate::account::{NAMES, accounted, tried};
+use crate::account::{NAMES, accounted};
 use crate::database::{Database, write_options};
 use crate::db::error_of;
 use crate::entry::EntryHead;
@@ -92,16 +92,15 @@ impl RocksStore {
         timeline: &mut Timeline,
         shown: impl Fn(EntryHead, &[u8]) -> T + Copy + Send + 'static,
     ) -> Answer<Option<T>> {
-        if let Err(error) = check_key(key) {
-            return Answer::Now(Err(error));
-        }
-        let here = || find_at_once(&self.database, table, key, shown);
-        if let Ok(found) = tried(timeline, here) {
-            return Answer::Now(found);
+        let here = || find(&self.database, table, key, &self.database.reading_at_once, shown);
+        match accounted(timeline, here) {
+            Err(StoreError::NotInMemory) => {}
+            found => return Answer::Now(found),
         }
         let (database, key) = (Arc::clone(&self.database), key.to_vec());
         hand_over(&self.workers, timeline, move |timeline| {
-            Answer::Now(accounted(timeline, || find(&database, table, &key, shown)))
+            let here = || find(&database, table, &key, &database.reading, shown);
+            Answer::Now(accounted(timeline, here))
         })
     }
 
@@ -144,73 +143,44 @@ impl BareTable {
 }
 
 /// Applies `shown` to the entry of a key; `None` if there is none, or if it has expired.
+///
+/// # Errors
+/// [`StoreError::NotInMemory`] if the read would have to wait for the disk, and `reading` forbids
+/// that.
+#[inline]
 fn find<T>(
     database: &Database,
     table: Table,
     key: &[u8],
+    reading: &ReadOptions,
     shown: impl Fn(EntryHead, &[u8]) -> T,
 ) -> Result<Option<T>> {
+    check_key(key)?;
     let family = database.family(table)?;
-    let found = database.db.get_pinned_cf_opt(family, key, &database.reading);
-    found.map_err(error_of).and_then(|found| EntryHead::shown(found.as_deref(), shown))
+    let found = database.db.get_pinned_cf_opt(family, key, reading).map_err(error_of)?;
+    EntryHead::shown(found.as_deref(), shown)
 }
-
-/// Like [`find`], but never waits for the disk.
-///
-/// # Errors
-/// [`WouldBlockError`] if it would have to.
-#[inline]
-fn find_at_once<T>(
-    database: &Database,
-    table: Table,
-    key: &[u8],
-    shown: impl Fn(EntryHead, &[u8]) -> T,
-) -> std::result::Result<Result<Option<T>>, WouldBlockError> {
-    let family = match database.family(table) {
-        Ok(family) => family,
-        Err(error) => return Ok(Err(error)),
-    };
-    match database.db.get_pinned_cf_opt(family, key, &database.reading_at_once) {
-        Ok(found) => Ok(EntryHead::shown(found.as_deref(), shown)),
-        Err(error) if error.kind() == ErrorKind::Incomplete => Err(WouldBlockError),
-        Err(error) => Ok(Err(error_of(error))),
-    }
-}
-
-/// The error of a request that would have to wait on a thread that must not wait.
-struct WouldBlockError;
 
 /// Writes all operations or none. The locks of the keys are held from before the conditions are
 /// checked until the write is done, so that the sequence numbers of a key rise with each write.
 ///
 /// # Errors
-/// [`WouldBlockError`] if the write would have to wait for a lock or for RocksDB, and must not.
+/// [`StoreError::NotInMemory`] if the write would have to wait for a lock or for RocksDB, and must
+/// not.
 fn write(
     database: &Database,
     table: Table,
     operations: &[Operation<'_>],
     options: &WriteOptions,
     may_wait: bool,
-) -> std::result::Result<Result<WriteOutcome>, WouldBlockError> {
-    let family = match database.family(table) {
-        Ok(family) => family,
-        Err(error) => return Ok(Err(error)),
-    };
+) -> Result<WriteOutcome> {
+    let family = database.family(table)?;
     let keys = operations.iter().map(|operation| operation.key);
-    let locks = database.stripes.lock(table, keys, may_wait).ok_or(WouldBlockError)?;
-    if let Err(error) = judge(database, table, operations) {
-        return Ok(Err(error));
-    }
+    let locks = database.stripes.lock(table, keys, may_wait).ok_or(StoreError::NotInMemory)?;
+    judge(database, table, operations)?;
     let now = Clock::system().wall();
-    let failed = |error: rocksdb::Error| match error.kind() {
-        ErrorKind::Incomplete => Err(WouldBlockError),
-        _ => Ok(Err(error_of(error))),
-    };
-    let first = match database.sequences.draw(&database.db, &locks, operations.len(), now, options)
-    {
-        Ok(first) => first,
-        Err(error) => return failed(error),
-    };
+    let drawn = database.sequences.draw(&database.db, &locks, operations.len(), now, options);
+    let first = drawn.map_err(error_of)?;
     let stored = |index: usize, operation: &Operation<'_>| {
         let lifetime = operation.lifetime_ms;
         let expires_at_ms = lifetime.map_or(0, |ms| now.rising().unix_ms().saturating_add(ms));
@@ -232,10 +202,8 @@ fn write(
             database.db.write_opt(batch, options)
         }
     };
-    match done {
-        Ok(()) => Ok(Ok(WriteOutcome { sequence: first + operations.len() as u64 - 1 })),
-        Err(error) => failed(error),
-    }
+    done.map_err(error_of)?;
+    Ok(WriteOutcome { sequence: first + operations.len() as u64 - 1 })
 }
 
 /// Checks all conditions, each on the state that the operations before it leave.
@@ -249,7 +217,8 @@ fn judge(database: &Database, table: Table, operations: &[Operation<'_>]) -> Res
     let mut written: HashMap<&[u8], bool> = HashMap::new();
     for (index, operation) in operations.iter().enumerate() {
         if operation.condition != Condition::None {
-            let current = find(database, table, operation.key, |stored, _| stored.sequence)?;
+            let sequence_of = |stored: EntryHead, _: &[u8]| stored.sequence;
+            let current = find(database, table, operation.key, &database.reading, sequence_of)?;
             let before = written.get(operation.key).copied();
             let is_there = before.unwrap_or(current.is_some());
             let holds = match operation.condition {
@@ -295,17 +264,19 @@ impl Store for RocksStore {
         // A sync, or a condition on what is on the disk, would hold up the thread that asks.
         if !is_synced && is_plain {
             let work = || write(&self.database, table, operations, &self.at_once, false);
-            if let Ok(written) = tried(timeline, work) {
-                return Answer::Now(written);
+            match accounted(timeline, work) {
+                Err(StoreError::NotInMemory) => {}
+                written => return Answer::Now(written),
             }
         }
         let database = Arc::clone(&self.database);
         hand_over_write(&self.workers, timeline, operations, move |operations, timeline| {
             let options = write_options(is_synced, true);
-            let written = tried(timeline, || write(&database, table, operations, &options, true));
-            let refused =
-                |WouldBlockError| Err(StoreError::Busy("RocksDB takes no writes now".into()));
-            Answer::Now(written.unwrap_or_else(refused))
+            let work = || write(&database, table, operations, &options, true);
+            Answer::Now(accounted(timeline, work).map_err(|error| match error {
+                StoreError::NotInMemory => StoreError::Busy("RocksDB takes no writes now".into()),
+                error => error,
+            }))
         })
     }
 

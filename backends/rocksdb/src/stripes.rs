@@ -2,7 +2,6 @@
 //! which writes are under way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, TryLockError};
 
 use pellucid_store::Table;
 use pellucid_thread::{Mutex, MutexGuard};
@@ -93,13 +92,6 @@ impl Locks<'_> {
 
 impl Stripe {
     fn lock(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
-        if may_wait {
-            return Some(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
-        }
-        match self.lock.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        if may_wait { Some(self.lock.lock()) } else { self.lock.try_lock() }
     }
 }

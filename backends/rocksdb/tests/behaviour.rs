@@ -6,7 +6,7 @@ use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_rocksdb::{PART_NAMES, RocksOptions, RocksStore};
 use pellucid_store::suite::{TestedStore, behaves};
-use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store};
+use pellucid_store::{Acknowledgement, Answer, Operation, Store};
 use tempfile::TempDir;
 
 const VALUE_BYTES_MAX: usize = 100_000;
@@ -35,7 +35,7 @@ fn it_behaves_with_little_memory() {
 
 /// A put of `value` without conditions.
 fn put<'a>(key: &'a [u8], value: &'a [u8]) -> Operation<'a> {
-    Operation { key, value: Some(value), condition: Condition::None, lifetime_ms: None }
+    Operation::plain(key, Some(value))
 }
 
 /// The first few tables store their handles elsewhere than all others.

@@ -1,7 +1,7 @@
 //! The thread that owns the connections to the nodes, and its mailbox.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use mio::{Events, Poll, Token, Waker};
@@ -121,7 +121,7 @@ impl Driver {
     /// Asks the node at this index. `waiting` is called with the outcome: on the connections'
     /// thread, or at once on this one if the ask is refused.
     pub(crate) fn ask(&self, node: usize, ask: OwnedAsk, waiting: PendingAnswer) {
-        let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mailbox = self.mailbox.lock();
         let owner = || self.cluster.url(node).to_string();
         let failure = if mailbox.is_closed {
             let reason = "the store was closed".to_owned();
@@ -151,19 +151,19 @@ impl Driver {
 
     /// Ends the thread. Asks without an answer fail.
     pub(crate) fn close(&self) {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.mailbox.lock().is_closed = true;
         self.wake();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
             // The message of a panic is on standard error already.
             let _ = thread.join();
         }
         // Dropped without the lock, because a callback may ask again.
-        drop(self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.mailbox.lock().take());
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner).is_closed
+        self.mailbox.lock().is_closed
     }
 }
 
@@ -181,7 +181,7 @@ fn run(mut poll: Poll, mut peers: Peers<PendingAnswer>, mailbox: &Mutex<Mailbox>
             // No event can arrive any more. Dropping the orders and the links calls all callbacks.
             Err(_) => {
                 let orders = {
-                    let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut mailbox = mailbox.lock();
                     mailbox.is_closed = true;
                     mailbox.take()
                 };
@@ -196,7 +196,7 @@ fn run(mut poll: Poll, mut peers: Peers<PendingAnswer>, mailbox: &Mutex<Mailbox>
             }
         }
         let orders = {
-            let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut mailbox = mailbox.lock();
             if mailbox.is_closed {
                 return;
             }

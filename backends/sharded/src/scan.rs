@@ -19,8 +19,6 @@ pub(crate) struct ShardedScan {
     sender: Sender<NodePage>,
     came: Receiver<NodePage>,
     entry: Option<MergedEntry>,
-    /// The error that has ended the scan.
-    failed: Option<StoreError>,
 }
 
 impl ShardedScan {
@@ -30,22 +28,11 @@ impl ShardedScan {
         let (start, end) = (start.to_vec(), end.map(<[u8]>::to_vec));
         let pages = RangePages::new(nodes, start, end, reverse, u32::MAX);
         let (sender, came) = channel();
-        ShardedScan { inner, table, pages, sender, came, entry: None, failed: None }
+        ShardedScan { inner, table, pages, sender, came, entry: None }
     }
 
     /// Moves to the next entry. Returns false at the end.
     fn advance(&mut self) -> Result<bool> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        let advanced = self.find();
-        if let Err(error) = &advanced {
-            self.failed = Some(error.clone());
-        }
-        advanced
-    }
-
-    fn find(&mut self) -> Result<bool> {
         while !self.pages.are_here().map_err(StoreError::Unreachable)? {
             for node in self.pages.wanted() {
                 self.ask(node);
@@ -54,14 +41,13 @@ impl ShardedScan {
             match result {
                 Err(failure) => self.pages.bring(node, Outcome::Failed(failure)),
                 Ok(ReceivedAnswer { answer, payload }) => {
-                    let OwnerAnswer { status, detail, times, .. } = answer;
-                    let answer = Answer { detail, payload: &payload, ..Answer::plain(0, status) };
+                    let OwnerAnswer { answer, times } = answer;
+                    let answer = Answer { payload: &payload, ..answer };
                     self.pages.bring(node, Outcome::Answered(answer, times));
                 }
             }
         }
-        let next = self.pages.next().map(|(node, _)| node);
-        self.entry = next.and_then(|node| self.pages.take(node));
+        self.entry = self.pages.take_next();
         Ok(self.entry.is_some())
     }
 

@@ -1,6 +1,6 @@
 //! The state that the store shares with its scans: open tables, and the making of asks.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_cluster::{AskKind, CONTENT_BYTES_MAX, Cluster, PartOperation, TABLE_NAME_BYTES_MAX};
 use pellucid_store::{
@@ -61,7 +61,7 @@ impl SharedState {
                 "the name of a table has up to {TABLE_NAME_BYTES_MAX} bytes, and one at least"
             ));
         }
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         let index = match tables.iter().position(|table| *table.name == *name) {
             Some(index) => index,
             None if tables.len() >= TABLES_MAX => {
@@ -76,7 +76,7 @@ impl SharedState {
     }
 
     pub(crate) fn named(&self, table: Table) -> Result<OpenTable> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.lock();
         let named = tables.get(usize::from(table.number())).cloned();
         named.ok_or_else(|| StoreError::Failed("this table is of another store".to_owned()))
     }
@@ -183,12 +183,7 @@ mod tests {
         let table = inner.named(inner.open_table("t", None).unwrap()).unwrap();
         // Its pages are never touched, so it takes no memory.
         let value = vec![0; inner.value_bytes_max + 1];
-        let put = Operation {
-            key: b"k",
-            value: Some(&value),
-            condition: Condition::None,
-            lifetime_ms: None,
-        };
+        let put = Operation::plain(b"k", Some(&value));
         for operations in [&[put][..], &[put, put]] {
             let asked = inner.write_ask(&table, operations, Acknowledgement::Memory);
             assert!(matches!(asked.err(), Some(StoreError::Unacceptable(_))));

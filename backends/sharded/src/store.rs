@@ -131,7 +131,9 @@ impl Store for ShardedStore {
         }
         let named = self.inner.named(table);
         let asked = named.and_then(|n| self.inner.write_ask(&n, operations, acknowledgement));
-        answer(&self.inner, asked, |brought| WriteOutcome { sequence: brought.answer.sequence })
+        answer(&self.inner, asked, |brought| WriteOutcome {
+            sequence: brought.answer.answer.sequence,
+        })
     }
 
     fn scan(&self, table: Table, range: Range<'_>) -> Result<Box<dyn Scan>> {

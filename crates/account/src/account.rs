@@ -1,11 +1,12 @@
 //! The account itself: hands out recorders, drains their rings, and makes snapshots.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::Clock;
-use pellucid_thread::{MutexGuard, start_job};
+use pellucid_thread::{MutexGuard, PeriodicThread};
 
 use crate::activity::Activity;
 use crate::deferred_records::LateParts;
@@ -66,25 +67,20 @@ impl Account {
         self.state().watch.activity = activity;
     }
 
-    /// Drains the recorders every 10 ms until [`Account::stop`]. Run it on a thread of its own if
-    /// accounting is `full`.
-    pub fn drain_until_stopped(&self) {
-        let _job = start_job(&ACCOUNT);
-        let mut guard = self.shared.stop_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.shared.stopped.load(Ordering::Acquire) {
-            self.drain();
-            let waited = self.shared.stop_signal.wait_timeout(guard, DRAIN_PAUSE);
-            guard = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        drop(guard);
-        self.drain();
+    /// Starts a thread that drains the recorders every 10 ms, as accounting `full` needs, until
+    /// its handle is dropped.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
+    pub fn start_draining(&self) -> io::Result<PeriodicThread> {
+        let account = self.clone();
+        PeriodicThread::start("pellucid-account", &ACCOUNT, DRAIN_PAUSE, move || account.drain())
     }
 
-    /// Ends [`Account::drain_until_stopped`].
-    pub fn stop(&self) {
+    /// Drains a last time, and counts also the records that wait for facts ([`Self::tell_later`]).
+    pub fn finish(&self) {
         self.shared.stopped.store(true, Ordering::Release);
-        let _guard = self.shared.stop_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.shared.stop_signal.notify_all();
+        self.drain();
     }
 
     /// Registers `listener`, which is called with each record that is counted from now on, and its
@@ -132,30 +128,17 @@ impl Account {
     #[must_use]
     pub fn snapshot(&self, window_seconds: Option<u64>) -> Snapshot {
         let state = self.drained();
-        let since_start_ns =
-            self.shared.clock.nanoseconds(self.shared.clock.now().since(self.shared.began));
+        let SharedAccount { clock, accounting, names, began, .. } = &*self.shared;
+        let since_start = clock.nanoseconds(clock.now().since(*began)) as f64 / 1e9;
         let window_seconds = window_seconds.map(|seconds| seconds.min(WINDOW_SECONDS_MAX as u64));
         let from = window_seconds.map(|seconds| (state.second + 1).saturating_sub(seconds));
         let tallies: Vec<(u8, u8, PeriodCounts)> = state
             .series
             .iter()
-            .map(|series| {
-                (series.operation, series.outcome, series.tally(from, &self.shared.clock))
-            })
+            .map(|series| (series.operation, series.outcome, series.tally(from, clock)))
             .collect();
         let records_lost = state.records_lost;
         drop(state);
-        self.describe(window_seconds, since_start_ns, records_lost, &tallies)
-    }
-
-    fn describe(
-        &self,
-        window_seconds: Option<u64>,
-        since_start_ns: u64,
-        records_lost: u64,
-        tallies: &[(u8, u8, PeriodCounts)],
-    ) -> Snapshot {
-        let names = self.shared.names;
         let name = |names: &[&'static str], slot: u8| names.get(slot as usize).copied();
         let mut operations: Vec<_> = tallies
             .iter()
@@ -168,15 +151,11 @@ impl Account {
             .filter(|account| account.count > 0)
             .collect();
         operations.sort_by(|a, b| (&a.operation, &a.outcome).cmp(&(&b.operation, &b.outcome)));
-        let since_start = since_start_ns as f64 / 1e9;
         Snapshot {
             schema: SCHEMA.to_owned(),
-            accounting: self.shared.accounting.name().to_owned(),
+            accounting: accounting.name().to_owned(),
             window_seconds: window_seconds.map_or(since_start, |s| since_start.min(s as f64)),
-            clock: ClockFacts {
-                source: self.shared.clock.source().name().to_owned(),
-                ticks_per_second: self.shared.clock.ticks_per_second(),
-            },
+            clock: ClockFacts::of(clock),
             records_lost,
             operations,
         }

@@ -7,10 +7,10 @@
 //! ([`crate::Timeline::wait_for`]).
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 /// The most kinds of jobs.
 pub const JOB_KINDS_MAX: usize = 16;
@@ -59,7 +59,7 @@ impl Job {
     }
 
     /// Ticks for which it ran between `from` and `to`.
-    fn ticks_within(&self, from: Ticks, to: Ticks) -> u64 {
+    pub(crate) fn ticks_within(&self, from: Ticks, to: Ticks) -> u64 {
         self.ended.unwrap_or(to).min(to).since(self.began.max(from))
     }
 }
@@ -96,7 +96,7 @@ struct Jobs {
 
 impl std::fmt::Debug for Activity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Activity").field("running", &self.jobs().running).finish()
+        f.debug_struct("Activity").field("running", &self.shared.jobs.lock().running).finish()
     }
 }
 
@@ -132,7 +132,7 @@ impl Activity {
     /// Notes that a job begins now; it ends when the guard is dropped.
     #[must_use]
     pub fn begin(&self, kind: JobKind, clock: Clock) -> JobGuard {
-        let mut jobs = self.jobs();
+        let mut jobs = self.shared.jobs.lock();
         // The clock is read under the lock, here and at the end, so that jobs are in its order.
         let job = Job { id: jobs.next_id, kind, began: clock.now(), ended: None };
         jobs.next_id += 1;
@@ -143,7 +143,7 @@ impl Activity {
     }
 
     fn end(&self, id: u64, clock: Clock) {
-        let mut jobs = self.jobs();
+        let mut jobs = self.shared.jobs.lock();
         let now = clock.now();
         let Some(place) = jobs.running.iter().position(|job| job.id == id) else { return };
         let mut job = jobs.running.swap_remove(place);
@@ -163,7 +163,7 @@ impl Activity {
     /// ended last.
     #[must_use]
     pub fn overlapping(&self, from: Ticks, to: Ticks, limit: usize) -> Vec<Job> {
-        let jobs = self.jobs();
+        let jobs = self.shared.jobs.lock();
         let recent = jobs.ended.iter().rev();
         let recent = recent.take_while(|job| job.ended.is_some_and(|ended| ended >= from));
         let all = jobs.running.iter().chain(recent).filter(|job| job.overlaps(from, to));
@@ -185,18 +185,14 @@ impl Activity {
     /// The job with this number, if it is remembered.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Job> {
-        let jobs = self.jobs();
+        let jobs = self.shared.jobs.lock();
         jobs.running.iter().chain(jobs.ended.iter().rev()).find(|job| job.id == id).copied()
     }
 
     /// The totals by kind, in the order of [`Activity::names`].
     #[must_use]
     pub fn totals(&self) -> Vec<JobTotals> {
-        self.jobs().totals[..self.shared.names.len()].to_vec()
-    }
-
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.shared.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.jobs.lock().totals[..self.shared.names.len()].to_vec()
     }
 }
 
@@ -206,12 +202,6 @@ pub struct JobGuard {
     activity: Activity,
     clock: Clock,
     id: u64,
-}
-
-impl std::fmt::Debug for SharedJobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
 }
 
 impl JobGuard {

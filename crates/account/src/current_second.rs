@@ -197,8 +197,9 @@ impl CurrentSecond {
     }
 }
 
+/// The shape with this number, which is made if it does not exist.
 #[inline]
-fn shape_of(shapes: &mut Vec<Option<Box<Shape>>>, number: usize) -> &mut Shape {
+pub(crate) fn shape_of(shapes: &mut Vec<Option<Box<Shape>>>, number: usize) -> &mut Shape {
     if shapes.len() <= number {
         shapes.resize_with(number + 1, || None);
     }

@@ -112,7 +112,7 @@ mod tests {
     fn late() -> (DeferredRecords, Arc<Mutex<Vec<LateParts>>>) {
         let tells = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&tells);
-        let source: Source = Box::new(move || std::mem::take(&mut *told.lock().unwrap()));
+        let source: Source = Box::new(move || std::mem::take(&mut *told.lock()));
         (DeferredRecords { source: Some(source), ..DeferredRecords::default() }, tells)
     }
 
@@ -126,7 +126,7 @@ mod tests {
         // A report of more ticks than the part had is cut.
         for (request, near, far) in [(1, 1_600, 4_800), (2, 400, 8_000)] {
             let parts = vec![(NEAR, near), (FAR, far)];
-            tells.lock().unwrap().push(LateParts { request, of: WHOLE, parts });
+            tells.lock().push(LateParts { request, of: WHOLE, parts });
         }
         let released = late.release(&clock, false);
         let parts = |record: &Record| {
@@ -164,7 +164,7 @@ mod tests {
         assert!(late.hold(&record(clock, 1, 8_000), &clock));
         let count = TOLD_MAX as u64 + 10;
         for requests in [1..=count, count + 1..=count + 10] {
-            tells.lock().unwrap().extend(requests.map(report));
+            tells.lock().extend(requests.map(report));
             late.release(&clock, false).iter().for_each(|record| {
                 assert_eq!(record.parts_ticks()[NEAR.slot()], 800);
             });
@@ -181,7 +181,7 @@ mod tests {
         let clock = Clock::simulated(SimulatedClock::leaked(0));
         let (mut late, tells) = late();
         let parts = vec![(NEAR, 800)];
-        tells.lock().unwrap().push(LateParts { request: 1, of: WHOLE, parts });
+        tells.lock().push(LateParts { request: 1, of: WHOLE, parts });
         assert!(late.release(&clock, false).is_empty());
         assert!(late.hold(&record(clock, 1, 8_000), &clock));
         assert_eq!(late.release(&clock, false)[0].parts_ticks()[NEAR.slot()], 800);

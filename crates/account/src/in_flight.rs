@@ -5,11 +5,11 @@
 //! list of its loop instead, under a lock: the wait that follows is far longer than the lock takes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::Ticks;
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 use crate::phase::{Phase, Stamp};
 
@@ -51,13 +51,13 @@ impl CurrentRequest {
     }
 
     pub(crate) fn take() -> &'static CurrentRequest {
-        let unused = lock(&UNUSED).pop();
+        let unused = UNUSED.lock().pop();
         unused.unwrap_or_else(|| Box::leak(Box::new(CurrentRequest::new())))
     }
 
     pub(crate) fn give_back(&'static self) {
         self.rest();
-        lock(&UNUSED).push(self);
+        UNUSED.lock().push(self);
     }
 
     /// Notes that the loop begins to work at a request.
@@ -93,7 +93,7 @@ impl CurrentRequest {
                     request,
                     operation: (doing >> 8) as u8,
                     received,
-                    phase: phase_after(stamp.unwrap_or(Stamp::Received)),
+                    phase: stamp.unwrap_or(Stamp::Received).phase(),
                     is_on_loop: true,
                 });
             }
@@ -113,19 +113,6 @@ pub(crate) struct InFlightRequest {
     pub(crate) is_on_loop: bool,
 }
 
-/// The phase that begins with a stamp.
-pub(crate) fn phase_after(stamp: Stamp) -> Phase {
-    match stamp {
-        Stamp::Arrived => Phase::Receive,
-        Stamp::Received => Phase::Parse,
-        Stamp::Parsed => Phase::Route,
-        Stamp::Routed => Phase::Queue,
-        Stamp::Started => Phase::Execute,
-        Stamp::Executed => Phase::Encode,
-        Stamp::Encoded | Stamp::Written => Phase::Write,
-    }
-}
-
 /// The requests of one loop that are handed over or streamed; the transport's limit of requests in
 /// flight bounds them.
 #[derive(Default)]
@@ -135,12 +122,12 @@ pub(crate) struct DetachedRequests {
 
 impl DetachedRequests {
     pub(crate) fn put(self: &Arc<DetachedRequests>, request: InFlightRequest) -> InFlightGuard {
-        lock(&self.requests).insert(request.request, request);
+        self.requests.lock().insert(request.request, request);
         InFlightGuard { away: Some(Arc::clone(self)), request: request.request }
     }
 
     pub(crate) fn look(&self) -> Vec<InFlightRequest> {
-        lock(&self.requests).values().copied().collect()
+        self.requests.lock().values().copied().collect()
     }
 }
 
@@ -155,14 +142,9 @@ pub struct InFlightGuard {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let Some(away) = &self.away {
-            lock(&away.requests).remove(&self.request);
+            away.requests.lock().remove(&self.request);
         }
     }
-}
-
-#[track_caller]
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

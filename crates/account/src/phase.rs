@@ -35,18 +35,18 @@ pub const STAMPS: [Stamp; 8] = [
 ];
 
 impl Stamp {
+    /// The phase that begins with the stamp. The last stamp begins none, and has the last phase.
+    #[inline]
+    pub(crate) fn phase(self) -> Phase {
+        PHASES[(self as usize).min(Phase::Write as usize)]
+    }
+
     /// The label of the phase that begins with the stamp, for profiles.
     #[inline]
-    pub(crate) const fn label(self) -> u8 {
+    pub(crate) fn label(self) -> u8 {
         match self {
-            Stamp::Arrived => Phase::Receive.label(),
-            Stamp::Received => Phase::Parse.label(),
-            Stamp::Parsed => Phase::Route.label(),
-            Stamp::Routed => Phase::Queue.label(),
-            Stamp::Started => Phase::Execute.label(),
-            Stamp::Executed => Phase::Encode.label(),
-            Stamp::Encoded => Phase::Write.label(),
             Stamp::Written => pellucid_thread::LOOP_PHASE,
+            stamp => stamp.phase().label(),
         }
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use pellucid_clock::{Clock, Ticks};
 
-use crate::in_flight::{
-    CurrentRequest, DetachedRequests, InFlightGuard, InFlightRequest, phase_after,
-};
+use crate::in_flight::{CurrentRequest, DetachedRequests, InFlightGuard, InFlightRequest};
 use crate::phase::{Phase, STAMPS, Stamp};
 use crate::probe;
 use crate::record::{Record, RequestFacts};
@@ -82,7 +80,7 @@ impl Recorder {
             request: timeline.request(),
             operation: timeline.operation(),
             received: timeline.taken(Stamp::Received).unwrap_or_default(),
-            phase: phase_after(taken.copied().unwrap_or(Stamp::Arrived)),
+            phase: taken.map_or(Phase::Receive, |stamp| stamp.phase()),
             is_on_loop: false,
         })
     }

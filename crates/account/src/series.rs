@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pellucid_clock::Clock;
 
-use crate::current_second::{BucketTable, CurrentSecond, PastSecond};
+use crate::current_second::{BucketTable, CurrentSecond, PastSecond, shape_of};
 use crate::histogram::Histogram;
 use crate::record::Record;
 use crate::shape::{MEASURES, Shape, TOTAL};
@@ -37,10 +37,7 @@ impl PeriodCounts {
             histogram.merge(sparse);
         }
         for (number, shape) in second.shapes.iter() {
-            if self.shapes.len() <= number {
-                self.shapes.resize_with(number + 1, || None);
-            }
-            self.shapes[number].get_or_insert_with(|| Box::new(Shape::EMPTY)).merge(&shape);
+            shape_of(&mut self.shapes, number).merge(&shape);
         }
         self.work.merge(&second.work);
     }

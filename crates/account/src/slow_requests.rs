@@ -44,6 +44,7 @@ pub(crate) struct SlowRequest {
 }
 
 /// The figures of one operation.
+#[derive(Default)]
 pub(crate) struct Operation {
     /// The threshold; the maximum until there are enough requests.
     threshold_ticks: u64,
@@ -63,17 +64,7 @@ pub(crate) struct Operation {
 
 impl Operation {
     fn new() -> Operation {
-        Operation {
-            threshold_ticks: u64::MAX,
-            threshold_ns: None,
-            recent: BTreeMap::new(),
-            requests: 0,
-            slow: 0,
-            crossed: VecDeque::new(),
-            slowest: Vec::new(),
-            slowest_before: Vec::new(),
-            slowest_floor_ticks: 0,
-        }
+        Operation { threshold_ticks: u64::MAX, ..Operation::default() }
     }
 
     fn count(&mut self, buckets: &[(u16, u32)]) {

@@ -1,5 +1,6 @@
 //! Snapshots of the account: plain data, the same for JSON, metrics and reports.
 
+use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
@@ -151,6 +152,15 @@ pub struct Share {
     pub mean_ns: f64,
     /// The share of the total, 0 to 1.
     pub share: f64,
+}
+
+impl ClockFacts {
+    /// The facts of `clock`.
+    #[must_use]
+    pub fn of(clock: &Clock) -> ClockFacts {
+        let source = clock.source().name().to_owned();
+        ClockFacts { source, ticks_per_second: clock.ticks_per_second() }
+    }
 }
 
 impl OperationAccount {

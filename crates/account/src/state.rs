@@ -1,11 +1,10 @@
 //! The state of an account: the rings that it reads, and the series in which it counts.
 
-use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, Job, Mutex, MutexGuard, start_job};
+use pellucid_thread::{Job, Mutex, MutexGuard, start_job};
 
 use crate::current_second::BucketTable;
 use crate::deferred_records::DeferredRecords;
@@ -44,19 +43,6 @@ impl Accounting {
     }
 }
 
-impl FromStr for Accounting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Accounting, String> {
-        match text {
-            "off" => Ok(Accounting::Off),
-            "ring" => Ok(Accounting::Ring),
-            "full" => Ok(Accounting::Full),
-            _ => Err(format!("`{text}` is not one of off, ring and full")),
-        }
-    }
-}
-
 /// The names behind the slots in records.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
@@ -90,8 +76,6 @@ pub(crate) struct SharedAccount {
     pub(crate) began: Ticks,
     state: Mutex<State>,
     pub(crate) stopped: AtomicBool,
-    pub(crate) stop_lock: Mutex<()>,
-    pub(crate) stop_signal: Condvar,
 }
 
 /// The counts of the drained records, and the rings to drain.
@@ -134,13 +118,11 @@ impl SharedAccount {
             began: clock.now(),
             state: Mutex::new(state),
             stopped: AtomicBool::new(false),
-            stop_lock: Mutex::new(()),
-            stop_signal: Condvar::for_work(),
         }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn drain_locked(&self, state: &mut State) {
@@ -174,7 +156,7 @@ impl SharedAccount {
         if self.accounting != Accounting::Full {
             return;
         }
-        let Ok(mut state) = self.state.try_lock() else { return };
+        let Some(mut state) = self.state.try_lock() else { return };
         let history = &state.watch.history;
         if state.second == self.now_second() && history.has_room_for(COUNTED_IN_A_MOMENT) {
             let _job = start_job(&ACCOUNT);

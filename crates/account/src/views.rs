@@ -13,6 +13,7 @@ use crate::record::Record;
 use crate::slow_requests::{Operation, SlowRequest};
 use crate::state::Names;
 use crate::transport::TRANSPORT_PARTS;
+use crate::work::place_name;
 
 /// A named stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,12 +177,11 @@ impl Viewer<'_> {
             Some(_) => *job,
             None => self.activity.find(job.id).unwrap_or(*job),
         };
-        let overlap = job.ended.unwrap_or(to).min(to).since(job.began.max(from));
         JobView {
             id: job.id,
             job: self.activity.name(job.kind).to_owned(),
             duration_ns: job.ended.map(|ended| self.clock.nanoseconds(ended.since(job.began))),
-            overlap_ns: self.clock.nanoseconds(overlap),
+            overlap_ns: self.clock.nanoseconds(job.ticks_within(from, to)),
         }
     }
 
@@ -280,14 +280,9 @@ pub fn request_name(request: u64) -> String {
 
 fn engine_view(record: &Record) -> EngineView {
     let counts = &record.counts;
-    let found_in = match counts.found_in {
-        0 => "missing".to_owned(),
-        1 => "memtable".to_owned(),
-        level => format!("level_{}", level - 2),
-    };
     EngineView {
         look_ups: counts.look_ups,
-        found_in: (counts.look_ups > 0).then_some(found_in),
+        found_in: (counts.look_ups > 0).then(|| place_name(counts.found_in.into())),
         tables: counts.tables,
         filters_excluded: counts.filters_excluded,
         filters_false: counts.filters_false,

@@ -42,6 +42,15 @@ pub struct LookupLocation {
     pub total_mean_ns: f64,
 }
 
+/// The name of a place ([`EngineCounts::found_in`]).
+pub(crate) fn place_name(place: usize) -> String {
+    match place {
+        0 => "missing".to_owned(),
+        1 => "memtable".to_owned(),
+        level => format!("level_{}", level - 2),
+    }
+}
+
 /// The number of requests for one place, and the sums of their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct LocationSums {
@@ -104,11 +113,7 @@ impl WorkSums {
         let found = |(number, place): (usize, &LocationSums)| {
             let mean_ns = |sum_ns: u64| sum_ns as f64 / place.count.max(1) as f64;
             LookupLocation {
-                place: match number {
-                    0 => "missing".to_owned(),
-                    1 => "memtable".to_owned(),
-                    level => format!("level_{}", level - 2),
-                },
+                place: place_name(number),
                 count: place.count,
                 execute_mean_ns: mean_ns(place.execute),
                 total_mean_ns: mean_ns(place.total),

@@ -232,12 +232,11 @@ fn a_thread_that_pauses_counts_some_of_its_own_records() {
 fn the_drain_thread_stops_when_told() {
     let account = Account::new(Accounting::Full, Clock::system(), NAMES);
     let recorder = account.recorder();
-    let drained = account.clone();
-    let thread = std::thread::spawn(move || drained.drain_until_stopped());
+    let thread = account.start_draining().unwrap();
     let arrived = recorder.now();
     recorder.record(&timeline(recorder.begin(arrived), arrived, [100; 7]), read_facts());
-    account.stop();
-    thread.join().unwrap();
+    drop(thread);
+    account.finish();
     assert_eq!(account.snapshot(None).operations[0].count, 1);
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use pellucid_value::{Ref, Value, index_key};
+use pellucid_value::{MergeOptions, Ref, Value, index_key};
 
 use crate::{QueryError, Result, number};
 
@@ -28,8 +28,6 @@ pub struct Collection {
     pub id: CollectionId,
     /// Its current name.
     pub name: String,
-    /// True if its documents are edges.
-    pub is_edge: bool,
 }
 
 /// The kind of an index.
@@ -41,8 +39,6 @@ pub enum IndexKind {
     Edge,
     /// A sorted index on fields that the user chooses.
     Persistent,
-    /// A sorted index on the field by which documents expire.
-    Ttl,
 }
 
 /// A field of an index.
@@ -362,37 +358,33 @@ pub enum OverwriteMode {
     Update,
 }
 
+impl OverwriteMode {
+    /// The mode of this name in options and parameters.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "conflict" => Some(Self::Conflict),
+            "ignore" => Some(Self::Ignore),
+            "replace" => Some(Self::Replace),
+            "update" => Some(Self::Update),
+            _ => None,
+        }
+    }
+}
+
 /// The options of a write.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// True if attributes that are updated to null are kept as null; otherwise they are removed.
-    pub keep_null: bool,
-    /// True if an update merges objects within a document; otherwise it replaces them.
-    pub merge_objects: bool,
+    /// The merge of an update's attributes with those of the document.
+    pub merge: MergeOptions,
     /// True if the commit waits until it is on the disk.
     pub wait_for_sync: bool,
     /// True if a write that fails because of its document is only counted as ignored.
     pub ignore_errors: bool,
-    /// True if the `_rev` in the given document is ignored.
-    pub ignore_revisions: bool,
+    /// True if the `_rev` in the given document must be that of the existing one.
+    pub checks_revisions: bool,
     /// The action of an insert if a document of that key exists.
     pub overwrite_mode: OverwriteMode,
-    /// The attribute that must become greater for an update or replacement to happen.
-    pub version_attribute: Option<String>,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            keep_null: true,
-            merge_objects: true,
-            wait_for_sync: false,
-            ignore_errors: false,
-            ignore_revisions: true,
-            overwrite_mode: OverwriteMode::Conflict,
-            version_attribute: None,
-        }
-    }
 }
 
 /// One write.
@@ -404,7 +396,7 @@ pub struct Write<'a> {
     pub collection: CollectionId,
     /// The key of the existing document; `None` for inserts.
     pub key: Option<&'a str>,
-    /// The expected revision of the document, unless the options ignore revisions.
+    /// The expected revision of the document; `None` if any will do.
     pub revision: Option<&'a str>,
     /// The new document, or the attributes to merge; null for removals. `_key` is the key of a new
     /// document; `_id` and `_rev` are ignored.
@@ -441,28 +433,4 @@ pub(crate) fn readable(source: &dyn Source, name: &str) -> Result<Option<Collect
 pub fn unreadable(name: &str) -> String {
     let shown: String = name.chars().take(NAME_SHOWN_MAX).collect();
     format!("insufficient rights to read collection '{shown}'")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bounds_of_a_range_contain_exactly_its_keys() {
-        let range = IndexRange {
-            equal: vec![Value::from("a")],
-            low: Bound::Excluded(Value::Int(1)),
-            high: Bound::Included(Value::Int(3)),
-        };
-        let (low, high) = range.key_bounds();
-        for (fields, is_within) in
-            [(["a", "1"], false), (["a", "2"], true), (["a", "3"], true), (["a", "4"], false)]
-        {
-            let mut key = Vec::new();
-            index_key::encode(Value::from(fields[0]).view(), &mut key);
-            index_key::encode(Value::Int(fields[1].parse().unwrap()).view(), &mut key);
-            key.extend_from_slice(b"document key");
-            assert_eq!(low <= key && key < high, is_within, "{fields:?}");
-        }
-    }
 }

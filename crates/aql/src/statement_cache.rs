@@ -2,8 +2,8 @@
 //! if the plan does not depend on the values of its bind variables.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 use pellucid_value::Value;
@@ -83,14 +83,14 @@ impl StatementCache {
         let parsed = parse_within(text, options)?;
         let statement = Statement { text: text.into(), parsed, reusable: Mutex::new(None) };
         let statement = Arc::new(statement);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).add(&statement);
+        self.known.lock().add(&statement);
         Ok(statement)
     }
 
     /// The query of this text, if it is in the cache.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<Arc<Statement>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).statements.get(text).cloned()
+        self.known.lock().statements.get(text).cloned()
     }
 }
 
@@ -101,8 +101,14 @@ impl Statement {
         &self.text
     }
 
+    /// The parsed query.
+    #[must_use]
+    pub fn parsed(&self) -> &ParsedQuery {
+        &self.parsed
+    }
+
     fn ready(&self, binds: &Value, source: &dyn Source) -> Option<Arc<ReusablePlan>> {
-        let reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let reusable = self.reusable.lock().clone()?;
         reusable.reuse.serves(binds, source).then_some(reusable)
     }
 
@@ -115,7 +121,7 @@ impl Statement {
 
     /// Notes that the reusable plan turned out not to be light.
     pub fn note_heavy(&self) {
-        let reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner);
+        let reusable = self.reusable.lock();
         if let Some(reusable) = &*reusable {
             reusable.is_light.store(false, Ordering::Relaxed);
         }
@@ -137,27 +143,13 @@ impl Statement {
         }
         let (plan, reuse) = Plan::to_serve_again(&self.parsed, binds, source, options, kill)?;
         let plan = Arc::new(plan);
-        let mut reusable = self.reusable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reusable = self.reusable.lock();
         let reuse = reuse.filter(|_| plan.memory_bytes() <= PLAN_BYTES_MAX);
         *reusable = reuse.map(|reuse| {
             let is_light = AtomicBool::new(plan.is_light());
             Arc::new(ReusablePlan { plan: Arc::clone(&plan), reuse, is_light })
         });
         Ok(plan)
-    }
-
-    /// A plan for these values only, which [`Plan::explain`] shows with its constants.
-    ///
-    /// # Errors
-    /// Those of [`Plan::new`].
-    pub fn plan_once(
-        &self,
-        binds: &Value,
-        source: &Arc<dyn Source>,
-        options: &QueryOptions,
-        kill: &KillSwitch,
-    ) -> Result<Arc<Plan>> {
-        Plan::new(&self.parsed, binds, source, options, kill).map(Arc::new)
     }
 }
 
@@ -176,12 +168,12 @@ mod tests {
         for text in &texts {
             statements.read(text, &options).unwrap();
             assert!(statements.find(text).is_some());
-            assert!(statements.known.lock().unwrap().bytes <= STATEMENTS_BYTES_MAX);
+            assert!(statements.known.lock().bytes <= STATEMENTS_BYTES_MAX);
         }
         assert!(statements.find(&texts[0]).is_none());
         // A query that is cached already is not counted again.
-        let bytes = statements.known.lock().unwrap().bytes;
+        let bytes = statements.known.lock().bytes;
         statements.read(&texts[199], &options).unwrap();
-        assert_eq!(statements.known.lock().unwrap().bytes, bytes);
+        assert_eq!(statements.known.lock().bytes, bytes);
     }
 }

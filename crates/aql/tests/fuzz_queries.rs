@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory::{MemoryDatabase, run_with};
+use memory::{MemoryDatabase, run_with, thread_time};
 use pellucid_aql::{QueryOptions, Source, functions, number};
 use pellucid_io::{Random, SeededRandom};
 
@@ -161,12 +161,6 @@ fn binds(text: &str) -> String {
     let used = all.iter().filter(|(name, _)| text.contains(&format!("@{name}")));
     let used: Vec<_> = used.map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}", used.join(","))
-}
-
-/// The CPU time of this thread.
-fn thread_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// Runs one query. Returns the number of its error, or 0.

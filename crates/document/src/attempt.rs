@@ -52,7 +52,7 @@ pub fn attempt_to_end<T>(
     timeline: &mut Timeline,
     mut make: impl FnMut(&mut Transaction, &mut Timeline) -> Result<T>,
 ) -> Result<(T, CommitSequences)> {
-    let mut pauses = RetryBackoff::new();
+    let mut pauses = RetryBackoff::default();
     for attempt in 0..ATTEMPTS_MAX {
         // The first conflict may only mean that a document was wrongly assumed to be new.
         if attempt > usize::from(assumes_absent) {

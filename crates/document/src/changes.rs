@@ -365,12 +365,8 @@ impl Changes {
 
 impl Change {
     fn operation(&self) -> Operation<'_> {
-        Operation {
-            key: &self.key,
-            value: self.value.as_deref(),
-            condition: self.condition,
-            lifetime_ms: None,
-        }
+        let condition = self.condition;
+        Operation { condition, ..Operation::plain(&self.key, self.value.as_deref()) }
     }
 
     /// The note that the store keeps beside a document: its length as JSON.

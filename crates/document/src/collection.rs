@@ -200,7 +200,7 @@ impl Collection {
 
     /// Returns a guard. The shape does not change until it is dropped.
     pub(crate) fn hold_shape(&self) -> RwLockReadGuard<'_, ()> {
-        self.structure.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.structure.read()
     }
 
     /// Returns a guard once no batch is under way. Writers wait until it is dropped.
@@ -210,7 +210,7 @@ impl Collection {
     pub(crate) fn hold_writers(&self) -> Result<RwLockWriteGuard<'_, ()>> {
         let mut looks = LOOKS.0;
         for _ in 0..HOLDS_MAX {
-            let guard = self.structure.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let guard = self.structure.write();
             for _ in 0..looks {
                 if self.under_way.load(Ordering::Acquire) == 0 {
                     return Ok(guard);

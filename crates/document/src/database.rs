@@ -1,7 +1,7 @@
 //! A database: its collections, by name and by number.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_thread::RwLock;
 
@@ -36,7 +36,7 @@ impl Database {
     /// # Errors
     /// 1203 if there is none.
     pub fn collection(&self, name: &str) -> Result<Arc<Collection>> {
-        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let collections = self.collections.read();
         let by_id = || collections.by_id.get(&name.parse().ok()?);
         let found = collections.by_name.get(name).or_else(by_id);
         found.cloned().ok_or_else(|| DocumentError::collection_not_found(name))
@@ -45,25 +45,25 @@ impl Database {
     /// All collections, by name.
     #[must_use]
     pub fn collections(&self) -> Vec<Arc<Collection>> {
-        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let collections = self.collections.read();
         collections.by_name.values().cloned().collect()
     }
 
     pub(crate) fn add(&self, collection: Arc<Collection>) {
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        let mut collections = self.collections.write();
         collections.by_name.insert(collection.name(), Arc::clone(&collection));
         collections.by_id.insert(collection.id, collection);
     }
 
     pub(crate) fn remove(&self, collection: &Collection) {
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        let mut collections = self.collections.write();
         collections.by_id.remove(&collection.id);
         collections.by_name.retain(|_, other| other.id != collection.id);
     }
 
     /// Updates the map of names after `collection` was renamed.
     pub(crate) fn renamed(&self, collection: &Arc<Collection>) {
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        let mut collections = self.collections.write();
         collections.by_name.retain(|_, other| other.id != collection.id);
         collections.by_name.insert(collection.name(), Arc::clone(collection));
     }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pellucid_account::Timeline;
 use pellucid_clock::{Clock, WallTime};
-use pellucid_store::{Acknowledgement, Answer, Head, Object, Store};
+use pellucid_store::{Acknowledgement, Answer, Head, Object, Operation, Store};
 use pellucid_thread::{Mutex, MutexGuard, PeriodicThread, RwLock};
 
 use crate::collection::{Collection, CollectionSchema};
@@ -20,7 +20,7 @@ use crate::error::{CancellationCheck, DocumentError, ErrorNumber, Result};
 use crate::layout::{DefinitionKind, definition_key, index_prefix, storage_prefix};
 use crate::lease::{Lease, keep};
 use crate::names::{SYSTEM_DATABASE, check_collection_name, check_database_name};
-use crate::storage::{Reader, Storage, json_of, plain_operation};
+use crate::storage::{Reader, Storage, json_of};
 use crate::stored_document::length_of_note;
 use crate::ticks::TickGenerator;
 
@@ -61,15 +61,6 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Opens the documents in `store` as [`Documents::open_named`] does, under a name made from the
-    /// process number.
-    ///
-    /// # Errors
-    /// As [`Documents::open_named`].
-    pub fn open(store: Arc<dyn Store>) -> Result<Documents> {
-        Documents::open_named(store, &format!("process {}", std::process::id()))
-    }
-
     /// Opens the documents in `store`, and creates the database `_system` if it is not there. If
     /// other processes write to the store as well, only one of them serves its documents at a time.
     /// Until that one ends, the others have no databases ([`Documents::serve`]), and their errors
@@ -124,7 +115,7 @@ impl Documents {
             self.storage.expect_garbage();
             return Err(refusal);
         }
-        let _turn = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.loading.lock();
         if !self.is_loaded.load(Ordering::Acquire) {
             self.load()?;
             self.is_loaded.store(true, Ordering::Release);
@@ -182,7 +173,7 @@ impl Documents {
             reader.definitions(DefinitionKind::Collection)?;
         for definition in collections {
             let Some(database) = by_id.get(&definition.database) else {
-                self.orphans.lock().unwrap_or_else(PoisonError::into_inner).push(definition.name);
+                self.orphans.lock().push(definition.name);
                 continue;
             };
             let definition = self.without_unfinished_indexes(definition)?;
@@ -193,7 +184,7 @@ impl Documents {
             database.add(Arc::new(Collection::new(definition, count, sequence)));
         }
         let by_name = by_id.into_values().map(|database| (database.name.clone(), database));
-        *self.databases.write().unwrap_or_else(PoisonError::into_inner) = by_name.collect();
+        *self.databases.write() = by_name.collect();
         Ok(())
     }
 
@@ -201,7 +192,7 @@ impl Documents {
     /// because the store has no definition of their database. Empty at the next call.
     #[must_use]
     pub fn take_orphans(&self) -> Vec<String> {
-        std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.orphans.lock())
     }
 
     /// Counts the documents of a collection anew, while its writers wait, if it is unknown whether
@@ -231,7 +222,7 @@ impl Documents {
     /// # Errors
     /// If the store fails. The next opening then counts the documents.
     pub fn note_counts(&self) -> Result<()> {
-        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = self.databases.read();
         let collections = databases.values().flat_map(|database| database.collections());
         let counts: StorageCounts = collections
             .filter(|collection| !collection.is_count_uncertain())
@@ -251,7 +242,7 @@ impl Documents {
         };
         // The note goes before any document changes, because the counts are wrong from then on.
         let key = definition_key(DefinitionKind::Counts, 0);
-        self.storage.write(&[plain_operation(&key, None)], Acknowledgement::Os)?;
+        self.storage.write(&[Operation::plain(&key, None)], Acknowledgement::Os)?;
         Ok(counts)
     }
 
@@ -349,11 +340,7 @@ impl Documents {
     pub fn remove_garbage(&self) -> Result<bool> {
         // The mark of garbage is in the store before the change is in memory, and until then
         // queries are planned that read what is marked.
-        let _turn = match self.changing.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(false),
-        };
+        let Some(_turn) = self.changing.try_lock() else { return Ok(false) };
         self.storage.remove_garbage()
     }
 
@@ -363,14 +350,14 @@ impl Documents {
     /// 1228 if there is none, 503 if another process serves the documents of the store.
     pub fn database(&self, name: &str) -> Result<Arc<Database>> {
         self.check_served()?;
-        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = self.databases.read();
         databases.get(name).cloned().ok_or_else(|| ErrorNumber::DATABASE_NOT_FOUND.into())
     }
 
     /// The names of all databases, in order.
     #[must_use]
     pub fn database_names(&self) -> Vec<String> {
-        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = self.databases.read();
         databases.keys().cloned().collect()
     }
 
@@ -391,7 +378,7 @@ impl Documents {
         let key = definition_key(DefinitionKind::Database, definition.id);
         self.storage.change(&[(key, Some(json_of(&definition)?))], &[])?;
         let database = Arc::new(Database::new(definition));
-        let mut databases = self.databases.write().unwrap_or_else(PoisonError::into_inner);
+        let mut databases = self.databases.write();
         databases.insert(name.to_owned(), Arc::clone(&database));
         Ok(database)
     }
@@ -423,7 +410,7 @@ impl Documents {
         self.storage.change(&definitions, &garbage)?;
         collections.iter().for_each(|collection| collection.set_dropped());
         drop(guards);
-        self.databases.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.databases.write().remove(name);
         Ok(())
     }
 
@@ -549,7 +536,7 @@ impl Documents {
 
     /// Returns a guard. Other changes of definitions wait until it is dropped.
     pub(crate) fn change_turn(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 
     /// Waits until no other index is being built, and returns a guard that keeps others waiting.
@@ -571,17 +558,16 @@ impl Documents {
     }
 
     fn collections_count(&self) -> usize {
-        let databases = self.databases.read().unwrap_or_else(PoisonError::into_inner);
+        let databases = self.databases.read();
         databases.values().map(|database| database.collections().len()).sum()
     }
 
     fn wait_to_fill(&self, check_cancelled: CancellationCheck<'_>) -> Result<MutexGuard<'_, ()>> {
         loop {
-            match self.filling.try_lock() {
-                Ok(turn) => return Ok(turn),
-                Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
-                Err(TryLockError::WouldBlock) => check_cancelled()?,
+            if let Some(turn) = self.filling.try_lock() {
+                return Ok(turn);
             }
+            check_cancelled()?;
             std::thread::sleep(FILL_POLL);
         }
     }

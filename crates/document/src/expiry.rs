@@ -1,6 +1,6 @@
 //! Removal of expired documents (those of TTL indexes), in bounded steps.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, StoreError};
@@ -52,7 +52,7 @@ fn remove_expired_of(
     index: &Arc<Index>,
     now_seconds: f64,
 ) -> (usize, Result<()>) {
-    let mut from = index.expiry_from.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut from = index.expiry_from.lock();
     let found = match expired_entries(documents, index, &from, now_seconds) {
         Ok(found) => found,
         Err(error) => return (0, Err(error)),

@@ -216,10 +216,6 @@ impl Import<'_> {
     }
 
     fn array(&mut self, body: &[u8], timeline: &mut Timeline) -> Result<()> {
-        let not_array = || {
-            let message = "expecting a JSON array in the request";
-            DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message)
-        };
         let bad = |error: pellucid_value::json::JsonError| {
             let message = format!("VPackError error: {error}");
             DocumentError::new(ErrorNumber::CORRUPTED_JSON, message)
@@ -227,26 +223,14 @@ impl Import<'_> {
         let mut parser = Parser::new(body, DuplicateRule::Refuse).map_err(bad)?;
         parser.skip_space();
         if !parser.take(b'[') {
-            return Err(not_array());
+            let message = "expecting a JSON array in the request";
+            return Err(DocumentError::new(ErrorNumber::HTTP_BAD_PARAMETER, message));
         }
-        parser.skip_space();
         let mut number = 0;
-        if !parser.take(b']') {
-            loop {
-                parser.skip_space();
-                let document = parser.value().map_err(bad)?;
-                number += 1;
-                self.document(number, document)?;
-                parser.skip_space();
-                let has_more = parser.take(b',');
-                if !has_more {
-                    if !parser.take(b']') {
-                        return Err(not_array());
-                    }
-                    break;
-                }
-                self.write_if_full(timeline)?;
-            }
+        while let Some(document) = parser.element(number == 0).map_err(bad)? {
+            number += 1;
+            self.document(number, document)?;
+            self.write_if_full(timeline)?;
         }
         parser.skip_space();
         parser.expect_end().map_err(bad)

@@ -191,12 +191,7 @@ fn fill_some(
     let condition = if index.definition.unique { Condition::Absent } else { Condition::None };
     let operations: Vec<_> = entries
         .iter()
-        .map(|entry| Operation {
-            key: &entry.key,
-            value: Some(&entry.value),
-            condition,
-            lifetime_ms: None,
-        })
+        .map(|entry| Operation { condition, ..Operation::plain(&entry.key, Some(&entry.value)) })
         .collect();
     if !operations.is_empty() {
         documents.storage().write(&operations, Acknowledgement::Os)?;

@@ -13,8 +13,8 @@
 //! catalogue may be out of date.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_account::Timeline;
@@ -22,7 +22,7 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_store::{
     Acknowledgement, Condition, Operation, Result as StoreResult, Store, StoreError, Table,
 };
-use pellucid_thread::{Job, Mutex, MutexGuard, PeriodicThread};
+use pellucid_thread::{Job, Mutex, PeriodicThread};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DocumentError, ErrorNumber, Result};
@@ -119,9 +119,9 @@ impl Lease {
 
     /// Renews the lease if that is due, or takes it if it is free. It blocks on the store.
     pub(crate) fn look(&self) -> StoreResult<()> {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock();
         let looked = self.look_from(&mut stored);
-        self.reasons().failure = looked.as_ref().err().cloned();
+        self.reasons.lock().failure = looked.as_ref().err().cloned();
         looked
     }
 
@@ -142,7 +142,7 @@ impl Lease {
             }
             None => Condition::Absent,
             Some((sequence, holder)) => {
-                self.reasons().other = holder.map(|holder| holder.name);
+                self.reasons.lock().other = holder.map(|holder| holder.name);
                 let since = match stored.seen {
                     Some((seen, since)) if seen == sequence => since,
                     _ => self.clock.now(),
@@ -171,13 +171,13 @@ impl Lease {
     fn lose(&self, stored: &mut StoredLease, other: Option<String>) {
         self.until.store(0, Ordering::Release);
         stored.is_over = true;
-        let mut reasons = self.reasons();
+        let mut reasons = self.reasons.lock();
         (reasons.is_lost, reasons.other) = (true, other);
     }
 
     /// Removes the lease, so that others need not wait. No use of the documents may follow.
     pub(crate) fn release(&self) {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock();
         let is_ours = self.is_ours();
         self.lose(&mut stored, None);
         if let Some((_, sequence)) = stored.renewed.filter(|_| is_ours) {
@@ -189,17 +189,13 @@ impl Lease {
     /// Ends the lease of this process but leaves its entry, so that others wait for [`FREE_AFTER`]:
     /// a write of this process may be under way.
     pub(crate) fn abandon(&self) {
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.stored.lock();
         self.lose(&mut stored, None);
-    }
-
-    fn reasons(&self) -> MutexGuard<'_, RefusalReasons> {
-        self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The refusal of a request for documents.
     pub(crate) fn refusal(&self) -> DocumentError {
-        let reasons = self.reasons();
+        let reasons = self.reasons.lock();
         let other = reasons.other.as_deref().unwrap_or("another server");
         let message = match &reasons.failure {
             _ if reasons.is_lost => {

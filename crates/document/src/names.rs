@@ -1,5 +1,7 @@
 //! Rules for names of databases, collections, indexes and documents.
 
+use pellucid_aql::is_document_key;
+
 use crate::error::{DocumentError, ErrorNumber, Result};
 
 /// The name of the database that always exists.
@@ -10,9 +12,6 @@ const DATABASE_NAME_BYTES_MAX: usize = 128;
 
 /// The most bytes of the name of a collection or an index.
 const COLLECTION_NAME_BYTES_MAX: usize = 256;
-
-/// The most bytes of a document's key.
-pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 
 /// Checks the name of a new database: one of ArangoDB's extended names, but without an asterisk,
 /// which stands for every database in grants.
@@ -62,13 +61,6 @@ pub(crate) fn check_index_name(name: &str) -> Result<()> {
         return Ok(());
     }
     Err(ErrorNumber::ILLEGAL_NAME.into())
-}
-
-/// True if the key of a document is valid.
-#[must_use]
-pub fn is_document_key(key: &[u8]) -> bool {
-    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(byte);
-    (1..=DOCUMENT_KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(is_allowed)
 }
 
 /// Splits an `_id` into collection and key; `None` if it is invalid.

@@ -1,6 +1,6 @@
 //! The data source of a query: implements [`pellucid_aql::Source`] on one snapshot of the store.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use pellucid_account::Timeline;
 use pellucid_aql::{
@@ -131,7 +131,7 @@ impl QueryData {
     /// provisional until [`crate::settle_revisions`] replaces them by those of this commit.
     #[must_use]
     pub fn committed(&self) -> Option<CommitSequences> {
-        *self.committed.get()?.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.committed.get()?.lock()
     }
 
     /// The snapshot of the query; takes it at the first call.
@@ -147,7 +147,7 @@ impl QueryData {
     /// Checks that the snapshot, which was taken before this call, has the documents and the
     /// indexes that the query was planned with. What became garbage before may be half removed.
     fn check_shapes(&self) -> Result<(), QueryError> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let Some((collection, shape)) =
             known.iter().find(|(collection, shape)| !collection.has_data_of(shape))
         else {
@@ -175,7 +175,7 @@ impl QueryData {
         name: &str,
         look: impl FnOnce(&Arc<Collection>, &Arc<CollectionSchema>) -> T,
     ) -> Option<T> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let is_it = |(_, shape): &&(_, Arc<CollectionSchema>)| shape.definition.name == name;
         if let Some((collection, shape)) = known.iter().find(is_it) {
             return Some(look(collection, shape));
@@ -196,7 +196,7 @@ impl QueryData {
         id: CollectionId,
         look: impl FnOnce(&Arc<Collection>, &Arc<CollectionSchema>) -> T,
     ) -> Result<T, QueryError> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         if let Some((collection, shape)) = known.iter().find(|(collection, _)| collection.id == id)
         {
             return Ok(look(collection, shape));
@@ -312,7 +312,7 @@ impl Source for QueryData {
     fn collection(&self, name: &str) -> Option<pellucid_aql::Collection> {
         self.known(name, |collection, shape| {
             let (id, name) = (collection.id, shape.definition.name.clone());
-            pellucid_aql::Collection { id, name, is_edge: shape.is_edges() }
+            pellucid_aql::Collection { id, name }
         })
     }
 

@@ -69,13 +69,11 @@ fn show(
     bytes: &mut Vec<u8>,
     visitor: &mut dyn Visitor,
 ) -> Result<ControlFlow<()>, DocumentError> {
-    let is_wanted = object.value.read(|value| {
-        let is_wanted = visitor.wants(Ref::Object(object_of(value)?));
-        if is_wanted == ControlFlow::Continue(true) {
-            reveal_into(shape, value, &revision_of(object.head.sequence), bytes)?;
-        }
-        Ok::<_, DocumentError>(is_wanted)
-    })??;
+    let is_wanted = visitor.wants(Ref::Object(object_of(&object.value)?));
+    if is_wanted == ControlFlow::Continue(true) {
+        reveal_into(shape, &object.value, &revision_of(object.head.sequence), bytes)?;
+    }
+    object.value.check_read()?;
     Ok(match is_wanted {
         ControlFlow::Continue(true) => visitor.visit(bytes),
         ControlFlow::Continue(false) => ControlFlow::Continue(()),

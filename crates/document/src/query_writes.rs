@@ -1,17 +1,18 @@
 //! The writes of a query, collected in one transaction that is committed at the query's end.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_aql::{QueryError, Write, WriteBatch, WriteKind, WriteOutcome};
 use pellucid_store::Acknowledgement;
 use pellucid_thread::Mutex;
-use pellucid_value::{MergeOptions, Value};
+use pellucid_value::Value;
 
 use crate::collection::CollectionSchema;
 use crate::commit::CommitSequences;
 use crate::database::Database;
 use crate::error::{DocumentError, ErrorNumber};
+use crate::stored_document::reveal_into;
 use crate::transaction::{DocumentOutcome, Transaction, Version, WriteOptions};
 
 pub(crate) struct QueryWrites {
@@ -35,21 +36,13 @@ impl QueryWrites {
         let collection = self.database.collection(&write.collection.to_string())?;
         let shape = collection.shape();
         let options = write.options;
-        if options.version_attribute.is_some() {
-            let message = "versionAttribute is not implemented";
-            return Err(DocumentError::new(ErrorNumber::NOT_IMPLEMENTED, message));
-        }
         if options.wait_for_sync || shape.definition.wait_for_sync {
             self.acknowledgement = Acknowledgement::Disk;
         }
-        let expected = write.revision.filter(|_| !options.ignore_revisions).map(str::as_bytes);
         let how = WriteOptions {
-            merge: MergeOptions {
-                keep_null: options.keep_null,
-                merge_objects: options.merge_objects,
-            },
+            merge: options.merge,
             overwrite: options.overwrite_mode,
-            expected,
+            expected: write.revision.map(str::as_bytes),
             wants_old: true,
         };
         let key = write.key.unwrap_or_default();
@@ -79,7 +72,7 @@ impl QueryWrites {
         let mut show = |stored: Option<&[u8]>, version: Version| match stored {
             None => Ok::<Value, DocumentError>(Value::Null),
             Some(stored) => {
-                self.transaction.reveal(shape, stored, version, &mut bytes)?;
+                reveal_into(shape, stored, &version.provisional(), &mut bytes)?;
                 Ok(Value::open(&bytes).unwrap_or_default())
             }
         };
@@ -107,7 +100,7 @@ impl WriteBatch for QueryWrites {
             return Ok(());
         }
         let written = transaction.commit(acknowledgement, &mut Timeline::off()).wait()?;
-        *committed.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
+        *committed.lock() = Some(written);
         Ok(())
     }
 }

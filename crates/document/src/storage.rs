@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_store::{
-    Acknowledgement, Answer, Condition, Object, Operation, Range, Scan, Store, Table, WriteOutcome,
+    Acknowledgement, Answer, Object, Operation, Range, Scan, Store, Table, WriteOutcome,
     end_of_prefix,
 };
 use serde::Serialize;
@@ -121,14 +121,14 @@ impl Storage {
         definition: &impl Serialize,
     ) -> Result<()> {
         let (key, value) = (definition_key(kind, id), json_of(definition)?);
-        self.write(&[plain_operation(&key, Some(&value))], Acknowledgement::Os).map(drop)
+        self.write(&[Operation::plain(&key, Some(&value))], Acknowledgement::Os).map(drop)
     }
 
     /// Stores the ceiling of the numbers, also on a full disk, because the removal of a
     /// collection's documents needs a number.
     pub(crate) fn put_ticks(&self, ceiling: u64) -> Result<()> {
         let (key, value) = (definition_key(DefinitionKind::Ticks, 0), json_of(&ceiling)?);
-        self.give_up(&[plain_operation(&key, Some(&value))], Acknowledgement::Os).map(drop)
+        self.give_up(&[Operation::plain(&key, Some(&value))], Acknowledgement::Os).map(drop)
     }
 
     /// Writes or removes definitions, and marks the prefixes in `garbage` as garbage, in one batch,
@@ -140,8 +140,8 @@ impl Storage {
     ) -> Result<()> {
         let garbage: Vec<_> = garbage.iter().map(|prefix| garbage_key(prefix)).collect();
         let definitions =
-            definitions.iter().map(|(key, value)| plain_operation(key, value.as_deref()));
-        let garbage = garbage.iter().map(|key| plain_operation(key, Some(&[])));
+            definitions.iter().map(|(key, value)| Operation::plain(key, value.as_deref()));
+        let garbage = garbage.iter().map(|key| Operation::plain(key, Some(&[])));
         let gives_up = garbage.len() > 0;
         let operations: Vec<_> = definitions.chain(garbage).collect();
         let written = match gives_up {
@@ -205,15 +205,10 @@ impl Storage {
         if keys.len() < KEYS_AT_ONCE {
             keys.push(note.clone());
         }
-        let operations: Vec<_> = keys.iter().map(|key| plain_operation(key, None)).collect();
+        let operations: Vec<_> = keys.iter().map(|key| Operation::plain(key, None)).collect();
         self.write(&operations, Acknowledgement::Os)?;
         Ok(true)
     }
-}
-
-/// An operation without a condition.
-pub(crate) fn plain_operation<'a>(key: &'a [u8], value: Option<&'a [u8]>) -> Operation<'a> {
-    Operation { key, value, condition: Condition::None, lifetime_ms: None }
 }
 
 pub(crate) fn json_of(definition: &impl Serialize) -> Result<Vec<u8>> {

@@ -3,7 +3,6 @@
 //! Not every number is stored when it is given out. Instead, a ceiling above the next numbers is
 //! stored ahead, and after a restart the numbers continue from it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_thread::Mutex;
@@ -39,7 +38,7 @@ impl TickGenerator {
 
     /// Continues from the stored ceiling. No number may have been given out before.
     pub(crate) fn go_on(&self, ceiling: u64) {
-        let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.reserving.lock();
         self.next.store(ceiling, Ordering::Relaxed);
         self.ceiling.store(ceiling, Ordering::Release);
     }
@@ -56,7 +55,7 @@ impl TickGenerator {
     pub(crate) fn next(&self, note: impl FnOnce(u64) -> Result<()>) -> Result<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if number >= self.ceiling.load(Ordering::Acquire) {
-            let _turn = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = self.reserving.lock();
             if number >= self.ceiling.load(Ordering::Acquire) {
                 let ceiling = number + RESERVED_AT_ONCE;
                 note(ceiling)?;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use pellucid_account::Timeline;
-use pellucid_aql::OverwriteMode as Overwrite;
+use pellucid_aql::{OverwriteMode as Overwrite, is_document_key};
 use pellucid_store::{Acknowledgement, Condition};
 use pellucid_value::{MergeOptions, ObjectRef, Ref};
 
@@ -17,10 +17,9 @@ use crate::commit::{Commit, CommitSequences};
 use crate::documents::Documents;
 use crate::error::{DocumentError, ErrorNumber, Result, StoredRevision};
 use crate::index::{Entry, Index};
-use crate::names::is_document_key;
 use crate::provisional_revisions::{has_provisional, provisional_revision};
 use crate::revision::{REVISION_LENGTH, revision_of, revision_text, sequence_of};
-use crate::stored_document::{EdgeEndpoints, assemble, merge, object_of, reveal, reveal_into};
+use crate::stored_document::{EdgeEndpoints, assemble, merge, object_of, reveal};
 
 /// Options of a write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,8 +71,7 @@ impl Version {
     }
 
     /// The revision, provisional until the transaction is committed.
-    #[must_use]
-    pub fn provisional(self) -> [u8; REVISION_LENGTH] {
+    pub(crate) fn provisional(self) -> [u8; REVISION_LENGTH] {
         match self {
             Version::Written(sequence) => revision_of(sequence),
             Version::Change(change) => provisional_revision(change),
@@ -462,21 +460,6 @@ impl Transaction {
             }
         }
         Ok(())
-    }
-
-    /// Writes a document to `bytes`, with its revision filled in. The revision of a document that
-    /// this transaction changes is provisional.
-    ///
-    /// # Errors
-    /// 4 if the stored bytes are damaged.
-    pub fn reveal(
-        &self,
-        shape: &CollectionSchema,
-        stored: &[u8],
-        version: Version,
-        bytes: &mut Vec<u8>,
-    ) -> Result<()> {
-        reveal_into(shape, stored, &version.provisional(), bytes)
     }
 
     /// The stored form that a change writes; `None` for a removal, and for a version that is in the

@@ -424,7 +424,7 @@ fn waiting_index_builds_are_bounded_and_can_be_cancelled() {
         scope.spawn(move || {
             let waits = || {
                 let _ = begun.send(());
-                let _ = ends.lock().unwrap().recv();
+                let _ = ends.lock().recv();
                 Ok(())
             };
             create_index_while(documents, people, persistent(&["n"], false, false), &waits)

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::file_copier::{CopyOptions, CopySource, FileCopier};
 use crate::folder::{LEDGER_FOLDER, LOCK_FILE, make_folders, take_lock};
 use crate::journal::{JOURNAL_FOLDER, Segment, Span, list_segments, segment_path, verify_segment};
-use crate::ledger::{Manifest, PinnedVersion, table_path};
+use crate::ledger::{Manifest, Table, table_path};
 use crate::mapped_file::MappedFile;
 use crate::open_store::OpenStore;
 
@@ -59,7 +59,7 @@ pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>)
         let source = CopySource { path, bytes, check: &|| segment.check_sealed() };
         copier.link_or_copy(&source, &target.join(JOURNAL_FOLDER))?;
     }
-    for table in captured.version.tables() {
+    for table in &captured.tables {
         let (blocks, path) = (table.blocks(), table_path(&store.directory, table.facts().number));
         let check = || blocks.check_all();
         let source = CopySource { path: &path, bytes: blocks.bytes(), check: &check };
@@ -73,7 +73,7 @@ pub(crate) fn backup(store: &OpenStore, target: &Path, options: CopyOptions<'_>)
 struct CapturedState {
     sequence: u64,
     manifest: Manifest,
-    version: PinnedVersion,
+    tables: Vec<Arc<Table>>,
     /// The segments, all of them sealed.
     segments: Vec<Arc<Segment>>,
 }
@@ -81,7 +81,7 @@ struct CapturedState {
 impl CapturedState {
     fn size_bytes(&self) -> u64 {
         let segments = self.segments.iter().map(|segment| segment.sealed_file().len());
-        let tables = self.version.tables().map(|table| table.blocks().bytes().len());
+        let tables = self.tables.iter().map(|table| table.blocks().bytes().len());
         segments.chain(tables).map(|bytes| bytes as u64).sum()
     }
 }
@@ -223,12 +223,12 @@ fn capture(store: &OpenStore) -> Result<CapturedState> {
     let sync = store.journal.sync();
     sync.sync_to(sync.appended_sequence())?;
     store.writer.at_rest(|sequence| {
-        let (manifest, version, list) = store.ledger.capture(|| {
+        let (manifest, tables, list) = store.ledger.capture(|| {
             let list = store.journal.segments().list();
             let facts = list.segments.iter().map(|segment| segment.facts()).collect();
             (facts, list)
         });
         assert_eq!(manifest.flushed_sequence, sequence, "everything was flushed");
-        CapturedState { sequence, manifest, version, segments: list.segments.clone() }
+        CapturedState { sequence, manifest, tables, segments: list.segments.clone() }
     })
 }

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_thread::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -37,7 +36,6 @@ pub(crate) struct ObjectTable {
 /// The tables and indexes of a store.
 pub(crate) struct Catalogue {
     definitions: RwLock<Definitions>,
-    shapes: TableFlags,
     /// The options of tables in the form that reads and writes of entries use.
     rules: Arc<TableRules>,
     metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
@@ -51,18 +49,18 @@ impl Catalogue {
         metadata_extractors: Vec<Arc<dyn MetadataExtractor>>,
         prefix_rules: Vec<PrefixRule>,
     ) -> Catalogue {
-        let (definitions, shapes) = (RwLock::default(), TableFlags::default());
-        Catalogue { definitions, shapes, rules, metadata_extractors, prefix_rules }
+        let definitions = RwLock::default();
+        Catalogue { definitions, rules, metadata_extractors, prefix_rules }
     }
 
     /// The definitions as they are now.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Definitions> {
-        self.definitions.read().unwrap_or_else(PoisonError::into_inner)
+        self.definitions.read()
     }
 
     /// The definitions, locked for adding to them.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Definitions> {
-        self.definitions.write().unwrap_or_else(PoisonError::into_inner)
+        self.definitions.write()
     }
 
     /// The options of tables in the form that reads and writes of entries use.
@@ -74,7 +72,7 @@ impl Catalogue {
     /// True if the table exists, holds objects, and has no option that adds work to its writes.
     #[inline]
     pub(crate) fn is_plain(&self, table: TableId) -> bool {
-        self.shapes.is_plain(table)
+        self.rules.of(table.0).is_plain
     }
 
     /// Returns an error for an index that this store does not have.
@@ -119,7 +117,6 @@ impl Catalogue {
     /// Notes the effects that a definition, stored in the catalogue under `key`, has on the entries
     /// of its table.
     fn note(&self, key: &[u8], definition: &Definition) {
-        self.shapes.note(definition);
         definition.note_rule(&self.rules);
         let is_its_own = |rule: &&PrefixRule| rule.table.as_bytes() == key;
         if let Some(rule) = self.prefix_rules.iter().find(is_its_own) {
@@ -141,8 +138,7 @@ impl Catalogue {
         }
         // A salvage may have lost a definition. A table number under which entries are left must
         // not be given to a new table.
-        let all = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        let mut last = ledger.scan(all, Direction::Backward, NEWEST, mode)?;
+        let mut last = ledger.scan(KeyRange::EVERYTHING, Direction::Backward, NEWEST, mode)?;
         if let Some((key, _)) = last.next()?
             && let Some((number, _)) = split_internal_key(key)
         {
@@ -255,36 +251,6 @@ pub(crate) fn name_of(key: &[u8], kind: &TableKind) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A flag for each table number, which every write looks up: set if the table exists and its writes
-/// need no additions. One byte per table number.
-struct TableFlags(Box<[AtomicU8]>);
-
-/// The flag of a table that is plain.
-const SHAPE_PLAIN: u8 = 1;
-
-impl Default for TableFlags {
-    fn default() -> TableFlags {
-        TableFlags((0..=u16::MAX).map(|_| AtomicU8::new(0)).collect())
-    }
-}
-
-impl TableFlags {
-    /// True if the table exists, holds objects, and has no option that adds work to its writes.
-    #[inline]
-    fn is_plain(&self, table: TableId) -> bool {
-        self.0[usize::from(table.0)].load(Ordering::Acquire) == SHAPE_PLAIN
-    }
-
-    /// Notes that the catalogue holds this definition.
-    fn note(&self, definition: &Definition) {
-        if let TableKind::Objects(options) = &definition.kind
-            && options.is_plain()
-        {
-            self.0[usize::from(definition.table.0)].store(SHAPE_PLAIN, Ordering::Release);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,13 +275,13 @@ mod tests {
 
     #[test]
     fn only_tables_of_objects_without_options_are_plain() {
-        let shapes = TableFlags::default();
+        let rules = TableRules::default();
         let options = TableOptions { head_only: true, ..TableOptions::default() };
-        shapes.note(&Definition { table: TableId(1), kind: TableKind::Objects(options) });
-        shapes.note(&index(2, TableId(1)));
+        Definition { table: TableId(1), kind: TableKind::Objects(options) }.note_rule(&rules);
+        index(2, TableId(1)).note_rule(&rules);
         let plain = TableKind::Objects(TableOptions::default());
-        shapes.note(&Definition { table: TableId(u16::MAX), kind: plain });
-        let is_plain = [0, 1, 2, 3, u16::MAX].map(|number| shapes.is_plain(TableId(number)));
+        Definition { table: TableId(u16::MAX), kind: plain }.note_rule(&rules);
+        let is_plain = [0, 1, 2, 3, u16::MAX].map(|number| rules.of(number).is_plain);
         assert_eq!(is_plain, [false, false, false, false, true]);
     }
 }

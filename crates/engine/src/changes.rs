@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::codec::split_internal_key;
 use crate::error::{Error, Result};
 use crate::journal::{Record, RecordKind, Segment, SegmentList};
-use crate::ledger;
-use crate::object::{Head, Object};
+use crate::object::{Head, Metadata, Object};
 use crate::open_store::OpenStore;
 use crate::table_id::TableId;
 
@@ -168,7 +167,7 @@ fn change_of(segment: &Segment, record: &Record<'_>, offset: u64, key: Vec<u8>) 
                 written_at_ms,
                 expires_at_ms,
                 value_length: record.value_length() as u32,
-                metadata: ledger::Head::new(record.head).into(),
+                metadata: Metadata::new(record.head),
             },
             value: segment.value_of(record, offset)?,
         }),

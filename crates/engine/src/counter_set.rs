@@ -9,7 +9,6 @@
 //! time of the whole.
 
 use std::ops::Deref;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::{Clock, Ticks};
@@ -61,7 +60,7 @@ struct Slot(usize);
 
 impl Slot {
     fn take() -> Slot {
-        let mut free = FREE_SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREE_SLOTS.lock();
         let next = || NEXT_SLOT.fetch_add(1, Ordering::Relaxed) as usize;
         Slot(free.pop().unwrap_or_else(next))
     }
@@ -70,7 +69,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         // The lock orders the additions of this thread before those of the slot's next owner.
-        FREE_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
+        FREE_SLOTS.lock().push(self.0);
     }
 }
 
@@ -194,7 +193,7 @@ impl ThreadCounters<'_> {
     /// Adds a sample that began at `begun`; returns the current time.
     #[inline]
     pub(crate) fn add_sample(&self, counter: &Sampled, begun: Ticks) -> Ticks {
-        let now = self.add_since(&counter.ticks, begun);
+        let now = self.add_since(&counter.sum_ns, begun);
         self.add(&counter.samples, 1);
         now
     }

@@ -126,6 +126,7 @@ impl TableOptions {
             held_length_max: self.held_value_length_max,
             values: self.value_compression,
             blocks: self.block_compression,
+            is_plain: self.is_plain(),
         }
     }
 }

@@ -9,16 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pellucid_clock::Clock;
 
-/// The sampled time of an operation: each thread times one in
-/// [`SAMPLED_EVERY`](crate::SAMPLED_EVERY).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SampledTime {
-    /// The number of samples.
-    pub samples: u64,
-    /// The sum of the sampled times, in nanoseconds.
-    pub sum_ns: u64,
-}
-
 /// The metric of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
@@ -54,18 +44,6 @@ impl Figure for u64 {
 
     fn add(&mut self, other: &u64) {
         *self += other;
-    }
-}
-
-impl Figure for SampledTime {
-    fn show(&self, at: &str, _: Option<Metric>, each: &mut dyn FnMut(FigureValue<'_>)) {
-        self.samples.show(&place(at, "samples"), None, each);
-        self.sum_ns.show(&place(at, "sum_ns"), None, each);
-    }
-
-    fn add(&mut self, other: &SampledTime) {
-        self.samples += other.samples;
-        self.sum_ns += other.sum_ns;
     }
 }
 
@@ -122,20 +100,6 @@ pub(crate) struct Elapsed(pub(crate) Number);
 impl Elapsed {
     pub(crate) fn add_to(&self, clock: Clock, sum_ns: &mut u64) {
         *sum_ns += clock.nanoseconds(self.0.0.load(Ordering::Relaxed));
-    }
-}
-
-/// A counter of samples and their ticks.
-#[derive(Default)]
-pub(crate) struct Sampled {
-    pub(crate) samples: Number,
-    pub(crate) ticks: Elapsed,
-}
-
-impl Sampled {
-    pub(crate) fn add_to(&self, clock: Clock, sum: &mut SampledTime) {
-        self.samples.add_to(clock, &mut sum.samples);
-        self.ticks.add_to(clock, &mut sum.sum_ns);
     }
 }
 
@@ -216,6 +180,18 @@ macro_rules! counters {
             }
         }
     };
+}
+
+counters! {
+    /// The sampled time of an operation: each thread times one in
+    /// [`SAMPLED_EVERY`](crate::SAMPLED_EVERY).
+    #[derive(Copy)]
+    SampledTime from Sampled {
+        /// The number of samples.
+        samples: Number,
+        /// The sum of the sampled times, in nanoseconds.
+        sum_ns: Elapsed,
+    }
 }
 
 pub(crate) use {counters, figures, shown};

@@ -7,7 +7,8 @@ use crate::codec::{FileHeader, FileKind};
 use crate::definition::Definition;
 use crate::index_key::{put_index_key, split_index_key};
 use crate::journal::{Record, decode_footer, find_stray, scan_records, walk_records};
-use crate::ledger::decoders;
+use crate::ledger::{check_block, check_filter, check_footer, check_index};
+use crate::manifest::check_manifest;
 
 /// The checksum seed and store identity for fuzzed files.
 const IDENTITY: u64 = 7;
@@ -40,23 +41,23 @@ pub fn segment(bytes: &[u8]) {
 
 /// Decodes a data block of a table.
 pub fn block(bytes: &[u8]) {
-    let _ = decoders::check_block(bytes);
+    let _ = check_block(bytes);
 }
 
 /// Decodes the index of a table; the first 8 bytes are the offset at which the blocks end.
 pub fn index(bytes: &[u8]) {
     let Some((end, index)) = bytes.split_first_chunk::<8>() else { return };
-    let _ = decoders::check_index(index, u64::from_le_bytes(*end));
+    let _ = check_index(index, u64::from_le_bytes(*end));
 }
 
 /// Decodes the filter of a table.
 pub fn filter(bytes: &[u8]) {
-    let _ = decoders::check_filter(bytes);
+    let _ = check_filter(bytes);
 }
 
 /// Decodes the footer of a table.
 pub fn table_footer(bytes: &[u8]) {
-    let _ = decoders::check_footer(bytes);
+    let _ = check_footer(bytes);
 }
 
 /// Decodes the definition of a table. An accepted one must round-trip.
@@ -79,7 +80,7 @@ pub fn index_key(bytes: &[u8]) {
 
 /// Decodes a manifest.
 pub fn manifest(bytes: &[u8]) {
-    let _ = decoders::check_manifest(bytes);
+    let _ = check_manifest(bytes);
 }
 
 #[cfg(test)]
@@ -109,7 +110,8 @@ mod tests {
                 })
                 .collect();
             if round % 5 == 0 && length >= 32 {
-                bytes[length - 4..].copy_from_slice(b"PLSF");
+                let magic = if round % 10 == 0 { b"PLTF" } else { b"PLSF" };
+                bytes[length - 4..].copy_from_slice(magic);
             }
             for decoder in decoders {
                 decoder(&bytes);

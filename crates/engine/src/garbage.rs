@@ -18,19 +18,17 @@
 //! journal is always the right one.
 //!
 //! If the ledger dropped an entry because a newer one hides it, its record can be dropped without
-//! being read (`journal/unneeded.rs`): the record of the newer entry is there, or a marker that
+//! being read (`journal/unneeded_records.rs`): the record of the newer entry is there, or a marker
 //! hides both. Only a record that can expire is read and judged.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_account::Activity;
 use pellucid_clock::Clock;
-use pellucid_thread::{
-    Condvar, Job, JoinHandle, Mutex, MutexGuard, schedule_for_background, start_job,
-};
+use pellucid_thread::{Job, JoinHandle, Mutex, MutexGuard, schedule_for_background, start_job};
 
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryClock;
@@ -39,7 +37,6 @@ use crate::journal::{
     GarbageLimits, Journal, Record, RecordKind, SegmentRewriter, SegmentRun, SpaceExcess,
 };
 use crate::ledger::{Ledger, PinnedTree};
-use crate::locks::lock;
 use crate::shortage::Shortage;
 use crate::stats::Collected;
 
@@ -156,9 +153,6 @@ pub(crate) struct GarbageCollector {
     /// Locked while a run is collected; true once the store was closed.
     is_closed: Mutex<bool>,
     is_stopping: AtomicBool,
-    /// Wakes the thread when it has to stop.
-    stop: Mutex<()>,
-    stopped: Condvar,
     /// The last failure on the thread.
     trouble: Mutex<Option<String>>,
     has_thread: AtomicBool,
@@ -183,8 +177,6 @@ impl GarbageCollector {
             rules,
             is_closed: Mutex::default(),
             is_stopping: AtomicBool::default(),
-            stop: Mutex::default(),
-            stopped: Condvar::for_work(),
             trouble: Mutex::default(),
             has_thread: AtomicBool::default(),
             shortage: Shortage::new(clock),
@@ -198,33 +190,28 @@ impl GarbageCollector {
 
     /// Makes the thread and every other caller stop after the current slice.
     pub(crate) fn stop(&self) {
-        let _stop = lock(&self.stop);
         self.is_stopping.store(true, Ordering::Release);
-        self.stopped.notify_all();
         self.excess().wake();
     }
 
     /// Stops collection for good; returns once no collection is running.
     pub(crate) fn close(&self) {
         self.stop();
-        *lock(&self.is_closed) = true;
+        *self.is_closed.lock() = true;
     }
 
     fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    fn rest(&self, duration: Duration) {
-        let stop = lock(&self.stop);
-        if !self.is_stopping() {
-            let _ =
-                self.stopped.wait_timeout(stop, duration).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// True if the thread has to stop or to make room. A change is followed by a wake-up.
+    fn is_called(&self) -> bool {
+        self.is_stopping() || self.shortage.is_noted()
     }
 
     /// The last failure of the thread, or the damage because of which a segment is never collected.
     pub(crate) fn trouble(&self) -> Option<String> {
-        lock(&self.trouble).clone().or_else(|| self.journal.garbage().damage())
+        self.trouble.lock().clone().or_else(|| self.journal.garbage().damage())
     }
 
     /// Collects segments until little of the journal is dead ([`crate::Engine::collect`]).
@@ -250,7 +237,7 @@ impl GarbageCollector {
 
     /// Takes the lock under which runs are collected; an error once the store is closing.
     fn check_open(&self) -> Result<MutexGuard<'_, bool>> {
-        let is_closed = lock(&self.is_closed);
+        let is_closed = self.is_closed.lock();
         if *is_closed || self.is_stopping() { Err(Error::Closed) } else { Ok(is_closed) }
     }
 
@@ -342,7 +329,7 @@ impl GarbageCollector {
         drop(judge);
         // A record whose offset cannot be read must not be left behind.
         run.segments.iter().try_for_each(|segment| segment.check_offsets())?;
-        let collected = writer.finish(run, marker_sequence)?;
+        let collected = writer.finish(marker_sequence)?;
         self.journal.garbage().install(run, collected, &markers);
         Ok(())
     }
@@ -410,15 +397,13 @@ impl GarbageCollector {
     /// Rests for a moment, and as long as flushes and merges are behind. Does not rest while too
     /// much of the journal is dead, or while the disk is full.
     fn rest_between_slices(&self) {
-        if self.excess().bytes() > 0 || self.shortage.is_noted() {
-            return;
-        }
-        self.rest(SLICE_REST);
+        let rest = |longest| self.excess().wait(longest, || self.is_called());
+        rest(SLICE_REST);
         for _ in 0..DEBT_RESTS_MAX {
-            if self.is_stopping() || self.shortage.is_noted() || !self.ledger.has_debt() {
+            if self.is_called() || self.excess().bytes() > 0 || !self.ledger.has_debt() {
                 return;
             }
-            self.rest(DEBT_REST);
+            rest(DEBT_REST);
         }
     }
 
@@ -441,7 +426,7 @@ impl GarbageCollector {
                 Err(Error::Closed) => return,
                 Err(error) => (Some(error.to_string()), true),
             };
-            *lock(&self.trouble) = trouble;
+            *self.trouble.lock() = trouble;
             if is_done || self.shortage.is_noted() {
                 return;
             }
@@ -459,9 +444,8 @@ impl GarbageCollector {
             let _ = schedule_for_background();
             let excess = collector.excess();
             excess.work_off();
-            let is_called = || collector.is_stopping() || collector.shortage.is_noted();
             while !collector.is_stopping() {
-                excess.wait(LOOK_INTERVAL, is_called);
+                excess.wait(LOOK_INTERVAL, || collector.is_called());
                 if collector.shortage.is_noted() {
                     collector.end_shortage();
                 }
@@ -491,6 +475,16 @@ mod tests {
 
     const VALUE_LENGTH: usize = 500;
 
+    fn options() -> EngineOptions {
+        EngineOptions {
+            file_system: Arc::new(SimulatedFileSystem::new()),
+            segment_size_bytes: 8 << 10,
+            background: false,
+            identity_seed: Some(1),
+            ..EngineOptions::default()
+        }
+    }
+
     fn put_often(engine: &Engine, table: TableId, key: &[u8], times: u32) {
         for _ in 0..times {
             let value = [7; VALUE_LENGTH];
@@ -502,14 +496,7 @@ mod tests {
     /// each of its records the collection went through all versions in memory.
     #[test]
     fn versions_of_a_hot_key_are_not_searched_once_per_record() {
-        let options = EngineOptions {
-            file_system: Arc::new(SimulatedFileSystem::new()),
-            segment_size_bytes: 8 << 10,
-            memory_bytes: 16 << 20,
-            background: false,
-            identity_seed: Some(1),
-            ..EngineOptions::default()
-        };
+        let options = EngineOptions { memory_bytes: 16 << 20, ..options() };
         let engine = Engine::open("/store", options).unwrap();
         let table = engine.table("t").unwrap();
         put_often(&engine, table, b"rarely", 1);
@@ -537,14 +524,7 @@ mod tests {
     #[test]
     fn the_thread_leaves_the_newest_segments_alone() {
         for (kept_bytes, is_whole) in [(0, false), (64 << 10, true)] {
-            let options = EngineOptions {
-                file_system: Arc::new(SimulatedFileSystem::new()),
-                segment_size_bytes: 8 << 10,
-                kept_changes_bytes: kept_bytes,
-                background: false,
-                identity_seed: Some(1),
-                ..EngineOptions::default()
-            };
+            let options = EngineOptions { kept_changes_bytes: kept_bytes, ..options() };
             let store = OpenStore::open(Path::new("/store"), options).unwrap();
             let store = Arc::new(store);
             let table = crate::tables::table(&store, "t").unwrap();
@@ -567,13 +547,10 @@ mod tests {
         let [(roomy_bytes, roomy_copied), (tight_bytes, tight_copied)] =
             [0.55, 0.2].map(|dead_share| {
                 let options = EngineOptions {
-                    file_system: Arc::new(SimulatedFileSystem::new()),
                     segment_size_bytes: 16 << 10,
                     memory_bytes: 256 << 10,
                     dead_share,
-                    background: false,
-                    identity_seed: Some(1),
-                    ..EngineOptions::default()
+                    ..options()
                 };
                 let store = Arc::new(OpenStore::open(Path::new("/store"), options).unwrap());
                 let table = crate::tables::table(&store, "t").unwrap();

@@ -6,17 +6,14 @@
 
 use std::cmp::Ordering;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use pellucid_account::Timeline;
 
 use crate::error::{Error, Result};
 use crate::index_key::{put_index_key, split_index_key, term_bounds};
-use crate::ledger::SnapshotGuard;
 use crate::object::Object;
 use crate::open_store::OpenStore;
-use crate::read_mode::ReadMode;
-use crate::scan::{Direction, Scan};
+use crate::scan::{Direction, Scan, View};
 use crate::selection::Selection;
 use crate::table_id::{IndexId, TableId};
 
@@ -32,13 +29,11 @@ pub struct IndexEntry<'a> {
 /// The entries of an index as they were at one moment, one after another: in the order of their
 /// terms, and within a term in the order of the objects' keys.
 pub struct IndexScan {
-    store: Arc<OpenStore>,
-    guard: Arc<SnapshotGuard>,
+    view: View,
     scan: Scan,
     table: TableId,
     /// The number of entries that may still be returned.
     left: u64,
-    mode: ReadMode,
     /// The term that the last call returned.
     term: Vec<u8>,
 }
@@ -51,14 +46,12 @@ impl std::fmt::Debug for IndexScan {
 
 impl IndexScan {
     pub(crate) fn new(
-        store: Arc<OpenStore>,
-        guard: Arc<SnapshotGuard>,
+        view: View,
         index: IndexId,
         selection: &Selection<'_>,
         after: Option<(&[u8], &[u8])>,
-        mode: ReadMode,
     ) -> Result<IndexScan> {
-        store.catalogue.check_index(index)?;
+        view.store.catalogue.check_index(index)?;
         let (mut start, mut end) = term_bounds(selection.start, selection.end);
         let mut behind = Vec::new();
         if let Some((term, key)) = after {
@@ -69,12 +62,9 @@ impl IndexScan {
             }
         }
         let bounds = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
-        let entries = TableId(index.number);
-        let direction = selection.direction;
-        let scan =
-            Scan::new(Arc::clone(&store), Arc::clone(&guard), entries, bounds, direction, mode)?;
+        let scan = Scan::new(view.clone(), TableId(index.number), bounds, selection.direction)?;
         let (table, left) = (index.table, selection.limit);
-        Ok(IndexScan { store, guard, scan, table, left, mode, term: Vec::new() })
+        Ok(IndexScan { view, scan, table, left, term: Vec::new() })
     }
 
     /// The next entry; `None` at the end. The journal is not touched.
@@ -88,7 +78,7 @@ impl IndexScan {
         }
         let Some((entry, _)) = self.scan.next_head()? else { return Ok(None) };
         self.left -= 1;
-        split(&self.store, entry, &mut self.term).map(Some)
+        split(&self.view.store, entry, &mut self.term).map(Some)
     }
 
     /// The next entry with its object as it was at the same moment. The object is `None` if it has
@@ -102,10 +92,10 @@ impl IndexScan {
         }
         let Some((entry, _)) = self.scan.next_head()? else { return Ok(None) };
         self.left -= 1;
-        let entry = split(&self.store, entry, &mut self.term)?;
-        let sequence = self.guard.sequence();
-        let timeline = &mut Timeline::off();
-        let object = self.store.reader.get(self.table, entry.key, sequence, self.mode, timeline)?;
+        let entry = split(&self.view.store, entry, &mut self.term)?;
+        let View { store, guard, mode } = &self.view;
+        let (sequence, timeline) = (guard.sequence(), &mut Timeline::off());
+        let object = store.reader.get(self.table, entry.key, sequence, *mode, timeline)?;
         Ok(Some((entry, object)))
     }
 }

@@ -46,7 +46,7 @@ impl SegmentMetadata {
 }
 
 /// The files of a store at one time, and the counters that continue from there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// The identity of the store.
     pub(crate) store_identity: u64,
@@ -81,15 +81,7 @@ pub(crate) fn manifest_path(directory: &Path) -> PathBuf {
 impl Manifest {
     /// Returns the manifest of an empty store, which is not written in this form.
     pub(crate) fn empty(store_identity: u64) -> Manifest {
-        Manifest {
-            store_identity,
-            edition: 0,
-            flushed_sequence: 0,
-            next_file_number: 1,
-            time_mark_ms: 0,
-            tables: Vec::new(),
-            segments: Vec::new(),
-        }
+        Manifest { store_identity, next_file_number: 1, ..Manifest::default() }
     }
 
     /// Returns the total size of the table files in bytes.
@@ -100,7 +92,8 @@ impl Manifest {
     /// Reads the manifest of the store in `directory`; `None` if there is no such file.
     pub(crate) fn read(fs: &dyn FileSystem, directory: &Path) -> Result<Option<Manifest>> {
         let path = manifest_path(directory);
-        match read_file(fs, &path) {
+        let file = fs.open(&path, false).map_err(|error| Error::io("read", &path, error));
+        match file.and_then(|file| read_all(&*file, &path)) {
             Ok(bytes) => Manifest::decode(&bytes, &path).map(Some),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(error),
@@ -139,19 +132,17 @@ impl Manifest {
             may_be_in_place: false,
         })?;
         let put_in_place = fs.rename(&new_path, &path).and_then(|()| fs.sync_directory(directory));
-        let read_back = put_in_place
+        put_in_place
             .map_err(|error| Error::io("put in place", &path, error))
             // Read through the open file: no descriptor may be available for another one.
-            .and_then(|()| read_all(&*file, &path));
-        match read_back {
-            Ok(found) if found == bytes => Ok(()),
-            Ok(_) => {
-                let error =
-                    Error::corruption(&path, 0, "what was read back is not what was written");
-                Err(WriteFailure { error, may_be_in_place: true })
-            }
-            Err(error) => Err(WriteFailure { error, may_be_in_place: true }),
-        }
+            .and_then(|()| read_all(&*file, &path))
+            .and_then(|found| {
+                if found == bytes {
+                    return Ok(());
+                }
+                Err(Error::corruption(&path, 0, "what was read back is not what was written"))
+            })
+            .map_err(|error| WriteFailure { error, may_be_in_place: true })
     }
 
     /// Removes the temporary file that an interrupted write left behind.
@@ -228,11 +219,6 @@ impl Manifest {
             }
         }
     }
-}
-
-fn read_file(fs: &dyn FileSystem, path: &Path) -> Result<Vec<u8>> {
-    let file = fs.open(path, false).map_err(|error| Error::io("read", path, error))?;
-    read_all(&*file, path)
 }
 
 fn read_all(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
@@ -349,7 +335,6 @@ impl Reader<'_> {
 }
 
 /// Decodes arbitrary bytes as a manifest; returns true if they are valid.
-#[allow(dead_code, reason = "for fuzz targets, by way of the façade")]
 pub(crate) fn check_manifest(bytes: &[u8]) -> bool {
     // The body is decoded even if its checksum is wrong; otherwise a fuzzer would never reach it.
     let header = FileHeader::new(FileKind::Manifest, 1, 1);
@@ -468,13 +453,10 @@ mod tests {
         assert_eq!(Manifest::read(&fs, folder.path()).unwrap(), None);
         for edition in 1..=2 {
             let manifest = Manifest {
-                store_identity: 7,
                 edition,
-                flushed_sequence: 9,
-                next_file_number: 3,
                 time_mark_ms: 4,
-                tables: Vec::new(),
                 segments: vec![SegmentMetadata { number: edition, ..SegmentMetadata::default() }],
+                ..Manifest::empty(7)
             };
             assert!(manifest.write(&fs, folder.path()).is_ok());
             assert_eq!(Manifest::read(&fs, folder.path()).unwrap(), Some(manifest));

@@ -1,7 +1,5 @@
 //! The results of reads.
 
-use std::ops::Deref;
-
 pub use pellucid_io::FileBytes as Value;
 
 use crate::ledger::{self, FoundEntry};
@@ -34,29 +32,13 @@ impl Head {
             written_at_ms: found.written_at_ms,
             expires_at_ms: found.expires_at_ms,
             value_length: found.value_length,
-            metadata: Metadata(found.take_head()),
+            metadata: found.take_head(),
         }
     }
 }
 
 /// The bytes of a head. A short head needs no allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metadata(ledger::Head);
-
-impl From<ledger::Head> for Metadata {
-    fn from(head: ledger::Head) -> Metadata {
-        Metadata(head)
-    }
-}
-
-impl Deref for Metadata {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
+pub type Metadata = ledger::Head;
 
 /// A key's head and value.
 #[derive(Clone, Debug)]

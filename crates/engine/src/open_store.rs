@@ -15,7 +15,6 @@ use crate::garbage::{CollectionRules, GarbageCollector};
 use crate::jobs;
 use crate::journal::{Journal, JournalSetting, RecordKind};
 use crate::ledger::{Entry, EntryKind, JournalLink, Ledger, Manifest};
-use crate::locks::lock;
 use crate::options::EngineOptions;
 use crate::reader::Reader;
 use crate::rules::TableRules;
@@ -71,12 +70,10 @@ impl OpenStore {
         let link: Arc<dyn JournalLink> = Arc::clone(&journal) as Arc<dyn JournalLink>;
         let rules = Arc::new(TableRules::default());
         let ledger_options = options.ledger_options(&rules, &activity);
-        let ledger = if is_new {
-            let identity = manifest.store_identity;
-            Ledger::create(file_system, &directory, identity, ledger_options, link)?
-        } else {
-            Ledger::open(file_system, &directory, manifest, ledger_options, link)?
-        };
+        let ledger = Ledger::open(file_system, &directory, manifest, ledger_options, link)?;
+        if is_new {
+            ledger.write_manifest()?;
+        }
         let ledger = Arc::new(ledger);
         let (metadata_extractors, prefix_rules) =
             (options.metadata_extractors.clone(), options.prefix_rules.clone());
@@ -132,7 +129,7 @@ impl OpenStore {
         let is_background = self.options.background;
         if is_background {
             // The threads start before the replay: a long replay needs flushes while it goes on.
-            lock(&self.threads).extend(self.journal.start_threads()?);
+            self.threads.lock().extend(self.journal.start_threads()?);
             self.ledger.start_background()?;
         }
         self.replay()?;
@@ -141,7 +138,7 @@ impl OpenStore {
             // After the replay: garbage collection would delay the opening of the store.
             let thread = self.collector.start_thread();
             let failed = |error| Error::io("start a thread for", &self.directory, error);
-            lock(&self.threads).push(thread.map_err(failed)?);
+            self.threads.lock().push(thread.map_err(failed)?);
         }
         // Nothing is known yet about which pages of the store are in memory: assume that reads are
         // slow.
@@ -203,7 +200,7 @@ impl OpenStore {
         self.collector.close();
         let Some(outcome) = self.writer.close() else { return Ok(()) };
         self.stop_threads();
-        *lock(&self.lock) = None;
+        *self.lock.lock() = None;
         outcome
     }
 
@@ -211,7 +208,7 @@ impl OpenStore {
         self.collector.stop();
         self.ledger.close();
         self.journal.stop_threads();
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = std::mem::take(&mut *self.threads.lock());
         let own = std::thread::current().id();
         for thread in threads {
             // The last owner may be a callback on the sync thread; a thread cannot join itself.

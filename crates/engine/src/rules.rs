@@ -2,10 +2,9 @@
 //! for them once per entry, flushes and merges once per table.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::compression::Compression;
-use crate::prefix::{PrefixFunction, PrefixRules};
+use crate::prefix::{PrefixFunction, STEM_RULES_MAX};
 
 /// The longest value that the ledger can hold in addition to the journal, in bytes. A block holds
 /// several values of this length.
@@ -13,10 +12,6 @@ pub const HELD_VALUE_LENGTH_MAX: u32 = 1 << 10;
 
 /// The number of tables in a chunk of rules; their numbers are consecutive.
 const CHUNK_TABLES: usize = 256;
-
-const HELD_BITS: u32 = 16;
-const COMPRESSION_BITS: u32 = 3;
-const COMPRESSION_MASK: u32 = (1 << COMPRESSION_BITS) - 1;
 
 /// The rule for the entries of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,27 +22,11 @@ pub(crate) struct TableRule {
     pub(crate) values: Compression,
     /// The compression of blocks of the ledger.
     pub(crate) blocks: Compression,
+    /// True if the table exists, holds objects, and has no option that adds work to its writes.
+    pub(crate) is_plain: bool,
 }
 
 impl TableRule {
-    fn pack(self) -> u32 {
-        let compressions =
-            u32::from(self.values.number()) | (u32::from(self.blocks.number()) << COMPRESSION_BITS);
-        self.held_length_max.min(HELD_VALUE_LENGTH_MAX) | (compressions << HELD_BITS)
-    }
-
-    fn unpack(packed: u32) -> TableRule {
-        let compression = |shift: u32| {
-            let number = (packed >> (HELD_BITS + shift)) & COMPRESSION_MASK;
-            Compression::from_number(number as u8).unwrap_or_default()
-        };
-        TableRule {
-            held_length_max: packed & ((1 << HELD_BITS) - 1),
-            values: compression(0),
-            blocks: compression(COMPRESSION_BITS),
-        }
-    }
-
     /// True if the ledger holds a value of this length. An empty value is not held: its length in
     /// the ledger says everything.
     #[inline]
@@ -56,17 +35,21 @@ impl TableRule {
     }
 }
 
+/// The rules of the tables of a chunk.
+type Chunk = Box<[OnceLock<TableRule>]>;
+
 /// The rules of all tables, by number. The catalogue and unknown tables have the default rule.
 pub(crate) struct TableRules {
-    chunks: Box<[OnceLock<Box<[AtomicU32]>>]>,
-    prefixes: PrefixRules,
+    chunks: Box<[OnceLock<Chunk>]>,
+    /// The prefix rules of the tables that have one, by number.
+    prefixes: [OnceLock<(u16, PrefixFunction)>; STEM_RULES_MAX],
 }
 
 impl Default for TableRules {
     fn default() -> TableRules {
         let chunks = (usize::from(u16::MAX) + 1) / CHUNK_TABLES;
         let chunks = (0..chunks).map(|_| OnceLock::new()).collect();
-        TableRules { chunks, prefixes: PrefixRules::default() }
+        TableRules { chunks, prefixes: Default::default() }
     }
 }
 
@@ -81,10 +64,8 @@ impl TableRules {
     #[inline]
     pub(crate) fn of(&self, table: u16) -> TableRule {
         let (chunk, index) = place(table);
-        match self.chunks[chunk].get() {
-            Some(chunk) => TableRule::unpack(chunk[index].load(Ordering::Relaxed)),
-            None => TableRule::default(),
-        }
+        let rule = self.chunks[chunk].get().and_then(|rules| rules[index].get());
+        rule.copied().unwrap_or_default()
     }
 
     /// The rule of the table that an internal key belongs to.
@@ -94,23 +75,35 @@ impl TableRules {
             .map_or(TableRule::default(), |number| self.of(u16::from_be_bytes(*number)))
     }
 
-    /// Sets the rule of table `table`.
+    /// Sets the rule of table `table`, if it has none: the options of a table never change.
     pub(crate) fn set(&self, table: u16, rule: TableRule) {
         let (chunk, index) = place(table);
-        let none = || (0..CHUNK_TABLES).map(|_| AtomicU32::new(0)).collect();
-        self.chunks[chunk].get_or_init(none)[index].store(rule.pack(), Ordering::Relaxed);
+        let none = || (0..CHUNK_TABLES).map(|_| OnceLock::new()).collect();
+        let _ = self.chunks[chunk].get_or_init(none)[index].set(rule);
     }
 
-    /// The prefix of an internal key, if its table has a prefix rule.
+    /// The prefix of an internal key, including the table number in front, if its table has a
+    /// prefix rule.
     #[inline]
     pub(crate) fn prefix_of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        self.prefixes.prefix_of(key)
+        for rule in &self.prefixes {
+            let (table, prefix_of) = rule.get()?;
+            if let Some(rest) = key.strip_prefix(&table.to_be_bytes()) {
+                let length = prefix_of(rest)?;
+                return key.get(..size_of::<u16>() + length);
+            }
+        }
+        None
     }
 
-    /// Sets the prefix rule of table `table`. It must be set before the first key of the table is
-    /// noted in this process.
+    /// Sets the prefix rule of table `table`, if it has none. It must be set before the first key
+    /// of the table is noted in this process.
     pub(crate) fn set_prefixes(&self, table: u16, prefix_of: PrefixFunction) {
-        self.prefixes.set(table, prefix_of);
+        let is_known = |rule: &OnceLock<_>| rule.get().is_some_and(|(known, _)| *known == table);
+        if !self.prefixes.iter().any(is_known) {
+            // There is a slot for each rule of the options.
+            let _ = self.prefixes.iter().find(|rule| rule.set((table, prefix_of)).is_ok());
+        }
     }
 }
 
@@ -125,7 +118,12 @@ mod tests {
     #[test]
     fn rules_are_kept_by_table() {
         let rules = TableRules::default();
-        let rule = |held_length_max, values, blocks| TableRule { held_length_max, values, blocks };
+        let rule = |held_length_max, values, blocks| TableRule {
+            held_length_max,
+            values,
+            blocks,
+            is_plain: true,
+        };
         let (none, lz4) = (Compression::None, Compression::Lz4);
         rules.set(1, rule(64, none, lz4));
         rules.set(u16::MAX, rule(1_024, lz4, none));
@@ -136,5 +134,19 @@ mod tests {
         assert_eq!(rules.of_key(&[]), TableRule::default());
         assert!(rules.of(1).holds(64) && !rules.of(1).holds(65));
         assert!(!rules.of(1).holds(0) && !rules.of(2).holds(1));
+    }
+
+    #[test]
+    fn prefixes_follow_the_rule_of_their_table() {
+        let rules = TableRules::default();
+        assert_eq!(rules.prefix_of(&[0, 7, 1, 2]), None);
+        rules.set_prefixes(7, |key| (key.len() > 1).then_some(1));
+        rules.set_prefixes(7, |_| None);
+        rules.set_prefixes(9, |key| Some(key.len()));
+        assert_eq!(rules.prefix_of(&[0, 7, 1, 2]), Some(&[0, 7, 1][..]));
+        assert_eq!(rules.prefix_of(&[0, 7, 1]), None);
+        assert_eq!(rules.prefix_of(&[0, 8, 1, 2]), None);
+        assert_eq!(rules.prefix_of(&[0, 9, 1, 2]), Some(&[0, 9, 1, 2][..]));
+        assert_eq!(rules.prefix_of(&[]), None);
     }
 }

@@ -8,7 +8,6 @@
 //! If the newest record of a key is lost, an older record of it may show again, even if the key was
 //! deleted: [`LostRange`] gives the sequence numbers that are affected.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,8 +21,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::folder::take_lock;
 use crate::journal::{
-    JOURNAL_FOLDER, NoFooter, SegmentRange, SegmentSummary, Span, current_segments, decode_footer,
-    is_intact, is_unused, list_segments, segment_path, verify_segment, walk_records, write_segment,
+    JOURNAL_FOLDER, NoFooter, SegmentFiles, SegmentRange, SegmentRewriter, SegmentRun,
+    SegmentSummary, Span, current_segments, decode_footer, is_intact, is_unused, list_segments,
+    segment_path, verify_segment, walk_records,
 };
 use crate::ledger::{Manifest, SegmentMetadata};
 use crate::manifest::manifest_path;
@@ -170,7 +170,7 @@ pub fn salvage(
     // Never reuse a sequence number that was assigned before.
     salvaged.last_sequence = highest.max(lost).max(sealed).max(former.flushed_sequence);
     claim(files, to)?;
-    write_journal(files, to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
+    write_journal(to, &options, identity, (&paths, &places), salvaged.last_sequence)?;
     let manifest = Manifest { time_mark_ms: former.time_mark_ms, ..Manifest::empty(identity) };
     manifest.write(files, to).map_err(|failure| failure.error)?;
     let engine = Engine::open(to, options)?;
@@ -181,23 +181,23 @@ pub fn salvage(
 /// Writes the records at `places` as segments that cover all sequence numbers up to
 /// `last_sequence`.
 fn write_journal(
-    files: &dyn FileSystem,
     to: &Path,
     options: &EngineOptions,
     identity: u64,
     (paths, places): (&[PathBuf], &[SalvagedRecord]),
     last_sequence: u64,
 ) -> Result<()> {
-    let (mut rest, mut first, mut number) = (places, 1, 1);
-    let mut source = Source { files, paths, seed: checksum_seed(&[identity]), open: None };
+    let files = SegmentFiles::new(Arc::clone(&options.file_system), to.into(), identity, 1);
+    let (mut rest, mut first) = (places, 1);
+    let seed = checksum_seed(&[identity]);
+    let mut source = Source { files: &*options.file_system, paths, seed, open: None };
     while first <= last_sequence {
         // If the gap before the next record is too large for a segment with records, an empty
         // segment covers it.
         let next = rest.first().map_or(last_sequence + 1, |place| place.sequence);
         if u32::try_from(next - first).is_err() {
-            let path = segment_path(to, number);
-            write_segment(files, &path, identity, number, (first, next - 1), std::iter::empty())?;
-            (first, number) = (next, number + 1);
+            write_segment(&files, (first, next - 1), &[], &mut source)?;
+            first = next;
             continue;
         }
         let mut size_bytes = 0;
@@ -212,12 +212,30 @@ fn write_journal(
             Some(next) => next.sequence - 1,
             None => last_sequence,
         };
-        let records = taken.iter().map(|place| Ok((place.sequence, source.read(place)?)));
-        write_segment(files, &segment_path(to, number), identity, number, (first, last), records)?;
-        (rest, first, number) = (left, last + 1, number + 1);
+        write_segment(&files, (first, last), taken, &mut source)?;
+        (rest, first) = (left, last + 1);
     }
-    let folder = to.join(JOURNAL_FOLDER);
-    files.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))
+    Ok(())
+}
+
+/// Writes a segment with the records at `places` that covers the sequence numbers from `first` to
+/// `last`.
+fn write_segment(
+    files: &SegmentFiles,
+    (first_sequence, last_sequence): (u64, u64),
+    places: &[SalvagedRecord],
+    source: &mut Source<'_>,
+) -> Result<()> {
+    let run = SegmentRun { segments: Vec::new(), first_sequence, last_sequence };
+    let mut writer = SegmentRewriter::create(files, &run)?;
+    for place in places {
+        let record = source.read(place);
+        let failed = |error| Error::io("read", &source.paths[place.segment], error);
+        writer.add(place.sequence, &record.map_err(failed)?)?;
+    }
+    // It is unknown which records hid others in the lost part, so no marker may be dropped because
+    // of this segment: its clean sequence number is 0.
+    writer.finish(0).map(drop)
 }
 
 /// Reads the records that were found once more.
@@ -230,7 +248,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    fn read(&mut self, place: &SalvagedRecord) -> io::Result<Cow<'static, [u8]>> {
+    fn read(&mut self, place: &SalvagedRecord) -> io::Result<Vec<u8>> {
         let file = match &self.open {
             Some((segment, file)) if *segment == place.segment => file,
             _ => {
@@ -249,7 +267,7 @@ impl Source<'_> {
                 return Err(error);
             }
         }
-        Ok(bytes.into())
+        Ok(bytes)
     }
 }
 
@@ -361,7 +379,7 @@ impl SegmentReader<'_> {
         let footer = || decode_footer(map.bytes(), identity, number, first_sequence);
         let is_collected = names_no_mount
             && match footer() {
-                Ok(footer) => footer.clean_sequence().is_some(),
+                Ok(footer) => footer.clean_sequence.is_some(),
                 Err(NoFooter::Unsealed) if last_sequence == 0 && unreadable.is_empty() => false,
                 Err(_) => self.names_mounts,
             };
@@ -539,10 +557,10 @@ mod tests {
         let mut manifest = Manifest::read(files, directory).unwrap().unwrap();
         let number = manifest.segments.iter().map(|facts| facts.number).max().unwrap() + 1;
         let first_sequence = manifest.flushed_sequence + 1;
-        let path = segment_path(directory, number);
-        let (identity, none) = (manifest.store_identity, std::iter::empty());
-        write_segment(files, &path, identity, number, (first_sequence, FAR), none).unwrap();
-        files.sync_directory(&directory.join(JOURNAL_FOLDER)).unwrap();
+        let (file_system, identity) = (Arc::new(files.clone()), manifest.store_identity);
+        let segments = SegmentFiles::new(file_system, directory.into(), identity, number);
+        let run = SegmentRun { segments: Vec::new(), first_sequence, last_sequence: FAR };
+        SegmentRewriter::create(&segments, &run).unwrap().finish(0).unwrap();
         let facts = SegmentMetadata {
             number,
             first_sequence,

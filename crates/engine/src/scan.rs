@@ -15,14 +15,22 @@ use crate::read_ahead::ReadAhead;
 use crate::read_mode::ReadMode;
 use crate::table_id::TableId;
 
+/// A view of the store as it was at one moment.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) store: Arc<OpenStore>,
+    /// Keeps the entries that the view sees in the tables.
+    pub(crate) guard: Arc<SnapshotGuard>,
+    /// The mode of all reads.
+    pub(crate) mode: ReadMode,
+}
+
 /// A scan: the keys of a range as they were at one moment, one after another.
 pub struct Scan {
-    store: Arc<OpenStore>,
     ledger_scan: LedgerScan,
     ahead: ReadAhead,
-    mode: ReadMode,
-    /// Keeps the entries that the scan sees in the tables while the scan exists.
-    _guard: Arc<SnapshotGuard>,
+    // Dropped last: it keeps the entries that the scan sees.
+    view: View,
 }
 
 impl std::fmt::Debug for Scan {
@@ -33,37 +41,28 @@ impl std::fmt::Debug for Scan {
 
 impl Scan {
     pub(crate) fn new(
-        store: Arc<OpenStore>,
-        guard: Arc<SnapshotGuard>,
+        view: View,
         table: TableId,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
-        mode: ReadMode,
     ) -> Result<Scan> {
         let range = internal_range(table.0, bounds);
-        let (range, at) = (range.as_key_range(), guard.sequence());
-        let ledger_scan = store.ledger.scan(range, direction, at, mode)?;
-        Ok(Scan { store, ledger_scan, ahead: ReadAhead::default(), mode, _guard: guard })
+        let (range, at) = (range.as_key_range(), view.guard.sequence());
+        let ledger_scan = view.store.ledger.scan(range, direction, at, view.mode)?;
+        Ok(Scan { view, ledger_scan, ahead: ReadAhead::default() })
     }
 
     pub(crate) fn of_prefix(
-        store: Arc<OpenStore>,
-        guard: Arc<SnapshotGuard>,
-        (table, prefix): (TableId, &[u8]),
+        view: View,
+        table: TableId,
+        prefix: &[u8],
         direction: Direction,
-        mode: ReadMode,
     ) -> Result<Scan> {
         let mut internal = InternalKey::empty();
         internal.set(table.0, prefix)?;
-        let (prefix, at) = (internal.as_bytes(), guard.sequence());
-        let ledger_scan = store.ledger.scan_prefix(prefix, direction, at, mode)?;
-        Ok(Scan { store, ledger_scan, ahead: ReadAhead::default(), mode, _guard: guard })
-    }
-
-    /// Sets the read mode from now on: whether the scan may wait for the medium.
-    pub fn set_mode(&mut self, mode: ReadMode) {
-        self.mode = mode;
-        self.ledger_scan.set_mode(mode);
+        let (prefix, at) = (internal.as_bytes(), view.guard.sequence());
+        let ledger_scan = view.store.ledger.scan_prefix(prefix, direction, at, view.mode)?;
+        Ok(Scan { view, ledger_scan, ahead: ReadAhead::default() })
     }
 
     /// The next key with its head and value; `None` at the end.
@@ -72,12 +71,12 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
+        let (time, ledger_scan) = (&*self.view.store.time, &mut self.ledger_scan);
         let find =
             |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
-        let segments = self.store.journal.segments();
-        let tally = self.store.ledger.tally();
-        let Some(row) = self.ahead.next(segments, self.mode, time, tally, find)? else {
+        let segments = self.view.store.journal.segments();
+        let tally = self.view.store.ledger.tally();
+        let Some(row) = self.ahead.next(segments, self.view.mode, time, tally, find)? else {
             return Ok(None);
         };
         let value = row.value?;
@@ -90,7 +89,7 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let (time, ledger_scan) = (&*self.store.time, &mut self.ledger_scan);
+        let (time, ledger_scan) = (&*self.view.store.time, &mut self.ledger_scan);
         if self.ahead.is_empty() {
             // No read of the journal is needed, so no look-ahead is needed either.
             let mut found = FoundEntry::nothing();
@@ -107,7 +106,7 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        self.ahead.count_reads(self.store.ledger.tally());
+        self.ahead.count_reads(self.view.store.ledger.tally());
     }
 }
 

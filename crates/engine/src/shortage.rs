@@ -6,7 +6,6 @@ use pellucid_clock::{Clock, Ticks};
 use pellucid_thread::Mutex;
 
 use crate::error::Result;
-use crate::locks::lock;
 
 /// The shortest rest of the thread between two attempts to make room, in nanoseconds.
 const REST_MIN_NS: u64 = 1_000_000_000;
@@ -46,7 +45,7 @@ impl Shortage {
         if self.is_noted() {
             return false;
         }
-        let last = lock(&self.last);
+        let last = self.last.lock();
         let since_ns =
             last.ended.map(|ended| self.clock.nanoseconds(self.clock.now().since(ended)));
         let has_changed = last.sequence != Some(sequence);
@@ -57,7 +56,7 @@ impl Shortage {
     /// Notes that room has to be made. `sequence` is the last write, if the memtable that overwrote
     /// older records was sealed.
     pub(crate) fn note(&self, sequence: Option<u64>) {
-        lock(&self.last).sequence = sequence;
+        self.last.lock().sequence = sequence;
         self.is_noted.store(true, Ordering::Release);
     }
 
@@ -70,7 +69,7 @@ impl Shortage {
     pub(crate) fn end(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let begun = self.clock.stopwatch();
         let outcome = work();
-        let mut last = lock(&self.last);
+        let mut last = self.last.lock();
         last.rest_ns = REST_MIN_NS.max(REST_TIMES * begun.elapsed_ns());
         last.ended = Some(self.clock.now());
         if outcome.is_err() {

@@ -7,22 +7,17 @@ use pellucid_account::Timeline;
 
 use crate::error::Result;
 use crate::index::{IndexEntry, IndexScan};
-use crate::ledger::SnapshotGuard;
 use crate::object::{Head, Object};
 use crate::open_store::OpenStore;
 use crate::read_mode::ReadMode;
-use crate::scan::{Direction, Scan};
+use crate::scan::{Direction, Scan, View};
 use crate::selection::Selection;
 use crate::table_id::{IndexId, TableId};
 
 /// The store as it was at one moment. Taking a snapshot costs next to nothing; while it is held,
 /// the entries that it sees stay in the tables.
 #[derive(Clone)]
-pub struct Snapshot {
-    store: Arc<OpenStore>,
-    guard: Arc<SnapshotGuard>,
-    mode: ReadMode,
-}
+pub struct Snapshot(View);
 
 impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,18 +29,13 @@ impl Snapshot {
     /// Takes a snapshot of the store as it is now; all its reads and scans use `mode`.
     pub(crate) fn of(store: &Arc<OpenStore>, mode: ReadMode) -> Snapshot {
         let guard = Arc::new(store.ledger.register_snapshot());
-        Snapshot { store: Arc::clone(store), guard, mode }
-    }
-
-    /// The parts of the snapshot that a scan needs.
-    fn parts(&self) -> (Arc<OpenStore>, Arc<SnapshotGuard>, ReadMode) {
-        (Arc::clone(&self.store), Arc::clone(&self.guard), self.mode)
+        Snapshot(View { store: Arc::clone(store), guard, mode })
     }
 
     /// The sequence number of the last write that the snapshot sees.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.guard.sequence()
+        self.0.guard.sequence()
     }
 
     /// Reads as [`crate::Engine::get`] does, at the moment of the snapshot.
@@ -66,7 +56,7 @@ impl Snapshot {
         key: &[u8],
         timeline: &mut Timeline,
     ) -> Result<Option<Object>> {
-        self.store.reader.get(table, key, self.sequence(), self.mode, timeline)
+        self.0.store.reader.get(table, key, self.sequence(), self.0.mode, timeline)
     }
 
     /// Reads as [`crate::Engine::head`] does, at the moment of the snapshot.
@@ -75,7 +65,7 @@ impl Snapshot {
     /// As [`crate::Engine::get`].
     pub fn head(&self, table: TableId, key: &[u8]) -> Result<Option<Head>> {
         let timeline = &mut Timeline::off();
-        self.store.reader.head(table, key, self.sequence(), self.mode, timeline)
+        self.0.store.reader.head(table, key, self.sequence(), self.0.mode, timeline)
     }
 
     /// Scans as [`crate::Engine::scan`] does, at the moment of the snapshot.
@@ -89,8 +79,7 @@ impl Snapshot {
         end: Bound<&[u8]>,
         direction: Direction,
     ) -> Result<Scan> {
-        let (store, guard, mode) = self.parts();
-        Scan::new(store, guard, table, (start, end), direction, mode)
+        Scan::new(self.0.clone(), table, (start, end), direction)
     }
 
     /// A scan of the keys that begin with `prefix`, which has to be a complete prefix by the
@@ -124,8 +113,7 @@ impl Snapshot {
     /// # Errors
     /// As [`crate::Engine::get`].
     pub fn scan_prefix(&self, table: TableId, prefix: &[u8], direction: Direction) -> Result<Scan> {
-        let (store, guard, mode) = self.parts();
-        Scan::of_prefix(store, guard, (table, prefix), direction, mode)
+        Scan::of_prefix(self.0.clone(), table, prefix, direction)
     }
 
     /// A scan of the entries of an index whose terms are selected.
@@ -133,8 +121,7 @@ impl Snapshot {
     /// # Errors
     /// As [`crate::Engine::get`], and [`crate::Error::IndexUnknown`].
     pub fn scan_index(&self, index: IndexId, selection: &Selection<'_>) -> Result<IndexScan> {
-        let (store, guard, mode) = self.parts();
-        IndexScan::new(store, guard, index, selection, None, mode)
+        IndexScan::new(self.0.clone(), index, selection, None)
     }
 
     /// Scans as [`Snapshot::scan_index`] does, but only the entries behind the entry of `key` under
@@ -150,8 +137,7 @@ impl Snapshot {
         term: &[u8],
         key: &[u8],
     ) -> Result<IndexScan> {
-        let (store, guard, mode) = self.parts();
-        IndexScan::new(store, guard, index, selection, Some((term, key)), mode)
+        IndexScan::new(self.0.clone(), index, selection, Some((term, key)))
     }
 
     /// Folds over the selected keys: calls `each` with the result so far, which begins as `first`,

@@ -9,7 +9,6 @@ use crate::figures::{
     Elapsed, Figure, FigureValue, Metric, Number, Sampled, SampledTime, counters, figures, place,
     shown,
 };
-use crate::job::Job;
 
 /// The bytes of a record beside the user's bytes: its header, the table number, and on average half
 /// of the padding (docs/format.md, Record); and its entry in the footer's offset index.
@@ -116,8 +115,8 @@ figures! {
         /// The levels, the youngest first.
         levels: Levels at "",
         beside {
-            /// The job that runs now.
-            pub running: Option<Job>,
+            /// The name of the flush or merge that runs now, as in [`crate::jobs::NAMES`].
+            pub running: Option<&'static str>,
             /// The reason why jobs are put off or have ended, if something is wrong.
             pub trouble: Option<String>,
         }
@@ -324,6 +323,13 @@ counters! {
         copied_bytes: Number as "collection_copied_bytes_total",
         /// Bytes that garbage collection of the journal has freed.
         freed_bytes: Number as "collection_freed_bytes_total",
+    }
+}
+
+impl JobFigures {
+    /// The times of the writers of tables, in nanoseconds.
+    pub(crate) fn writers_ns(&self) -> u64 {
+        self.filter_ns + self.write_ns + self.sync_ns
     }
 }
 

@@ -1,6 +1,6 @@
 //! The write path: conditions, then journal, then memtable, under one lock.
 
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_account::{Activity, JobKind, Timeline};
@@ -20,7 +20,6 @@ use crate::header_form::{HeaderForm, WRITTEN_AT_MAX_MS};
 use crate::jobs;
 use crate::journal::{GroupSync, JournalWriter, Purpose, Record, SpaceExcess, SpaceLevel};
 use crate::ledger::{Entry, EntryKind, Ledger, NEWEST};
-use crate::locks::lock;
 use crate::options::WriteLimits;
 use crate::parts;
 use crate::prepare::PreparedBatch;
@@ -103,7 +102,7 @@ impl Writer {
 
     /// Flushes everything that is only in memory and in the journal.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.flush_in(&lock(&self.turn))
+        self.flush_in(&self.turn.lock())
     }
 
     fn flush_in(&self, turn: &WriterState) -> Result<()> {
@@ -114,7 +113,7 @@ impl Writer {
     /// Seals the active memtable, which holds everything written so far, and queues it for its
     /// flush.
     pub(crate) fn seal_memtable(&self) -> Result<()> {
-        let mut turn = lock(&self.turn);
+        let mut turn = self.turn.lock();
         if turn.is_closed {
             return Err(Error::Closed);
         }
@@ -127,13 +126,13 @@ impl Writer {
     /// Removes segments that were prepared for the next writes, except those that are needed before
     /// new ones can be made.
     pub(crate) fn give_up_spares(&self) {
-        lock(&self.turn).journal.give_up_spares();
+        self.turn.lock().journal.give_up_spares();
     }
 
     /// Flushes, seals the active segment, and calls `capture` with the last sequence number. Writes
     /// wait until `capture` returns.
     pub(crate) fn at_rest<T>(&self, capture: impl FnOnce(u64) -> T) -> Result<T> {
-        let mut turn = lock(&self.turn);
+        let mut turn = self.turn.lock();
         if turn.is_closed {
             return Err(Error::Closed);
         }
@@ -145,7 +144,7 @@ impl Writer {
     /// Refuses further writes, flushes, and ends the journal. Returns `None` if the writer was
     /// closed before.
     pub(crate) fn close(&self) -> Option<Result<()>> {
-        let mut turn = lock(&self.turn);
+        let mut turn = self.turn.lock();
         if std::mem::replace(&mut turn.is_closed, true) {
             return None;
         }
@@ -305,22 +304,19 @@ impl Writer {
 
     /// Takes the writer lock, and records the wait if there was one.
     fn take_turn(&self, timeline: &mut Timeline) -> MutexGuard<'_, WriterState> {
-        match self.turn.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                let counting = self.ledger.tally().mine();
-                let begun = counting.now();
-                let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                let now = counting.add_since(&counting.writes.writer_waited_ns, begun);
-                counting.add(&counting.writes.writer_waits, 1);
-                timeline.add_part(parts::WRITER_WAIT, now.since(begun), now);
-                if self.clock.nanoseconds(now.since(begun)) >= WRITER_WAIT_NOTED_NS {
-                    self.note_wait(&[jobs::STALL], begun, timeline);
-                }
-                turn
-            }
+        if let Some(turn) = self.turn.try_lock() {
+            return turn;
         }
+        let counting = self.ledger.tally().mine();
+        let begun = counting.now();
+        let turn = self.turn.lock();
+        let now = counting.add_since(&counting.writes.writer_waited_ns, begun);
+        counting.add(&counting.writes.writer_waits, 1);
+        timeline.add_part(parts::WRITER_WAIT, now.since(begun), now);
+        if self.clock.nanoseconds(now.since(begun)) >= WRITER_WAIT_NOTED_NS {
+            self.note_wait(&[jobs::STALL], begun, timeline);
+        }
+        turn
     }
 
     /// Waits for flushes that are behind, and takes the delay that merges and the collector demand

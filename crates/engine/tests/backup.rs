@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::common::*;
 use pellucid_engine::{
-    CopyOptions, CopyProgress, Engine, EngineOptions, Error, restore, restore_with, verify,
+    CopyOptions, CopyProgress, Engine, EngineOptions, Error, TableId, restore, restore_with, verify,
 };
 use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 use pellucid_io::{CopyingFileSystem, FileSystem, SystemFileSystem};
 
 const BACKUP: &str = "/backup";
 
-fn fill(engine: &Engine, rounds: u8) -> pellucid_engine::TableId {
+fn fill(engine: &Engine, rounds: u8) -> TableId {
     let table = engine.table("t").unwrap();
     for round in 0..rounds {
         for number in 0..100_u8 {
@@ -27,11 +27,16 @@ fn fill(engine: &Engine, rounds: u8) -> pellucid_engine::TableId {
     table
 }
 
+/// Opens a new store, and fills it.
+fn filled(rounds: u8) -> (SimulatedFileSystem, Engine, TableId) {
+    let (files, engine, table) = open_new(small);
+    fill(&engine, rounds);
+    (files, engine, table)
+}
+
 #[test]
 fn a_backup_consists_of_links_and_does_not_change() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = fill(&engine, 3);
+    let (files, engine, table) = filled(3);
     let backup = engine.backup(BACKUP).unwrap();
     assert_eq!(backup.sequence, 301);
     assert_eq!(backup.copied_files, 0);
@@ -60,9 +65,7 @@ fn a_backup_consists_of_links_and_does_not_change() {
 /// too. Regression: the sequence number that the restoration reported did not count that segment.
 #[test]
 fn writes_to_an_opened_backup_are_restored() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = fill(&engine, 1);
+    let (files, engine, table) = filled(1);
     engine.backup(BACKUP).unwrap();
     let opened = Engine::open(BACKUP, small(&files)).unwrap();
     put(&opened, table, b"new", b"1").unwrap();
@@ -80,9 +83,7 @@ fn writes_to_an_opened_backup_are_restored() {
 
 #[test]
 fn a_target_that_is_not_empty_is_refused() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = fill(&engine, 1);
+    let (files, engine, table) = filled(1);
     assert!(matches!(engine.backup(STORE), Err(Error::Occupied { .. })));
     engine.backup(BACKUP).unwrap();
     assert!(matches!(engine.backup(BACKUP), Err(Error::Occupied { .. })));
@@ -170,9 +171,7 @@ fn a_backup_with_a_bad_sector_is_not_restored() {
 fn a_backup_is_complete_or_not_a_store() {
     let mut copies = 0;
     for number in 1..500 {
-        let files = SimulatedFileSystem::new();
-        let engine = open(&files).unwrap();
-        let table = fill(&engine, 1);
+        let (files, engine, table) = filled(1);
         engine.flush().unwrap();
         let calls = files.calls();
         files.set_faults(Faults { fail_call: Some(number), ..Faults::default() });

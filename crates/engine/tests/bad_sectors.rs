@@ -1,33 +1,28 @@
 //! Tests with sectors that cannot be read: `verify`, `salvage` and `rebuild_ledger` name them by
 //! file and offset, and continue behind them. Regression: they read mapped files, and the first bad
 //! sector ended the process.
-use std::io;
-use std::path::Path;
-use std::sync::Arc;
 
+use std::path::Path;
+
+use crate::common::salvaged::{SALVAGED, check_salvaged, store_of, value_of};
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
-use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_io::{File, FileSystem, LockGuard, pass_on};
+use pellucid_io::FileSystem;
+use pellucid_io::simulated::{Faults, SimulatedFileSystem};
 
 const KEYS: u64 = 1_000;
 const PAGE_BYTES: u64 = 4_096;
-const SALVAGED: &str = "/salvaged";
+/// The length of the shortest value.
+const LENGTH_MIN: usize = 100;
 
 fn options(files: &SimulatedFileSystem) -> EngineOptions {
     EngineOptions { segment_size_bytes: 64 << 10, memory_bytes: 4 << 20, ..small(files) }
 }
 
-fn value(key: u64) -> Vec<u8> {
-    vec![key as u8; 100 + (key as usize * 37) % 300]
-}
-
 /// A closed store with several segments of many pages, completely flushed; also returns the
 /// sequence numbers.
 fn store() -> (SimulatedFileSystem, TableId, Vec<u64>) {
-    let (files, engine, table) = open_new(options);
-    let write = |key: u64| put(&engine, table, &key.to_le_bytes(), &value(key)).unwrap();
-    let sequences = (0..KEYS).map(write).collect();
+    let (files, engine, table, sequences) = store_of(options, KEYS, LENGTH_MIN);
     engine.flush().unwrap();
     engine.close().unwrap();
     (files, table, sequences)
@@ -62,24 +57,10 @@ fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
         let (files, table, sequences) = store();
         let path = paths(&files, "journal").remove(1);
         files.fail_reads(&path, place..place + 1).unwrap();
-        let salvaged = salvage(STORE, SALVAGED, options(&files)).unwrap();
+        let (salvaged, lost) = check_salvaged(&files, options, table, &sequences, LENGTH_MIN);
         let is_named = |what: &str| salvaged.lost.iter().any(|lost| lost.what.contains(what));
         assert!(salvaged.lost.iter().all(|lost| lost.path == path), "{:?}", salvaged.lost);
         assert!(is_named("cannot be read"), "{:?}", salvaged.lost);
-        let engine = Engine::open(SALVAGED, options(&files)).unwrap();
-        let mut lost = 0;
-        for (key, sequence) in (0..KEYS).zip(&sequences) {
-            match engine.get(table, &key.to_le_bytes()).unwrap() {
-                Some(object) => assert_eq!(object.value, value(key)[..]),
-                None => {
-                    lost += 1;
-                    let covers = |lost: &pellucid_engine::LostRange| {
-                        (lost.first_sequence..=lost.last_sequence).contains(sequence)
-                    };
-                    assert!(salvaged.lost.iter().any(covers), "{sequence} of {:?}", salvaged.lost);
-                }
-            }
-        }
         assert!((5..60).contains(&lost), "{lost} with a page of 4 KiB at {place}");
     }
 }
@@ -88,9 +69,7 @@ fn salvage_loses_the_records_of_a_bad_sector_and_no_others() {
 /// record again with a system call failed, and so did the salvage.
 #[test]
 fn a_record_of_zeros_is_salvaged_from_a_bad_sector() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files)).unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(options, &journal_only());
     put(&engine, table, b"zeros", &[0; 10_000]).unwrap();
     put(&engine, table, b"a", b"value A").unwrap();
     engine.close().unwrap();
@@ -115,16 +94,14 @@ fn a_rebuild_names_the_bad_sector_and_changes_nothing() {
     }
     let engine = Engine::open(STORE, options(&files)).unwrap();
     let found = engine.get(table, &1_u64.to_le_bytes()).unwrap().unwrap();
-    assert_eq!(found.value, value(1)[..]);
+    assert_eq!(found.value, value_of(1, LENGTH_MIN)[..]);
 }
 
 /// Regression: a page that the medium cannot deliver is zeros in a map, and zeros end the records.
 /// An opening dropped the records behind it, although they had been acknowledged as durable.
 #[test]
 fn an_opening_does_not_take_a_bad_sector_for_the_end_of_the_records() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files)).unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(options, &journal_only());
     let last = (0..20).map(|key| put(&engine, table, &[key], &[key; 300]).unwrap()).max().unwrap();
     engine.wait_durable(last).unwrap();
     drop(engine);
@@ -145,9 +122,7 @@ fn an_opening_does_not_take_a_bad_sector_for_the_end_of_the_records() {
 /// one. Its records were neither salvaged nor reported as lost.
 #[test]
 fn a_segment_without_its_header_is_salvaged() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(small, &journal_only());
     put(&engine, table, b"a", b"value A").unwrap();
     engine.close().unwrap();
     let engine = open(&files).unwrap();
@@ -163,29 +138,6 @@ fn a_segment_without_its_header_is_salvaged() {
     assert_eq!(get(&engine, table, b"b").unwrap(), Some(b"value B".to_vec()));
 }
 
-/// Files on a mount whose identity is unknown.
-struct UnknownMountFiles(SimulatedFileSystem);
-
-impl FileSystem for UnknownMountFiles {
-    pass_on! { 0:
-        fn create(path: &Path) -> io::Result<Arc<dyn File>>;
-        fn open(path: &Path, writable: bool) -> io::Result<Arc<dyn File>>;
-        fn rename(from: &Path, to: &Path) -> io::Result<()>;
-        fn remove(path: &Path) -> io::Result<()>;
-        fn list(directory: &Path) -> io::Result<Vec<String>>;
-        fn create_directory(directory: &Path) -> io::Result<()>;
-        fn sync_directory(directory: &Path) -> io::Result<()>;
-        fn exists(path: &Path) -> bool;
-        fn hard_link(from: &Path, to: &Path) -> io::Result<()>;
-        fn lock(path: &Path) -> io::Result<LockGuard>;
-        fn free_bytes(directory: &Path) -> io::Result<u64>;
-    }
-
-    fn mount_identity(&self, _directory: &Path) -> [u8; 16] {
-        [0; 16]
-    }
-}
-
 /// Regression: salvage restored half of a batch, and reported no loss. Where the identity of the
 /// mount is unknown, it still did: it took every segment for one of garbage collection. So it did
 /// if that identity was known when older segments were made.
@@ -193,18 +145,16 @@ impl FileSystem for UnknownMountFiles {
 fn salvage_leaves_out_an_incomplete_batch() {
     for (knew_mount, knows_mount) in [(true, true), (false, false), (true, false)] {
         let files = SimulatedFileSystem::new();
-        let options = |files: &SimulatedFileSystem, knows_mount| match knows_mount {
-            true => small(files),
-            false => EngineOptions {
-                file_system: Arc::new(UnknownMountFiles(files.clone())),
-                ..small(files)
-            },
+        let hide_mount = |files: &SimulatedFileSystem, hides_mount| {
+            files.set_faults(Faults { hides_mount, ..Faults::default() });
         };
-        let engine = Engine::open(STORE, options(&files, knew_mount)).unwrap();
-        put(&engine, journal_only(&engine), b"before", b"whole").unwrap();
+        hide_mount(&files, !knew_mount);
+        let engine = open(&files).unwrap();
+        let table = engine.table_with("t", &journal_only()).unwrap();
+        put(&engine, table, b"before", b"whole").unwrap();
         engine.close().unwrap();
-        let engine = Engine::open(STORE, options(&files, knows_mount)).unwrap();
-        let table = journal_only(&engine);
+        hide_mount(&files, !knows_mount);
+        let engine = open(&files).unwrap();
         let values: Vec<Vec<u8>> = (0..6).map(|key| vec![key; 300]).collect();
         let mut batch = pellucid_engine::Batch::new();
         for value in &values {
@@ -214,17 +164,18 @@ fn salvage_leaves_out_an_incomplete_batch() {
         engine.wait_durable(written.sequence).unwrap();
         drop(engine);
         let files = files.crash(1);
+        hide_mount(&files, !knows_mount);
         let (path, third) = find(&files, &values[3]);
         let length = files.read(&path).unwrap().len() as u64;
         let zeros = vec![0; (length - third + 40) as usize];
         files.open(&path, true).unwrap().write_all_at(&zeros, third - 40).unwrap();
-        let salvaged = salvage(STORE, SALVAGED, options(&files, knows_mount)).unwrap();
+        let salvaged = salvage(STORE, SALVAGED, small(&files)).unwrap();
         let is_named = |lost: &pellucid_engine::LostRange| {
             lost.first_sequence == written.sequence - 5
                 && lost.what.contains("the end of the batch is missing")
         };
         assert!(salvaged.lost.iter().any(is_named), "{knows_mount}: {:?}", salvaged.lost);
-        let engine = Engine::open(SALVAGED, options(&files, knows_mount)).unwrap();
+        let engine = Engine::open(SALVAGED, small(&files)).unwrap();
         assert_eq!(get(&engine, table, b"before").unwrap(), Some(b"whole".to_vec()));
         assert_eq!(get(&engine, table, &[0]).unwrap(), None);
     }

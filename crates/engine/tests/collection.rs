@@ -82,9 +82,7 @@ fn overwritten_values_are_freed_and_the_others_keep_their_sequence_numbers() {
 #[test]
 fn dropped_records_are_not_read() {
     for is_reopened in [false, true] {
-        let files = SimulatedFileSystem::new();
-        let mut engine = Engine::open(STORE, tiny(&files)).unwrap();
-        let table = engine.table("t").unwrap();
+        let (files, mut engine, table) = open_new(tiny);
         for round in 1..=2 {
             for number in 0..100 {
                 engine.put(table, &key(number), &[round; 100]).unwrap();
@@ -536,12 +534,15 @@ fn a_run_that_needs_a_damaged_table_is_set_aside() {
     assert!(engine.stats().collection_trouble.unwrap().contains(path.to_str().unwrap()));
 }
 
+/// Options with small segments and all background threads.
+fn busy(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions { background: true, ..tiny(files) }
+}
+
 /// The thread collects half-dead segments by itself, while writers and readers go on.
 #[test]
 fn the_thread_collects_while_others_write_and_read() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { background: true, ..tiny(&files) };
-    let (engine, table) = open_table(options);
+    let (files, engine, table) = open_new(busy);
     let mut round = 0_u64;
     while engine.stats().collected.segments == 0 {
         round += 1;
@@ -577,9 +578,7 @@ fn until(mut holds: impl FnMut() -> bool) {
 /// The space of the spare segment is freed, too, and another one is made when it is needed.
 #[test]
 fn a_collection_gives_up_the_spare_segment_until_the_active_one_is_half_full() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { background: true, ..tiny(&files) };
-    let (engine, table) = open_table(options);
+    let (files, engine, table) = open_new(busy);
     put(&engine, table, b"k", b"v").unwrap();
     let spares = || paths(&files, "journal").len() as u64 - engine.stats().segments;
     // The spare may still be in the making.
@@ -616,10 +615,11 @@ fn put_expiring(engine: &Engine, table: TableId, key: &[u8], expires_at_ms: u64)
 fn a_scan_skips_rows_that_expire_between_finding_and_reading() {
     for before_pause in 1..40 {
         let clock = SimulatedClock::leaked(1_000_000);
-        let files = SimulatedFileSystem::new();
-        let options = EngineOptions { clock: Clock::simulated(clock), ..tiny(&files) };
-        let engine = Engine::open(STORE, options).unwrap();
-        let table = journal_only(&engine);
+        let options = |files: &SimulatedFileSystem| EngineOptions {
+            clock: Clock::simulated(clock),
+            ..tiny(files)
+        };
+        let (_files, engine, table) = open_new_with(options, &journal_only());
         for number in 0..60 {
             put_expiring(&engine, table, &key(number), 1_010_000);
         }
@@ -644,12 +644,11 @@ fn a_scan_skips_rows_that_expire_between_finding_and_reading() {
 #[test]
 fn expired_values_are_freed_and_stay_hidden() {
     let clock = SimulatedClock::leaked(1_000_000);
-    let files = SimulatedFileSystem::new();
     let options = |files: &SimulatedFileSystem| EngineOptions {
         clock: Clock::simulated(clock),
         ..tiny(files)
     };
-    let (engine, table) = open_table(options(&files));
+    let (files, engine, table) = open_new(options);
     fill(&engine, table, 0..100, &[1; 100]);
     for number in 0..100 {
         put_expiring(&engine, table, &key(number), 1_010_000);

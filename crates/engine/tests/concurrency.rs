@@ -2,7 +2,6 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -143,9 +142,7 @@ fn a_counter_by_compare_and_set_loses_no_increment() {
 
 #[test]
 fn writers_that_wait_for_durability_share_syncs_and_lose_nothing() {
-    let files = SimulatedFileSystem::new();
-    let engine = Arc::new(Engine::open(STORE, busy_options(&files)).unwrap());
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(busy_options);
     std::thread::scope(|scope| {
         for writer in 0..4_u8 {
             let engine = &engine;

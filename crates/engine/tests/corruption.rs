@@ -21,9 +21,7 @@ fn corruption(outcome: Result<Engine, Error>) -> (PathBuf, u64, String) {
 
 /// Returns a store with three keys, none of which is in a ledger table.
 fn three_keys() -> (SimulatedFileSystem, Engine, TableId) {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(small, &journal_only());
     for (key, value) in [(b"a", b"value A"), (b"b", b"value B"), (b"c", b"value C")] {
         put(&engine, table, key, value).unwrap();
     }
@@ -309,9 +307,7 @@ fn a_segment_with_a_destroyed_header_is_damage_and_is_kept() {
 /// written yet.
 #[test]
 fn a_segment_with_an_outdated_header_is_damage_and_is_kept() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table("t").unwrap();
+    let (files, engine, table) = open_new(small);
     put_durable(&engine, table, b"a", b"value A").unwrap();
     put_durable(&engine, table, b"b", b"value B").unwrap();
     drop(engine);
@@ -454,9 +450,7 @@ fn a_partial_footer_is_damage_only_in_a_sealed_segment() {
 /// the middle was missing, the rebuild replaced the manifest before it refused.
 #[test]
 fn a_rebuild_with_a_missing_segment_changes_nothing() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(small, &journal_only());
     for key in 0..60 {
         put(&engine, table, &[key], &[key; 400]).unwrap();
     }
@@ -515,15 +509,13 @@ fn a_rebuild_from_a_damaged_journal_changes_nothing() {
 /// correct value or to an error.
 #[test]
 fn damage_to_compressed_data_is_an_error_and_never_a_wrong_answer() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
     let options = TableOptions {
         held_value_length_max: 16,
         value_compression: Compression::Lz4,
         block_compression: Compression::Lz4,
         ..TableOptions::default()
     };
-    let table = engine.table_with("t", &options).unwrap();
+    let (files, engine, table) = open_new_with(small, &options);
     let keys: Vec<Vec<u8>> = (0..150).map(|key| format!("key {key:04}").into_bytes()).collect();
     let value = |key: &[u8]| key.repeat(1 + usize::from(key[7] - b'0') * 6);
     for key in &keys {

@@ -2,6 +2,7 @@
 //! frame pointers and without `.cargo/config.toml`.
 //!
 //! `PELLUCID_EMBEDDER_KEYS=5000000 PELLUCID_EMBEDDER_ROUNDS=10` runs a longer version.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

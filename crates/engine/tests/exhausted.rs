@@ -2,6 +2,7 @@
 //!
 //! Regression: after a flush that could not create its table, all writes failed until the store was
 //! reopened.
+
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -45,8 +46,7 @@ fn expect_all(engine: &Engine, table: TableId) {
 #[test]
 fn a_lack_of_descriptors_refuses_writes_temporarily_and_loses_none() {
     for background in [false, true] {
-        let files = SimulatedFileSystem::new();
-        let (engine, table) = open_table(options(&files, background));
+        let (files, engine, table) = open_new(|files| options(files, background));
         let mut refusals = 0;
         for key in 0..KEYS {
             if key == KEYS / 2 {

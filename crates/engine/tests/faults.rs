@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use crate::common::*;
 use pellucid_engine::{EngineOptions, Error};
-use pellucid_io::simulated::{Faults, SimulatedFileSystem};
+use pellucid_io::simulated::Faults;
 
 #[test]
 fn a_failed_sync_is_final_for_writes_and_does_not_affect_reads() {
@@ -33,9 +33,8 @@ fn a_failed_sync_is_final_for_writes_and_does_not_affect_reads() {
 #[test]
 fn opening_after_a_failed_sync_rewrites_what_it_reports_as_durable() {
     for (seed, length) in [(0, 100), (1, 6_000), (2, 20_000), (3, 6_000), (4, 20_000)] {
-        let files = SimulatedFileSystem::new();
-        let options = || EngineOptions { segment_size_bytes: 64 << 10, ..small(&files) };
-        let (engine, table) = open_table(options());
+        let (files, engine, table) =
+            open_new(|files| EngineOptions { segment_size_bytes: 64 << 10, ..small(files) });
         put(&engine, table, b"a", &vec![1; length]).unwrap();
         let sequence = put(&engine, table, b"b", &vec![2; length]).unwrap();
         files.set_faults(Faults { fail_next_sync: true, ..Faults::default() });
@@ -117,9 +116,8 @@ fn a_full_disk_refuses_a_write_and_accepts_it_once_there_is_space() {
 
 #[test]
 fn one_sync_serves_all_waiting_threads() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { background: true, ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (_files, engine, table) =
+        open_new(|files| EngineOptions { background: true, ..small(files) });
     put_durable(&engine, table, b"first", b"").unwrap();
     let before = engine.stats().syncs;
     let mut last = 0;

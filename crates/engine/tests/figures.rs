@@ -1,7 +1,8 @@
 //! The engine's own statistics: counts are exact, and totals add up.
-use std::ops::Bound;
-use std::sync::Arc;
 
+use std::ops::Bound;
+
+use crate::common::{STORE, fill, journal_only, key, open_new_with};
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Operation, SAMPLED_EVERY, TableId,
@@ -11,36 +12,12 @@ use pellucid_io::simulated::SimulatedFileSystem;
 
 const KEYS: u64 = 1_000;
 
-fn open(files: &Arc<SimulatedFileSystem>) -> (Engine, TableId) {
-    open_with(files, Clock::system())
-}
-
-fn open_with(files: &Arc<SimulatedFileSystem>, clock: Clock) -> (Engine, TableId) {
-    let options = EngineOptions {
-        clock,
-        file_system: Arc::clone(files) as Arc<_>,
+/// Options without threads. Tables of these tests are [`journal_only`], so that reads are counted.
+fn options(files: &SimulatedFileSystem) -> EngineOptions {
+    EngineOptions {
+        file_system: std::sync::Arc::new(files.clone()),
         background: false,
         ..EngineOptions::default()
-    };
-    let engine = Engine::open("/store", options).unwrap();
-    // Values are only in the journal, however short they are, so that reads of it are counted.
-    let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
-    let table = engine.table_with("t", &options).unwrap();
-    (engine, table)
-}
-
-fn key(number: u64) -> [u8; 8] {
-    number.to_be_bytes()
-}
-
-fn put(engine: &Engine, table: TableId, keys: std::ops::Range<u64>) {
-    for number in keys {
-        engine
-            .write(
-                &[Operation::put(table, &key(number), b"value").with_head(b"hd")],
-                Acknowledgement::Os,
-            )
-            .unwrap();
     }
 }
 
@@ -50,19 +27,19 @@ fn get(engine: &Engine, table: TableId, number: u64) -> bool {
 
 #[test]
 fn lookups_are_counted_by_where_they_end() {
-    let files = Arc::new(SimulatedFileSystem::new());
     // The simulated reads take no time; otherwise, lookups would read block by block on a slow
     // machine.
     let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
-    let (engine, table) = open_with(&files, clock);
-    put(&engine, table, 0..KEYS);
+    let options = |files: &SimulatedFileSystem| EngineOptions { clock, ..options(files) };
+    let (_files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..KEYS, b"value");
     engine.flush().unwrap();
     engine.compact().unwrap();
     // The engine does not know yet that the files of a newly opened store are in memory.
     assert!((0..8 * SAMPLED_EVERY).all(|_| get(&engine, table, 0)));
-    put(&engine, table, KEYS..2 * KEYS);
+    fill(&engine, table, KEYS..2 * KEYS, b"value");
     engine.flush().unwrap();
-    put(&engine, table, 2 * KEYS..3 * KEYS);
+    fill(&engine, table, 2 * KEYS..3 * KEYS, b"value");
     let before = engine.stats();
     assert!((0..4 * KEYS).all(|number| get(&engine, table, number) == (number < 3 * KEYS)));
     let head = engine.head(table, &key(0)).unwrap();
@@ -97,12 +74,11 @@ fn lookups_are_counted_by_where_they_end() {
 
 #[test]
 fn a_sample_is_timed_and_an_opened_table_answers_by_its_index() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
-    put(&engine, table, 0..KEYS);
+    let (files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..KEYS, b"value");
     engine.close().unwrap();
     drop(engine);
-    let (engine, table) = open(&files);
+    let engine = Engine::open(STORE, options(&files)).unwrap();
     assert!((0..KEYS).all(|number| get(&engine, table, number)));
     let stats = engine.stats();
     let level = &stats.ledger.levels[0];
@@ -117,9 +93,8 @@ fn a_sample_is_timed_and_an_opened_table_answers_by_its_index() {
 /// other.
 #[test]
 fn steps_are_timed_in_tables_with_and_without_a_directory() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
-    put(&engine, table, 0..KEYS);
+    let (files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..KEYS, b"value");
     engine.flush().unwrap();
     (0..2 * KEYS).for_each(|number| assert_eq!(get(&engine, table, number), number < KEYS));
     let sampled = KEYS / SAMPLED_EVERY;
@@ -136,7 +111,7 @@ fn steps_are_timed_in_tables_with_and_without_a_directory() {
     assert!(reads.cached_time.sum_ns > 0 && reads.disk_time.samples == 0);
     engine.close().unwrap();
     drop(engine);
-    let (engine, table) = open(&files);
+    let engine = Engine::open(STORE, options(&files)).unwrap();
     (0..2 * KEYS).for_each(|number| assert_eq!(get(&engine, table, number), number < KEYS));
     let steps = engine.stats().ledger.levels[0].reads.steps;
     assert_eq!(steps.directory.samples, 0, "a table that was opened has no directory");
@@ -146,8 +121,7 @@ fn steps_are_timed_in_tables_with_and_without_a_directory() {
 
 #[test]
 fn waits_for_the_medium_are_counted_with_their_parts() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
+    let (_files, engine, table) = open_new_with(options, &journal_only());
     let put = |number: u64| {
         let key = key(number);
         engine.write(&[Operation::put(table, &key, b"value")], Acknowledgement::Disk).unwrap()
@@ -163,27 +137,30 @@ fn waits_for_the_medium_are_counted_with_their_parts() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let sequence = put(2).sequence;
     engine.when_durable(sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
-    receiver.recv().unwrap().unwrap();
+    let times = receiver.recv().unwrap().unwrap();
+    assert!(times.ended > times.begun);
+    assert!(engine.stats().durable_sequence >= sequence);
     let twice = engine.stats().durability;
     assert!(twice.waits == 2 && twice.sync_ns > once.sync_ns, "{twice:?}");
     assert!(twice.group_waited_ns >= once.group_waited_ns);
+    // Waiting for a sequence number that was never assigned covers everything that exists.
+    engine.wait_durable(u64::MAX).unwrap();
 }
 
 #[test]
 fn writes_and_jobs_are_counted() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
+    let (_files, engine, table) = open_new_with(options, &journal_only());
     let before = engine.stats();
     assert!(before.ledger.levels.iter().all(|level| level.tables == 0));
-    put(&engine, table, 0..KEYS);
+    fill(&engine, table, 0..KEYS, b"value");
     engine.flush().unwrap();
-    put(&engine, table, 0..KEYS);
+    fill(&engine, table, 0..KEYS, b"value");
     engine.flush().unwrap();
     engine.compact().unwrap();
     let stats = engine.stats();
     assert_eq!(stats.writes.batches - before.writes.batches, 2 * KEYS);
     assert_eq!(stats.writes.entries - before.writes.entries, 2 * KEYS);
-    assert_eq!(stats.writes.user_bytes - before.writes.user_bytes, 2 * KEYS * (8 + 2 + 5));
+    assert_eq!(stats.writes.user_bytes - before.writes.user_bytes, 2 * KEYS * (9 + 4 + 5));
     let samples = (2 * KEYS + 1).div_ceil(SAMPLED_EVERY);
     assert_eq!(stats.writes.append_time.samples, samples);
     assert_eq!(stats.writes.memtable_time.samples, samples);
@@ -204,11 +181,10 @@ fn writes_and_jobs_are_counted() {
 /// Regression: the records and values that scans read were not counted.
 #[test]
 fn reads_of_scans_are_counted() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
-    put(&engine, table, 0..KEYS);
+    let (_files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..KEYS, b"value");
     let held = engine.table_with("held", &TableOptions::default()).unwrap();
-    put(&engine, held, 0..KEYS);
+    fill(&engine, held, 0..KEYS, b"value");
     for table in [table, held] {
         let (start, end) = (Bound::Unbounded, Bound::Unbounded);
         let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
@@ -223,9 +199,8 @@ fn reads_of_scans_are_counted() {
 /// and for the rest when it is dropped.
 #[test]
 fn a_scan_counts_its_reads_together() {
-    let files = Arc::new(SimulatedFileSystem::new());
-    let (engine, table) = open(&files);
-    put(&engine, table, 0..KEYS);
+    let (_files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..KEYS, b"value");
     let (start, end) = (Bound::Unbounded, Bound::Unbounded);
     let mut scan = engine.scan(table, start, end, Direction::Forward).unwrap();
     (0..10).for_each(|_| assert!(scan.next().unwrap().is_some()));

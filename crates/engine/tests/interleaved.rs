@@ -189,11 +189,10 @@ fn preparing_a_write_is_not_part_of_its_wait_for_another_writer() {
 /// time of the journal, or of the ledger if the write had a condition.
 #[test]
 fn preparing_a_write_is_not_part_of_its_work_in_the_journal_and_the_ledger() {
-    let files = SimulatedFileSystem::new();
     let (sender, derived) = mpsc::channel();
-    let (engine, _) = open_table(EngineOptions {
+    let (_files, engine, _) = open_new(|files| EngineOptions {
         metadata_extractors: vec![Arc::new(SlowExtractor(sender))],
-        ..small(&files)
+        ..small(files)
     });
     let slow = TableOptions { metadata_extractor: Some("slow".into()), ..TableOptions::default() };
     let slow = engine.table_with("slow", &slow).unwrap();

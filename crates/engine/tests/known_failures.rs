@@ -215,9 +215,8 @@ fn no_table_names_a_value_that_is_not_on_the_medium() {
 /// 27: only the newest log file was replayed.
 #[test]
 fn all_segments_are_replayed() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (files, engine, table) =
+        open_new(|files| EngineOptions { memory_bytes: 64 << 20, ..small(files) });
     fill(&engine, table, 0..100, &[7; 500]);
     assert!(paths(&files, "journal").len() > 4);
     assert_eq!(engine.stats().flushed_sequence, 0);
@@ -268,9 +267,10 @@ fn the_newest_version_wins_wherever_it_is() {
 fn expiry_follows_clock_changes_and_reads_remove_nothing() {
     let now_ms = 1_700_000_000_000;
     let clock = pellucid_clock::SimulatedClock::leaked(now_ms);
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { clock: pellucid_clock::Clock::simulated(clock), ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (_files, engine, table) = open_new(|files| EngineOptions {
+        clock: pellucid_clock::Clock::simulated(clock),
+        ..small(files)
+    });
     let put = Operation::put(table, b"k", b"v").with_expiry(now_ms + 1_000);
     engine.write(&[put], pellucid_engine::Acknowledgement::Os).unwrap();
     assert!(get(&engine, table, b"k").unwrap().is_some());

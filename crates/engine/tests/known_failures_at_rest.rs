@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, rebuild_ledger, verify};
-use pellucid_io::simulated::SimulatedFileSystem;
 
 /// The maximum number of descriptors that a store holds open, whatever its size: 8 segments that
 /// wait to be sealed and one that is being sealed, 4 spare segments and one that is being created;
@@ -46,9 +45,7 @@ fn a_store_of_many_files_holds_few_descriptors() {
 /// failed.
 #[test]
 fn reads_and_scans_go_on_while_files_are_collected_below_them() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { segment_size_bytes: 4 << 10, ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (_files, engine, table) = open_new(tiny);
     fill(&engine, table, 0..60, &[0; 100]);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -98,11 +95,7 @@ fn a_backlog_of_flushes_never_grows_beyond_its_bound() {
 /// brought the oldest back. Here, damage stops the rebuild.
 #[test]
 fn a_rebuild_never_brings_an_older_version_back() {
-    let files = SimulatedFileSystem::new();
-    let engine =
-        Engine::open(STORE, EngineOptions { segment_size_bytes: 4 << 10, ..small(&files) })
-            .unwrap();
-    let table = journal_only(&engine);
+    let (files, engine, table) = open_new_with(tiny, &journal_only());
     put(&engine, table, b"k", b"the oldest").unwrap();
     fill(&engine, table, 0..40, &[1; 200]);
     put(&engine, table, b"k", b"the middle").unwrap();

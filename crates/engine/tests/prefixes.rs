@@ -3,10 +3,10 @@
 
 use std::ops::Bound;
 
-use crate::common::{Chooser, STORE, open_table, put, small};
+use crate::common::{Chooser, STORE, open_new, put, small};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, Scan,
-    Snapshot, TableId,
+    Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, ReadMode,
+    Scan, Snapshot, TableId,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -113,9 +113,7 @@ fn scans_by_prefix_find_the_same_keys_as_range_scans() {
 /// A lookup by a prefix that does not exist reads no block of any table, and searches no memtable.
 #[test]
 fn tables_without_the_prefix_are_skipped() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, options(&files, false, true)).unwrap();
-    let table = engine.table(TABLE).unwrap();
+    let (_files, engine, table) = open_new(|files| options(files, false, true));
     for number in 0..400 {
         let key = format!("i{number:04}/x");
         engine.put(table, key.as_bytes(), b"").unwrap();
@@ -151,10 +149,9 @@ fn the_number_of_prefix_rules_is_limited() {
 /// them.
 #[test]
 fn a_nonblocking_scan_skips_only_a_limited_number_of_deleted_keys() {
-    let files = SimulatedFileSystem::new();
     // All entries stay in one memtable.
-    let options = EngineOptions { memory_bytes: 64 << 20, ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (_files, engine, table) =
+        open_new(|files| EngineOptions { memory_bytes: 64 << 20, ..small(files) });
     for (deleted, is_brief) in [(1_000_u32, true), (20_000, false)] {
         for number in 0..deleted {
             let key = number.to_be_bytes();
@@ -162,20 +159,18 @@ fn a_nonblocking_scan_skips_only_a_limited_number_of_deleted_keys() {
             engine.write(&[delete], Acknowledgement::Os).unwrap();
         }
         put(&engine, table, b"last", b"v").unwrap();
-        let all =
-            || engine.scan(table, Bound::Unbounded, Bound::Unbounded, Direction::Forward).unwrap();
-        let done = engine.all_in_memory(|mode| {
-            let mut scan = all();
-            scan.set_mode(mode);
-            match scan.next() {
-                Ok(found) => found.unwrap().0 == b"last",
-                Err(error) => {
-                    assert!(matches!(error, Error::NotInMemory), "{error}");
-                    false
-                }
+        let all = |mode| {
+            let (snapshot, unbounded) = (engine.snapshot_in(mode), Bound::Unbounded);
+            snapshot.scan(table, unbounded, unbounded, Direction::Forward).unwrap()
+        };
+        let done = engine.all_in_memory(|mode| match all(mode).next() {
+            Ok(found) => found.unwrap().0 == b"last",
+            Err(error) => {
+                assert!(matches!(error, Error::NotInMemory), "{error}");
+                false
             }
         });
         assert_eq!(done, is_brief, "{deleted}");
-        assert_eq!(all().next().unwrap().unwrap().0, b"last");
+        assert_eq!(all(ReadMode::MayBlock).next().unwrap().unwrap().0, b"last");
     }
 }

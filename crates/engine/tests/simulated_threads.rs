@@ -249,8 +249,8 @@ impl Simulation {
     /// Interrupts a copy of the files, opens it, and compares its contents with the history.
     fn crash(&self, end: CrashKind, draw: u64) {
         let (promised, files) = match end {
-            CrashKind::Kill => (self.history.lock().unwrap().newest, self.files.kill()),
-            CrashKind::PowerLoss => (self.history.lock().unwrap().durable, self.files.crash(draw)),
+            CrashKind::Kill => (self.history.lock().newest, self.files.kill()),
+            CrashKind::PowerLoss => (self.history.lock().durable, self.files.crash(draw)),
         };
         let sequence = self.check_store(Path::new(STORE), &files, promised, draw);
         if draw.is_multiple_of(4) {
@@ -284,7 +284,7 @@ impl Simulation {
     }
 
     fn compare(&self, shown: &SnapshotContents, sequence: u64) {
-        let history = self.history.lock().unwrap();
+        let history = self.history.lock();
         let states = history.states_at(sequence);
         let (open, base) = (history.open.len(), history.base.0);
         drop(history);
@@ -301,7 +301,7 @@ impl Simulation {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
-        let draw = simulation::aside(|| self.choose.lock().unwrap().below(1 << 40));
+        let draw = simulation::aside(|| self.choose.lock().below(1 << 40));
         if draw.is_multiple_of(self.calls_a_crash) {
             let end = if draw & 64 == 0 { CrashKind::PowerLoss } else { CrashKind::Kill };
             self.crashes.fetch_add(1, Ordering::Relaxed);
@@ -309,7 +309,7 @@ impl Simulation {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(crash)) {
                 let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
                 self.is_over.store(true, Ordering::Relaxed);
-                *self.failure.lock().unwrap() = Some(format!("{end:?} {draw}: {text}"));
+                *self.failure.lock() = Some(format!("{end:?} {draw}: {text}"));
             }
         }
     }
@@ -319,16 +319,16 @@ impl Simulation {
         let mut choose = Chooser::new(self.seed << 8 | writer);
         for _ in 0..self.batches {
             let count = if choose.below(2) == 0 { 1 } else { 1 + choose.below(6) };
-            let has_lifetimes = self.history.lock().unwrap().has_lifetimes;
+            let has_lifetimes = self.history.lock().has_lifetimes;
             let now_ms = has_lifetimes.then(|| engine.now_ms());
             let changes: Vec<_> = (0..count).map(|_| draw_change(&mut choose, now_ms)).collect();
             let condition = self.condition(engine, &mut choose, &changes[changes.len() - 1]);
-            let number = self.history.lock().unwrap().begin(changes.clone(), condition);
+            let number = self.history.lock().begin(changes.clone(), condition);
             match write_changes(engine, &self.names, &changes, condition, Acknowledgement::Os) {
-                Ok(last) => self.history.lock().unwrap().acknowledge(number, last),
+                Ok(last) => self.history.lock().acknowledge(number, last),
                 Err(Error::ConditionFailed { .. }) => {
                     assert!(!matches!(condition, Condition::None));
-                    self.history.lock().unwrap().open.remove(&number);
+                    self.history.lock().open.remove(&number);
                     continue;
                 }
                 Err(error) => {
@@ -357,24 +357,24 @@ impl Simulation {
     /// Waits until all acknowledged writes are durable, directly or by a callback; returns false if
     /// that failed.
     fn sync(&self, engine: &Engine, by_callback: bool) -> bool {
-        let newest = self.history.lock().unwrap().newest;
+        let newest = self.history.lock().newest;
         let outcome = if by_callback {
             let done = Arc::new((Mutex::new(None), Condvar::new()));
             let callback = Arc::clone(&done);
             engine.when_durable(
                 newest,
                 Box::new(move |outcome| {
-                    *callback.0.lock().unwrap() = Some(outcome.map(|_| ()));
+                    *callback.0.lock() = Some(outcome.map(|_| ()));
                     callback.1.notify_all();
                 }),
             );
-            let outcome = done.1.wait_while(done.0.lock().unwrap(), |outcome| outcome.is_none());
-            outcome.unwrap().take().expect("it is there")
+            let mut outcome = done.1.wait_while(done.0.lock(), |outcome| outcome.is_none());
+            outcome.take().expect("it is there")
         } else {
             engine.wait_durable(newest).map(|_| ())
         };
         match outcome {
-            Ok(()) => self.history.lock().unwrap().note_durable(newest),
+            Ok(()) => self.history.lock().note_durable(newest),
             Err(ref error) => assert!(self.is_failing, "{error}"),
         }
         outcome.is_ok()
@@ -385,7 +385,7 @@ impl Simulation {
         let mut choose = Chooser::new(self.seed << 8 | 0x80);
         let mut snapshots = Vec::new();
         for _ in 0..READS {
-            let held = self.history.lock().unwrap().hold();
+            let held = self.history.lock().hold();
             let snapshot = engine.snapshot();
             assert!(snapshot.sequence() >= held, "a snapshot sees what was acknowledged before");
             snapshots.push((snapshot, held));
@@ -404,7 +404,7 @@ impl Simulation {
     fn check_snapshot(&self, engine: &Engine, (snapshot, held): (Snapshot, u64)) {
         let shown = SnapshotContents::read(engine, &snapshot, &self.names);
         self.compare(&shown, snapshot.sequence());
-        self.history.lock().unwrap().release(held);
+        self.history.lock().release(held);
     }
 
     /// Runs the actions that an operator may take at any time, and injects the failure of a failing
@@ -416,9 +416,9 @@ impl Simulation {
             if failing_action == Some(action) {
                 self.fail(&mut choose);
             }
-            let newest = self.history.lock().unwrap().newest;
+            let newest = self.history.lock().newest;
             let outcome = match choose.below(6) {
-                0 => engine.flush().map(|()| self.history.lock().unwrap().note_durable(newest)),
+                0 => engine.flush().map(|()| self.history.lock().note_durable(newest)),
                 1 => engine.compact(),
                 2 => engine.collect().map(|_| ()),
                 3 => self.backup(engine, action, choose.below(1 << 40)),
@@ -447,7 +447,7 @@ impl Simulation {
     /// Makes a backup, and checks the store restored from it after a power loss.
     fn backup(&self, engine: &Engine, number: u64, draw: u64) -> Result<(), Error> {
         let (to, restored) = (format!("/backup {number}"), format!("/restored {number}"));
-        let held = self.history.lock().unwrap().hold();
+        let held = self.history.lock().hold();
         let outcome = engine.backup(&to);
         if outcome.is_ok() {
             let files = self.files.crash(draw);
@@ -456,7 +456,7 @@ impl Simulation {
                 self.check_store(Path::new(&restored), &files, held, 1);
             });
         }
-        self.history.lock().unwrap().release(held);
+        self.history.lock().release(held);
         outcome.map(|_| ())
     }
 }
@@ -553,7 +553,7 @@ fn run(seed: u64, clock: &'static SimulatedClock) -> Counts {
     let stats = engine.stats();
     match engine.close() {
         Ok(()) => {
-            let mut history = world.history.lock().unwrap();
+            let mut history = world.history.lock();
             let newest = history.newest;
             history.note_durable(newest);
         }
@@ -566,7 +566,7 @@ fn run(seed: u64, clock: &'static SimulatedClock) -> Counts {
             world.crash(CrashKind::Kill, seed);
         });
     }
-    let failure = world.failure.lock().unwrap().take();
+    let failure = world.failure.lock().take();
     assert!(failure.is_none(), "{}", failure.unwrap_or_default());
     let (decisions, checksum) = simulation::decisions();
     let merges = stats.ledger.levels.iter().map(|level| &level.compaction);

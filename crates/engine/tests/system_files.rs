@@ -1,8 +1,6 @@
 //! Tests of the engine on the real file system, with its background threads, small segments and
 //! little memory.
 
-use std::sync::mpsc;
-
 use pellucid_engine::{Acknowledgement, Engine, EngineOptions, Error, Operation, verify};
 use pellucid_io::SystemFileSystem;
 
@@ -46,21 +44,4 @@ fn all_puts_are_there_after_a_close_and_after_a_drop() {
     assert_eq!(report.problems, []);
     let engine = Engine::open(folder.path(), options()).unwrap();
     check(&engine, 0..20_000);
-}
-
-#[test]
-fn a_callback_tells_when_a_write_is_durable() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(folder.path(), options()).unwrap();
-    let table = engine.table("t").unwrap();
-    let disk = Acknowledgement::Disk;
-    let written = engine.write(&[Operation::put(table, b"k", b"v")], disk).unwrap();
-    assert!(written.pending);
-    let (sender, receiver) = mpsc::channel();
-    engine.when_durable(written.sequence, Box::new(move |outcome| sender.send(outcome).unwrap()));
-    let times = receiver.recv().unwrap().unwrap();
-    assert!(times.ended > times.begun);
-    assert!(engine.stats().durable_sequence >= written.sequence);
-    // Waiting for a sequence number that was never assigned covers everything that exists.
-    engine.wait_durable(u64::MAX).unwrap();
 }

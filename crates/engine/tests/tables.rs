@@ -123,9 +123,7 @@ fn a_table_of_heads_only_answers_from_the_ledger() {
 
 #[test]
 fn heads_come_from_the_extractor_only() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, with_rules(&files, &["a"])).unwrap();
-    let table = engine.table_with("t", &ruled("a")).unwrap();
+    let (files, engine, table) = open_new_with(|files| with_rules(files, &["a"]), &ruled("a"));
     let other = engine.table("other").unwrap();
     let operations = [
         Operation::put(other, b"k", b"v").with_head(b"given"),
@@ -223,9 +221,8 @@ fn a_new_index_on_a_table_with_objects_is_refused() {
 
 #[test]
 fn limits_of_index_changes_are_enforced() {
-    let files = SimulatedFileSystem::new();
-    let options = EngineOptions { batch_entries_max: 4, ..small(&files) };
-    let (engine, table) = open_table(options);
+    let (_files, engine, table) =
+        open_new(|files| EngineOptions { batch_entries_max: 4, ..small(files) });
     let index = engine.index(table, "i").unwrap();
     let term = [7; TERM_LENGTH_MAX + 1];
     let add = |length: usize| IndexChange::add(index, &term[..length]);
@@ -295,9 +292,7 @@ fn an_entry_of_a_deleted_object_has_no_object() {
 
 #[test]
 fn salvage_and_verify_support_indexes() {
-    let files = SimulatedFileSystem::new();
-    let engine = Engine::open(STORE, with_rules(&files, &["a"])).unwrap();
-    let table = engine.table_with("t", &ruled("a")).unwrap();
+    let (files, engine, table) = open_new_with(|files| with_rules(files, &["a"]), &ruled("a"));
     let index = engine.index(table, "i").unwrap();
     for number in 0..100_u8 {
         let (key, term) = ([number], [number % 7]);

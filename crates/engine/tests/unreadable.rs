@@ -3,6 +3,7 @@
 //!
 //! Regression: every access to such a page terminated the process. Each test runs in a child
 //! process that may be terminated.
+
 use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -60,9 +60,7 @@ fn destroy_journal(files: &SimulatedFileSystem) {
 
 #[test]
 fn reads_of_held_values_never_touch_the_journal() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table_with("t", &held(1_000)).unwrap();
+    let (files, engine, table) = open_new_with(small, &held(1_000));
     fill(&engine, table);
     check(&engine, table);
     engine.flush().unwrap();
@@ -75,9 +73,7 @@ fn reads_of_held_values_never_touch_the_journal() {
 
 #[test]
 fn values_above_the_length_come_from_the_journal() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
-    let table = engine.table_with("t", &held(64)).unwrap();
+    let (_files, engine, table) = open_new_with(small, &held(64));
     fill(&engine, table);
     check(&engine, table);
     let reads = engine.stats().reads;
@@ -88,10 +84,8 @@ fn values_above_the_length_come_from_the_journal() {
 /// A table keeps its options in replay and when its ledger is rebuilt.
 #[test]
 fn values_are_held_after_a_kill_and_after_rebuilding() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
     let options = TableOptions { value_compression: Compression::Lz4, ..held(1_000) };
-    let table = engine.table_with("t", &options).unwrap();
+    let (files, engine, table) = open_new_with(small, &options);
     engine.flush().unwrap();
     fill(&engine, table);
     let late = engine.table_with("late", &held(0)).unwrap();
@@ -116,10 +110,8 @@ fn values_are_held_after_a_kill_and_after_rebuilding() {
 /// them.
 #[test]
 fn dead_bytes_are_exact_with_compressed_values() {
-    let files = SimulatedFileSystem::new();
-    let engine = open(&files).unwrap();
     let options = TableOptions { value_compression: Compression::Lz4, ..held(20) };
-    let table = engine.table_with("t", &options).unwrap();
+    let (_files, engine, table) = open_new_with(small, &options);
     let compressible = vec![5; 3_000];
     for _ in 0..3 {
         for number in 0..KEYS {

@@ -12,7 +12,7 @@ use crate::shared_state::SharedState;
 use crate::tls::TlsMeter;
 
 /// The clock readings that the requests of one turn share.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TurnTimestamps {
     /// The moment of the wake-up.
     pub(crate) woke: Ticks,
@@ -35,15 +35,7 @@ impl TurnTimestamps {
     /// The readings of a turn in which nothing was read yet.
     #[inline]
     pub(crate) fn at(woke: Ticks, attended: Ticks) -> TurnTimestamps {
-        TurnTimestamps {
-            woke,
-            arrived: woke,
-            attended,
-            received: attended,
-            waited_until: None,
-            decrypted_before: 0,
-            decrypted: 0,
-        }
+        TurnTimestamps { woke, arrived: woke, attended, received: attended, ..Default::default() }
     }
 }
 
@@ -78,36 +70,11 @@ impl RequestStart {
     }
 }
 
-/// The clock readings at the last byte of a request, and its length.
-pub(crate) struct Arrival {
-    begun: RequestStart,
-    received: Ticks,
-    /// The end of the wait for its predecessors on the connection.
-    waited_until: Option<Ticks>,
-    decrypted: u64,
-    bytes: usize,
-}
-
-impl Arrival {
-    /// The readings of a request of `bytes` bytes that is complete with `turn`.
-    #[inline]
-    pub(crate) fn of(begun: RequestStart, turn: &TurnTimestamps, bytes: usize) -> Arrival {
-        let TurnTimestamps { received, waited_until, decrypted, .. } = *turn;
-        Arrival { begun, received, waited_until, decrypted, bytes }
-    }
-}
-
 /// The account of a request that is under way.
 #[derive(Clone)]
 pub(crate) struct Trace {
     pub(crate) timeline: Timeline,
     pub(crate) facts: RequestFacts,
-}
-
-/// The number of a loop's nth request. The loop's index is in the upper bits, so that loops need no
-/// shared counter.
-pub(crate) fn request_number(index: usize, request: u64) -> u64 {
-    (index as u64) << 48 | request
 }
 
 /// The accounts of one event loop.
@@ -155,9 +122,12 @@ impl Accounts {
         &self.recorder
     }
 
-    /// The recorder, and the count of requests, for the links of the service.
-    pub(crate) fn recorder_and_requests(&mut self) -> (&Recorder, &mut u64) {
-        (&self.recorder, &mut self.requests)
+    /// The number of the next request. The loop's index is in the upper bits, so that loops need no
+    /// shared counter.
+    #[inline]
+    pub(crate) fn next_request(&mut self) -> u64 {
+        self.requests += 1;
+        (self.index as u64) << 48 | self.requests
     }
 
     /// Reads the clock for an account, and keeps the reading as the last one.
@@ -194,23 +164,28 @@ impl Accounts {
         self.shared.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Begins the account of a request that is parsed.
+    /// Begins the account of a request of `bytes` bytes that is complete with `turn`, and parsed.
     #[inline]
-    pub(crate) fn begin(&mut self, arrival: &Arrival, connection: u32) -> Trace {
-        self.requests += 1;
-        let request = request_number(self.index, self.requests);
-        let mut timeline = self.recorder.begin(arrival.begun.arrived);
-        timeline.identify(request, arrival.received);
-        timeline.attend_at(arrival.begun.attended);
-        timeline.stamp_at(Stamp::Received, arrival.received);
-        if let Some(until) = arrival.waited_until {
+    pub(crate) fn begin(
+        &mut self,
+        begun: RequestStart,
+        turn: &TurnTimestamps,
+        bytes: usize,
+        connection: u32,
+    ) -> Trace {
+        let request = self.next_request();
+        let mut timeline = self.recorder.begin(begun.arrived);
+        timeline.identify(request, turn.received);
+        timeline.attend_at(begun.attended);
+        timeline.stamp_at(Stamp::Received, turn.received);
+        if let Some(until) = turn.waited_until {
             timeline.wait_until(until);
         }
         // Nothing was decrypted since the read that completed the request.
-        let decrypted = arrival.decrypted.saturating_sub(arrival.begun.decrypted);
+        let decrypted = turn.decrypted.saturating_sub(begun.decrypted);
         timeline.set_transport_part(TransportPart::Decrypt, decrypted);
         timeline.stamp(Stamp::Parsed);
-        let request_bytes = saturating_u32(arrival.bytes);
+        let request_bytes = saturating_u32(bytes);
         let facts = RequestFacts { request, request_bytes, connection, ..RequestFacts::default() };
         Trace { timeline, facts }
     }

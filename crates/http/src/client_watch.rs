@@ -3,8 +3,7 @@
 //! A request that was handed over may take minutes, and nobody reads from its connection meanwhile.
 //! When its client is gone, its work can be stopped.
 
-use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_thread::Mutex;
 
@@ -30,13 +29,13 @@ impl ClientWatch {
     /// True if the client is gone.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone)
+        matches!(*self.0.lock(), State::Gone)
     }
 
     /// Registers `call`, which the event loop calls once, when the client is gone; it must not
     /// block. If the client is gone already, calls it now. Replaces a `call` registered before.
     pub fn when_gone(&self, call: impl FnOnce() + Send + 'static) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         if !matches!(*state, State::Gone) {
             *state = State::Watched(Box::new(call));
             return;
@@ -47,18 +46,12 @@ impl ClientWatch {
 
     /// Notes that the client is gone, and calls the registered function.
     pub(crate) fn tell(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let before = std::mem::replace(&mut *state, State::Gone);
         drop(state);
         if let State::Watched(call) = before {
             call();
         }
-    }
-}
-
-impl fmt::Debug for ClientWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientWatch").field("is_gone", &self.is_gone()).finish()
     }
 }
 

@@ -104,47 +104,39 @@ fn weight_of(parameter: &[u8]) -> Option<u16> {
 
 /// Figures of compression since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompressionFigures {
+pub struct CompressionFigures<N = u64> {
     /// Responses that were compressed.
-    pub responses: u64,
+    pub responses: N,
     /// Bytes of their bodies before compression.
-    pub plain_bytes: u64,
+    pub plain_bytes: N,
     /// Bytes of their bodies after compression.
-    pub compressed_bytes: u64,
+    pub compressed_bytes: N,
     /// Time spent compressing, part of the phase `encode`.
-    pub compress_ns: u64,
+    pub compress_ns: N,
 }
 
-/// The counters of one event loop; only that loop adds to them.
-#[derive(Debug, Default)]
-struct LoopMeter {
-    responses: AtomicU64,
-    plain_bytes: AtomicU64,
-    compressed_bytes: AtomicU64,
-    ticks: AtomicU64,
-}
-
-/// The counters of all event loops, with the clock of their ticks.
+/// The counters of all event loops; each loop adds only to its own.
 pub(crate) struct CompressionMeter {
     clock: Clock,
-    loops: Vec<LoopMeter>,
+    loops: Vec<CompressionFigures<AtomicU64>>,
     /// Bodies that are being compressed piece by piece.
     streams: AtomicUsize,
 }
 
 impl CompressionMeter {
     pub(crate) fn new(clock: Clock, loops: usize) -> CompressionMeter {
-        let loops = (0..loops).map(|_| LoopMeter::default()).collect();
+        let loops = (0..loops).map(|_| CompressionFigures::default()).collect();
         CompressionMeter { clock, loops, streams: AtomicUsize::new(0) }
     }
 
     pub(crate) fn figures(&self) -> CompressionFigures {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        self.loops.iter().fold(CompressionFigures::default(), |sum, meter| CompressionFigures {
+        let none = CompressionFigures::<u64>::default();
+        self.loops.iter().fold(none, |sum, meter| CompressionFigures {
             responses: sum.responses + count(&meter.responses),
             plain_bytes: sum.plain_bytes + count(&meter.plain_bytes),
             compressed_bytes: sum.compressed_bytes + count(&meter.compressed_bytes),
-            compress_ns: sum.compress_ns + self.clock.nanoseconds(count(&meter.ticks)),
+            compress_ns: sum.compress_ns + count(&meter.compress_ns),
         })
     }
 
@@ -155,7 +147,7 @@ impl CompressionMeter {
         add(&meter.plain_bytes, plain as u64);
         add(&meter.compressed_bytes, compressed as u64);
         let ticks = self.clock.now().since(begun);
-        add(&meter.ticks, ticks);
+        add(&meter.compress_ns, self.clock.nanoseconds(ticks));
         ticks
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(caller: Caller, transport: Transport) -> Connection {
-        let protocol = Protocol::Http1(Http1::new());
+        let protocol = Protocol::Http1(Http1::default());
         Connection { caller, transport, protocol, is_batched: false, is_queued: false, early: 0 }
     }
 
@@ -391,13 +391,7 @@ impl Connection {
         work: &mut Workspace<S>,
     ) -> StepResult<()> {
         self.is_batched = false;
-        let accounts = &mut work.dispatcher.accounts;
-        // An earlier part of the batch for this connection may be unsent.
-        let sent = match self.transport.has_unsent() {
-            true => 0,
-            false => self.transport.write(bytes, accounts)?,
-        };
-        self.transport.keep_unsent(&bytes[sent..], accounts)
+        self.transport.send(bytes, &mut work.dispatcher.accounts)
     }
 
     /// Writes the responses in `out`; if others of this connection wait in the batch, appends them

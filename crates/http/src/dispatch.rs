@@ -18,8 +18,8 @@ use crate::client_watch::ClientWatch;
 use crate::compression::Compressor;
 use crate::h1::parse::Head;
 use crate::limits::{Limits, RESPONSE_BYTES_FREE};
-use crate::links::{DeferredAction, LinkContext};
-use crate::mailbox::{Admission, ConnectionId, Mailbox};
+use crate::links::LinkContext;
+use crate::mailbox::{Admission, ConnectionId, Mailbox, Message};
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::response::{DateLine, Outcome, Response, ResponseBuffers, ResponseOptions};
@@ -71,8 +71,6 @@ pub(crate) struct Dispatcher<S: Service> {
     pub(crate) accounts: Accounts,
     service: S,
     mailbox: Arc<Mailbox<S::LoopMessage>>,
-    /// A buffer for the actions that a turn of the service's links led to.
-    due: Vec<DeferredAction<S::LoopMessage>>,
     compressor: Compressor,
     date_line: DateLine,
     date_until: Ticks,
@@ -92,7 +90,6 @@ impl<S: Service> Dispatcher<S> {
         Dispatcher {
             service,
             mailbox,
-            due: Vec::new(),
             compressor: Compressor::new(meter, accounts.index()),
             accounts,
             date_line: DateLine::at(clock.wall()),
@@ -320,23 +317,16 @@ impl<S: Service> Dispatcher<S> {
         self.service.has_to_settle()
     }
 
-    /// Gives the service a turn with its links; returns the actions that it led to.
+    /// Gives the service a turn with its links; the messages that it leads to go to `due`.
     pub(crate) fn turn_links<T>(
         &mut self,
         registry: &Registry,
+        due: &mut Vec<Message<S::LoopMessage>>,
         woke: Ticks,
         turn: impl FnOnce(&mut S, &mut LinkContext<'_, S::LoopMessage>) -> T,
-    ) -> (T, Vec<DeferredAction<S::LoopMessage>>) {
-        let mut due = std::mem::take(&mut self.due);
-        let mut links =
-            LinkContext::new(registry, &mut self.accounts, &self.mailbox, &mut due, woke);
-        let done = turn(&mut self.service, &mut links);
-        (done, due)
-    }
-
-    /// Gives the emptied list of actions back.
-    pub(crate) fn put_back_due(&mut self, due: Vec<DeferredAction<S::LoopMessage>>) {
-        self.due = due;
+    ) -> T {
+        let (accounts, mailbox) = (&mut self.accounts, &self.mailbox);
+        turn(&mut self.service, &mut LinkContext { registry, accounts, mailbox, due, woke })
     }
 }
 

@@ -27,7 +27,7 @@ use crate::limits::{
     GATHER_PAUSE, HANDSHAKES_PER_TURN_MAX, HANDSHAKES_WAITING_MAX, LINK_LOOK_READY_MIN,
     LINK_LOOKS_MAX,
 };
-use crate::links::{DeferredAction, LINKS, LinkContext, LinkEvent, TOKENS_OWN, link_of};
+use crate::links::{LINKS, LinkContext, LinkEvent, TOKENS_OWN, link_of};
 use crate::listener::Listener;
 use crate::loop_load::{LoopLoad, sleep_to_the_point};
 use crate::mailbox::{ConnectionId, Mailbox, Message, Ticket};
@@ -68,6 +68,8 @@ pub(crate) struct EventLoop<S: Service> {
     ahead: ReadAhead,
     /// The slots of connections that had more to do than a turn may take.
     again: Vec<usize>,
+    /// A buffer for the messages that a turn of the service's links leads to.
+    due: Vec<Message<S::LoopMessage>>,
     /// The TLS handshakes that wait for their turn. Only a few are continued per wake-up: computing
     /// one takes a hundred times as long as a request, and many new clients would delay all others.
     handshakes: VecDeque<ConnectionId>,
@@ -112,6 +114,7 @@ impl<S: Service> EventLoop<S> {
             work: Workspace::new(dispatcher),
             ahead: ReadAhead::default(),
             again: Vec::new(),
+            due: Vec::new(),
             handshakes: VecDeque::new(),
             ticker,
             stop_by: None,
@@ -274,43 +277,42 @@ impl<S: Service> EventLoop<S> {
 
     fn take_messages(&mut self, woke: Ticks) {
         for message in self.work.dispatcher.mailbox().collect() {
-            match message {
-                Message::Accepted(socket, seat) => self.adopt(socket, seat, woke),
-                Message::Judged(id, admission) => {
-                    self.with_connection_of(id, |work, connection| {
-                        connection.judged(id.stream, admission);
-                        connection.advance(work, woke)
-                    });
-                }
-                Message::Completed(id, later) => self.resume(id, later, woke),
-                Message::GoOn(id) => self.go_on(id, woke),
-                Message::ToService(message) => {
-                    self.link_turn(woke, |service, turn| service.told(message, turn));
-                }
-                Message::Stop => {
-                    self.acceptor.stop();
-                    self.work.dispatcher.stop();
-                    let grace_ns = self.shared.limits.stop.as_nanos() as u64;
-                    self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
-                    // A connection whose response is in the batch would look idle to the sweep.
-                    self.write_batch();
-                    self.sweep(woke);
-                }
-            }
+            self.take_message(message, woke);
         }
     }
 
-    /// Continues a request that was handed over; `later` is none if its code panicked.
-    fn resume(&mut self, id: ConnectionId, later: Option<S::LoopMessage>, woke: Ticks) {
-        self.accounts().uncount_in_flight();
-        self.with_connection_of(id, |work, connection| {
-            connection.resume(id.stream, later, work)?;
-            connection.advance(work, woke)
-        });
-    }
-
-    fn go_on(&mut self, id: ConnectionId, woke: Ticks) {
-        self.with_connection_of(id, |work, connection| connection.advance(work, woke));
+    fn take_message(&mut self, message: Message<S::LoopMessage>, woke: Ticks) {
+        match message {
+            Message::Accepted(socket, seat) => self.adopt(socket, seat, woke),
+            Message::Judged(id, admission) => {
+                self.with_connection_of(id, |work, connection| {
+                    connection.judged(id.stream, admission);
+                    connection.advance(work, woke)
+                });
+            }
+            Message::Completed(id, later) => {
+                self.accounts().uncount_in_flight();
+                self.with_connection_of(id, |work, connection| {
+                    connection.resume(id.stream, later, work)?;
+                    connection.advance(work, woke)
+                });
+            }
+            Message::GoOn(id) => {
+                self.with_connection_of(id, |work, connection| connection.advance(work, woke));
+            }
+            Message::ToService(message) => {
+                self.link_turn(woke, |service, turn| service.told(message, turn));
+            }
+            Message::Stop => {
+                self.acceptor.stop();
+                self.work.dispatcher.stop();
+                let grace_ns = self.shared.limits.stop.as_nanos() as u64;
+                self.stop_by = Some(Ticks(woke.0 + self.clock.ticks(grace_ns)));
+                // A connection whose response is in the batch would look idle to the sweep.
+                self.write_batch();
+                self.sweep(woke);
+            }
+        }
     }
 
     /// Accepts the waiting connections, and gives each to the loop with the fewest.
@@ -394,18 +396,18 @@ impl<S: Service> EventLoop<S> {
         let mut steps = 0;
         while steps < HANDSHAKES_PER_TURN_MAX {
             let Some(id) = self.handshakes.pop_front() else { return };
-            let before = self.handshake_ticks();
+            let before = self.handshake_ns();
             self.with_connection_of(id, |work, connection| {
                 connection.is_queued = false;
                 connection.advance(work, woke)
             });
-            steps += usize::from(self.handshake_ticks() != before);
+            steps += usize::from(self.handshake_ns() != before);
         }
     }
 
-    /// The ticks that handshakes have taken on this loop so far.
-    fn handshake_ticks(&mut self) -> u64 {
-        self.accounts().tls_meter().handshake_ticks.load(Ordering::Relaxed)
+    /// The time that handshakes have taken on this loop so far.
+    fn handshake_ns(&mut self) -> u64 {
+        self.accounts().tls_meter().handshake_ns.load(Ordering::Relaxed)
     }
 
     /// Answers the requests that were read ahead.
@@ -494,21 +496,19 @@ impl<S: Service> EventLoop<S> {
         }
     }
 
-    /// Gives the service a turn with its links, and does the resulting actions.
+    /// Gives the service a turn with its links, and takes the resulting messages.
     fn link_turn<T>(
         &mut self,
         woke: Ticks,
         turn: impl FnOnce(&mut S, &mut LinkContext<'_, S::LoopMessage>) -> T,
     ) -> T {
+        let mut due = std::mem::take(&mut self.due);
         let registry = self.poll.registry();
-        let (done, mut due) = self.work.dispatcher.turn_links(registry, woke, turn);
-        for due in due.drain(..) {
-            match due {
-                DeferredAction::Complete(id, later) => self.resume(id, Some(later), woke),
-                DeferredAction::GoOn(id) => self.go_on(id, woke),
-            }
+        let done = self.work.dispatcher.turn_links(registry, &mut due, woke, turn);
+        for message in due.drain(..) {
+            self.take_message(message, woke);
         }
-        self.work.dispatcher.put_back_due(due);
+        self.due = due;
         done
     }
 

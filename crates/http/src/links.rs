@@ -13,8 +13,8 @@ use mio::{Registry, Token};
 use pellucid_account::{Recorder, RequestFacts, Timeline};
 use pellucid_clock::Ticks;
 
-use crate::accounts::{Accounts, request_number};
-use crate::mailbox::{ConnectionId, Mailbox, Messenger, Ticket};
+use crate::accounts::{Accounts, saturating_u32};
+use crate::mailbox::{Mailbox, Message, Messenger, Ticket};
 
 /// The first token of the service's links.
 pub(crate) const LINKS: usize = 1 << 40;
@@ -31,39 +31,17 @@ pub struct LinkEvent {
     pub is_read_closed: bool,
 }
 
-/// An action for a connection, to be done after the service's turn.
-pub(crate) enum DeferredAction<L> {
-    /// Completes a request that was handed over.
-    Complete(ConnectionId, L),
-    /// Asks a waiting body again.
-    GoOn(ConnectionId),
-}
-
 /// The interface of the event loop for a turn of the service's links.
 pub struct LinkContext<'a, L> {
-    registry: &'a Registry,
-    recorder: &'a Recorder,
-    mailbox: &'a Arc<Mailbox<L>>,
-    due: &'a mut Vec<DeferredAction<L>>,
-    /// The number of requests of the loop so far.
-    requests: &'a mut u64,
-    index: usize,
-    woke: Ticks,
+    pub(crate) registry: &'a Registry,
+    pub(crate) accounts: &'a mut Accounts,
+    pub(crate) mailbox: &'a Arc<Mailbox<L>>,
+    /// The messages for connections, which the loop takes after the service's turn.
+    pub(crate) due: &'a mut Vec<Message<L>>,
+    pub(crate) woke: Ticks,
 }
 
 impl<'a, L> LinkContext<'a, L> {
-    pub(crate) fn new(
-        registry: &'a Registry,
-        accounts: &'a mut Accounts,
-        mailbox: &'a Arc<Mailbox<L>>,
-        due: &'a mut Vec<DeferredAction<L>>,
-        woke: Ticks,
-    ) -> LinkContext<'a, L> {
-        let index = accounts.index();
-        let (recorder, requests) = accounts.recorder_and_requests();
-        LinkContext { registry, recorder, mailbox, due, requests, index, woke }
-    }
-
     /// The registry in which links are registered, with [`LinkContext::token`].
     #[must_use]
     pub fn registry(&self) -> &'a Registry {
@@ -85,13 +63,13 @@ impl<'a, L> LinkContext<'a, L> {
     /// The index of the loop.
     #[must_use]
     pub fn index(&self) -> usize {
-        self.index
+        self.accounts.index()
     }
 
     /// The recorder of the accounts of this loop's requests.
     #[must_use]
-    pub fn recorder(&self) -> &'a Recorder {
-        self.recorder
+    pub fn recorder(&self) -> &Recorder {
+        self.accounts.recorder()
     }
 
     /// A handle to send messages to this loop's service from other threads.
@@ -103,12 +81,12 @@ impl<'a, L> LinkContext<'a, L> {
     /// Makes the loop call [`crate::Service::resume`] with `later` for a request that returned
     /// [`crate::ServiceResult::Later`], if its connection is still there.
     pub fn complete(&mut self, ticket: Ticket, later: L) {
-        self.due.push(DeferredAction::Complete(ticket.0, later));
+        self.due.push(Message::Completed(ticket.0, Some(later)));
     }
 
     /// Makes the loop ask a body again that returned [`crate::FillResult::Waiting`].
     pub fn go_on(&mut self, ticket: Ticket) {
-        self.due.push(DeferredAction::GoOn(ticket.0));
+        self.due.push(Message::GoOn(ticket.0));
     }
 
     /// Begins the account of a request that came through a link. Its last byte was read at
@@ -119,16 +97,15 @@ impl<'a, L> LinkContext<'a, L> {
         waited_until: Option<Ticks>,
         request_bytes: usize,
     ) -> (Timeline, RequestFacts) {
-        *self.requests += 1;
-        let request = request_number(self.index, *self.requests);
-        let mut timeline = self.recorder.begin(self.woke);
+        let request = self.accounts.next_request();
+        let mut timeline = self.recorder().begin(self.woke);
         timeline.identify(request, received);
         timeline.attend_at(waited_until.unwrap_or(self.woke).min(received));
         timeline.stamp_at(pellucid_account::Stamp::Received, received);
         if let Some(until) = waited_until {
             timeline.wait_until(until);
         }
-        let request_bytes = u32::try_from(request_bytes).unwrap_or(u32::MAX);
+        let request_bytes = saturating_u32(request_bytes);
         (timeline, RequestFacts { request, request_bytes, ..RequestFacts::default() })
     }
 }

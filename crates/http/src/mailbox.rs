@@ -1,6 +1,6 @@
 //! Messages from other threads to an event loop, and the handles that send them.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_budget::Budget;
 use pellucid_thread::Mutex;
@@ -60,13 +60,13 @@ impl<L> Mailbox<L> {
     }
 
     pub(crate) fn post(&self, message: Message<L>) {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
+        self.messages.lock().push(message);
         // The wake-up fails only if the event loop is gone, and the message with it.
         let _ = self.waker.wake();
     }
 
     pub(crate) fn collect(&self) -> Vec<Message<L>> {
-        std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.messages.lock())
     }
 }
 

@@ -161,7 +161,7 @@ fn bodies(text: &str) -> Vec<&str> {
 
 #[test]
 fn requests_of_one_read_are_answered_in_their_order() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let whole = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n\
                   PUT /b HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nxyz\
                   PUT /c HTTP/1.1\r\nHost: h\r\n\
@@ -177,7 +177,7 @@ fn requests_of_one_read_are_answered_in_their_order() {
 
 #[test]
 fn a_body_in_pieces_gets_100_continue_and_is_waited_for() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let head = b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     let (text, used) = room.feed(&mut conn, head);
     assert_eq!((text.as_str(), used), ("HTTP/1.1 100 Continue\r\n\r\n", 0));
@@ -193,7 +193,7 @@ fn a_body_in_pieces_gets_100_continue_and_is_waited_for() {
 
 #[test]
 fn bodies_are_admitted_by_their_heads() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let head = b"PUT /judged HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n";
     assert_eq!(room.feed(&mut conn, head), (String::new(), 0));
     assert!(matches!(conn.stage, Stage::Judging) && !conn.may_serve());
@@ -209,7 +209,7 @@ fn bodies_are_admitted_by_their_heads() {
 
 #[test]
 fn a_request_behind_a_hand_over_waits_for_its_end() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let later = b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n";
     let (text, used) = room.feed(&mut conn, &[&later[..], later].concat());
     assert_eq!((text.as_str(), used), ("", later.len()));
@@ -223,7 +223,7 @@ fn a_request_behind_a_hand_over_waits_for_its_end() {
 
 #[test]
 fn the_time_limit_of_a_request_behind_a_hand_over_counts_from_its_end() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let (later, half) = (b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n", b"GET /a HTTP/1.1\r\nHo");
     let (_, used) = room.feed(&mut conn, &[&later[..], half].concat());
     assert_eq!(used, later.len());
@@ -236,7 +236,7 @@ fn the_time_limit_of_a_request_behind_a_hand_over_counts_from_its_end() {
 
 #[test]
 fn a_panic_is_answered_and_ends_the_connection() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let (text, _) = room.feed(&mut conn, b"GET /panic HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(text.starts_with("HTTP/1.1 500 ") && text.contains("Connection: close\r\n"), "{text}");
     assert_eq!(conn.closing, CloseMode::Cleanly);
@@ -244,7 +244,7 @@ fn a_panic_is_answered_and_ends_the_connection() {
 
 #[test]
 fn a_streamed_body_goes_out_in_chunks() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let (text, _) = room.feed(&mut conn, b"GET /pieces HTTP/1.1\r\nHost: h\r\n\r\n");
     assert!(text.contains("Transfer-Encoding: chunked\r\n"), "{text}");
     let mut pump = || {
@@ -316,7 +316,7 @@ fn a_stream_that_was_handed_over_is_answered_later() {
 
 #[test]
 fn a_request_that_asks_for_an_upgrade_is_answered_in_http2() {
-    let (mut room, mut conn) = (TestFixture::new(), Http1::new());
+    let (mut room, mut conn) = (TestFixture::new(), Http1::default());
     let request = b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade, HTTP2-Settings\r\n\
                     Upgrade: h2c\r\nHTTP2-Settings: \r\n\r\n";
     let (text, used) = room.feed(&mut conn, request);

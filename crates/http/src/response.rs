@@ -16,10 +16,9 @@ use crate::refusal::Refusal;
 /// In HTTP/1.1 nothing is allocated and nothing is copied twice: the bytes go to the buffer from
 /// which the kernel will read them.
 pub struct Response<'a> {
-    out: &'a mut Vec<u8>,
-    /// The length of `out` before this response.
+    target: ResponseBuffers<'a>,
+    /// The length of the target's `out` before this response.
     begin: usize,
-    form: HeadFormat<'a>,
     date_line: &'a DateLine,
     manner: ResponseOptions,
     status: u16,
@@ -27,7 +26,7 @@ pub struct Response<'a> {
     streamed: StreamFraming,
     /// The compressor for the body; none if the body must not be compressed.
     compressor: Option<&'a mut Compressor>,
-    /// The position in `out` of the value of the header `ETag`.
+    /// The position in the target's `out` of the value of the header `ETag`.
     etag_at: Option<usize>,
     /// The compression of the streamed body, if it is compressed.
     compressed: Option<CodedStream>,
@@ -45,16 +44,8 @@ struct CodedStream {
     body: Option<Box<dyn BodySource>>,
 }
 
-/// The form of status and headers.
-enum HeadFormat<'a> {
-    /// Text before the body: HTTP/1.1 (RFC 9112).
-    Text,
-    /// Header fields beside the body: HTTP/2 (RFC 9113).
-    Fields(&'a mut HeaderMap),
-}
-
-/// The buffers that a response is written to. In HTTP/1.1 `out` takes head and body; in HTTP/2 it
-/// takes only the body, and `fields` the headers.
+/// The buffers that a response is written to. In HTTP/1.1 `out` takes head and body as text
+/// (RFC 9112); in HTTP/2 it takes only the body, and `fields` the headers (RFC 9113).
 pub(crate) struct ResponseBuffers<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) fields: Option<&'a mut HeaderMap>,
@@ -145,8 +136,7 @@ impl<'a> Response<'a> {
         let (status, state, streamed) = (0, State::Unbegun, StreamFraming::No);
         Response {
             begin: target.out.len(),
-            out: target.out,
-            form: target.fields.map_or(HeadFormat::Text, HeadFormat::Fields),
+            target,
             date_line,
             manner,
             status,
@@ -180,12 +170,12 @@ impl<'a> Response<'a> {
     pub fn status(&mut self, status: u16) -> &mut Self {
         assert_eq!(self.state, State::Unbegun, "a response has one status");
         (self.status, self.state) = (status, State::Headers);
-        match &mut self.form {
-            HeadFormat::Text => {
-                write_status_line(self.out, status);
-                self.out.extend_from_slice(&self.date_line.line);
+        match &mut self.target.fields {
+            None => {
+                write_status_line(self.target.out, status);
+                self.target.out.extend_from_slice(&self.date_line.line);
             }
-            HeadFormat::Fields(fields) => {
+            Some(fields) => {
                 fields.insert(http::header::DATE, self.date_line.value.clone());
             }
         }
@@ -199,10 +189,7 @@ impl<'a> Response<'a> {
     /// Takes back all that was written, so that another response can be written instead. Only
     /// before the body is streamed or another request is served.
     pub fn take_back(&mut self) {
-        self.out.truncate(self.begin);
-        if let HeadFormat::Fields(fields) = &mut self.form {
-            fields.clear();
-        }
+        self.target.reset(self.begin);
         (self.status, self.state, self.streamed) = (0, State::Unbegun, StreamFraming::No);
         (self.etag_at, self.compressed, self.compress_ticks) = (None, None, 0);
     }
@@ -222,9 +209,9 @@ impl<'a> Response<'a> {
         );
         self.check_place();
         self.note_place(name);
-        match &mut self.form {
-            HeadFormat::Text => write_header(self.out, name, |out| out.extend_from_slice(value)),
-            HeadFormat::Fields(fields) => add_field(fields, name, value),
+        match &mut self.target.fields {
+            None => write_header(self.target.out, name, |out| out.extend_from_slice(value)),
+            Some(fields) => add_field(fields, name, value),
         }
         self
     }
@@ -233,13 +220,13 @@ impl<'a> Response<'a> {
     pub fn header_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         self.check_place();
         self.note_place(name);
-        match &mut self.form {
-            HeadFormat::Text => write_header(self.out, name, write),
-            HeadFormat::Fields(fields) => {
-                let begin = self.out.len();
-                write(self.out);
-                add_field(fields, name, &self.out[begin..]);
-                self.out.truncate(begin);
+        match &mut self.target.fields {
+            None => write_header(self.target.out, name, write),
+            Some(fields) => {
+                let begin = self.target.out.len();
+                write(self.target.out);
+                add_field(fields, name, &self.target.out[begin..]);
+                self.target.out.truncate(begin);
             }
         }
         self
@@ -251,19 +238,21 @@ impl<'a> Response<'a> {
 
     fn note_place(&mut self, name: &str) {
         if name == "ETag" {
-            self.etag_at = Some(self.out.len() + "ETag: ".len());
+            self.etag_at = Some(self.target.out.len() + "ETag: ".len());
         }
     }
 
     /// Finishes with this body. A HEAD request gets only its length.
     pub fn finish(&mut self, body: &[u8]) {
-        if self.is_long(body.len() as u64) && self.finish_coded(body) {
+        let length_bytes = body.len() as u64;
+        if self.manner.is_head {
+            return self.finish_length(length_bytes);
+        }
+        if self.is_long(length_bytes) && self.finish_coded(body) {
             return;
         }
-        self.end_with_length(body.len() as u64);
-        if !self.manner.is_head {
-            self.out.extend_from_slice(body);
-        }
+        self.end_with_length(length_bytes);
+        self.target.out.extend_from_slice(body);
     }
 
     /// Finishes the answer to a HEAD request; a GET would have a body of this length.
@@ -297,16 +286,16 @@ impl<'a> Response<'a> {
     fn begin_coded(&mut self) -> Option<Coding> {
         let coding = self.manner.coding?;
         self.header("Content-Encoding", coding.name().as_bytes());
-        match &mut self.form {
-            HeadFormat::Text => {
-                let line = self.etag_at.map(|at| &self.out[at..]);
+        match &mut self.target.fields {
+            None => {
+                let line = self.etag_at.map(|at| &self.target.out[at..]);
                 let end = line.and_then(|line| line.windows(3).position(|end| end == b"\"\r\n"));
                 if let (Some(at), Some(end)) = (self.etag_at, end) {
                     let coding = coding.name().bytes();
-                    self.out.splice(at + end..at + end, [b'+'].into_iter().chain(coding));
+                    self.target.out.splice(at + end..at + end, [b'+'].into_iter().chain(coding));
                 }
             }
-            HeadFormat::Fields(fields) => {
+            Some(fields) => {
                 let plain = fields.get(http::header::ETAG).map(HeaderValue::as_bytes);
                 let tag = plain.and_then(|tag| tag.strip_suffix(b"\""));
                 let coded = tag.map(|tag| [tag, b"+", coding.name().as_bytes(), b"\""].concat());
@@ -320,13 +309,6 @@ impl<'a> Response<'a> {
 
     /// Finishes with this body, compressed. False, with nothing written, if it is not compressed.
     fn finish_coded(&mut self, body: &[u8]) -> bool {
-        if self.manner.is_head {
-            let is_coded = self.begin_coded().is_some();
-            if is_coded {
-                self.end_headers();
-            }
-            return is_coded;
-        }
         if body.len() > READ_BYTES_MAX {
             return self.begin_coded_stream(|| Some(WholeBody::of(body)));
         }
@@ -335,7 +317,7 @@ impl<'a> Response<'a> {
         let (body, ticks) = compressor.whole(coding, body);
         self.compress_ticks = ticks;
         self.end_with_length(body.len() as u64);
-        self.out.extend_from_slice(body);
+        self.target.out.extend_from_slice(body);
         true
     }
 
@@ -380,8 +362,8 @@ impl<'a> Response<'a> {
         self.header("Content-Type", b"text/plain; charset=utf-8");
         self.end_with_length(line.len() as u64 + 1);
         if !self.manner.is_head {
-            self.out.extend_from_slice(line.as_bytes());
-            self.out.push(b'\n');
+            self.target.out.extend_from_slice(line.as_bytes());
+            self.target.out.push(b'\n');
         }
     }
 
@@ -409,11 +391,11 @@ impl<'a> Response<'a> {
     /// Ends the headers of a response whose body a [`crate::BodySource`] brings. `length_bytes` is
     /// none if its length is not known yet.
     pub fn finish_streamed(&mut self, length_bytes: Option<u64>) {
-        if length_bytes.is_some_and(|length| self.is_long(length)) {
-            if self.manner.is_head && self.begin_coded().is_some() {
-                return self.end_headers();
+        if let Some(length) = length_bytes {
+            if self.manner.is_head {
+                return self.finish_length(length);
             }
-            if !self.manner.is_head && self.begin_coded_stream(|| None) {
+            if self.is_long(length) && self.begin_coded_stream(|| None) {
                 return;
             }
         }
@@ -426,7 +408,7 @@ impl<'a> Response<'a> {
                 self.header_with("Content-Length", |out| write_decimal(out, length_bytes));
                 StreamFraming::Sized
             }
-            None if matches!(self.form, HeadFormat::Fields(_)) => StreamFraming::Sized,
+            None if self.target.fields.is_some() => StreamFraming::Sized,
             None if self.manner.is_old => {
                 self.manner.keep_alive = false;
                 StreamFraming::ToTheEnd
@@ -445,10 +427,9 @@ impl<'a> Response<'a> {
     fn end_headers(&mut self) {
         assert_eq!(self.state, State::Headers, "a response is finished once");
         self.state = State::Finished;
-        if let HeadFormat::Fields(_) = self.form {
-            return;
+        if self.target.fields.is_none() {
+            end_headers(self.target.out, self.manner.keep_alive, self.manner.is_old);
         }
-        end_headers(self.out, self.manner.keep_alive, self.manner.is_old);
     }
 
     /// The facts of the response, once it is finished.

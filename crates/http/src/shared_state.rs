@@ -81,7 +81,7 @@ impl SharedState {
 
     pub(crate) fn stats(&self) -> ServerStats {
         let mut tls = TlsFigures::default();
-        self.tls.iter().for_each(|meter| meter.add_to(&mut tls, &self.clock));
+        self.tls.iter().for_each(|meter| meter.add_to(&mut tls));
         ServerStats {
             tls,
             compression: self.compression.figures(),

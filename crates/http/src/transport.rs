@@ -167,15 +167,10 @@ impl Transport {
 
     /// Writes `bytes` behind the unsent bytes of the output, and records the responses that are
     /// out. The bytes that the kernel does not take stay in the output.
+    #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<()> {
         let sent = if self.has_unsent() { 0 } else { self.write(bytes, accounts)? };
-        self.keep_unsent(&bytes[sent..], accounts)
-    }
-
-    /// Keeps bytes that the kernel did not take, behind those that are unsent already.
-    #[inline]
-    pub(crate) fn keep_unsent(&mut self, bytes: &[u8], accounts: &Accounts) -> StepResult<()> {
-        self.output.extend(bytes);
+        self.output.extend(&bytes[sent..]);
         self.hold_unsent(accounts)
     }
 
@@ -219,7 +214,7 @@ impl Transport {
 
     /// Writes as much as the kernel takes, and records the responses that are out. Returns how many
     /// bytes it took.
-    pub(crate) fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<usize> {
+    fn write(&mut self, bytes: &[u8], accounts: &mut Accounts) -> StepResult<usize> {
         set_phase(Phase::Write.label());
         let WriteResult { bytes: sent, progressed, failed } = match &mut self.tls {
             None => write_plain(&self.socket, bytes),

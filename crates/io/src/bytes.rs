@@ -52,9 +52,12 @@ impl FileBytes {
     /// first read, but their pages may have been evicted since, and a second read of them may fail.
     #[must_use]
     pub fn is_readable(&self) -> bool {
+        if !any_unreadable() {
+            return true;
+        }
         let Source::Mapped { begin, length, map } = &self.0 else { return true };
         let offset = begin.addr() - map.pointer().addr();
-        !any_unreadable() || map.unreadable_in(offset, *length).is_none()
+        map.unreadable_in(offset, *length).is_none()
     }
 
     /// The bytes of memory that they take; zero if they lie in a map.

@@ -109,23 +109,22 @@ mod tests {
         let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
         // SAFETY: the limit is a valid structure.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
-        let folder = std::env::temp_dir().join(format!("pellucid-reserve-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
         let files = SystemFileSystem;
-        files.create_directory(&folder).unwrap();
-        let _lock = files.lock(&folder.join("LOCK")).unwrap();
+        let _lock = files.lock(&folder.path().join("LOCK")).unwrap();
         let take_all = || std::iter::from_fn(|| File::open(PLACEHOLDER).ok()).collect::<Vec<_>>();
         for _ in 0..3 {
             let taken = take_all();
             assert!(File::open(PLACEHOLDER).is_err());
-            let create = |number| files.create(&folder.join(format!("{number}"))).unwrap();
+            let path = |number: usize| folder.path().join(number.to_string());
+            let create = |number| files.create(&path(number)).unwrap();
             let created: Vec<_> = (0..RESERVED_MAX).map(create).collect();
-            let refused = files.open(&folder.join("0"), false).err().unwrap();
+            let refused = files.open(&path(0), false).err().unwrap();
             assert!(is_out_of_descriptors(refused.raw_os_error().unwrap()), "{refused}");
             drop((created, taken));
             // The next successful opening fills the reserve again.
-            files.open(&folder.join("0"), false).unwrap();
+            files.open(&path(0), false).unwrap();
             assert_eq!(MISSING.load(Ordering::Relaxed), 0);
         }
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -19,8 +19,8 @@
 //! - no byte of the page had a value for this access before, and zeros are a possible value of any
 //!   file: all code that decodes mapped bytes validates them.
 
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Once, OnceLock};
 
 use crate::page::page_size_bytes;
 
@@ -86,8 +86,7 @@ impl Slot {
 type Chunk = [Slot; SLOTS_A_CHUNK];
 
 /// The register. A chunk is never freed.
-static CHUNKS: [AtomicPtr<Chunk>; CHUNKS_MAX] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS_MAX];
+static CHUNKS: [OnceLock<Box<Chunk>>; CHUNKS_MAX] = [const { OnceLock::new() }; CHUNKS_MAX];
 /// The addresses of replaced pages; zero in free entries.
 static PAGES: [AtomicUsize; PAGES_MAX] = [const { AtomicUsize::new(0) }; PAGES_MAX];
 /// The number of replaced pages that are still mapped, plus that of [`UnreadableMark`] values.
@@ -95,8 +94,8 @@ static REPLACED: AtomicU64 = AtomicU64::new(0);
 /// The number of a slot below which no slot is free.
 static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4_096);
-/// The handler before this one; never null once this one is installed, and never freed.
-static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+/// The handler before this one; it is set before this one is installed.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// True if a page of any mapped file could not be read or written. Call it after the use of mapped
 /// bytes. If it returns true, check those bytes by
@@ -183,24 +182,7 @@ impl Drop for MapRegistration {
 
 /// The chunk with this number, which is allocated if necessary.
 fn chunk(number: usize) -> &'static Chunk {
-    let place = &CHUNKS[number];
-    // SAFETY: a chunk is never freed, and is changed only through atomics.
-    if let Some(chunk) = unsafe { place.load(Ordering::Acquire).as_ref() } {
-        return chunk;
-    }
-    let made = Box::into_raw(Box::new([const { Slot::new() }; SLOTS_A_CHUNK]));
-    let (null, order) = (std::ptr::null_mut(), Ordering::AcqRel);
-    match place.compare_exchange(null, made, order, Ordering::Acquire) {
-        // SAFETY: the chunk was just allocated, and is never freed.
-        Ok(_) => unsafe { &*made },
-        Err(other) => {
-            // SAFETY: the second chunk was not published; the first one is never freed.
-            unsafe {
-                drop(Box::from_raw(made));
-                &*other
-            }
-        }
-    }
+    CHUNKS[number].get_or_init(|| Box::new([const { Slot::new() }; SLOTS_A_CHUNK]))
 }
 
 /// Takes a free slot, and returns it with its number; none if all are taken.
@@ -221,17 +203,8 @@ fn take_slot() -> Option<(usize, &'static Slot)> {
 
 /// The slot of the registered map with `address`, and true if the map is writable. For the handler.
 fn find_slot(address: usize) -> Option<(&'static Slot, bool)> {
-    for place in &CHUNKS {
-        // SAFETY: as in `chunk`.
-        let chunk = unsafe { place.load(Ordering::Acquire).as_ref() };
-        let Some(chunk) = chunk else { continue };
-        for slot in chunk {
-            if let Some(is_writable) = slot.holds(address) {
-                return Some((slot, is_writable));
-            }
-        }
-    }
-    None
+    let mut slots = CHUNKS.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
+    slots.find_map(|slot| slot.holds(address).map(|is_writable| (slot, is_writable)))
 }
 
 /// Installs the handler. If the system refuses, a bad page ends the process.
@@ -249,7 +222,7 @@ fn install() {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
             return;
         }
-        BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+        BEFORE.get_or_init(|| before);
         libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
     }
 }
@@ -304,8 +277,8 @@ fn note(slot: &Slot, page: usize) {
 
 /// Handles the signal as the previous action would have done.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the action was stored before this handler was installed, and is never freed.
-    let before = unsafe { &*BEFORE.load(Ordering::Acquire) };
+    // It was set before this handler was installed.
+    let Some(before) = BEFORE.get() else { std::process::abort() };
     match before.sa_sigaction {
         libc::SIG_IGN => {}
         libc::SIG_DFL => {
@@ -352,10 +325,6 @@ mod tests {
         std::env::var_os(CHILD).is_some()
     }
 
-    fn temporary(name: &str) -> std::path::PathBuf {
-        std::env::temp_dir().join(format!("pellucid-io-{name}-{}", std::process::id()))
-    }
-
     fn read(pointer: *const u8, offset: usize) -> u8 {
         // SAFETY: the callers' offsets are within their maps.
         unsafe { pointer.add(offset).read_volatile() }
@@ -371,8 +340,9 @@ mod tests {
             );
             return;
         }
-        let (path, page) = (temporary("gone"), PAGE_BYTES.load(Ordering::Relaxed));
-        let file = SystemFileSystem.create(&path).unwrap();
+        let page = PAGE_BYTES.load(Ordering::Relaxed);
+        let folder = tempfile::tempdir().unwrap();
+        let file = SystemFileSystem.create(&folder.path().join("gone")).unwrap();
         file.write_all_at(&vec![7; 8 * page], 0).unwrap();
         let map = file.map(8 * page as u64, MapMode::Read).unwrap();
         let other = file.map(page as u64, MapMode::Write).unwrap();
@@ -393,7 +363,6 @@ mod tests {
         assert_eq!(other.unreadable_in(0, 1), Some(0), "what was written is nowhere");
         drop((map, other));
         assert!(!any_unreadable(), "what is not mapped concerns nobody");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -403,12 +372,13 @@ mod tests {
             assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
             return;
         }
-        let (path, other_path) = (temporary("ours"), temporary("theirs"));
-        let ours = SystemFileSystem.create(&path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let ours = SystemFileSystem.create(&folder.path().join("ours")).unwrap();
         ours.write_all_at(&[7; 100], 0).unwrap();
         let _map = ours.map(100, MapMode::Read).unwrap();
-        let theirs = map_past_the_end(&other_path);
-        let _ = (std::fs::remove_file(path), std::fs::remove_file(other_path));
+        let theirs = map_past_the_end(&folder.path().join("theirs"));
+        // The signal ends the process without another chance.
+        drop(folder);
         read(theirs, 0);
     }
 

@@ -1,7 +1,6 @@
 //! The values of a column within a row group, row by row.
 
-use parquet::basic::Type as Physical;
-use parquet::column::reader::{ColumnReaderImpl, get_column_reader, get_typed_column_reader};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray,
     FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
@@ -11,7 +10,7 @@ use parquet::schema::types::ColumnDescPtr;
 
 use crate::cell::Cell;
 use crate::column_type::ColumnType;
-use crate::guard::guarded;
+use crate::guard::{failed, guarded};
 use crate::pages::Pages;
 use crate::timestamp::Timestamp;
 
@@ -58,7 +57,7 @@ impl Values {
         Ok(Values {
             form,
             is_optional: column.max_def_level() > 0,
-            typed: guarded(|| Ok(TypedValues::new(column, pages)))?,
+            typed: guarded(|| TypedValues::new(column, pages))?,
             levels: Vec::new(),
             rows: 0,
             rows_passed: 0,
@@ -142,28 +141,19 @@ fn of_bytes(form: ColumnType, value: &[u8]) -> Result<Cell<'_>, String> {
 
 impl TypedValues {
     /// Makes the values of a column, whose type was checked before.
-    fn new(column: &ColumnDescPtr, pages: Pages) -> TypedValues {
-        let physical = column.physical_type();
-        let reader = get_column_reader(column.clone(), Box::new(pages));
-        match physical {
-            Physical::BOOLEAN => {
-                TypedValues::Boolean(ValueBatch::new(get_typed_column_reader(reader)))
+    fn new(column: &ColumnDescPtr, pages: Pages) -> Result<TypedValues, ParquetError> {
+        Ok(match get_column_reader(column.clone(), Box::new(pages)) {
+            ColumnReader::BoolColumnReader(reader) => Self::Boolean(ValueBatch::new(reader)),
+            ColumnReader::Int32ColumnReader(reader) => Self::Int32(ValueBatch::new(reader)),
+            ColumnReader::Int64ColumnReader(reader) => Self::Int64(ValueBatch::new(reader)),
+            ColumnReader::Int96ColumnReader(_) => return Err(failed("INT96 is not supported")),
+            ColumnReader::FloatColumnReader(reader) => Self::Float(ValueBatch::new(reader)),
+            ColumnReader::DoubleColumnReader(reader) => Self::Double(ValueBatch::new(reader)),
+            ColumnReader::ByteArrayColumnReader(reader) => Self::Bytes(ValueBatch::new(reader)),
+            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
+                Self::Fixed(ValueBatch::new(reader))
             }
-            Physical::INT32 => TypedValues::Int32(ValueBatch::new(get_typed_column_reader(reader))),
-            Physical::INT64 | Physical::INT96 => {
-                TypedValues::Int64(ValueBatch::new(get_typed_column_reader(reader)))
-            }
-            Physical::FLOAT => TypedValues::Float(ValueBatch::new(get_typed_column_reader(reader))),
-            Physical::DOUBLE => {
-                TypedValues::Double(ValueBatch::new(get_typed_column_reader(reader)))
-            }
-            Physical::BYTE_ARRAY => {
-                TypedValues::Bytes(ValueBatch::new(get_typed_column_reader(reader)))
-            }
-            Physical::FIXED_LEN_BYTE_ARRAY => {
-                TypedValues::Fixed(ValueBatch::new(get_typed_column_reader(reader)))
-            }
-        }
+        })
     }
 
     /// Decodes the next rows, at most to the end of the page. Returns their number.

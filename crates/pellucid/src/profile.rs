@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Parser, ValueEnum};
 use pellucid_client::http::HttpRequest;
 
 use crate::Failure;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Example: pellucid profile http://127.0.0.1:8080 cpu --seconds 10 -o cpu.html
 ///
 /// Example: PELLUCID_TOKEN=… pellucid profile --ca ca.pem https://127.0.0.1:8443 heap --base -600
-#[derive(Args)]
+#[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ProfileArguments {
     #[command(flatten)]
@@ -161,15 +161,9 @@ mod tests {
         assert!(format_of(Path::new("a.gz")).is_err_and(|failure| failure.text.contains(".pb.gz")));
     }
 
-    #[derive(clap::Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        arguments: ProfileArguments,
-    }
-
     fn arguments(flags: &[&str]) -> ProfileArguments {
         let words = [&["profile", "http://h"], flags].concat();
-        <CommandLine as clap::Parser>::try_parse_from(words).unwrap().arguments
+        ProfileArguments::try_parse_from(words).unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clap::Args;
+use clap::Parser;
 pub(crate) use pellucid_client::http::encoded;
 use pellucid_client::http::{BodyCallback, Header, HttpRequest, Target, TlsOptions};
 
@@ -26,7 +26,7 @@ const ERROR_BYTES_MAX: usize = 4 << 10;
 const REFUSES_WRITES: &str = "writes are refused since a failure";
 
 /// The arguments that name a server and the credentials for it.
-#[derive(Args)]
+#[derive(Parser)]
 pub(crate) struct ServerAddress {
     /// The URL of the server: http://127.0.0.1:8080, or unix:/run/pellucid.sock for the file of a
     /// Unix socket.
@@ -223,16 +223,10 @@ pub(crate) fn question<'a>(
 mod tests {
     use super::*;
 
-    #[derive(clap::Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        address: ServerAddress,
-    }
-
     fn remote(flags: &[&str], further: &[&str]) -> Result<RemoteServer, Failure> {
         let words = [&["x", "http://h"], flags].concat();
-        let line = <CommandLine as clap::Parser>::try_parse_from(words).unwrap();
-        line.address.remote(&further.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        let address = ServerAddress::try_parse_from(words).unwrap();
+        address.remote(&further.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
     }
 
     /// Regression: a file whose length is not known before was read to its end, such as a pipe, or

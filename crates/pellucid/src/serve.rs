@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use pellucid_server::{Log, RunningServer, ServerError, ServerOptions, StoreKind, start};
+use pellucid_thread::PeriodicThread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::Failure;
 use crate::settings::{ServeArguments, Task};
 use crate::standard_output::print_text;
-use crate::systemd::{ServiceManager, Watchdog};
+use crate::systemd::{ServiceManager, begin_watchdog};
 
 /// The interval at which signals are checked while the server starts.
 const SIGNAL_PAUSE: Duration = Duration::from_millis(100);
@@ -58,7 +59,7 @@ fn begin(options: ServerOptions, signals: &mut Signals) -> Result<Option<Running
 fn announce(
     server: &RunningServer,
     has_tls: bool,
-) -> Result<(ServiceManager, Option<Watchdog>), Failure> {
+) -> Result<(ServiceManager, Option<PeriodicThread>), Failure> {
     let lines = server.urls().into_iter().map(|url| format!("listening on {url}\n"));
     // One write for all lines: a reader of the first line may close the pipe after it.
     print_text(&lines.collect::<String>())?;
@@ -71,10 +72,13 @@ fn announce(
 
 /// Connects to the service manager and starts the watchdog, before the server reports that it is
 /// ready.
-fn watch(server: &RunningServer, has_tls: bool) -> io::Result<(ServiceManager, Option<Watchdog>)> {
+fn watch(
+    server: &RunningServer,
+    has_tls: bool,
+) -> io::Result<(ServiceManager, Option<PeriodicThread>)> {
     let manager = ServiceManager::of_environment()?;
     let address = server.addresses().first();
-    let watchdog = address.map(|address| Watchdog::begin(address, has_tls)).transpose()?;
+    let watchdog = address.map(|address| begin_watchdog(address, has_tls)).transpose()?;
     Ok((manager, watchdog.flatten()))
 }
 

@@ -8,12 +8,14 @@ use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 use pellucid_server::ListenAddress;
+use pellucid_thread::{Job, PeriodicThread};
+
+/// The name of the watchdog's work, for profiles.
+static WATCHDOG: Job = Job::new("watchdog");
 
 /// The connection to the service manager, if it wants notifications.
 pub(crate) struct ServiceManager {
@@ -47,36 +49,28 @@ fn connect() -> io::Result<Option<(UnixDatagram, UnixAddress)>> {
     Ok(Some((UnixDatagram::unbound()?, address?)))
 }
 
-/// A thread that tells the service manager regularly that the server answers, until it is dropped.
-pub(crate) struct Watchdog {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    /// Starts the watchdog if the manager asked this process for it (`WATCHDOG_USEC`). The server's
-    /// certificate is not checked, because the process asks itself.
-    ///
-    /// # Errors
-    /// If no socket or thread can be made.
-    pub(crate) fn begin(address: &ListenAddress, has_tls: bool) -> io::Result<Option<Watchdog>> {
-        let variable = |name| std::env::var(name).ok();
-        let (microseconds, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
-        let pause = pause_of(microseconds.as_deref(), process.as_deref());
-        let Some(pause) = pause else { return Ok(None) };
-        let asked = url_of(address, has_tls);
-        let (stop, stopped) = channel::<()>();
-        let manager = ServiceManager::of_environment()?;
-        let run = move || {
-            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                if answers(&asked) {
-                    manager.tell("WATCHDOG=1");
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("pellucid-watchdog".to_owned()).spawn(run)?;
-        Ok(Some(Watchdog { stop: Some(stop), thread: Some(thread) }))
-    }
+/// Starts a thread that tells the service manager regularly that the server answers, if the manager
+/// asked this process for it (`WATCHDOG_USEC`). The server's certificate is not checked, because
+/// the process asks itself.
+///
+/// # Errors
+/// If no socket or thread can be made.
+pub(crate) fn begin_watchdog(
+    address: &ListenAddress,
+    has_tls: bool,
+) -> io::Result<Option<PeriodicThread>> {
+    let variable = |name| std::env::var(name).ok();
+    let (microseconds, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+    let pause = pause_of(microseconds.as_deref(), process.as_deref());
+    let Some(pause) = pause else { return Ok(None) };
+    let asked = url_of(address, has_tls);
+    let manager = ServiceManager::of_environment()?;
+    let tell = move || {
+        if answers(&asked) {
+            manager.tell("WATCHDOG=1");
+        }
+    };
+    PeriodicThread::start("pellucid-watchdog", &WATCHDOG, pause, tell).map(Some)
 }
 
 /// The pause between two signs of life: half of the allowed time, as sd_watchdog_enabled(3)
@@ -115,16 +109,6 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
         });
     }
     address
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // If the thread panicked, the message is on standard error already.
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use pellucid_thread::{
-    Registers, STACK_DEPTH_MAX, capture_interrupted, labels, number_early_request, prepare_thread,
+    Registers, STACK_DEPTH_MAX, capture_interrupted, labels, monotonic_ns, number_early_request,
+    prepare_thread,
 };
 
 use crate::ring::{RawSample, Ring};
@@ -102,7 +103,7 @@ fn take_sample(ring: &Ring, info: &TimerInfo, registers: &Registers) {
     let ticks = 1 + u64::try_from(info.overrun).unwrap_or(0);
     let labels = labels();
     let mut sample = RawSample {
-        at_ns: now_ns(),
+        at_ns: monotonic_ns(),
         events: 1,
         amount: PERIOD_NS.load(Ordering::Relaxed).saturating_mul(ticks),
         thread: info.value,
@@ -113,14 +114,6 @@ fn take_sample(ring: &Ring, info: &TimerInfo, registers: &Registers) {
     };
     sample.depth = capture_interrupted(registers, &mut sample.stack);
     ring.push(&sample);
-}
-
-/// The time of the monotonic clock. `clock_gettime` is async-signal-safe.
-pub(crate) fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec. Should the call fail, it stays zero.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
 /// # Safety

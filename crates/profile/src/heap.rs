@@ -3,7 +3,7 @@
 //! An allocation that is not sampled costs one subtraction. A free costs one look at a small table
 //! that tells whether the address may belong to a sample.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,8 +29,8 @@ static SITES: Sites = Sites::new();
 /// The number of tracked allocations whose address hashes to each entry. An entry that reaches its
 /// maximum stays there. A free takes the lock of [`LIVE`] only if its entry is not zero.
 static FILTER: [AtomicU8; FILTER_PLACES] = [const { AtomicU8::new(0) }; FILTER_PLACES];
-static LIVE: Mutex<LiveAllocations> =
-    Mutex::new(LiveAllocations { slots: std::ptr::null_mut(), used: 0 });
+/// One MiB of zeros, whose pages take memory as they are written.
+static LIVE: Mutex<LiveAllocations> = Mutex::new(LiveAllocations::new());
 
 struct Countdown {
     /// Bytes until the next sample.
@@ -238,24 +238,18 @@ struct SampledAllocation {
 
 /// The tracked allocations: a hash table of fixed size with linear probing.
 struct LiveAllocations {
-    slots: *mut SampledAllocation,
+    slots: [SampledAllocation; LIVE_SLOTS],
     used: usize,
 }
-
-// SAFETY: the pointer is to memory that the table alone owns, and is reached under its lock.
-unsafe impl Send for LiveAllocations {}
 
 fn live() -> MutexGuard<'static, LiveAllocations> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl LiveAllocations {
-    fn slots(&mut self) -> &mut [SampledAllocation] {
-        if self.slots.is_null() {
-            return &mut [];
-        }
-        // SAFETY: the memory was allocated for this many slots, and zeroes are a free slot.
-        unsafe { std::slice::from_raw_parts_mut(self.slots, LIVE_SLOTS) }
+    const fn new() -> LiveAllocations {
+        let free = SampledAllocation { address: 0, site: 0, events: 0.0, amount: 0.0 };
+        LiveAllocations { slots: [free; LIVE_SLOTS], used: 0 }
     }
 
     fn home(address: usize) -> usize {
@@ -264,16 +258,10 @@ impl LiveAllocations {
 
     /// Adds an allocation; returns false if there is no room.
     fn insert(&mut self, sampled: SampledAllocation) -> bool {
-        if self.slots.is_null() {
-            let layout =
-                Layout::array::<SampledAllocation>(LIVE_SLOTS).expect("it is a small size");
-            // SAFETY: the layout is not empty. The memory is never freed: the table is a static.
-            self.slots = unsafe { System.alloc_zeroed(layout) }.cast();
-        }
-        if self.slots.is_null() || self.used >= LIVE_MAX {
+        if self.used >= LIVE_MAX {
             return false;
         }
-        let slots = self.slots();
+        let slots = &mut self.slots;
         let mut at = LiveAllocations::home(sampled.address);
         while slots[at].address != 0 {
             at = (at + 1) % LIVE_SLOTS;
@@ -284,10 +272,7 @@ impl LiveAllocations {
     }
 
     fn remove(&mut self, address: usize) -> Option<SampledAllocation> {
-        let slots = self.slots();
-        if slots.is_empty() {
-            return None;
-        }
+        let slots = &mut self.slots;
         let mut at = LiveAllocations::home(address);
         while slots[at].address != address {
             if slots[at].address == 0 {
@@ -323,7 +308,8 @@ mod tests {
 
     #[test]
     fn the_table_of_live_allocations_finds_what_it_holds() {
-        let mut live = LiveAllocations { slots: std::ptr::null_mut(), used: 0 };
+        static TABLE: Mutex<LiveAllocations> = Mutex::new(LiveAllocations::new());
+        let mut live = TABLE.lock().unwrap();
         let sampled =
             |address| SampledAllocation { address, site: address, events: 1.0, amount: 2.0 };
         assert!(live.remove(16).is_none());

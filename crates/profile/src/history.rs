@@ -48,6 +48,7 @@ struct PendingSample {
     sample: u64,
 }
 
+#[derive(Default)]
 pub(crate) struct History {
     samples_max: usize,
     /// The time at which it began to keep samples.
@@ -65,16 +66,7 @@ pub(crate) struct History {
 impl History {
     /// An empty history with room for `samples_max` samples, which begins at `began_ns`.
     pub(crate) fn new(samples_max: usize, began_ns: u64) -> History {
-        History {
-            samples_max,
-            began_ns,
-            samples: VecDeque::new(),
-            first: 0,
-            awaiting: Vec::new(),
-            nodes: Vec::new(),
-            children: HashMap::new(),
-            losses: VecDeque::new(),
-        }
+        History { samples_max, began_ns, ..History::default() }
     }
 
     fn nodes_max(&self) -> usize {

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use pellucid_thread::{Job, Labels, Site, blocked, contended};
+use pellucid_thread::{Job, Labels, Site, blocked, contended, monotonic_ns};
 
-use crate::handler::now_ns;
 use crate::heap;
 
 /// The kind of a profile.
@@ -99,7 +98,7 @@ impl Profile {
             Kind::Cpu => Vec::new(),
         };
         let samples = sites.into_iter().map(|site| sample_of(kind, site)).collect();
-        Profile { kind, samples, began_ns: now_ns(), duration_ns: 0, lost: 0, missing_ns: 0 }
+        Profile { kind, samples, began_ns: monotonic_ns(), duration_ns: 0, lost: 0, missing_ns: 0 }
     }
 
     /// Subtracts the counts of `earlier`, a profile of the same kind.

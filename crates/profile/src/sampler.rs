@@ -2,11 +2,10 @@
 //! and keeps the history of all kinds of samples.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use pellucid_thread::{Job, start_job};
+use pellucid_thread::{Job, PeriodicThread, monotonic_ns};
 
 use crate::handler;
 use crate::heap::in_use;
@@ -60,17 +59,11 @@ struct State {
     /// The number of each [`Boost`] and its rate in samples per second.
     boosts: Vec<(u64, u32)>,
     boosts_ever: u64,
-    is_stopping: bool,
-}
-
-struct SharedState {
-    state: Mutex<State>,
-    stop_signal: Condvar,
 }
 
 struct ProfilerThread {
-    shared: Arc<SharedState>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    state: Arc<Mutex<State>>,
+    _thread: PeriodicThread,
 }
 
 /// A handle of the profiler of this process. Dropping the last handle stops the profiler.
@@ -83,7 +76,7 @@ pub struct Profiler {
 #[must_use = "the rate falls back when this is dropped"]
 pub struct Boost {
     number: u64,
-    shared: Arc<SharedState>,
+    state: Arc<Mutex<State>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -109,7 +102,7 @@ impl Profiler {
         timers.scan()?;
         let [allocations, waits, held] = timed_samples::install();
         let mut heap = HeapSnapshots::default();
-        heap.push(handler::now_ns(), in_use());
+        heap.push(monotonic_ns(), in_use());
         let state = State {
             timers,
             kept: [
@@ -122,14 +115,10 @@ impl Profiler {
             usual_hertz,
             boosts: Vec::new(),
             boosts_ever: 0,
-            is_stopping: false,
         };
-        let stop_signal = Condvar::new();
-        let shared = Arc::new(SharedState { state: Mutex::new(state), stop_signal });
-        let serving = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("pellucid-cpu".to_owned());
-        let thread = Mutex::new(Some(thread.spawn(move || serving.serve())?));
-        let inner = Arc::new(ProfilerThread { shared, thread });
+        let state = Arc::new(Mutex::new(state));
+        let thread = start_thread(Arc::clone(&state))?;
+        let inner = Arc::new(ProfilerThread { state, _thread: thread });
         *running = Arc::downgrade(&inner);
         Ok(Profiler { inner })
     }
@@ -137,19 +126,19 @@ impl Profiler {
     /// The current time on the clock of the samples: nanoseconds of the monotonic clock.
     #[must_use]
     pub fn now_ns() -> u64 {
-        handler::now_ns()
+        monotonic_ns()
     }
 
     /// The usual rate, in samples per second of processor time; zero if sampling is off.
     #[must_use]
     pub fn usual_hertz(&self) -> u32 {
-        lock(&self.inner.shared.state).usual_hertz
+        lock(&self.inner.state).usual_hertz
     }
 
     /// Sets the usual rate to `hertz`; zero switches sampling off. A [`Boost`] with a higher rate
     /// prevails. Samples taken so far are kept.
     pub fn set_usual_hertz(&self, hertz: u32) {
-        let mut state = lock(&self.inner.shared.state);
+        let mut state = lock(&self.inner.state);
         state.usual_hertz = hertz.min(HERTZ_MAX);
         state.apply_rate();
     }
@@ -157,8 +146,7 @@ impl Profiler {
     /// Raises the rate to at least `hertz` until the returned guard is dropped. Threads that were
     /// started since the last scan are included at once.
     pub fn boost(&self, hertz: u32) -> Boost {
-        let shared = Arc::clone(&self.inner.shared);
-        let mut state = lock(&shared.state);
+        let mut state = lock(&self.inner.state);
         // If the list of threads cannot be read, the known threads are sampled.
         let _ = state.timers.scan();
         state.boosts_ever += 1;
@@ -166,7 +154,7 @@ impl Profiler {
         state.boosts.push((number, hertz.clamp(1, HERTZ_MAX)));
         state.apply_rate();
         drop(state);
-        Boost { number, shared }
+        Boost { number, state: Arc::clone(&self.inner.state) }
     }
 
     /// The samples of processor time from `from_ns` up to `to_ns`, as far as they are kept.
@@ -178,7 +166,7 @@ impl Profiler {
     /// Takes a snapshot of the memory in use now, so that [`Profiler::past`] is exact for this
     /// moment.
     pub fn note_heap(&self) {
-        lock(&self.inner.shared.state).heap.push(handler::now_ns(), in_use());
+        lock(&self.inner.state).heap.push(monotonic_ns(), in_use());
     }
 
     /// The samples of the time from `from_ns` up to `to_ns`, as far as they are kept. For
@@ -193,7 +181,7 @@ impl Profiler {
             Kind::Mutex => HELD,
             Kind::Heap => return self.past_heap(from_ns, to_ns),
         };
-        let mut state = lock(&self.inner.shared.state);
+        let mut state = lock(&self.inner.state);
         state.drain();
         let State { kept, timers, .. } = &*state;
         let history = &kept[place].history;
@@ -213,15 +201,15 @@ impl Profiler {
             kind,
             samples,
             began_ns: since_ns,
-            duration_ns: to_ns.min(handler::now_ns()).saturating_sub(since_ns),
+            duration_ns: to_ns.min(monotonic_ns()).saturating_sub(since_ns),
             lost: history.lost_between(from_ns, found_ns),
             missing_ns: history.missing_ns(from_ns, to_ns),
         }
     }
 
     fn past_heap(&self, from_ns: u64, to_ns: u64) -> Profile {
-        let now_ns = handler::now_ns();
-        let mut state = lock(&self.inner.shared.state);
+        let now_ns = monotonic_ns();
+        let mut state = lock(&self.inner.state);
         if to_ns.saturating_add(NOW_NS) < now_ns {
             return state.heap.between(from_ns, to_ns);
         }
@@ -256,58 +244,41 @@ impl RingHistory {
     /// Skips the samples that are in the ring already: they are those of an earlier profiler.
     fn new(ring: &'static Ring, samples_max: usize) -> RingHistory {
         let (next, _) = ring.read_from(0, |_| {});
-        RingHistory { ring, next, history: History::new(samples_max, handler::now_ns()) }
+        RingHistory { ring, next, history: History::new(samples_max, monotonic_ns()) }
     }
 
     fn drain(&mut self) {
         let RingHistory { ring, next, history } = self;
         let (to, lost) = ring.read_from(*next, |sample| history.push(sample));
         *next = to;
-        history.note_lost(handler::now_ns(), lost);
+        history.note_lost(monotonic_ns(), lost);
         history.resolve_early();
     }
 }
 
-impl SharedState {
-    fn serve(&self) {
-        let _job = start_job(&PROFILING);
-        let mut drains = 0_u32;
-        let mut next_moment_ns = handler::now_ns() + MOMENT_PAUSE.as_nanos() as u64;
-        let mut state = lock(&self.state);
-        while !state.is_stopping {
-            state = match self.stop_signal.wait_timeout(state, DRAIN_PAUSE) {
-                Ok((state, _)) => state,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-            state.drain();
-            drains += 1;
-            if handler::now_ns() >= next_moment_ns {
-                state.heap.push(handler::now_ns(), in_use());
-                next_moment_ns += MOMENT_PAUSE.as_nanos() as u64;
-            }
-            if drains.is_multiple_of(DRAINS_PER_SCAN) {
-                // If the list of threads cannot be read, the known threads are still sampled.
-                let _ = state.timers.scan();
-            }
+/// Starts the thread that empties the rings, notes the memory in use, and scans for new threads.
+fn start_thread(state: Arc<Mutex<State>>) -> io::Result<PeriodicThread> {
+    let mut drains = 0_u32;
+    let mut next_moment_ns = monotonic_ns() + MOMENT_PAUSE.as_nanos() as u64;
+    PeriodicThread::start("pellucid-cpu", &PROFILING, DRAIN_PAUSE, move || {
+        let mut state = lock(&state);
+        state.drain();
+        drains += 1;
+        if monotonic_ns() >= next_moment_ns {
+            state.heap.push(monotonic_ns(), in_use());
+            next_moment_ns += MOMENT_PAUSE.as_nanos() as u64;
         }
-    }
+        if drains.is_multiple_of(DRAINS_PER_SCAN) {
+            // If the list of threads cannot be read, the known threads are still sampled.
+            let _ = state.timers.scan();
+        }
+    })
 }
 
 impl Drop for Boost {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
+        let mut state = lock(&self.state);
         state.boosts.retain(|(number, _)| *number != self.number);
         state.apply_rate();
-    }
-}
-
-impl Drop for ProfilerThread {
-    fn drop(&mut self) {
-        lock(&self.shared.state).is_stopping = true;
-        self.shared.stop_signal.notify_all();
-        if let Some(thread) = lock(&self.thread).take() {
-            // The thread does not panic; if it ever did, the panic message was printed already.
-            let _ = thread.join();
-        }
     }
 }

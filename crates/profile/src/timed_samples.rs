@@ -9,10 +9,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pellucid_thread::{
-    KeptWait, Labels, STACK_DEPTH_MAX, WaitSide, number_early_request, observe_waits,
+    KeptWait, Labels, STACK_DEPTH_MAX, WaitSide, monotonic_ns, number_early_request, observe_waits,
 };
 
-use crate::handler::now_ns;
 use crate::ring::{RawSample, Ring};
 
 static ALLOCATIONS: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
@@ -62,7 +61,7 @@ fn push(
     // SAFETY: as above.
     let Some(ring) = (unsafe { place.load(Ordering::Acquire).as_ref() }) else { return };
     let mut sample = RawSample {
-        at_ns: now_ns(),
+        at_ns: monotonic_ns(),
         events: events.round() as u64,
         amount: amount.round() as u64,
         thread: usize::MAX,

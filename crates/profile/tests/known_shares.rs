@@ -355,7 +355,7 @@ fn is_asleep(thread: i32) -> bool {
 /// Holds the lock until the thread whose id is received has slept for `ms`; returns for how many
 /// nanoseconds it slept.
 fn hold(lock: &Mutex<u64>, waiter: &Receiver<i32>, held: &Sender<()>, ms: u64) -> f64 {
-    let mut guard = lock.lock().unwrap();
+    let mut guard = lock.lock();
     held.send(()).unwrap();
     let waiter = waiter.recv().unwrap();
     // Between sending its id and taking the lock, the thread has no other reason to sleep.
@@ -384,12 +384,12 @@ type WaitFunction = fn(&Mutex<u64>) -> u64;
 
 #[inline(never)]
 fn wait_for_long(lock: &Mutex<u64>) -> u64 {
-    black_box(*lock.lock().unwrap())
+    black_box(*lock.lock())
 }
 
 #[inline(never)]
 fn wait_for_short(lock: &Mutex<u64>) -> u64 {
-    black_box(*lock.lock().unwrap()) + 1
+    black_box(*lock.lock()) + 1
 }
 
 /// Starts a holder, waits until it holds, then waits for the lock.
@@ -462,7 +462,7 @@ fn keep_second(lock: &Mutex<u64>, waiter: &Sender<()>) {
 
 /// Takes the lock, tells its waiter to take it too, and keeps it for the duration `kept`.
 fn keep(lock: &Mutex<u64>, waiter: &Sender<()>, kept: Duration) -> u64 {
-    let mut guard = lock.lock().unwrap();
+    let mut guard = lock.lock();
     waiter.send(()).unwrap();
     std::thread::sleep(kept);
     *guard += 1;
@@ -474,7 +474,7 @@ fn wait_when_told(lock: &Mutex<u64>, told: &Receiver<()>, done: &Sender<()>) -> 
     let mut waited_ns = 0.0;
     while told.recv().is_ok() {
         let stopwatch = Instant::now();
-        drop(black_box(lock.lock().unwrap()));
+        drop(black_box(lock.lock()));
         waited_ns += stopwatch.elapsed().as_nanos() as f64;
         done.send(()).unwrap();
     }
@@ -541,9 +541,9 @@ fn threads_without_work_hold_nobody_up() {
     let before = Profile::counted(Kind::Block);
     let (lock, idle, busy) = (Mutex::new(()), Condvar::for_work(), Condvar::new());
     let pause = Duration::from_millis(20);
-    drop(idle.wait_timeout(lock.lock().unwrap(), pause));
+    drop(idle.wait_timeout(lock.lock(), pause));
     assert_eq!(Profile::counted(Kind::Block).since(&before).samples.len(), 0);
-    drop(busy.wait_timeout(lock.lock().unwrap(), pause));
+    drop(busy.wait_timeout(lock.lock(), pause));
     let waited = Profile::counted(Kind::Block).since(&before);
     assert_eq!(waited.samples.len(), 1);
     assert!(waited.samples[0].amount >= 19e6);

@@ -40,20 +40,12 @@ pub(crate) fn fit_connections(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use pellucid_thread::Mutex;
-
     use super::*;
 
     /// Regression: connections took the descriptors that flushes need.
     #[test]
     fn connections_leave_descriptors_for_the_store() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let log = {
-            let lines = Arc::clone(&lines);
-            Log::new(move |line| lines.lock().unwrap().push(line.to_owned()))
-        };
+        let (log, lines) = Log::kept();
         let fit_of = |connections_per_address, descriptors_max| {
             let limits = Limits { connections_per_address, ..Limits::default() };
             let fit = fit_connections(limits, descriptors_max, &log);
@@ -61,12 +53,12 @@ mod tests {
         };
         let fit = |descriptors_max| fit_of(4_096, descriptors_max);
         assert_eq!([fit(None), fit(Some(1 << 20))], [(16_384, 4_096); 2]);
-        assert!(lines.lock().unwrap().is_empty());
+        assert!(lines.lock().is_empty());
         // Regression: one address could take all connections that were left.
         assert_eq!([fit(Some(4_096)), fit(Some(256))], [(3_584, 896), (128, 32)]);
-        assert!(lines.lock().unwrap()[0].contains("--connections-max"));
+        assert!(lines.lock()[0].contains("--connections-max"));
         // Regression: a limit per address that was set fell too, although it was low enough.
         assert_eq!([100, 16_384].map(|of| fit_of(of, Some(4_096)).1), [100, 3_584]);
-        assert!(lines.lock().unwrap()[2].contains(" 100 of them from one address"));
+        assert!(lines.lock()[2].contains(" 100 of them from one address"));
     }
 }

@@ -4,7 +4,7 @@
 //! of it, too. `reads`, `writes` and `background` hold only counters, which start at zero when the
 //! store is opened; `state` holds the present state.
 
-use pellucid_embedded::{EngineStats, Job, SAMPLED_EVERY};
+use pellucid_embedded::{EngineStats, SAMPLED_EVERY};
 use serde_json::{Map, Value, json};
 
 /// The name of the document's schema.
@@ -18,7 +18,7 @@ pub fn document(stats: &EngineStats) -> Value {
     for (path, value) in [
         ("schema", SCHEMA.into()),
         ("sampled_every", SAMPLED_EVERY.into()),
-        ("state/running", stats.ledger.running.map(job_name).into()),
+        ("state/running", stats.ledger.running.into()),
         ("state/trouble", stats.ledger.trouble.clone().into()),
         ("state/collection_trouble", stats.collection_trouble.clone().into()),
         ("state/write_amplification", stats.write_amplification().into()),
@@ -54,12 +54,5 @@ fn put(object: &mut Map<String, Value>, path: &str, value: Value) {
     }
     if let Value::Object(inner) = inner {
         put(inner, rest, value);
-    }
-}
-
-fn job_name(job: Job) -> String {
-    match job {
-        Job::Flush => "flush".to_owned(),
-        Job::Compaction { from, to } => format!("compaction {from} to {to}"),
     }
 }

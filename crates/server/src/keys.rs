@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::PoisonError;
 
 use pellucid_thread::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -43,7 +42,7 @@ impl Keys {
     pub(crate) fn note(&self, key: &[u8]) -> u64 {
         let hash = xxh3_64_with_seed(key, self.seed).max(1);
         if let Some(known) = &self.known {
-            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = known.lock();
             let shown = &key[..key.len().min(KEY_BYTES_KEPT)];
             known[0].entry(hash).or_insert_with(|| shown.into());
             if known[0].len() >= KEYS_KEPT / 2 {
@@ -56,7 +55,7 @@ impl Keys {
 
     /// The key with this hash as text, if keys may be shown and this one is remembered.
     pub(crate) fn text(&self, hash: u64) -> Option<String> {
-        let known = self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.as_ref()?.lock();
         let key = known.iter().find_map(|half| half.get(&hash))?;
         Some(String::from_utf8_lossy(key).into_owned())
     }
@@ -84,7 +83,7 @@ mod tests {
         }
         let first = keys.note(&[1; 4_096]);
         assert_eq!(keys.text(first).map(|text| text.len()), Some(KEY_BYTES_KEPT));
-        let known = keys.known.unwrap().into_inner().unwrap();
+        let known = keys.known.unwrap().into_inner();
         assert!(known[0].len() + known[1].len() <= KEYS_KEPT);
     }
 }

@@ -121,14 +121,21 @@ mod tests {
 
     use super::*;
 
+    impl Log {
+        /// A separate log, and the lines that it keeps.
+        pub(crate) fn kept() -> (Log, Arc<Mutex<Vec<String>>>) {
+            let lines = Arc::new(Mutex::new(Vec::new()));
+            let kept = Arc::clone(&lines);
+            (Log::new(move |line| kept.lock().push(line.to_owned())), lines)
+        }
+    }
+
     #[test]
     fn events_become_lines_of_their_own_log() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
-        let log = Log::new(move |line| kept.lock().unwrap().push(line.to_owned()));
+        let (log, lines) = Log::kept();
         log.info("first");
         log.with(|| tracing::warn!(operation = "get", count = 3, "second"));
         tracing::info!("elsewhere");
-        assert_eq!(*lines.lock().unwrap(), ["first", "second operation=\"get\" count=3"]);
+        assert_eq!(*lines.lock(), ["first", "second operation=\"get\" count=3"]);
     }
 }

@@ -1,6 +1,7 @@
 //! The parameters of a URL's query (the text after `?`), percent-decoded.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Characters of an unknown parameter's name that its refusal shows.
 const NAME_SHOWN_MAX: usize = 64;
@@ -87,6 +88,20 @@ pub(crate) fn text_parameter<'q>(
 pub(crate) fn number_parameter(query: Option<&str>, name: &str) -> Result<Option<u64>, String> {
     let not_number = |_| format!("the parameter `{name}` is not a whole number");
     text_parameter(query, name)?.map(|text| text.parse().map_err(not_number)).transpose()
+}
+
+/// As [`number_parameter`], for a number within `range`.
+pub(crate) fn number_within(
+    query: Option<&str>,
+    name: &str,
+    range: RangeInclusive<u64>,
+) -> Result<Option<u64>, String> {
+    match number_parameter(query, name)? {
+        Some(number) if !range.contains(&number) => {
+            Err(format!("`{name}` is from {} to {}", range.start(), range.end()))
+        }
+        number => Ok(number),
+    }
 }
 
 /// As [`parameter`], for a flag: false if it is absent, true if it has no value.

@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pellucid_account::{Account, Accounting};
@@ -32,7 +31,7 @@ use crate::admin::AdminApi;
 use crate::answer::LoopMessage;
 use crate::certificates::CertificateWatch;
 use crate::changes::ChangesApi;
-use crate::cluster::{Owner, PeerApi, join};
+use crate::cluster::join;
 use crate::descriptors::fit_connections;
 use crate::documents::{DocumentApi, DocumentSettings, QUEUED_CALLS_MAX, request_memory_default};
 use crate::engine_log::log_engine;
@@ -220,7 +219,7 @@ pub struct RunningServer {
     entities: Arc<EntityApi>,
     changes: Arc<ChangesApi>,
     documents: Arc<DocumentApi>,
-    drain: Option<Drain>,
+    drain: Option<PeriodicThread>,
     engine_log: Option<PeriodicThread>,
     upkeep: PeriodicThread,
     follower: RequestReporter,
@@ -446,10 +445,7 @@ impl SharedComponents {
 
     /// Makes the service of one event loop; `gauge` has the transport's counts.
     fn service(&self, gauge: ServerGauge) -> Api {
-        let seed = || SeededRandom::new(SystemRandom.next_u64());
         let (entities, observer) = (Arc::clone(&self.entities), Arc::clone(&self.observer));
-        let owner = Owner::new(Arc::clone(&entities), Arc::clone(&observer), seed());
-        let accounts = Arc::clone(&self.gate.accounts);
         Api {
             gate: Arc::clone(&self.gate),
             changes: Arc::clone(&self.changes),
@@ -467,9 +463,9 @@ impl SharedComponents {
                 openapi: Arc::clone(&self.openapi),
             },
             entities,
-            peers: PeerApi::new(self.cluster.clone(), accounts, owner),
+            links: None,
             observer,
-            random: seed(),
+            random: SeededRandom::new(SystemRandom.next_u64()),
             batch_bytes_max: self.batch_bytes_max,
             caller: Identity::Nobody,
         }
@@ -513,7 +509,7 @@ fn serve(
     let follower = RequestReporter::start(&observer, options.slow_request, options.export);
     let follower = follower.map_err(ServerError::Run)?;
     let is_drained = options.accounting == Accounting::Full;
-    let drain = is_drained.then(|| Drain::start(&observer.account)).transpose();
+    let drain = is_drained.then(|| observer.account.start_draining()).transpose();
     let drain = drain.map_err(ServerError::Run)?;
     let entities = Arc::clone(&parts.entities);
     let engine_log = (!options.engine_log.is_zero())
@@ -646,7 +642,7 @@ impl RunningServer {
         match run_within("pellucid-stop", wait, || self.end()) {
             Some(served) if closing.store.replicated().is_none() => served.and(closing.close()),
             Some(served) => {
-                let closed = closing.close_within(COPIES_CLOSE_WAIT);
+                let closed = run_within("pellucid-close", COPIES_CLOSE_WAIT, || closing.close());
                 let late = || {
                     log.error("the store did not take the notes of this server's end in time");
                     Ok(())
@@ -665,35 +661,11 @@ impl RunningServer {
         // No client waits for the answers of document calls any more.
         self.documents.stop();
         drop((self.engine_log, self.certificates, self.upkeep));
-        // The drain passes its last records to the follower.
         drop(self.drain);
+        // The last drain passes its records to the follower.
+        self.observer.account.finish();
         drop(self.follower);
         served
-    }
-}
-
-/// The thread that drains the account. When this is dropped, the thread ends, after a last drain.
-struct Drain {
-    account: Account,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drain {
-    fn start(account: &Account) -> std::io::Result<Drain> {
-        let drained = account.clone();
-        let run = move || drained.drain_until_stopped();
-        let thread = std::thread::Builder::new().name("pellucid-account".to_owned()).spawn(run)?;
-        Ok(Drain { account: account.clone(), thread: Some(thread) })
-    }
-}
-
-impl Drop for Drain {
-    fn drop(&mut self) {
-        self.account.stop();
-        if let Some(thread) = self.thread.take() {
-            // The drain should not panic; if it did, the panic message has been printed already.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -707,7 +679,7 @@ fn run_within<T: Send + 'static>(
 ) -> Option<T> {
     let (sender, ended) = sync_channel(1);
     let run = Arc::new(Mutex::new(Some(run)));
-    let take = |run: &Mutex<Option<_>>| run.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |run: &Mutex<Option<_>>| run.lock().take();
     let taken = Arc::clone(&run);
     let work = move || {
         // After `wait`, nobody receives the result any more.
@@ -737,21 +709,6 @@ impl StoreShutdown {
         self.store.close().map_err(|error| ServerError::Store(self.data, error))
     }
 
-    /// Closes the store on another thread; `None` if that takes longer than `wait`.
-    fn close_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
-        run_within("pellucid-close", wait, || self.close())
-    }
-
-    /// Closes the store although some threads have not ended, on another thread; `None` if that
-    /// takes longer than `wait`. Another server takes over the documents only once writes of these
-    /// threads are over.
-    fn abandon_within(self, wait: Duration) -> Option<Result<(), ServerError>> {
-        run_within("pellucid-close", wait, || {
-            self.documents.abandon();
-            self.close_store()
-        })
-    }
-
     /// Closes the store although some threads have not ended, and logs which. If such a thread
     /// uses the store later, it finds it closed. Always returns [`ServerError::Stuck`].
     fn close_beside_stuck(self, log: &Log) -> Result<(), ServerError> {
@@ -764,7 +721,12 @@ impl StoreShutdown {
             Some(_) => COPIES_CLOSE_WAIT,
             None => CLOSE_WAIT,
         };
-        let outcome = match self.abandon_within(wait) {
+        // Another server takes over the documents only once writes of the stuck threads are over.
+        let closed = run_within("pellucid-close", wait, || {
+            self.documents.abandon();
+            self.close_store()
+        });
+        let outcome = match closed {
             Some(Ok(())) => "the store is closed".to_owned(),
             Some(Err(error)) => error.to_string(),
             None => {

@@ -16,11 +16,14 @@ use serde_json::json;
 use crate::access::{Identity, Right, Scope};
 use crate::admin::AdminApi;
 use crate::answer::{Answer, HandlerResult, LoopExchange, LoopMessage};
-use crate::changes::{ChangeSource, ChangesApi, ChangesQuery};
-use crate::cluster::PeerApi;
+use crate::changes::{ChangesApi, ChangesQuery, Content};
+use crate::cluster::{Links, Owner, merged_range};
 use crate::documents::{self, DocumentApi};
 use crate::entities::multi_get::KeyList;
-use crate::entities::{EntityApi, WriteHeaders, batch, check_name, multi_get, ranges, table_name};
+use crate::entities::ranges::{Form, form_of};
+use crate::entities::{
+    EntityApi, EntityHeaders, EntitySelection, batch, check_name, multi_get, ranges, table_name,
+};
 use crate::gate::{Gate, GateDecision};
 use crate::names::{Operation, Outcome};
 use crate::observer::Observer;
@@ -59,7 +62,8 @@ pub(crate) struct Api {
     pub(crate) changes: Arc<ChangesApi>,
     pub(crate) documents: Arc<DocumentApi>,
     pub(crate) admin: AdminApi,
-    pub(crate) peers: PeerApi,
+    /// The links of this event loop with peers; `None` without a cluster.
+    pub(crate) links: Option<Box<Links>>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) random: SeededRandom,
     pub(crate) batch_bytes_max: usize,
@@ -122,8 +126,8 @@ impl Service for Api {
         response: &mut Response<'_>,
         exchange: &mut LoopExchange<'_>,
     ) -> ServiceResult {
-        if let Some(context) = self.observer.traced.of(exchange.facts.request) {
-            response.precede(TRACE_RESPONSE, context.to_string());
+        if let Some(trace) = self.observer.traced.of(exchange.facts.request) {
+            response.precede(TRACE_RESPONSE, trace.context.to_string());
         }
         let result = match later {
             LoopMessage::Made(made) => made.arrive(exchange.timeline),
@@ -146,23 +150,32 @@ impl Service for Api {
     }
 
     fn begin(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> io::Result<()> {
-        self.peers.begin(turn)
+        let Some(cluster) = &self.admin.cluster else { return Ok(()) };
+        let random = SeededRandom::new(self.random.next_u64());
+        let owner = Owner::new(Arc::clone(&self.entities), Arc::clone(&self.observer), random);
+        let accounts = Arc::clone(&self.gate.accounts);
+        self.links = Some(Box::new(Links::start(cluster, accounts, owner, turn)?));
+        Ok(())
     }
 
     fn ready(&mut self, event: LinkEvent, turn: &mut LinkContext<'_, LoopMessage>) {
-        self.peers.ready(event, turn);
+        if let Some(links) = &mut self.links {
+            links.attend(event, Vec::new(), turn);
+        }
     }
 
     fn has_to_settle(&self) -> bool {
-        self.peers.has_to_settle()
+        self.links.as_ref().is_some_and(|links| links.has_to_settle())
     }
 
     fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
-        self.peers.settle(turn)
+        self.links.as_mut().is_some_and(|links| links.settle(turn))
     }
 
     fn told(&mut self, message: LoopMessage, turn: &mut LinkContext<'_, LoopMessage>) {
-        self.peers.told(message, turn);
+        if let (Some(links), LoopMessage::Served(served)) = (&mut self.links, message) {
+            links.finish(*served, turn);
+        }
     }
 
     fn upgraded(
@@ -172,7 +185,9 @@ impl Service for Api {
         unread: Vec<u8>,
         turn: &mut LinkContext<'_, LoopMessage>,
     ) {
-        self.peers.adopt(ticket, socket, unread, turn);
+        if let Some(links) = &mut self.links {
+            links.adopt(ticket, socket, unread, turn);
+        }
     }
 
     fn panicked(
@@ -247,8 +262,10 @@ impl Api {
         let named = self.entities.named(request, || target.route.check_query(request.query));
         let named = named.inspect_err(|_| route(exchange, operation))?;
         exchange.facts.key_hash = self.entities.keys.note(&named.key);
-        if let Some(owner) = self.peers.elsewhere(&named.key) {
-            return self.peers.forward(operation, owner, &named.key, request, exchange);
+        if let Some(links) = &mut self.links
+            && let Some(node) = links.elsewhere(&named.key)
+        {
+            return links.forward(operation, node, &named.key, request, exchange);
         }
         route(exchange, operation);
         self.entities.call(operation, &named, request, exchange.timeline)
@@ -282,7 +299,7 @@ impl Api {
             Handler::Batch => self.batch(request, exchange),
             Handler::Changes => self.changes(request, exchange),
             Handler::Tables => self.tables(target, request),
-            Handler::Peer => self.peers.welcome(request, exchange),
+            Handler::Peer => self.peer(request, exchange),
             Handler::Admin(page) => page(&self.admin, request),
             Handler::Profile(page) => {
                 page(&self.admin, target.segment(2).unwrap_or_default(), request.query)
@@ -306,14 +323,15 @@ impl Api {
 
     fn range(&mut self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> HandlerResult {
         let query = ranges::parse(request.query)?;
-        let store = self.entities.store_of(request)?;
-        if query.is_of_cluster && self.peers.cluster().is_some() {
+        let (place, form) = (self.entities.place_of(request)?, form_of(request));
+        if let Some(links) = &mut self.links
+            && query.is_of_cluster
+        {
             // The store chosen by `ack` and `from` is not needed: a node of a cluster keeps one
             // copy of its keys.
-            let table = self.entities.tables.named_in(request.query)?;
-            return self.peers.range(query, table, request, exchange);
+            return merged_range(&self.entities, links, (query, place.0, form), exchange);
         }
-        self.entities.range(query, store, request, exchange)
+        self.entities.walk(EntitySelection::Range(query), form, place, exchange)
     }
 
     fn multi_get(
@@ -321,10 +339,13 @@ impl Api {
         request: &Request<'_>,
         exchange: &mut LoopExchange<'_>,
     ) -> HandlerResult {
-        WriteHeaders::of(request).check_body()?;
-        let store = self.entities.store_of(request)?;
+        EntityHeaders::of(request).check_body()?;
+        let place = self.entities.place_of(request)?;
         let keys = multi_get::parse(request.body)?;
-        if let Some(at) = keys.iter().position(|key| self.peers.elsewhere(key).is_some()) {
+        let links = self.links.as_ref();
+        let is_elsewhere =
+            |key: &Vec<u8>| links.is_some_and(|links| links.elsewhere(key).is_some());
+        if let Some(at) = keys.iter().position(is_elsewhere) {
             let line = format!(
                 "key {} belongs to another node of the cluster: ask the node that has it, or for \
                  one key at a time",
@@ -333,7 +354,17 @@ impl Api {
             return Err(line.into());
         }
         let clock = exchange.timeline.is_wanted.then(|| exchange.timeline.clock());
-        self.entities.multi_get(KeyList { keys, clock }, store, request, exchange)
+        let asked = EntitySelection::Keys(Arc::new(KeyList { keys, clock }));
+        self.entities.walk(asked, Form::Ndjson, place, exchange)
+    }
+
+    /// Answers the handshake of a peer that wants to connect.
+    fn peer(&mut self, request: &Request<'_>, exchange: &LoopExchange<'_>) -> HandlerResult {
+        let Some(links) = &mut self.links else {
+            let line = "this node is part of no cluster: start it with --cluster and --advertise";
+            return Err(line.to_owned().into());
+        };
+        links.welcome(request, exchange)
     }
 
     /// Lists the tables that the caller may read, creates a table, or empties it.
@@ -372,16 +403,16 @@ impl Api {
         let query = ChangesQuery::parse(request, self.entities.acknowledgement(request)?)?;
         let Some((name, database)) = &query.collection else {
             let table = self.entities.tables.named_in(request.query)?;
-            let of = ChangeSource::Table(table, table_name(request.query)?.into_owned());
-            return self.changes.answer(&query, of, &self.caller, exchange);
+            let content = Content::Entities(table, table_name(request.query)?.into_owned());
+            return self.changes.answer(&query, content, &self.caller, exchange);
         };
-        if self.peers.cluster().is_some() {
+        if self.links.is_some() {
             return Ok(no_documents().into());
         }
         match self.documents.readable_collection(database, name, &self.caller) {
             Ok(collection) => {
-                let of = ChangeSource::Collection(collection, database.clone().into_owned());
-                self.changes.answer(&query, of, &self.caller, exchange)
+                let content = Content::of_collection(collection, database.clone().into_owned());
+                self.changes.answer(&query, content, &self.caller, exchange)
             }
             Err(error) => Ok(Reply::from(error).into()),
         }
@@ -389,14 +420,16 @@ impl Api {
 
     fn batch(&mut self, request: &Request<'_>, exchange: &mut LoopExchange<'_>) -> HandlerResult {
         self.entities.check_batch(request)?;
-        if self.peers.cluster().is_none() && self.entities.is_large_batch(request) {
+        if self.links.is_none() && self.entities.is_large_batch(request) {
             return self.entities.large_batch(request, exchange.timeline);
         }
         let entries = batch::parse(request.body)?;
-        match self.peers.forward_batch(&entries, request, exchange)? {
-            Some(answer) => Ok(answer),
-            None => self.entities.batch(&entries, request, exchange.timeline),
+        if let Some(links) = &mut self.links
+            && let Some(answer) = links.forward_batch(&entries, request, exchange)?
+        {
+            return Ok(answer);
         }
+        self.entities.batch(&entries, request, exchange.timeline)
     }
 
     /// Writes the reply of an answer and sets its outcome in the account. For an answer that comes
@@ -425,8 +458,8 @@ impl Api {
                 Err(failure) => reply = failure.into_reply(&self.observer.log),
             }
         };
-        if let Body::Value(Value::Owned(bytes)) = reply.body {
-            self.peers.give_back(bytes);
+        if let (Some(links), Body::Value(Value::Owned(bytes))) = (&mut self.links, reply.body) {
+            links.give_back(bytes);
         }
         handled
     }
@@ -434,7 +467,7 @@ impl Api {
     /// Returns true if the route needs documents and the server is a node of a cluster, which has
     /// none.
     fn lacks_documents(&self, route: &Route) -> bool {
-        route.needs_documents && self.peers.cluster().is_some()
+        route.needs_documents && self.links.is_some()
     }
 }
 

@@ -86,7 +86,7 @@ type HeldLock<'a> = (&'a Lock<()>, &'a Receiver<PathBuf>);
 
 /// Holds the lock until the thread whose path it receives waits for it, and somewhat longer.
 fn hold((lock, waiter): HeldLock<'_>, held: &Sender<()>) {
-    let guard = lock.lock().unwrap();
+    let guard = lock.lock();
     held.send(()).unwrap();
     let thread = Path::new("/proc").join(waiter.recv().unwrap()).join("stat");
     let is_asleep = || {
@@ -109,7 +109,7 @@ fn hold_the_lock(held: HeldLock<'_>, sender: &Sender<()>) {
 
 #[inline(never)]
 fn wait_for_the_lock(lock: &Lock<()>) {
-    drop(lock.lock().unwrap());
+    drop(lock.lock());
     std::hint::black_box(lock);
 }
 
@@ -122,7 +122,7 @@ fn hold_it_again(held: HeldLock<'_>, sender: &Sender<()>) {
 
 #[inline(never)]
 fn wait_for_it_again(lock: &Lock<()>) {
-    drop(lock.lock().unwrap());
+    drop(lock.lock());
     std::hint::black_box(lock);
 }
 

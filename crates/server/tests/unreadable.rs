@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
+#[path = "../src/isolated_process.rs"]
+mod isolated_process;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,6 @@ use pellucid_store::{
 };
 use tempfile::TempDir;
 
-const CHILD: &str = "PELLUCID_SERVER_UNREADABLE_CHILD";
 const KEYS: u32 = 8_000;
 const PAGE_BYTES: u64 = 4_096;
 
@@ -66,40 +67,35 @@ fn ask(client: &mut Client, method: &str, paths: &[&Path]) -> (u32, u32) {
 
 #[test]
 fn a_missing_page_fails_its_request_and_names_file_and_offset() {
-    if std::env::var_os(CHILD).is_none() {
-        let name = "a_missing_page_fails_its_request_and_names_file_and_offset";
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        let output = child.args([name, "--exact", "--nocapture"]).env(CHILD, "1").output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}\n{told}", output.status);
-        return;
-    }
-    let mut folder = PathBuf::new();
-    let running = start_with(|options| {
-        folder = options.data.clone();
-        // Little memory, so that most of the keys are in tables.
-        options.embedded.memory_bytes = 1 << 20;
+    const NAME: &str = "a_missing_page_fails_its_request_and_names_file_and_offset";
+    isolated_process::run(NAME, || {
+        let mut folder = PathBuf::new();
+        let running = start_with(|options| {
+            folder = options.data.clone();
+            // Little memory, so that most of the keys are in tables.
+            options.embedded.memory_bytes = 1 << 20;
+        });
+        let mut client = running.client();
+        for key in 0..KEYS {
+            let value = vec![key as u8; 100 + (key as usize * 7_919) % 251];
+            assert!(client.put(&entity(format!("key-{key}")), value).status < 300);
+        }
+        assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
+        let table = path_of(&folder, "table");
+        assert_eq!(ask(&mut client, "HEAD", &[&table]), (KEYS, 0));
+        let length = std::fs::metadata(&table).unwrap().len();
+        cut(&table, length / 2 / PAGE_BYTES * PAGE_BYTES);
+        let (there, refused) = ask(&mut client, "HEAD", &[&table]);
+        assert!(there > KEYS / 5 && refused > KEYS / 5, "{there} and {refused}");
+        // Requests that need no block of the table are answered: a new write is accepted, and read.
+        assert!(client.put(&entity("new"), b"value").status < 300);
+        assert_eq!(client.get(&entity("new")).text(), "value");
+        let journal = segment_of(&folder);
+        cut(&journal, 50 * PAGE_BYTES);
+        let (there, refused) = ask(&mut client, "GET", &[&table, &journal]);
+        assert!(there > 100 && refused > 100, "{there} and {refused}");
+        assert_eq!(client.get("/_admin/status").status, 200);
     });
-    let mut client = running.client();
-    for key in 0..KEYS {
-        let value = vec![key as u8; 100 + (key as usize * 7_919) % 251];
-        assert!(client.put(&entity(format!("key-{key}")), value).status < 300);
-    }
-    assert_eq!(client.call("PUT", "/_admin/compact", &[], b"").status, 200);
-    let table = path_of(&folder, "table");
-    assert_eq!(ask(&mut client, "HEAD", &[&table]), (KEYS, 0));
-    let length = std::fs::metadata(&table).unwrap().len();
-    cut(&table, length / 2 / PAGE_BYTES * PAGE_BYTES);
-    let (there, refused) = ask(&mut client, "HEAD", &[&table]);
-    assert!(there > KEYS / 5 && refused > KEYS / 5, "{there} and {refused}");
-    // Requests that need no block of the table are answered: a new write is accepted, and read.
-    assert!(client.put(&entity("new"), b"value").status < 300);
-    assert_eq!(client.get(&entity("new")).text(), "value");
-    let journal = segment_of(&folder);
-    cut(&journal, 50 * PAGE_BYTES);
-    let (there, refused) = ask(&mut client, "GET", &[&table, &journal]);
-    assert!(there > 100 && refused > 100, "{there} and {refused}");
-    assert_eq!(client.get("/_admin/status").status, 200);
 }
 
 /// A store whose large values lose their last page after they were checked.

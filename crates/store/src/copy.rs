@@ -8,7 +8,7 @@ use pellucid_clock::WallTime;
 use crate::answer::Answer;
 use crate::copy_notes::{CopyPosition, Notes};
 use crate::error::{Result, StoreError};
-use crate::model::{Acknowledgement, Condition, Operation, PartitionFunction, Table};
+use crate::model::{Acknowledgement, Operation, PartitionFunction, Table};
 use crate::store::{Range, Scan, Store};
 
 /// The most entries of a group, which is written together or at the same time.
@@ -71,10 +71,8 @@ impl Entry {
     fn operation(&self) -> Operation<'_> {
         let now_ms = WallTime::now().unix_ms();
         Operation {
-            key: &self.key,
-            value: Some(&self.value),
-            condition: Condition::None,
             lifetime_ms: self.expires_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms).max(1)),
+            ..Operation::plain(&self.key, Some(&self.value))
         }
     }
 

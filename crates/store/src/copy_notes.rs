@@ -6,7 +6,7 @@
 use pellucid_account::Timeline;
 
 use crate::error::{Result, StoreError};
-use crate::model::{Acknowledgement, Condition, Operation, Table};
+use crate::model::{Acknowledgement, Operation, Table};
 use crate::store::Store;
 
 /// The table of the target with the notes. Their keys are the names of the copied tables.
@@ -64,8 +64,7 @@ impl<'a> Notes<'a> {
     }
 
     fn put(&self, name: &str, value: Option<&[u8]>) -> Result<()> {
-        let (key, condition) = (name.as_bytes(), Condition::None);
-        let operation = Operation { key, value, condition, lifetime_ms: None };
+        let operation = Operation::plain(name.as_bytes(), value);
         let (durable, mut timeline) = (Acknowledgement::Os, Timeline::off());
         self.to.write(self.table, &[operation], durable, &mut timeline).wait()?;
         Ok(())

@@ -155,18 +155,29 @@ pub enum Value {
 }
 
 impl Value {
-    /// Calls `make` with the bytes, and returns what it makes of them. Every copy for others is
-    /// made by this: bytes in a mapped file were checked when they were found, but a page that has
-    /// left memory since, and cannot be read again, appears as zeros.
+    /// Calls `make` with the bytes, and returns the result. Every copy for others is made by this,
+    /// or is followed by [`Value::check_read`].
+    ///
+    /// # Errors
+    /// As for [`Value::check_read`]: the result is dropped.
+    pub fn read<T>(&self, make: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        let made = make(self);
+        self.check_read()?;
+        Ok(made)
+    }
+
+    /// Checks that the bytes, which were just used, were readable. Bytes in a mapped file were
+    /// checked when they were found, but a page that has left memory since, and cannot be read
+    /// again, appears as zeros.
     ///
     /// # Errors
     /// [`StoreError::Corruption`] if the bytes were not readable: nothing that was made of them may
     /// be used.
-    pub fn read<T>(&self, make: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        let made = make(self);
+    #[inline]
+    pub fn check_read(&self) -> Result<()> {
         match self {
             Value::Mapped(value) if !value.is_readable() => Err(unreadable()),
-            _ => Ok(made),
+            _ => Ok(()),
         }
     }
 
@@ -212,7 +223,13 @@ pub struct Operation<'a> {
     pub lifetime_ms: Option<u64>,
 }
 
-impl Operation<'_> {
+impl<'a> Operation<'a> {
+    /// A write without a condition, of an entry that does not expire.
+    #[must_use]
+    pub fn plain(key: &'a [u8], value: Option<&'a [u8]>) -> Operation<'a> {
+        Operation { key, value, condition: Condition::None, lifetime_ms: None }
+    }
+
     /// Checks the length of the key, and that the value has at most `value_bytes_max` bytes.
     ///
     /// # Errors

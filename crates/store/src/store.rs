@@ -294,11 +294,6 @@ pub trait Scan: Send {
     /// Those of [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
 
-    /// Sets the read mode for the rest of the scan ([`Store::snapshot_in`]).
-    fn set_mode(&mut self, mode: ReadMode) {
-        let _ = mode;
-    }
-
     /// The expiry of the entry that was returned last, in milliseconds since the Unix epoch; `None`
     /// if it does not expire, or if the store does not tell.
     fn expires_at_ms(&self) -> Option<u64> {

@@ -1,11 +1,10 @@
 //! A condition variable for [`Mutex`], whose waits are in the profile `block`.
 
-use std::sync::LockResult;
 use std::time::Duration;
 
 use pellucid_clock::Clock;
 
-use crate::lock::{Mutex, MutexGuard, mapped};
+use crate::lock::{Mutex, MutexGuard, unpoisoned};
 use crate::simulation;
 use crate::wait_table::{WaitGuard, WaitKind, monotonic_ns};
 use crate::waits;
@@ -57,29 +56,23 @@ impl Condvar {
     }
 
     /// Releases the lock, waits for a notification, and takes the lock again.
-    ///
-    /// # Errors
-    /// If a thread panicked that held the lock; the error has the guard.
     #[track_caller]
-    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let (lock, inner) = guard.into_parts();
         if simulation::is_simulated() {
             return self.wait_simulated(lock, inner, None).0;
         }
-        lock.guard_of(self.timed(|condition| condition.wait(inner)))
+        lock.guard_of(unpoisoned(self.timed(|condition| condition.wait(inner))))
     }
 
     /// Waits like [`Condvar::wait`], for a thread that waits for work at a condition at which
     /// others wait for progress. Profiles do not have this wait.
-    ///
-    /// # Errors
-    /// As for [`Condvar::wait`].
-    pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+    pub fn wait_for_work<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let (lock, inner) = guard.into_parts();
         if simulation::is_simulated() {
             return self.wait_simulated(lock, inner, None).0;
         }
-        lock.guard_of(self.inner.wait(inner))
+        lock.guard_of(unpoisoned(self.inner.wait(inner)))
     }
 
     /// Waits for a notification and a turn in a simulation. No other thread runs between the
@@ -89,7 +82,7 @@ impl Condvar {
         lock: &'a Mutex<T>,
         inner: std::sync::MutexGuard<'a, T>,
         timeout: Option<Duration>,
-    ) -> (LockResult<MutexGuard<'a, T>>, bool) {
+    ) -> (MutexGuard<'a, T>, bool) {
         drop(inner);
         simulation::gave_back(lock.address());
         let is_timed_out = simulation::wait(self.address(), timeout);
@@ -102,70 +95,56 @@ impl Condvar {
     }
 
     /// Waits like [`Condvar::wait`], until `condition` returns false.
-    ///
-    /// # Errors
-    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<MutexGuard<'a, T>> {
+    ) -> MutexGuard<'a, T> {
         while condition(&mut guard) {
-            guard = self.wait(guard)?;
+            guard = self.wait(guard);
         }
-        Ok(guard)
+        guard
     }
 
     /// Waits like [`Condvar::wait`], for at most `timeout`.
-    ///
-    /// # Errors
-    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         timeout: Duration,
-    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         let (lock, inner) = guard.into_parts();
-        let (locked, is_over) = if simulation::is_simulated() {
-            self.wait_simulated(lock, inner, Some(timeout))
-        } else {
-            let mut is_over = false;
-            let waited = self.timed(|condition| condition.wait_timeout(inner, timeout));
-            let locked = mapped(waited, |(inner, result)| {
-                is_over = result.timed_out();
-                inner
-            });
-            (lock.guard_of(locked), is_over)
-        };
-        mapped(locked, |guard| (guard, WaitTimeoutResult(is_over)))
+        if simulation::is_simulated() {
+            let (guard, is_over) = self.wait_simulated(lock, inner, Some(timeout));
+            return (guard, WaitTimeoutResult(is_over));
+        }
+        let waited = self.timed(|condition| condition.wait_timeout(inner, timeout));
+        let (locked, result) = unpoisoned(waited);
+        (lock.guard_of(locked), WaitTimeoutResult(result.timed_out()))
     }
 
     /// Waits like [`Condvar::wait_while`], for at most `timeout`.
-    ///
-    /// # Errors
-    /// As for [`Condvar::wait`].
     #[track_caller]
     pub fn wait_timeout_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         timeout: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         let now_ns = || simulation::now_ns().unwrap_or_else(monotonic_ns);
         let begun_ns = now_ns();
         let mut left = timeout;
         while condition(&mut guard) {
             let result;
-            (guard, result) = self.wait_timeout(guard, left)?;
+            (guard, result) = self.wait_timeout(guard, left);
             left = timeout.saturating_sub(Duration::from_nanos(now_ns() - begun_ns));
             if result.timed_out() || left.is_zero() {
                 let is_over = condition(&mut guard);
-                return Ok((guard, WaitTimeoutResult(is_over)));
+                return (guard, WaitTimeoutResult(is_over));
             }
         }
-        Ok((guard, WaitTimeoutResult(false)))
+        (guard, WaitTimeoutResult(false))
     }
 
     #[track_caller]
@@ -190,20 +169,19 @@ mod tests {
         let (lock, condition) = (Mutex::new(false), Condvar::new());
         let short = Duration::from_millis(1);
         // Spurious wake-ups are possible, so only the value is certain.
-        let (guard, _) = condition.wait_timeout(lock.lock().unwrap(), short).unwrap();
+        let (guard, _) = condition.wait_timeout(lock.lock(), short);
         assert!(!*guard);
         drop(guard);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                *lock.lock().unwrap() = true;
+                *lock.lock() = true;
                 condition.notify_all();
             });
-            let guard = condition.wait_while(lock.lock().unwrap(), |done| !*done).unwrap();
+            let guard = condition.wait_while(lock.lock(), |done| !*done);
             assert!(*guard);
         });
         let still = |done: &mut bool| *done;
-        let (_guard, result) =
-            condition.wait_timeout_while(lock.lock().unwrap(), short, still).unwrap();
+        let (_guard, result) = condition.wait_timeout_while(lock.lock(), short, still);
         assert!(result.timed_out());
     }
 }

@@ -9,7 +9,8 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use crate::contention::Contention;
 use crate::simulation;
 
-/// A mutex like [`std::sync::Mutex`], with its waits in the profiles `block` and `mutex`.
+/// A mutex like [`std::sync::Mutex`], with its waits in the profiles `block` and `mutex`. A panic
+/// of its holder does not poison it: [`crate::CriticalSection`] decides what a panic leaves behind.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
     contention: Contention,
@@ -30,30 +31,21 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the value out of the mutex.
-    ///
-    /// # Errors
-    /// If a thread panicked that held the lock; the error has the value.
-    pub fn into_inner(self) -> LockResult<T> {
-        self.inner.into_inner()
+    pub fn into_inner(self) -> T {
+        unpoisoned(self.inner.into_inner())
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
     /// The value. It needs no locking, because the reference is exclusive.
-    ///
-    /// # Errors
-    /// If a thread panicked that held the lock; the error has the reference.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.inner.get_mut()
+    pub fn get_mut(&mut self) -> &mut T {
+        unpoisoned(self.inner.get_mut())
     }
 
     /// Waits for the lock and takes it.
-    ///
-    /// # Errors
-    /// If a thread panicked that held the lock; the error has the guard.
     #[inline]
     #[track_caller]
-    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         simulation::point();
         match if_free(self.inner.try_lock()) {
             Some(locked) => self.guard_of(locked),
@@ -63,11 +55,11 @@ impl<T: ?Sized> Mutex<T> {
 
     #[cold]
     #[track_caller]
-    fn lock_contended(&self) -> LockResult<MutexGuard<'_, T>> {
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
         // The wait is in no closure, whose frame would be the place in profiles.
         match simulation::wait_for(self.address(), || if_free(self.inner.try_lock())) {
             Some(locked) => self.guard_of(locked),
-            None => self.guard_of(self.contention.wait(|| self.inner.lock())),
+            None => self.guard_of(unpoisoned(self.contention.wait(|| self.inner.lock()))),
         }
     }
 
@@ -77,41 +69,32 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Takes the lock if it is free.
-    ///
-    /// # Errors
-    /// If it is not free, or if a thread panicked that held it.
-    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        match if_free(self.inner.try_lock()) {
-            Some(locked) => Ok(self.guard_of(locked)?),
-            None => Err(TryLockError::WouldBlock),
-        }
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        if_free(self.inner.try_lock()).map(|locked| self.guard_of(locked))
     }
 
     #[inline]
     pub(crate) fn guard_of<'a>(
         &'a self,
-        locked: LockResult<std::sync::MutexGuard<'a, T>>,
-    ) -> LockResult<MutexGuard<'a, T>> {
+        locked: std::sync::MutexGuard<'a, T>,
+    ) -> MutexGuard<'a, T> {
         simulation::took(self.address());
-        mapped(locked, |inner| MutexGuard { lock: self, inner: ManuallyDrop::new(inner) })
+        MutexGuard { lock: self, inner: ManuallyDrop::new(locked) }
     }
 }
 
-/// Maps the guard of a lock's result, which stays poisoned if it was.
+/// The guard or value of a standard lock, poisoned or not.
 #[inline]
-pub(crate) fn mapped<G, H>(locked: LockResult<G>, change: impl FnOnce(G) -> H) -> LockResult<H> {
-    match locked {
-        Ok(guard) => Ok(change(guard)),
-        Err(poisoned) => Err(PoisonError::new(change(poisoned.into_inner()))),
-    }
+pub(crate) fn unpoisoned<G>(locked: LockResult<G>) -> G {
+    locked.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The result of the attempt, poisoned or not, if the lock was free; else none.
+/// The guard of a standard lock, poisoned or not, if it was free; else none.
 #[inline]
-pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<LockResult<G>> {
+pub(crate) fn if_free<G>(tried: TryLockResult<G>) -> Option<G> {
     match tried {
-        Ok(guard) => Some(Ok(guard)),
-        Err(TryLockError::Poisoned(poisoned)) => Some(Err(poisoned)),
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
 }
@@ -170,26 +153,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mutex_excludes_and_poisons_like_the_standard_one() {
+    fn a_mutex_excludes_and_is_usable_after_a_panic_of_its_holder() {
         const TURNS: u64 = if cfg!(miri) { 20 } else { 10_000 };
         let lock = std::sync::Arc::new(Mutex::new(0_u64));
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..TURNS).for_each(|_| *lock.lock().unwrap() += 1));
+                scope.spawn(|| (0..TURNS).for_each(|_| *lock.lock() += 1));
             }
         });
-        assert_eq!(*lock.lock().unwrap(), 4 * TURNS);
-        let guard = lock.lock().unwrap();
-        assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+        assert_eq!(*lock.lock(), 4 * TURNS);
+        let guard = lock.lock();
+        assert!(lock.try_lock().is_none());
         drop(guard);
         let held = std::sync::Arc::clone(&lock);
         let panicked = std::thread::spawn(move || {
-            let _guard = held.lock().unwrap();
+            let _guard = held.lock();
             panic!("on purpose");
         });
         assert!(panicked.join().is_err());
-        assert!(matches!(lock.try_lock(), Err(TryLockError::Poisoned(_))));
-        let value = *lock.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(value, 4 * TURNS);
+        assert_eq!(lock.try_lock().map(|value| *value), Some(4 * TURNS));
+        assert_eq!(*lock.lock(), 4 * TURNS);
     }
 }

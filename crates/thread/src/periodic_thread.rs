@@ -1,7 +1,7 @@
 //! A thread that repeats a step with pauses in between, until its handle is dropped.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl PeriodicThread {
 
 impl Drop for PeriodicThread {
     fn drop(&mut self) {
-        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.stop.0.lock() = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.
@@ -56,9 +56,9 @@ impl Drop for PeriodicThread {
 }
 
 fn is_over_after(stop: &StopSignal, pause: Duration) -> bool {
-    let stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let stopped = stop.0.lock();
     let waited = stop.1.wait_timeout_while(stopped, pause, |stopped| !*stopped);
-    *waited.unwrap_or_else(PoisonError::into_inner).0
+    *waited.0
 }
 
 #[cfg(test)]

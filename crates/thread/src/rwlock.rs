@@ -3,14 +3,15 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, TryLockError};
+use std::sync::TryLockError;
 
 use crate::contention::Contention;
-use crate::lock::{if_free, mapped};
+use crate::lock::{if_free, unpoisoned};
 use crate::simulation;
 
 /// A lock like [`std::sync::RwLock`], with its waits in the profiles `block` and `mutex`. If a
-/// writer waits for several readers, the wait is charged to the last of them.
+/// writer waits for several readers, the wait is charged to the last of them. Like
+/// [`crate::Mutex`], it is not poisoned by a panic.
 #[derive(Default)]
 pub struct RwLock<T> {
     contention: Contention,
@@ -38,16 +39,15 @@ impl<T> RwLock<T> {
     }
 
     /// Waits until no writer has the lock, and takes it for reading.
-    ///
-    /// # Errors
-    /// If a thread panicked that had it for writing; the error has the guard.
     #[inline]
     #[track_caller]
-    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
         simulation::point();
         match if_free(self.inner.try_read()) {
             Some(locked) => self.guard_of(locked),
-            None => self.contended(|| if_free(self.inner.try_read()), || self.inner.read()),
+            None => {
+                self.contended(|| if_free(self.inner.try_read()), || unpoisoned(self.inner.read()))
+            }
         }
     }
 
@@ -58,16 +58,14 @@ impl<T> RwLock<T> {
     }
 
     /// Waits until no other thread has the lock, and takes it for writing.
-    ///
-    /// # Errors
-    /// If a thread panicked that had it for writing; the error has the guard.
     #[inline]
     #[track_caller]
-    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         simulation::point();
         match if_free(self.inner.try_write()) {
             Some(locked) => self.guard_of(locked),
-            None => self.contended(|| if_free(self.inner.try_write()), || self.inner.write()),
+            None => self
+                .contended(|| if_free(self.inner.try_write()), || unpoisoned(self.inner.write())),
         }
     }
 
@@ -76,9 +74,9 @@ impl<T> RwLock<T> {
     #[track_caller]
     fn contended<G, const SHARED: bool>(
         &self,
-        attempt: impl FnMut() -> Option<LockResult<G>>,
-        wait: impl FnOnce() -> LockResult<G>,
-    ) -> LockResult<RwLockGuard<'_, G, SHARED>> {
+        attempt: impl FnMut() -> Option<G>,
+        wait: impl FnOnce() -> G,
+    ) -> RwLockGuard<'_, G, SHARED> {
         self.guard_of(match simulation::wait_for(self.contention.address(), attempt) {
             Some(locked) => locked,
             None if SHARED => self.contention.wait_among_others(wait),
@@ -87,13 +85,10 @@ impl<T> RwLock<T> {
     }
 
     #[inline]
-    fn guard_of<G, const SHARED: bool>(
-        &self,
-        locked: LockResult<G>,
-    ) -> LockResult<RwLockGuard<'_, G, SHARED>> {
+    fn guard_of<G, const SHARED: bool>(&self, inner: G) -> RwLockGuard<'_, G, SHARED> {
         let contention = &self.contention;
         simulation::took(contention.address());
-        mapped(locked, |inner| RwLockGuard { inner, contention })
+        RwLockGuard { inner, contention }
     }
 }
 
@@ -140,8 +135,6 @@ impl<G: fmt::Debug, const SHARED: bool> fmt::Debug for RwLockGuard<'_, G, SHARED
 
 #[cfg(test)]
 mod tests {
-    use std::sync::PoisonError;
-
     use super::*;
     use crate::activity::{set_operation, set_request};
     use crate::sites::Site;
@@ -154,28 +147,28 @@ mod tests {
     const HELD: std::time::Duration = std::time::Duration::from_millis(20);
 
     #[test]
-    fn a_rwlock_excludes_and_poisons_like_the_standard_one() {
+    fn a_rwlock_excludes_and_is_usable_after_a_panic_of_its_writer() {
         const TURNS: u64 = if cfg!(miri) { 10 } else { 10_000 };
         let lock = RwLock::new(0_u64);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| (0..TURNS).for_each(|_| *lock.write().unwrap() += 1));
-                scope.spawn(|| (0..TURNS).for_each(|_| drop(lock.read().unwrap())));
+                scope.spawn(|| (0..TURNS).for_each(|_| *lock.write() += 1));
+                scope.spawn(|| (0..TURNS).for_each(|_| drop(lock.read())));
             }
         });
-        let (one, other) = (lock.read().unwrap(), lock.read().unwrap());
+        let (one, other) = (lock.read(), lock.read());
         assert_eq!((*one, *other), (3 * TURNS, 3 * TURNS));
         drop((one, other));
         let panicked = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                let _guard = lock.write().unwrap();
+                let _guard = lock.write();
                 panic!("on purpose");
             });
             writer.join()
         });
         assert!(panicked.is_err());
-        assert!(lock.read().is_err() && lock.write().is_err());
-        assert_eq!(*lock.read().unwrap_or_else(PoisonError::into_inner), 3 * TURNS);
+        assert_eq!(*lock.read(), 3 * TURNS);
+        assert_eq!(*lock.write(), 3 * TURNS);
     }
 
     /// Events and nanoseconds at the sites of an operation.
@@ -231,7 +224,7 @@ mod tests {
     fn waits_of_readers_and_of_writers_are_charged_to_both_sides() {
         sample_waits();
         let lock = RwLock::new(0);
-        contend(|| lock.read().unwrap(), || *lock.write().unwrap() += 1, 1, (81, 82));
-        contend(|| lock.write().unwrap(), || drop(lock.read().unwrap()), 3, (83, 84));
+        contend(|| lock.read(), || *lock.write() += 1, 1, (81, 82));
+        contend(|| lock.write(), || drop(lock.read()), 3, (83, 84));
     }
 }

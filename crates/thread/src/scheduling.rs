@@ -20,39 +20,14 @@ const BACKGROUND_NICER: i32 = 5;
 /// The highest nice value of the kernel.
 const NICE_MAX: i32 = 19;
 
-/// `struct sched_attr` of `sched_setattr(2)`, in its first version.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    /// The length of a slice, with the policy `SCHED_OTHER` from Linux 6.12 on; ignored before.
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-impl Attributes {
-    const SIZE: u32 = size_of::<Attributes>() as u32;
-
-    /// The kernel's settings of the calling thread.
-    fn of_this_thread() -> io::Result<Attributes> {
-        let mut attributes = Attributes::default();
-        let (into, size) = (&raw mut attributes, Self::SIZE);
-        // SAFETY: the kernel writes at most `size` bytes, which is what the structure has.
-        let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, into, size, 0) };
-        if outcome == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
-    }
-
-    fn set_for_this_thread(&self) -> io::Result<()> {
-        // SAFETY: the kernel reads `size` bytes, which is what the structure has.
-        let outcome =
-            unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(self), 0) };
-        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
+/// The kernel's settings of the calling thread.
+fn settings() -> io::Result<libc::sched_attr> {
+    // SAFETY: zeros are a valid value of this plain C structure.
+    let mut settings: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let (into, size) = (&raw mut settings, size_of::<libc::sched_attr>());
+    // SAFETY: the kernel writes at most `size` bytes, which is what the structure has.
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, into, size, 0) };
+    if outcome == 0 { Ok(settings) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Asks for short slices for the calling thread, which answers requests.
@@ -78,13 +53,18 @@ fn schedule(nicer: i32) -> io::Result<()> {
     if simulation::is_simulated() {
         return Ok(());
     }
-    let attributes = Attributes::of_this_thread()?;
-    if attributes.policy != libc::SCHED_OTHER as u32 {
+    let mut wanted = settings()?;
+    if wanted.sched_policy != libc::SCHED_OTHER as u32 {
         return Ok(());
     }
-    let nice = (attributes.nice + nicer).min(NICE_MAX);
-    let wanted = Attributes { nice, runtime_ns: SLICE_NS, ..attributes };
-    Attributes { size: Attributes::SIZE, flags: 0, ..wanted }.set_for_this_thread()
+    wanted.size = size_of::<libc::sched_attr>() as u32;
+    wanted.sched_flags = 0;
+    wanted.sched_nice = (wanted.sched_nice + nicer).min(NICE_MAX);
+    // The length of a slice, with this policy from Linux 6.12 on; ignored before.
+    wanted.sched_runtime = SLICE_NS;
+    // SAFETY: the kernel reads `size` bytes, which is what the structure has.
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Yields the processor between two small pieces of background work. Costs half a microsecond if no
@@ -102,26 +82,27 @@ mod tests {
     use super::*;
 
     /// True for the short slice, and for zero, which kernels before 6.12 return.
-    fn has_short_slices(attributes: &Attributes) -> bool {
-        attributes.runtime_ns == SLICE_NS || attributes.runtime_ns == 0
+    fn has_short_slices(settings: &libc::sched_attr) -> bool {
+        settings.sched_runtime == SLICE_NS || settings.sched_runtime == 0
     }
 
     #[test]
     fn a_thread_for_requests_keeps_its_share() {
-        let before = Attributes::of_this_thread().unwrap();
+        let before = settings().unwrap();
         schedule_for_requests().unwrap();
-        let after = Attributes::of_this_thread().unwrap();
-        assert_eq!((after.policy, after.nice), (before.policy, before.nice));
-        assert!(has_short_slices(&after), "{} ns", after.runtime_ns);
+        let after = settings().unwrap();
+        assert_eq!(after.sched_policy, before.sched_policy);
+        assert_eq!(after.sched_nice, before.sched_nice);
+        assert!(has_short_slices(&after), "{} ns", after.sched_runtime);
     }
 
     #[test]
     fn background_work_has_a_smaller_share_and_gives_way() {
-        let before = Attributes::of_this_thread().unwrap();
+        let before = settings().unwrap();
         schedule_for_background().unwrap();
-        let after = Attributes::of_this_thread().unwrap();
-        assert_eq!(after.nice, (before.nice + BACKGROUND_NICER).min(NICE_MAX));
-        assert!(has_short_slices(&after), "{} ns", after.runtime_ns);
+        let after = settings().unwrap();
+        assert_eq!(after.sched_nice, (before.sched_nice + BACKGROUND_NICER).min(NICE_MAX));
+        assert!(has_short_slices(&after), "{} ns", after.sched_runtime);
         give_way();
     }
 }

@@ -49,12 +49,10 @@ struct Slot {
 }
 
 struct Table {
-    slots: *mut Slot,
+    /// The slots; empty before the first site.
+    slots: &'static mut [Slot],
     used: usize,
 }
-
-// SAFETY: the pointer is to memory that only the table owns, and is used only under its lock.
-unsafe impl Send for Table {}
 
 /// A table of sites.
 pub struct Sites {
@@ -72,7 +70,7 @@ impl Sites {
     /// the used pages take memory.
     #[must_use]
     pub const fn new() -> Sites {
-        Sites { table: Mutex::new(Table { slots: std::ptr::null_mut(), used: 0 }) }
+        Sites { table: Mutex::new(Table { slots: &mut [], used: 0 }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -83,13 +81,13 @@ impl Sites {
     pub fn count(&self, labels: Labels, stack: &[usize], count: impl FnOnce(&mut Counts)) -> usize {
         let mut table = self.lock();
         let Some(number) = table.find_or_add(labels, stack) else { return OTHER };
-        count(&mut table.slots()[number].counts);
+        count(&mut table.slots[number].counts);
         number
     }
 
     /// Calls `count` with the counts of the site of this number.
     pub fn count_at(&self, number: usize, count: impl FnOnce(&mut Counts)) {
-        if let Some(slot) = self.lock().slots().get_mut(number) {
+        if let Some(slot) = self.lock().slots.get_mut(number) {
             count(&mut slot.counts);
         }
     }
@@ -104,7 +102,7 @@ impl Sites {
     #[must_use]
     pub fn at(&self, number: usize) -> Option<Site> {
         // The stack is copied after the unlock: nothing may be allocated under the lock.
-        let slot = self.lock().slots().get(number).copied();
+        let slot = self.lock().slots.get(number).copied();
         let slot = slot.filter(|slot| slot.counts != Counts::default())?;
         let stack = slot.stack[..slot.depth].to_vec();
         Some(Site { labels: slot.labels, stack, counts: slot.counts })
@@ -114,7 +112,7 @@ impl Sites {
     #[must_use]
     pub fn counts(&self) -> Vec<(usize, Counts)> {
         let counts = |number: usize| {
-            let counts = self.lock().slots().get(number).map(|slot| slot.counts);
+            let counts = self.lock().slots.get(number).map(|slot| slot.counts);
             counts.filter(|counts| *counts != Counts::default()).map(|counts| (number, counts))
         };
         (0..=OTHER).filter_map(counts).collect()
@@ -122,31 +120,25 @@ impl Sites {
 }
 
 impl Table {
-    fn slots(&mut self) -> &mut [Slot] {
-        if self.slots.is_null() {
-            return &mut [];
-        }
-        // SAFETY: the memory was allocated for this many slots, and zeroes are a valid slot.
-        unsafe { std::slice::from_raw_parts_mut(self.slots, SLOTS + 1) }
-    }
-
     /// The number of the site; [`OTHER`] if there is no room, none if there is no memory.
     fn find_or_add(&mut self, labels: Labels, stack: &[usize]) -> Option<usize> {
-        if self.slots.is_null() {
+        if self.slots.is_empty() {
             let layout = Layout::array::<Slot>(SLOTS + 1).ok()?;
-            // SAFETY: the layout is not empty. The memory is never freed: tables are statics.
-            self.slots = unsafe { System.alloc_zeroed(layout) }.cast();
-            if self.slots.is_null() {
+            // SAFETY: the layout is not empty.
+            let slots: *mut Slot = unsafe { System.alloc_zeroed(layout) }.cast();
+            if slots.is_null() {
                 return None;
             }
+            // SAFETY: the memory is for this many slots, and zeroes are a valid slot. It is never
+            // freed: tables are statics.
+            self.slots = unsafe { std::slice::from_raw_parts_mut(slots, SLOTS + 1) };
         }
         let stack = &stack[..stack.len().min(STACK_DEPTH_MAX)];
         let hash = hash_of(labels, stack);
         let has_room = self.used < SITES_MAX;
-        let slots = self.slots();
         let mut number = hash as usize % SLOTS;
         loop {
-            let slot = &mut slots[number];
+            let slot = &mut self.slots[number];
             let is_same = slot.hash == hash
                 && slot.labels.word() == labels.word()
                 && slot.stack[..slot.depth] == *stack;

@@ -12,7 +12,8 @@
 //! value. [`find_frame_pointers`] detects this once; then no stacks are captured.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use crate::activity::with_thread;
 use crate::code_range;
@@ -58,26 +59,22 @@ impl Bounds {
 /// The depth of the recursion of [`probe`].
 const PROBE_LEVELS: usize = 4;
 
-/// The state of this program's frame pointers: one of the constants below.
-static FRAME_POINTERS: AtomicU8 = AtomicU8::new(UNKNOWN);
-const UNKNOWN: u8 = 0;
-const MISSING: u8 = 1;
-const KEPT: u8 = 2;
+/// True if this program keeps frame pointers; unknown before [`prepare_thread`].
+static KEEPS_FRAME_POINTERS: OnceLock<bool> = OnceLock::new();
 
-/// True if this program is known to keep frame pointers, after [`prepare_thread`].
 #[inline]
 fn keeps_frame_pointers() -> bool {
-    FRAME_POINTERS.load(Ordering::Relaxed) == KEPT
+    KEEPS_FRAME_POINTERS.get() == Some(&true)
 }
 
 /// Detects whether this program keeps frame pointers: a recursive function has the same return
 /// address in each of its frames.
 fn find_frame_pointers() {
-    if FRAME_POINTERS.load(Ordering::Relaxed) != UNKNOWN {
-        return;
+    if KEEPS_FRAME_POINTERS.get().is_none() {
+        // Not within `get_or_init`: the probe may allocate, and an allocation captures its stack.
+        let keeps = probe_finds_frames();
+        KEEPS_FRAME_POINTERS.get_or_init(|| keeps);
     }
-    let state = if probe_finds_frames() { KEPT } else { MISSING };
-    FRAME_POINTERS.store(state, Ordering::Relaxed);
 }
 
 fn probe_finds_frames() -> bool {

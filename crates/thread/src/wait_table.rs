@@ -159,7 +159,8 @@ impl Slot {
     }
 }
 
-/// A reading of the monotonic clock, to compare with [`Wait::since_ns`].
+/// A reading of the monotonic clock, to compare with [`Wait::since_ns`]. A signal handler may call
+/// it.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     // The ticks of this clock are nanoseconds.

@@ -7,7 +7,8 @@
 //! No waits are sampled before [`sample_waits`], because a program that only embeds the store wants
 //! no profile.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::activity::{Labels, labels};
 use crate::random::uniform;
@@ -118,10 +119,7 @@ fn keep(labels: Labels, events: f64, amount_ns: f64) {
 }
 
 fn tell(wait: &KeptWait<'_>) {
-    let observer = OBSERVER.load(Ordering::Acquire);
-    if !observer.is_null() {
-        // SAFETY: only `observe_waits` stores there, and only functions of this type.
-        let observer = unsafe { std::mem::transmute::<*mut (), WaitObserver>(observer) };
+    if let Some(observer) = OBSERVER.get() {
         observer(wait);
     }
 }
@@ -153,12 +151,12 @@ pub struct KeptWait<'a> {
 /// A function that is called with each kept wait, on the thread that waited.
 pub type WaitObserver = fn(&KeptWait<'_>);
 
-static OBSERVER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static OBSERVER: OnceLock<WaitObserver> = OnceLock::new();
 
-/// Registers `observer`, which is called with each wait that is kept from now on. It must not
-/// block.
+/// Registers `observer`, which is called with each wait that is kept from now on, unless there is
+/// an observer already. It must not block.
 pub fn observe_waits(observer: WaitObserver) {
-    OBSERVER.store(observer as *mut (), Ordering::Release);
+    OBSERVER.get_or_init(|| observer);
 }
 
 /// The site of this thread, which is about to release a lock that others wait for, combined with
@@ -192,7 +190,7 @@ pub(crate) fn charge(holder: usize, waited_ns: u64) {
         counts.events += events;
         counts.amount += amount_ns;
     });
-    if !OBSERVER.load(Ordering::Relaxed).is_null()
+    if OBSERVER.get().is_some()
         && let Some(Site { labels, stack, .. }) = CONTENDED.at(number)
     {
         let stack = &stack[..];

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The weight of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub(crate) enum Severity {
     /// The check fails.
     Failure,
     /// Information only; the check does not fail.
@@ -13,22 +13,22 @@ pub enum Severity {
 
 /// Something that breaks a house rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Its weight.
-    pub weight: Severity,
+    pub(crate) weight: Severity,
     /// The path of the file from the top of the tree.
-    pub path: String,
+    pub(crate) path: String,
     /// The line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The defect, in words.
-    pub what: String,
+    pub(crate) what: String,
     /// The cure, in words.
-    pub cure: String,
+    pub(crate) cure: String,
 }
 
 impl Finding {
     /// A finding that fails its check.
-    pub fn new(
+    pub(crate) fn new(
         path: &str,
         line: usize,
         what: impl Into<String>,
@@ -39,8 +39,7 @@ impl Finding {
     }
 
     /// The same finding, which does not fail its check.
-    #[must_use]
-    pub fn as_note(mut self) -> Finding {
+    pub(crate) fn into_note(mut self) -> Finding {
         self.weight = Severity::Note;
         self
     }
@@ -62,6 +61,6 @@ mod tests {
     fn a_finding_shows_place_defect_and_cure() {
         let finding = Finding::new("a.rs", 3, "too long", "split it");
         assert_eq!(finding.to_string(), "a.rs:3: too long: split it");
-        assert_eq!(finding.as_note().to_string(), "a.rs:3: note: too long: split it");
+        assert_eq!(finding.into_note().to_string(), "a.rs:3: note: too long: split it");
     }
 }

@@ -1,6 +1,21 @@
-//! Runs the checks on the repository around the working directory, or refreshes the facts of
-//! advisories. `pellucid-tidy` checks and ends with `N passed, N failed`; `pellucid-tidy advisories
-//! --database DIR` rewrites `docs/advisories.toml` from a checkout of the RustSec database.
+//! Checks of the house rules of this repository, around the working directory.
+//!
+//! `pellucid-tidy` checks and ends with `N passed, N failed`; `pellucid-tidy advisories --database
+//! DIR` rewrites `docs/advisories.toml` from a checkout of the RustSec database.
+//!
+//! The compiler and linters have their own checks; here are the other rules, such as the order of
+//! crates, or words that are forbidden in a file. A [`finding::Finding`] names the place, the
+//! defect and the cure, because its reader may never have heard of the rule.
+//!
+//! # Licences and advisories
+//!
+//! They are checked here and not by cargo-deny, which takes minutes to compile and reads the
+//! advisories from a git repository, which a build may not reach. Licences come from
+//! `cargo metadata`. Advisories come from `docs/advisories.toml`: [`refresh`] writes this file of
+//! facts about the packages in our lock files from a checkout of the RustSec database. If a lock
+//! file contains a package that the facts do not cover, the check fails, so the facts cannot fall
+//! behind unnoticed; old facts give a note. Yanked versions are not checked, because only the index
+//! of the registry lists them.
 
 #![allow(
     clippy::print_stdout,
@@ -8,11 +23,20 @@
     reason = "a tool for developers, whose output is all that it is for"
 )]
 
+mod advisories;
+mod checks;
+mod finding;
+mod markdown;
+mod tree;
+
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pellucid_tidy::{CHECKS, Severity, Tree, refresh};
+use advisories::refresh;
+use checks::CHECKS;
+use finding::Severity;
+use tree::Tree;
 
 const USAGE: &str = "usage: pellucid-tidy [advisories --database DIR]";
 

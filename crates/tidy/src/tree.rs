@@ -9,11 +9,11 @@ pub(crate) const LOCK_NAME: &str = "Cargo.lock";
 
 /// A file and its contents.
 #[derive(Debug)]
-pub struct File {
+pub(crate) struct File {
     /// The path from the top of the tree, with slashes.
-    pub path: String,
+    pub(crate) path: String,
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl File {
@@ -70,11 +70,11 @@ const APART: &[&str] = &["bench", "drivers"];
 
 /// The files of a repository.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// The top of the working tree.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// The files, ordered by path.
-    pub files: Vec<File>,
+    pub(crate) files: Vec<File>,
 }
 
 impl Tree {
@@ -83,7 +83,7 @@ impl Tree {
     ///
     /// # Errors
     /// If `directory` is in no repository, git fails, or a file cannot be read.
-    pub fn around(directory: &Path) -> io::Result<Tree> {
+    pub(crate) fn around(directory: &Path) -> io::Result<Tree> {
         let top = git(directory, &["rev-parse", "--show-toplevel"])?;
         let root = PathBuf::from(top.trim_end());
         let listed = git(&root, &["ls-files", "-z", "-co", "--exclude-standard"])?;

@@ -36,7 +36,7 @@ pub use object::ObjectBuilder;
 pub use order::{compare, compare_with, equal};
 pub use reference::{ArrayRef, Members, ObjectRef, Ref};
 pub use shared_bytes::SharedBytes;
-pub use text::Text;
+pub use text::{Text, beginning};
 pub use value::{Array, Object, Value};
 
 /// The rule for an attribute name that occurs twice in an object.

@@ -40,13 +40,7 @@ impl SharedBytes {
 
     /// True if the whole that it keeps in memory is much longer than the range.
     pub(crate) fn is_wasteful(&self) -> bool {
-        self.kept_bytes() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
-    }
-
-    /// The bytes of the whole that the range keeps in memory.
-    #[must_use]
-    pub fn kept_bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() > self.len() + self.len() / 2 + WASTE_BYTES_USUAL
     }
 }
 

@@ -100,3 +100,13 @@ impl fmt::Display for Text {
         formatter.write_str(self.as_str())
     }
 }
+
+/// The beginning of a text, of at most `bytes_max` bytes, cut between characters.
+#[must_use]
+pub fn beginning(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

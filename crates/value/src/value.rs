@@ -33,12 +33,6 @@ pub enum Value {
 }
 
 impl Value {
-    /// A string.
-    #[must_use]
-    pub fn text(text: &str) -> Self {
-        Self::String(Text::from(text))
-    }
-
     /// An array.
     ///
     /// # Errors
@@ -153,7 +147,7 @@ impl From<f64> for Value {
 
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
-        Self::text(value)
+        Self::String(Text::from(value))
     }
 }
 

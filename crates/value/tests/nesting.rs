@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use pellucid_value::json::parse_value;
-use pellucid_value::packed::{self, Builder, DEPTH_MAX, Damage};
+use pellucid_value::packed::{self, Builder, DEPTH_MAX};
 use pellucid_value::{
     DuplicateRule, LimitError, MergeOptions, ObjectBuilder, Value, compare, equal, index_key, json,
     merge_into, to_number, to_text,
@@ -46,10 +46,11 @@ fn the_test_documents_are_valid() {
     for is_object in [false, true] {
         for levels in 1..20 {
             let document = nested(levels, is_object);
-            assert_eq!(packed::check(&document), Ok(()));
+            assert!(packed::check(&document));
             assert_eq!(Value::open(&document).unwrap().depth(), levels);
         }
-        assert!(matches!(packed::check(&nested(LEVELS, is_object)), Err(Damage::Depth { .. })));
+        assert!(packed::check(&nested(DEPTH_MAX, is_object)));
+        assert!(!packed::check(&nested(DEPTH_MAX + 1, is_object)));
     }
 }
 
@@ -77,8 +78,8 @@ fn deep_documents_are_read() {
             assert_eq!(to_number(value.view()).to_double(), 0.0);
             assert_eq!(value.nth(0).depth(), if is_object { 0 } else { DEPTH_MAX + 1 });
             assert!(value.size_bytes() > document.len());
-            let (mut parts, members) = (value.elements(), value.members(true));
-            parts.extend(members.into_iter().map(|(_, member)| member));
+            let mut parts = value.elements();
+            parts.extend(value.each_member(true).map(|(_, member)| member));
             parts.iter_mut().for_each(Value::let_go);
             assert_eq!(parts.len(), 1);
         }
@@ -193,10 +194,10 @@ fn the_time_for_duplicate_names_is_not_quadratic() {
     let begun = std::time::Instant::now();
     for (duplicates, expected) in [(DuplicateRule::First, 7), (DuplicateRule::Last, 100_007)] {
         let document = json::parse_packed(text.as_bytes(), duplicates).unwrap();
-        assert_eq!(packed::check(&document), Ok(()));
+        assert!(packed::check(&document));
         let object = Value::open(&document).unwrap();
         assert_eq!(object.attribute("7").to_json(), expected.to_string());
-        assert_eq!(object.members(false).len(), 100_000);
+        assert_eq!(object.each_member(false).count(), 100_000);
     }
     assert!(json::parse_packed(text.as_bytes(), DuplicateRule::Refuse).is_err());
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());

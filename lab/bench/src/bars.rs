@@ -36,6 +36,11 @@ pub fn tell(name: &str, figures: &[f64]) {
     );
 }
 
+/// The ratios of a figure of our side and of theirs, one of each round.
+pub fn ratios<T>(pairs: &[(T, T)], figure: fn(&T) -> f64) -> Vec<f64> {
+    pairs.iter().map(|(ours, theirs)| figure(ours) / figure(theirs)).collect()
+}
+
 /// The median: the middle figure, or the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::RunSettings;
 use crate::bars::{Bar, judge, median};
 use crate::client::Client;
-use crate::peers::{SERVER_CORE, pin_to_load_core, start_pellucid, text};
+use crate::peers::{LOAD_CORE, SERVER_CORE, pin_to, start_pellucid, text};
 use crate::quiet_rounds::turns;
 
 /// The number of documents, as in the study `connection-pool` (docs/studies.md).
@@ -41,7 +41,7 @@ struct Round {
 
 /// Runs the benchmark; returns true if all figures meet their required values.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
-    pin_to_load_core()?;
+    pin_to(LOAD_CORE)?;
     let lines = lines();
     let folder = tempfile::tempdir().map_err(text)?;
     let path = folder.path().join("documents.jsonl");

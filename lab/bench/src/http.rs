@@ -5,36 +5,49 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::RunSettings;
-use crate::bars::{Bar, judge, median, tell};
-use crate::peers::{Server, start_bare, start_nginx, start_nginx_http2, start_pellucid, text};
+use crate::bars::{Bar, judge, median, ratios, tell};
+use crate::peers::{
+    Server, processor_us, start_bare, start_nginx, start_nginx_http2, start_pellucid, text,
+};
 use crate::quiet_rounds::turns;
 use crate::wrk::{full_throttle, full_throttle_put, h2load, median_latency_us};
 
 /// The result of one run.
 #[derive(Clone, Copy)]
-struct Run {
-    requests_per_second: f64,
-    cpu_us_per_request: f64,
+pub struct Run {
+    pub requests_per_second: f64,
+    /// The processor time of all servers per request, in microseconds.
+    pub cpu_us_per_request: f64,
 }
 
-const RATE: fn(&Run) -> f64 = |run| run.requests_per_second;
-const CPU: fn(&Run) -> f64 = |run| run.cpu_us_per_request;
+pub const RATE: fn(&Run) -> f64 = |run| run.requests_per_second;
+pub const CPU: fn(&Run) -> f64 = |run| run.cpu_us_per_request;
 
 /// A function that loads the server at a URL for a number of seconds, and returns the number of
 /// requests that were answered.
 type LoadFunction = dyn Fn(&str, u64) -> Result<f64, String>;
 
 /// Returns a load of GETs at full throttle over this many connections.
-fn gets(connections: usize) -> impl Fn(&str, u64) -> Result<f64, String> {
+pub fn gets(connections: usize) -> impl Fn(&str, u64) -> Result<f64, String> {
     move |url, seconds| Ok(full_throttle(url, connections, seconds)? * seconds as f64)
 }
 
-fn measure(server: &Server, load: &LoadFunction, seconds: u64) -> Result<Run, String> {
-    let before = server.cpu_seconds();
-    let requests = load(&server.url, seconds)?;
-    let cpu_seconds = server.cpu_seconds() - before;
-    let requests_per_second = requests / seconds as f64;
-    Ok(Run { requests_per_second, cpu_us_per_request: cpu_seconds * 1e6 / requests })
+/// Returns a load of PUTs at full throttle over this many connections.
+pub fn puts(connections: usize) -> impl Fn(&str, u64) -> Result<f64, String> {
+    move |url, seconds| Ok(full_throttle_put(url, connections, seconds)? * seconds as f64)
+}
+
+/// Loads a URL, and measures the processor time of these servers.
+pub fn measure(
+    servers: &[&Server],
+    url: &str,
+    load: &LoadFunction,
+    seconds: u64,
+) -> Result<Run, String> {
+    let before = processor_us(servers);
+    let requests = load(url, seconds)?;
+    let cpu_us_per_request = (processor_us(servers) - before) / requests;
+    Ok(Run { requests_per_second: requests / seconds as f64, cpu_us_per_request })
 }
 
 /// Runs both servers in turn. Each of them is first in every second round.
@@ -45,13 +58,12 @@ fn alternate(
     effort: RunSettings,
 ) -> Result<Vec<(Run, Run)>, String> {
     for server in [ours, theirs] {
-        measure(server, load, 1)?;
+        load(&server.url, 1)?;
     }
-    turns(effort.runs, |is_ours| measure(if is_ours { ours } else { theirs }, load, effort.seconds))
-}
-
-fn ratios(runs: &[(Run, Run)], figure: fn(&Run) -> f64) -> Vec<f64> {
-    runs.iter().map(|(ours, theirs)| figure(ours) / figure(theirs)).collect()
+    turns(effort.runs, |is_ours| {
+        let server = if is_ours { ours } else { theirs };
+        measure(&[server], &server.url, load, effort.seconds)
+    })
 }
 
 fn show(what: &str, runs: &[(Run, Run)]) {
@@ -83,14 +95,13 @@ fn run_beside_nginx(effort: RunSettings) -> Result<bool, String> {
     let one = alternate(&ours, &nginx, &gets(1), effort)?;
     show("GET: Pellucid against nginx, 1 connection", &one);
     let puts = run_puts(&ours, &nginx, effort)?;
-    let median = turns(effort.runs, |is_ours| {
+    let medians = turns(effort.runs, |is_ours| {
         median_latency_us(if is_ours { &ours.url } else { &nginx.url }, effort.seconds)
     })?;
-    let median: Vec<f64> = median.iter().map(|(ours, nginx)| ours / nginx).collect();
     let held = [
         judge("http_cpu_per_get_vs_nginx", &ratios(&many, CPU), Bar::AtMost(0.85)),
         judge("http_cpu_per_put_vs_nginx", &ratios(&puts, CPU), Bar::AtMost(1.0)),
-        judge("http_p50_1_vs_nginx", &median, Bar::AtMost(1.0)),
+        judge("http_p50_1_vs_nginx", &ratios(&medians, |us| *us), Bar::AtMost(1.0)),
         judge("http_throughput_64_vs_nginx", &ratios(&many, RATE), Bar::AtLeast(0.95)),
         judge("http_throughput_1_vs_nginx", &ratios(&one, RATE), Bar::AtLeast(0.95)),
     ];
@@ -101,11 +112,10 @@ fn run_beside_nginx(effort: RunSettings) -> Result<bool, String> {
 /// store that was idle has released its spare segments; in the first run it takes new memory, which
 /// the system has to find and to zero. The result of the first run is printed without a bar.
 fn run_puts(ours: &Server, nginx: &Server, effort: RunSettings) -> Result<Vec<(Run, Run)>, String> {
-    let puts = |url: &str, seconds| Ok(full_throttle_put(url, 64, seconds)? * seconds as f64);
     let both = turns(effort.runs, |is_ours| {
         let server = if is_ours { ours } else { nginx };
-        let first = measure(server, &puts, effort.seconds)?;
-        Ok([first, measure(server, &puts, effort.seconds)?])
+        let measured = || measure(&[server], &server.url, &puts(64), effort.seconds);
+        Ok([measured()?, measured()?])
     })?;
     let pairs = |run: usize| -> Vec<(Run, Run)> {
         both.iter().map(|(ours, nginx)| (ours[run], nginx[run])).collect()

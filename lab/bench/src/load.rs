@@ -3,12 +3,12 @@
 //! comparison: wrk has no constant rate.
 
 use crate::RunSettings;
-use crate::bars::{Bar, judge, median};
+use crate::bars::{Bar, judge, median, ratios};
 use crate::lateness_floor::floor;
 use crate::overload::load_result;
-use crate::peers::{Server, pellucid, start_nginx, text};
+use crate::peers::{Server, pellucid, start_nginx};
 use crate::quiet_rounds::{columns, rounds, turns};
-use crate::wrk::requests_per_second;
+use crate::wrk::{requests_per_second, script_file};
 
 /// The number of connections in the loads with many of them.
 const CONNECTIONS: usize = 64;
@@ -88,7 +88,7 @@ fn alternate(name: &str, load: &Load<'_>, effort: RunSettings) -> Result<Vec<f64
         side(|pair| pair.0),
         side(|pair| pair.1)
     );
-    Ok(pairs.iter().map(|(ours, theirs)| ours / theirs).collect())
+    Ok(ratios(&pairs, |rate| *rate))
 }
 
 /// Runs the benchmark; true if all figures meet their required values.
@@ -102,8 +102,7 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
         all_hold &= judge(&name, &ratios, Bar::AtLeast(1.0));
     }
     for (operation, code) in SCRIPTS {
-        let file = tempfile::NamedTempFile::new().map_err(text)?;
-        std::fs::write(file.path(), code).map_err(text)?;
+        let file = script_file(code)?;
         let script = file.path().to_str().ok_or("the path of the script is no text")?;
         let load = Load { url: &nginx.url, connections: CONNECTIONS, script: Some(script) };
         let ratios = alternate(&format!("{operation}.lua"), &load, effort)?;

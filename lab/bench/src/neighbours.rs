@@ -14,7 +14,7 @@ use crate::RunSettings;
 use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::overload::{load, load_within};
-use crate::peers::{Server, pin_to_load_core, start_pellucid_on, text};
+use crate::peers::{LOAD_CORE, Server, pin_to, start_pellucid_on, text};
 use crate::quiet_rounds::rounds;
 
 /// The number of connections of the measured GETs.
@@ -174,7 +174,7 @@ fn fill(server: &Server) -> Result<(), String> {
 /// Restricts this thread, the neighbour's client, to the processor time that the load generator
 /// leaves. The load and the neighbour are to compete for the server, not for the client's core.
 fn stand_back() -> Result<(), String> {
-    pin_to_load_core()?;
+    pin_to(LOAD_CORE)?;
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the structure outlives the call, and zero names the calling thread.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };

@@ -15,8 +15,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Returns a URL at the first node, with a key that belongs to node `number`: after a PUT of
-    /// it, that node has it in its own range.
+    /// Returns a key that belongs to node `owner`: after a PUT of it, that node has it in its own
+    /// range.
     pub fn key_of(&self, owner: usize) -> Result<String, String> {
         let mut client = Client::connect(&self.addresses[0])?;
         let mut at_owner = Client::connect(&self.addresses[owner])?;
@@ -25,7 +25,7 @@ impl Nodes {
             client.call("PUT", &format!("/v0/entity?id={key}"), "x")?;
             let range = at_owner.call("GET", &format!("/v0/entities?start={key}&limit=1"), "")?;
             if range.starts_with(format!("{key}\n").as_bytes()) {
-                return Ok(format!("http://{}/v0/entity?id={key}", self.addresses[0]));
+                return Ok(key);
             }
         }
         Err(format!("node {owner} owns none of 1,000 keys"))

@@ -1,4 +1,4 @@
-//! The servers that are compared. One runs at a time, alone on the first core.
+//! The servers that are compared. One runs at a time, on the first core.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -98,9 +98,14 @@ impl Drop for Server {
 
 /// Returns the path of the release build of Pellucid.
 pub fn pellucid() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
-    target.join("release/pellucid")
+    let program = Path::new("target/release/pellucid");
+    if let Some(target) = std::env::var_os("CARGO_TARGET_DIR") {
+        return Path::new(&target).join("release/pellucid");
+    }
+    // Crates at different depths share this file.
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let found = above.map(|folder| folder.join(program)).find(|program| program.exists());
+    found.unwrap_or_else(|| program.to_owned())
 }
 
 /// Starts Pellucid with one event loop and one entry.
@@ -152,7 +157,8 @@ fn start_pellucid_in(folder: &Path, flags: &[&str]) -> Result<Server, String> {
     Ok(server)
 }
 
-fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
+/// Starts Pellucid with one event loop and these flags on this folder.
+pub fn serve_in(folder: &Path, listen: &str, flags: &[&str]) -> Result<Server, String> {
     serve_over(None, folder, listen, flags)
 }
 
@@ -299,10 +305,15 @@ fn anonymous_bytes(process: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1_024
 }
 
-/// Binds this thread, and those that it starts later, to the core of the load. Otherwise they might
-/// share the server's.
-pub fn pin_to_load_core() -> Result<(), String> {
-    let core: usize = LOAD_CORE.parse().map_err(text)?;
+/// Returns the processor time of all `servers` so far, in microseconds.
+pub fn processor_us(servers: &[&Server]) -> f64 {
+    servers.iter().map(|server| server.cpu_seconds() * 1e6).sum()
+}
+
+/// Binds this thread, and the threads and processes that it starts later, to one core. A thread of
+/// a load might otherwise share the server's.
+pub fn pin_to(core: &str) -> Result<(), String> {
+    let core: usize = core.parse().map_err(text)?;
     // SAFETY: the set is plain memory, and all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is a local variable, and the core's number is below its size.

@@ -9,6 +9,7 @@ use crate::bars::{Bar, judge};
 use crate::client::Client;
 use crate::nodes::start_nodes;
 use crate::peers::{LOAD_CORE, pellucid, start_pellucid_with, text};
+use crate::wrk::script_file;
 
 const CONNECTIONS: &str = "64";
 /// The requested samples per second. The kernel gives at most as many as it has timer ticks.
@@ -125,9 +126,8 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
     drop(server);
     let nodes = start_nodes(2)?;
     let key = nodes.key_of(1)?;
-    let key = key.rsplit_once('=').map_or("", |(_, key)| key);
     let (name, address) = ("GET, forwarded", format!("http://{}", nodes.addresses[0]));
-    let forwarded = Load { name, method: "GET", address: &address, key, keys: 0 };
+    let forwarded = Load { name, method: "GET", address: &address, key: &key, keys: 0 };
     rows.push((name, explain(&forwarded, effort)?));
     print_table(&rows);
     let mut holds = true;
@@ -182,18 +182,15 @@ fn start(load: &Load<'_>, script: &tempfile::NamedTempFile, seconds: u64) -> Res
 }
 
 fn script(load: &Load<'_>) -> Result<tempfile::NamedTempFile, String> {
-    let file = tempfile::NamedTempFile::new().map_err(text)?;
     let Load { method, key, keys, .. } = load;
     let id =
         if *keys > 0 { format!("'{key}' .. math.random(1, {keys})") } else { format!("'{key}'") };
     let body =
         if *method == "PUT" { format!("string.rep('v', {VALUE_BYTES})") } else { "''".into() };
-    let lua = format!(
+    script_file(&format!(
         "request = function()\n  local id = {id}\n  \
          return wrk.format('{method}', '/v0/entity?id=' .. id, {{}}, {body})\nend\n"
-    );
-    std::fs::write(file.path(), lua).map_err(text)?;
-    Ok(file)
+    ))
 }
 
 /// Prints the table in the form that docs/profiles.md has.

@@ -7,12 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::RunSettings;
-use crate::bars::{Bar, median};
+use crate::bars::{Bar, median, ratios};
 use crate::client::Client;
+use crate::http::{self, Run};
 use crate::interval::{judge, of_median};
 use crate::peers::{LOAD_CORE, Server, start_pellucid_with, text};
 use crate::profile_coverage;
 use crate::quiet_rounds::turns;
+use crate::wrk::script_file;
 
 const CONNECTIONS: &str = "64";
 /// The number of rounds for each run of the effort. There are many, because the difference is
@@ -30,13 +32,6 @@ const DOCUMENTS: u64 = 100;
 const COLLECTION: &str = "profiled";
 /// The duration of the allocation profile that estimates the bytes of a request.
 const ALLOCATING_SECONDS: u64 = 2;
-
-/// The result of one run.
-#[derive(Clone, Copy)]
-struct Run {
-    requests_per_second: f64,
-    cpu_us_per_request: f64,
-}
 
 /// The kind of requests of a load.
 enum LoadKind {
@@ -80,19 +75,14 @@ fn beside_none(
 ) -> Result<bool, String> {
     let server = start_pellucid_with(&[])?;
     let mut client = Client::connect(&server.url)?;
-    let script = tempfile::NamedTempFile::new().map_err(text)?;
-    std::fs::write(script.path(), work.prepare(&mut client)?).map_err(text)?;
+    let script = script_file(&work.prepare(&mut client)?)?;
     let _load = EndlessLoad::start(&server.url, script.path())?;
     slice(&server, &mut client, with)?;
     println!("{name}: a request allocates {:.0} bytes", allocated_bytes(&mut client)?);
     let pairs = turns(effort.runs * ROUNDS_PER_RUN, |is_with| {
         slice(&server, &mut client, if is_with { with } else { without })
     })?;
-    let ratios = |of: fn(&Run) -> f64| -> Vec<f64> {
-        pairs.iter().map(|(with, without)| of(with) / of(without)).collect()
-    };
-    let (throughput, cpu) =
-        (ratios(|run| run.requests_per_second), ratios(|run| run.cpu_us_per_request));
+    let (throughput, cpu) = (ratios(&pairs, http::RATE), ratios(&pairs, http::CPU));
     let told = |ratios: &[f64]| {
         let [low, high] = of_median(ratios);
         format!("{:.4} ({low:.4} to {high:.4})", median(ratios))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::RunSettings;
 use crate::bars::median;
 use crate::client::Client;
-use crate::peers::{BODY_BYTES, Server, pin_to_load_core, start_node, text};
+use crate::peers::{BODY_BYTES, LOAD_CORE, Server, pin_to, start_node, text};
 use crate::wire_protocols::{Frames, Http2, Pipelined, WireProtocol, WireRequest};
 
 /// The requests in flight on the connection: as many as the study has connections.
@@ -42,7 +42,7 @@ struct Cost {
 
 /// Measures and prints a table. There is no bar: it says which protocol nodes should speak.
 pub fn run(effort: RunSettings) -> Result<bool, String> {
-    pin_to_load_core()?;
+    pin_to(LOAD_CORE)?;
     let address = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(text)?;
         listener.local_addr().map_err(text)?.to_string()

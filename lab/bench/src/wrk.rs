@@ -1,6 +1,5 @@
 //! Runs of wrk and h2load, from Debian's packages, alone on the second core.
 
-use std::io::Write;
 use std::process::Command;
 
 use crate::peers::{BODY_BYTES, LOAD_CORE, text};
@@ -33,13 +32,19 @@ pub fn full_throttle(url: &str, connections: usize, seconds: u64) -> Result<f64,
 /// Runs PUTs of wrk at full throttle, with a body as long as the study's values; returns the
 /// requests per second.
 pub fn full_throttle_put(url: &str, connections: usize, seconds: u64) -> Result<f64, String> {
-    let mut script = tempfile::NamedTempFile::new().map_err(text)?;
     let body = "v".repeat(BODY_BYTES);
-    writeln!(script, "wrk.method = 'PUT'\nwrk.body = '{body}'").map_err(text)?;
+    let script = script_file(&format!("wrk.method = 'PUT'\nwrk.body = '{body}'\n"))?;
     let script = script.path().to_str().ok_or("the path of the script is no text")?;
     let (connections, seconds) = (connections.to_string(), format!("{seconds}s"));
     let arguments = ["-t", "1", "-c", &connections, "-d", &seconds, "-s", script, url];
     requests_per_second("wrk", &arguments)
+}
+
+/// Writes a script to a temporary file, which is removed with the result.
+pub fn script_file(code: &str) -> Result<tempfile::NamedTempFile, String> {
+    let file = tempfile::NamedTempFile::new().map_err(text)?;
+    std::fs::write(file.path(), code).map_err(text)?;
+    Ok(file)
 }
 
 /// Runs wrk with one connection; returns the median latency in microseconds.

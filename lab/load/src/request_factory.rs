@@ -55,8 +55,6 @@ pub(crate) struct RequestFactory {
     script: Option<ThreadScript>,
     /// The number of requests that a script returns at once.
     pub(crate) requests_per_send: usize,
-    /// True if the source checks answers.
-    checks: bool,
     /// True if the source needs the whole answers for its checks.
     pub(crate) wants_answers: bool,
     is_tls: bool,
@@ -65,16 +63,16 @@ pub(crate) struct RequestFactory {
 }
 
 impl RequestFactory {
-    /// A maker whose source, if there is one, `checks` answers and `wants_answers` whole.
+    /// A maker whose source, if there is one, `wants_answers` whole.
     pub(crate) fn new(
         requests: RequestOrigin,
         script: Option<ThreadScript>,
-        [checks, wants_answers]: [bool; 2],
+        wants_answers: bool,
         is_tls: bool,
     ) -> RequestFactory {
         let requests_per_send = script.as_ref().map_or(1, ThreadScript::requests_per_send);
         let bytes = Vec::new();
-        RequestFactory { requests, script, requests_per_send, checks, wants_answers, is_tls, bytes }
+        RequestFactory { requests, script, requests_per_send, wants_answers, is_tls, bytes }
     }
 
     /// The bytes of every request, if they are always the same, and true if that is a HEAD request.
@@ -142,9 +140,7 @@ impl RequestFactory {
         kept: Option<&CapturedResponse>,
     ) -> Acceptance {
         match &mut self.requests {
-            RequestOrigin::Source(source) if self.checks => {
-                source.check(usize::from(operation), status, kept)
-            }
+            RequestOrigin::Source(source) => source.check(usize::from(operation), status, kept),
             _ => Acceptance::ByStatus,
         }
     }

@@ -143,7 +143,6 @@ fn divide(
             requests_per_send,
             threads: options.threads,
         });
-        let checks = sources.is_some_and(|sources| sources.checks());
         let wants_answers = sources.is_some_and(|sources| sources.wants_answers());
         let wants_responses = thread_script.as_ref().is_some_and(ThreadScript::wants_responses);
         let address = thread_script.as_ref().map_or(&opening.address, ThreadScript::address);
@@ -167,7 +166,7 @@ fn divide(
             maker: RequestFactory::new(
                 requests,
                 thread_script,
-                [checks, wants_answers],
+                wants_answers,
                 options.target.is_tls(),
             ),
             depth: options.http2_streams.unwrap_or(options.pipeline_depth),

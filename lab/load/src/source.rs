@@ -40,8 +40,8 @@ pub trait RequestSource: Send {
         0
     }
 
-    /// Checks the answer to a request of `operation`; called only if [`RequestSources::checks`].
-    /// `answer` is the whole answer, if [`RequestSources::wants_answers`].
+    /// Checks the answer to a request of `operation`. `answer` is the whole answer, if
+    /// [`RequestSources::wants_answers`].
     fn check(
         &mut self,
         operation: usize,
@@ -79,11 +79,6 @@ pub trait RequestSources: Send + Sync {
     /// each.
     fn operations(&self) -> Vec<String> {
         Vec::new()
-    }
-
-    /// True if answers are checked.
-    fn checks(&self) -> bool {
-        false
     }
 
     /// True if the checks need the head and the body of the answers.

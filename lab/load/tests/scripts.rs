@@ -154,39 +154,6 @@ fn done_receives_the_statistics() {
 }
 
 #[test]
-fn response_receives_the_answer_and_can_change_later_requests() {
-    let server = Server::start(|request| match request.line() {
-        "GET /authenticate HTTP/1.1" => answer(
-            b"HTTP/1.1 200 OK\r\nX-Token: secret\r\nTransfer-Encoding: chunked\r\n\r\n\
-            4\r\nfirs\r\n1\r\nt\r\n0\r\n\r\n",
-        ),
-        _ => ok(),
-    });
-    let script = ScriptFile::new(
-        "local token = nil
-        local path = '/authenticate'
-        request = function()
-            return wrk.format('GET', path)
-        end
-        response = function(status, headers, body)
-            if not token and status == 200 then
-                assert(body == 'first', body)
-                token = headers['X-Token']
-                path = '/resource'
-                wrk.headers['X-Token'] = token
-            elseif token then
-                assert(body == 'ok' and headers['Content-Length'] == '2')
-            end
-        end",
-    );
-    assert_eq!(load(&script.options(&server)).requests, 20);
-    let requests = server.requests.lock().unwrap();
-    assert_eq!(requests[0].line(), "GET /authenticate HTTP/1.1");
-    assert!(requests[1..].iter().all(|request| request.line() == "GET /resource HTTP/1.1"));
-    assert!(requests[1..].iter().all(|request| request.header("X-Token") == Some("secret")));
-}
-
-#[test]
 fn requests_that_are_returned_together_are_pipelined() {
     let server = Server::start(|_| ok());
     let script = ScriptFile::new(
@@ -225,23 +192,6 @@ fn delay_puts_a_pause_before_every_request() {
     let result = load(&options);
     assert_eq!(result.requests, 2 * 12, "of 25 ms each in 300 ms");
     assert!(result.times.response.max() < 6_000_000, "the pause is not part of the latency");
-}
-
-#[test]
-fn a_script_can_stop_its_thread() {
-    let server = Server::start(|_| ok());
-    let script = ScriptFile::new(
-        "local counter = 0
-        function response()
-            counter = counter + 1
-            if counter == 10 then wrk.thread:stop() end
-        end",
-    );
-    let mut options = script.options(&server);
-    options.limit = Limit::Duration(Duration::from_secs(60));
-    let result = load(&options);
-    assert!(result.stopped_early);
-    assert_eq!(result.requests, 10);
 }
 
 #[test]

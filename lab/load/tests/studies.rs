@@ -96,7 +96,10 @@ fn rounds_of_requests_depend_on_the_answers() {
     let server = Server::start(|request| match request.line() {
         "POST /login HTTP/1.1" => {
             assert_eq!(request.body, br#"{"name":"ada"}"#);
-            answer(b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n{\"token\":\"t0123\"}")
+            answer(
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                c\r\n{\"token\":\"t0\r\n5\r\n123\"}\r\n0\r\n\r\n",
+            )
         }
         _ => ok(),
     });

@@ -5,6 +5,7 @@ use std::fs;
 use std::thread;
 
 use pellucid_account::ClockFacts;
+use pellucid_clock::Clock;
 use serde::{Deserialize, Serialize};
 
 /// Facts about a machine. A fact that could not be read is `None`.
@@ -27,10 +28,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine that this process runs on, with the facts that only the caller knows. Never
-    /// fails: a fact that cannot be read is left out.
+    /// The machine that this process runs on, and the version of the program that was measured.
+    /// Never fails: a fact that cannot be read is left out.
     #[must_use]
-    pub fn of_this_machine(program_version: &str, clock: Option<ClockFacts>) -> Machine {
+    pub fn of_this_machine(program_version: &str) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let processor_facts = read("/proc/cpuinfo");
         let field = |text: &str, name: &str| field_of(text, name).map(str::to_owned);
@@ -46,7 +47,7 @@ impl Machine {
                 &read("/proc/sys/kernel/ostype"),
                 &read("/proc/sys/kernel/osrelease"),
             ),
-            clock,
+            clock: Some(ClockFacts::of(&Clock::system())),
             program_version: Some(program_version.to_owned()).filter(|text| !text.is_empty()),
         }
     }
@@ -89,8 +90,8 @@ mod tests {
 
     #[test]
     fn this_machine_has_at_least_its_version() {
-        let machine = Machine::of_this_machine("1.2.3", None);
+        let machine = Machine::of_this_machine("1.2.3");
         assert_eq!(machine.program_version.as_deref(), Some("1.2.3"));
-        assert_eq!(Machine::of_this_machine("", None).program_version, None);
+        assert_eq!(Machine::of_this_machine("").program_version, None);
     }
 }

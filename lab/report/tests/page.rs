@@ -302,7 +302,7 @@ fn study() -> StudyReport {
             ChartForm::Table { columns: Vec::new() },
         )),
         command: "pellucid study <x>".to_owned(),
-        machine: Machine::of_this_machine("1", None),
+        machine: Machine::of_this_machine("1"),
         settings: vec![("Load <s>".to_owned(), "5 s".to_owned())],
         steps: vec![CompletedStep { name: "Loading".to_owned(), seconds: 2.0 }],
         findings: [Some(true), Some(false), None].map(finding).to_vec(),

@@ -3,10 +3,9 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use pellucid_account::ClockFacts;
-use pellucid_clock::Clock;
+use pellucid_clock::WallTime;
 use pellucid_report::{
     ANSWER_LINES_MAX, CompletedStep, Finding, Judgement, Machine, STUDY_SCHEMA, StudyReport,
     study_html,
@@ -135,12 +134,6 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
     let StudyDescription { name, title, question, scale } = study.about();
     let mut context = Context { child, say, steps: Vec::new() };
     let outcome = study.run(&mut context)?;
-    let clock = Clock::system();
-    let clock = ClockFacts {
-        source: clock.source().name().to_owned(),
-        ticks_per_second: clock.ticks_per_second(),
-    };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Ok(StudyReport {
         schema: STUDY_SCHEMA.to_owned(),
         name: name.to_owned(),
@@ -149,8 +142,8 @@ pub fn conduct(study: &dyn Study, run: StudyRun<'_>) -> Result<StudyReport, Stud
         answer: outcome.answer.into_iter().take(ANSWER_LINES_MAX).collect(),
         scale: scale.name().to_owned(),
         command,
-        generated_unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-        machine: Machine::of_this_machine(version, Some(clock)),
+        generated_unix_ms: WallTime::now().unix_ms(),
+        machine: Machine::of_this_machine(version),
         steps: context.steps,
         ..outcome
     })

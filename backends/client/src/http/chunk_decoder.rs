@@ -15,8 +15,9 @@ pub enum ChunkError {
     TooLong,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChunkState {
+    #[default]
     FirstDigit,
     Size,
     Extension,
@@ -32,18 +33,12 @@ enum ChunkState {
 }
 
 /// A decoder of one chunked body. It keeps only its position in the framing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkDecoder {
     expecting: ChunkState,
     /// Bytes of the chunk's data that have not arrived; while the size is read, its value so far.
     remaining: u64,
     line_bytes: usize,
-}
-
-impl Default for ChunkDecoder {
-    fn default() -> ChunkDecoder {
-        ChunkDecoder { expecting: ChunkState::FirstDigit, remaining: 0, line_bytes: 0 }
-    }
 }
 
 impl ChunkDecoder {

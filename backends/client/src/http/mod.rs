@@ -18,7 +18,7 @@ pub use http_connection::{BodyCallback, ConnectionError, HttpConnection};
 pub use http_request::HttpRequest;
 pub use response::{
     CapturedResponse, MAX_CAPTURED_BODY_BYTES, MAX_HEAD_BYTES, ParseOutcome, Response,
-    ResponseError, ResponseParser, ServerTiming,
+    ResponseError, ResponseParser, ServerTiming, parse_decimal,
 };
 pub use target::{Header, Target, encoded};
 pub use tls::{TlsOptions, TlsSetup, agreed, config, cure};

@@ -20,8 +20,7 @@ impl<C> Peers<C> {
         now: Ticks,
         sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
-        let link = self.links[node].as_mut();
-        let connection = link.and_then(|link| link.connection.as_mut());
+        let connection = &mut self.links[node].connection;
         let Some(Connection { socket, stage, .. }) = connection else { return Ok(()) };
         if let Ok(Some(error)) | Err(error) = socket.take_error() {
             return Err(error.to_string());
@@ -49,7 +48,7 @@ impl<C> Peers<C> {
         now: Ticks,
         sink: &mut Sink<'_, C>,
     ) -> Result<(), String> {
-        let Some(link) = &mut self.links[node] else { return Ok(()) };
+        let link = &mut self.links[node];
         let Some(Connection { socket, stage, .. }) = &mut link.connection else { return Ok(()) };
         let Stage::Greeting(greeting) = stage else { return Ok(()) };
         let HandshakeExchange { hello, sent, input, .. } = &mut **greeting;
@@ -91,7 +90,7 @@ impl<C> Peers<C> {
     /// # Errors
     /// The peer's reason for a refusal.
     pub(super) fn prove(&mut self, node: usize, verdict: &[u8]) -> Result<bool, String> {
-        let Some(link) = &mut self.links[node] else { return Ok(false) };
+        let link = &mut self.links[node];
         let Some(Connection { stage: stage @ Stage::Proving, .. }) = &mut link.connection else {
             return Ok(false);
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pellucid_account::Timeline;
 use pellucid_cql::CqlStore;
-use pellucid_store::{Acknowledgement, Condition, Operation, Result, Store, Table};
+use pellucid_store::{Acknowledgement, Operation, Result, Store, Table};
 use pellucid_thread::Mutex;
 
 use super::{options, wait_for, waiting_for};
@@ -59,18 +59,12 @@ impl History {
         key: usize,
         value: &str,
     ) -> Result<()> {
-        let before = self.0.lock().unwrap().newest(key);
-        let (key_bytes, bytes) = (KEYS[key].as_bytes(), Some(value.as_bytes()));
-        let operation = Operation {
-            key: key_bytes,
-            value: bytes,
-            condition: Condition::None,
-            lifetime_ms: None,
-        };
+        let before = self.0.lock().newest(key);
+        let operation = Operation::plain(KEYS[key].as_bytes(), Some(value.as_bytes()));
         let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
         let version = answer.wait()?.sequence;
         assert!(version > before, "a write of {} at {version} after {before}", KEYS[key]);
-        self.0.lock().unwrap().note(key, (before, version), value.as_bytes(), true);
+        self.0.lock().note(key, (before, version), value.as_bytes(), true);
         Ok(())
     }
 
@@ -84,12 +78,12 @@ impl History {
         key: usize,
         copies: u32,
     ) -> Result<()> {
-        let before = self.0.lock().unwrap().newest(key);
+        let before = self.0.lock().newest(key);
         let answer = store.get(table, KEYS[key].as_bytes(), &mut Timeline::off());
         match answer.wait()? {
             Some(object) => {
                 let times = (before, object.head.sequence);
-                self.0.lock().unwrap().note(key, times, &object.value, copies > 1);
+                self.0.lock().note(key, times, &object.value, copies > 1);
             }
             None => assert_eq!(before, 0, "{} is gone", KEYS[key]),
         }

@@ -111,8 +111,7 @@ fn waiting_for(store: &CqlStore, ack: u32) -> Option<Arc<dyn Store>> {
 }
 
 fn put(store: &dyn Store, table: Table, key: &str) -> Result<()> {
-    let (key, value) = (key.as_bytes(), Some(key.as_bytes()));
-    let operation = Operation { key, value, condition: Condition::None, lifetime_ms: None };
+    let operation = Operation::plain(key.as_bytes(), Some(key.as_bytes()));
     let answer = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
     answer.wait().map(|_| ())
 }

@@ -145,10 +145,8 @@ impl<'a> BatchWriter<'a> {
         death.amid(times, |index| {
             let keys = self.keys(index);
             let operations = [0, 1, 2].map(|at| Operation {
-                key: keys[at].as_bytes(),
-                value: Some(keys[at].as_bytes()),
                 condition: self.conditions[at],
-                lifetime_ms: None,
+                ..Operation::plain(keys[at].as_bytes(), Some(keys[at].as_bytes()))
             });
             match death.excuses("batch", || write(self.store, self.table, &operations)) {
                 Some(_) => self.acknowledged.push(index),

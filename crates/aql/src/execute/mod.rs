@@ -75,14 +75,14 @@ impl Execution {
         Self { plan, run, nodes, ready, ready_bytes, kept_bytes, is_done: false, returned }
     }
 
-    /// Returns at most `most` next values of the result, of about `bytes_max` bytes of memory, and
-    /// true if there are more. It returns at least one value if there is one. The values count as
-    /// memory of the query until [`free_kept`](Self::free_kept). A query that writes has committed
-    /// all its writes before it returns the first values.
+    /// Returns at most `most` next values of the result, of about `bytes_max` bytes of memory, but
+    /// at least one if there is one. The values count as memory of the query until
+    /// [`free_kept`](Self::free_kept). A query that writes has committed all its writes before it
+    /// returns the first values.
     ///
     /// # Errors
     /// The error that ended the query. No values follow then, and nothing was written.
-    pub fn next(&mut self, most: usize, bytes_max: usize) -> Result<(Vec<Value>, bool)> {
+    pub fn next(&mut self, most: usize, bytes_max: usize) -> Result<Vec<Value>> {
         self.run.timing.go_on();
         let filled = self.fill(most, bytes_max);
         self.run.timing.pause();
@@ -105,7 +105,7 @@ impl Execution {
         }
         self.ready_bytes -= bytes;
         self.kept_bytes += bytes;
-        Ok((values, !self.ready.is_empty()))
+        Ok(values)
     }
 
     /// Frees the memory of all values that [`next`](Self::next) returned, once the caller has

@@ -70,11 +70,11 @@ pub(super) fn add(
             let message = "invalid document type: an object is expected";
             return Err(QueryError::new(number::DOCUMENT_TYPE_INVALID, message));
         }
-        let revision = match (options.ignore_revisions, named.view().attribute("_rev")) {
-            (true, _) | (false, Ref::Null) => None,
-            (false, Ref::String(revision)) => Some(revision.to_owned()),
+        let revision = match (options.checks_revisions, named.view().attribute("_rev")) {
+            (false, _) | (true, Ref::Null) => None,
+            (true, Ref::String(revision)) => Some(revision.to_owned()),
             // A `_rev` that is no string matches no document.
-            (false, _) => Some(String::new()),
+            (true, _) => Some(String::new()),
         };
         let write = Write {
             kind,

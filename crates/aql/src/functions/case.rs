@@ -1,6 +1,6 @@
 //! Conversion to lower and upper case.
 
-use pellucid_value::Value;
+use pellucid_value::{Value, beginning};
 
 use super::function::Function;
 use super::makers::{STEP_BYTES, TextMaker, pieces, text};
@@ -46,16 +46,10 @@ fn lower_into<'r>(mut made: TextMaker<'r>, input: &str) -> Result<TextMaker<'r>>
 /// The lower case of the sigma at this offset: Unicode's final sigma at the end of a word. That
 /// depends on the text around it, so the text is converted with it.
 fn sigma(input: &str, at: usize) -> char {
-    let char_boundary_from = |mut at: usize| {
-        while !input.is_char_boundary(at) {
-            at += 1;
-        }
-        at
-    };
-    let begin = char_boundary_from(at.saturating_sub(CONTEXT_BYTES));
-    let end = char_boundary_from((at + CONTEXT_BYTES).min(input.len()));
+    let begin = beginning(input, at.saturating_sub(CONTEXT_BYTES)).len();
+    let around = &beginning(input, at + CONTEXT_BYTES)[begin..];
     let before = input[begin..at].chars().map(|before| before.to_lowercase().count()).sum();
-    input[begin..end].to_lowercase().chars().nth(before).unwrap_or('σ')
+    around.to_lowercase().chars().nth(before).unwrap_or('σ')
 }
 
 fn upper(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {

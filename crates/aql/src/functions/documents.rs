@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pellucid_value::{Kind, Value, to_number};
+use pellucid_value::{Kind, Value, beginning, to_number};
 
 use super::function::{Function, flag, is_array, wrong_type};
-use super::makers::{ListMaker, pieces};
+use super::makers::ListMaker;
 use crate::query_run::QueryRun;
 use crate::source::readable;
 use crate::{QueryError, Result, number};
@@ -25,7 +25,7 @@ const SHOWN_BYTES_MAX: usize = 4096;
 
 /// The beginning of a text that is shown in a message.
 fn shown(text: &str) -> &str {
-    pieces(text, SHOWN_BYTES_MAX).next().unwrap_or_default()
+    beginning(text, SHOWN_BYTES_MAX)
 }
 
 /// The interval at which a sleeping query checks whether it has to end.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::TryReserveError;
 
-use pellucid_value::{DuplicateRule, ObjectBuilder, Ref, Text, Value, json, packed};
+use pellucid_value::{DuplicateRule, ObjectBuilder, Ref, Text, Value, beginning, json, packed};
 
 use crate::query_run::QueryRun;
 use crate::{QueryError, Result, number};
@@ -193,16 +193,12 @@ impl<'r> TextMaker<'r> {
     }
 }
 
-/// The text in pieces of about `bytes` bytes, split between characters.
+/// The text in pieces of at most `bytes` bytes (at least 4), split between characters.
 pub(super) fn pieces(text: &str, bytes: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let mut end = bytes.min(rest.len());
-        while !rest.is_char_boundary(end) {
-            end += 1;
-        }
-        let (piece, after) = rest.split_at(end);
-        rest = after;
+        let piece = beginning(rest, bytes);
+        rest = &rest[piece.len()..];
         (!piece.is_empty()).then_some(piece)
     })
 }

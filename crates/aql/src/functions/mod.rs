@@ -31,6 +31,7 @@ pub(crate) use arrays::whole_range;
 pub(crate) use case::lower;
 pub(crate) use function::Function;
 pub(crate) use makers::{STEP_BYTES, room_for, text};
+pub use types::is_document_key;
 pub(crate) use value_set::{Set, compare, equal};
 
 static ALL: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {

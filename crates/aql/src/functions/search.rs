@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use pellucid_value::beginning;
 
 use super::makers::{STEP_BYTES, room_for};
 use crate::query_run::QueryRun;
@@ -30,11 +31,7 @@ const DIFFERENT_BYTES: usize = 4 * size_of::<&str>();
 
 /// The last character boundary up to `at`.
 fn boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
+    beginning(text, at).len()
 }
 
 /// The offset of the first occurrence of `part` in `own`.

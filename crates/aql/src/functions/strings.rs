@@ -70,19 +70,11 @@ fn join(run: &mut QueryRun, separator: &str, parts: &[Value]) -> Result<Value> {
 
 /// Converts a position in characters to an offset in bytes; the end if there are fewer characters.
 fn byte_place(own: &str, characters: usize) -> usize {
-    let (mut at, mut left) = (0, characters);
-    let is_first = |byte: &&u8| **byte as i8 >= -0x40;
-    for chunk in own.as_bytes().chunks(STEP_BYTES) {
-        let count = chunk.iter().filter(is_first).count();
-        if count > left {
-            // The offset is behind the previous character, which may end in this chunk.
-            let starts = chunk.iter().enumerate().filter(|(_, byte)| is_first(byte));
-            return at + starts.map(|(place, _)| place).nth(left).unwrap_or(0);
-        }
-        left -= count;
-        at += chunk.len();
+    let mut rest = own.chars();
+    if let Some(before_last) = characters.checked_sub(1) {
+        rest.nth(before_last);
     }
-    own.len()
+    own.len() - rest.as_str().len()
 }
 
 fn substring(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
@@ -275,25 +267,24 @@ fn repeat(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
     let between = count.saturating_sub(1).saturating_mul(separator.len());
     let bytes = own.len().saturating_mul(count).saturating_add(between);
     let mut repeated = TextMaker::with_room(run, bytes)?;
-    if bytes > 0 {
-        repeated.push(&own)?;
+    if count < 2 {
+        repeated.push(&own[..bytes])?;
+        return repeated.finish();
     }
     // Several copies are appended at a time, so that there are few steps.
-    let mut unit = String::new();
-    let mut left = if bytes > 0 { count - 1 } else { 0 };
-    if left > 0 {
-        let times = (STEP_BYTES / (own.len() + separator.len())).clamp(1, left);
-        repeated.run.memory.take((own.len() + separator.len()).saturating_mul(times))?;
-        for _ in 0..times {
-            unit.push_str(&separator);
-            unit.push_str(&own);
-        }
-        let each = unit.len() / times;
-        while left > 0 {
-            let times = times.min(left);
-            repeated.push(&unit[..each * times])?;
-            left -= times;
-        }
+    let each = own.len() + separator.len();
+    let times = (STEP_BYTES / each.max(1)).clamp(1, count);
+    repeated.run.memory.take(each * times)?;
+    let mut unit = String::with_capacity(each * times);
+    for _ in 0..times {
+        unit.push_str(&own);
+        unit.push_str(&separator);
+    }
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(unit.len());
+        repeated.push(&unit[..part])?;
+        left -= part;
     }
     repeated.finish()
 }

@@ -44,7 +44,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// The most bytes of a document's key.
-const KEY_BYTES_MAX: usize = 254;
+const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 
 /// Casts a value to an array: null becomes empty, an object becomes its values, and any other value
 /// becomes the only element.
@@ -72,13 +72,15 @@ fn first(arguments: &[Value], fits: impl Fn(&Value) -> bool) -> Result<Value> {
 }
 
 fn is_key(_: &mut QueryRun, arguments: &[Value]) -> Result<Value> {
-    let fits = |text: &str| {
-        (1..=KEY_BYTES_MAX).contains(&text.len())
-            && text
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(&byte))
-    };
-    Ok(Value::Bool(arguments[0].as_str().is_some_and(fits)))
+    let is_key = |text: &str| is_document_key(text.as_bytes());
+    Ok(Value::Bool(arguments[0].as_str().is_some_and(is_key)))
+}
+
+/// True if the key of a document is valid.
+#[must_use]
+pub fn is_document_key(key: &[u8]) -> bool {
+    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.@()+,=;$!*'%:".contains(byte);
+    (1..=DOCUMENT_KEY_BYTES_MAX).contains(&key.len()) && key.iter().all(is_allowed)
 }
 
 fn in_range(run: &mut QueryRun, arguments: &[Value]) -> Result<Value> {

@@ -45,7 +45,8 @@ pub(super) fn explain(
 fn shown_collections(collections: &[(Collection, Access)]) -> Value {
     let show = |(collection, access): &(Collection, Access)| {
         let access = if *access == Access::Write { "write" } else { "read" };
-        object_of([("name", Value::text(&collection.name)), ("type", Value::from(access))])
+        let name = Value::from(collection.name.as_str());
+        object_of([("name", name), ("type", Value::from(access))])
     };
     list(collections.iter().map(show))
 }
@@ -85,7 +86,7 @@ impl Explainer<'_> {
         match kind {
             NodeKind::Singleton | NodeKind::NoResults => {}
             NodeKind::EnumerateCollection { collection, slot, filter } => {
-                shown.insert("collection", Value::text(&collection.name));
+                shown.insert("collection", Value::from(collection.name.as_str()));
                 shown.insert("outVariable", self.variable(*slot));
                 shown.insert("filter", self.show_all(filter));
             }
@@ -126,7 +127,7 @@ impl Explainer<'_> {
                 shown.insert("distinct", Value::Bool(*is_distinct));
             }
             NodeKind::Write(write) => {
-                shown.insert("collection", Value::text(&write.collection.name));
+                shown.insert("collection", Value::from(write.collection.name.as_str()));
                 shown.insert("expression", self.show(&write.document));
                 if let Some(with) = &write.with {
                     shown.insert("with", self.show(with));
@@ -135,7 +136,7 @@ impl Explainer<'_> {
                 shown.insert("outVariableNew", self.variable(write.new));
             }
             NodeKind::Upsert(upsert) => {
-                shown.insert("collection", Value::text(&upsert.collection.name));
+                shown.insert("collection", Value::from(upsert.collection.name.as_str()));
                 shown.insert("filter", self.show(&upsert.condition.1));
                 shown.insert("insert", self.show(&upsert.insert));
                 shown.insert("update", self.show(&upsert.update));
@@ -161,7 +162,7 @@ impl Explainer<'_> {
     }
 
     fn index_details(&self, access: &IndexAccess, shown: &mut ObjectBuilder) {
-        shown.insert("collection", Value::text(&access.collection.name));
+        shown.insert("collection", Value::from(access.collection.name.as_str()));
         shown.insert("outVariable", self.variable(access.slot));
         let mut index = ObjectBuilder::new();
         index.insert("id", Value::from(access.index.id.to_string()));
@@ -169,10 +170,9 @@ impl Explainer<'_> {
             IndexKind::Primary => "primary",
             IndexKind::Edge => "edge",
             IndexKind::Persistent => "persistent",
-            IndexKind::Ttl => "ttl",
         };
         index.insert("type", Value::from(kind));
-        index.insert("name", Value::text(&access.index.name));
+        index.insert("name", Value::from(access.index.name.as_str()));
         let fields = access.index.fields.iter().map(|field| {
             Value::from(field.path.join(".") + if field.expands { "[*]" } else { "" })
         });

@@ -13,7 +13,7 @@ use crate::parse::ast::{
 };
 use crate::parse::{DEPTH_MAX, too_deep};
 use crate::tree::{Code, Name, Pipeline};
-use crate::{QueryError, Result, number};
+use crate::{Collection, QueryError, Result, number};
 
 /// The bytes of a name besides its text: its place in a list with spare capacity, and its counts.
 const NAME_BYTES: usize = 2 * size_of::<Arc<str>>() + 2 * size_of::<usize>();
@@ -205,7 +205,7 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
     }
     let mut codes = Vec::new();
     for argument in arguments {
-        codes.push(match collection_argument(builder, argument)? {
+        codes.push(match named_collection(builder, argument)? {
             Some(collection) => match upper.as_str() {
                 "LENGTH" | "COUNT" if arguments.len() == 1 => {
                     let name = collection.name.into();
@@ -220,12 +220,12 @@ fn plan_call(builder: &mut Builder<'_>, name: &str, arguments: &[Expression]) ->
     Ok(Code::Call(function, codes))
 }
 
-/// The collection that an argument names; `None` if it is another expression.
-fn collection_argument(
+/// The collection that an expression names, which the query thus reads; `None` if it names none.
+pub(super) fn named_collection(
     builder: &mut Builder<'_>,
-    argument: &Expression,
-) -> Result<Option<crate::Collection>> {
-    let name = match argument {
+    expression: &Expression,
+) -> Result<Option<Collection>> {
+    let name = match expression {
         Expression::Name(name)
             if builder.scope.find(name).is_none()
                 && (name != CURRENT || builder.scope.current().is_none()) =>

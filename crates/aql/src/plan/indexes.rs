@@ -135,8 +135,8 @@ fn drop_sort(builder: &mut Builder<'_>, place: usize) {
 /// True if the index contains all attributes that the query reads of the documents.
 fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool {
     let fields = &access.index.fields;
-    let sorted = matches!(access.index.kind, IndexKind::Persistent | IndexKind::Ttl);
-    if !sorted || fields.iter().any(|field| field.expands) {
+    let is_persistent = access.index.kind == IndexKind::Persistent;
+    if !is_persistent || fields.iter().any(|field| field.expands) {
         return false;
     }
     let covers = |names: &[Arc<str>]| {
@@ -163,7 +163,7 @@ fn is_covered(builder: &Builder<'_>, place: usize, access: &IndexAccess) -> bool
 /// True if entries whose first `equal` fields are equal come in the order of these paths.
 fn is_sorted_by(index: &Index, equal: usize, paths: &[&[Arc<str>]]) -> bool {
     let is_range_of_keys = index.kind == IndexKind::Primary && equal == 0;
-    if !matches!(index.kind, IndexKind::Persistent | IndexKind::Ttl) && !is_range_of_keys {
+    if index.kind != IndexKind::Persistent && !is_range_of_keys {
         return false;
     }
     let same =

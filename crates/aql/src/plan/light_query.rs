@@ -1,6 +1,6 @@
 //! The check for light queries, which certainly take a short time.
 
-use crate::parse::ast::{BinaryOperator, UnaryOperator};
+use crate::parse::ast::BinaryOperator;
 use crate::tree::{Code, Match, NodeKind, Pipeline};
 
 /// True if the query looks up one place of one index and does nothing with the documents that could
@@ -32,10 +32,7 @@ pub(super) fn is_light(pipeline: &Pipeline) -> bool {
 fn is_short(code: &Code) -> bool {
     match code {
         Code::Constant(_) | Code::Path(..) | Code::Attribute(..) | Code::Array(_) => true,
-        Code::Object(_) | Code::Ternary(_) | Code::Element(..) => true,
-        Code::Unary(operator, _) => {
-            matches!(operator, UnaryOperator::Not | UnaryOperator::Plus | UnaryOperator::Minus)
-        }
+        Code::Object(_) | Code::Ternary(_) | Code::Element(..) | Code::Unary(..) => true,
         Code::Binary(operator, _) => !matches!(
             operator,
             BinaryOperator::Like

@@ -1,6 +1,6 @@
 //! `OPTIONS` of statements.
 
-use pellucid_value::{Ref, Value};
+use pellucid_value::Value;
 
 use super::builder::Builder;
 use super::expressions::plan_expression;
@@ -11,11 +11,9 @@ use crate::{OverwriteMode, QueryError, Result, WriteOptions, number};
 fn read_options(builder: &mut Builder<'_>, options: &Expression) -> Result<Vec<(String, Value)>> {
     let code = plan_expression(builder, options)?;
     match code.constant() {
-        Some(value) if value.view().as_object().is_some() => Ok(value
-            .members(false)
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), value))
-            .collect()),
+        Some(value) if value.view().as_object().is_some() => {
+            Ok(value.each_member(false).map(|(name, value)| (name.to_string(), value)).collect())
+        }
         _ => {
             let message = "OPTIONS must be an object of values that are known in advance";
             Err(QueryError::new(number::COMPILE_TIME_OPTIONS, message))
@@ -54,35 +52,23 @@ pub(super) fn plan_write_options(
     for (name, value) in read_options(builder, options)? {
         let is_true = value.is_true();
         match name.as_str() {
-            "keepNull" => write.keep_null = is_true,
-            "mergeObjects" => write.merge_objects = is_true,
+            "keepNull" => write.merge.keep_null = is_true,
+            "mergeObjects" => write.merge.merge_objects = is_true,
             "waitForSync" => write.wait_for_sync = is_true,
             "ignoreErrors" => write.ignore_errors = is_true,
-            "ignoreRevs" => write.ignore_revisions = is_true,
+            "ignoreRevs" => write.checks_revisions = !is_true,
             "overwrite" if is_true => write.overwrite_mode = OverwriteMode::Replace,
-            "overwriteMode" => {
-                if let Some(mode) = overwrite_mode(builder, &value)? {
-                    write.overwrite_mode = mode;
-                }
+            "overwriteMode" => match value.as_str().and_then(OverwriteMode::named) {
+                Some(mode) => write.overwrite_mode = mode,
+                None => warn_unknown(builder, "overwriteMode", "INSERT")?,
+            },
+            "versionAttribute" if value.as_str().is_some() => {
+                return Err(QueryError::unsupported("versionAttribute"));
             }
-            "versionAttribute" => write.version_attribute = value.as_str().map(str::to_owned),
             "exclusive" | "refillIndexCaches" | "overwrite" | "indexHint" | "forceIndexHint"
-            | "disableIndex" | "readOwnWrites" => {}
+            | "disableIndex" | "readOwnWrites" | "versionAttribute" => {}
             _ => warn_unknown(builder, &name, statement)?,
         }
     }
     Ok(write)
-}
-
-fn overwrite_mode(builder: &mut Builder<'_>, value: &Value) -> Result<Option<OverwriteMode>> {
-    Ok(match value.view() {
-        Ref::String("conflict") => Some(OverwriteMode::Conflict),
-        Ref::String("ignore") => Some(OverwriteMode::Ignore),
-        Ref::String("replace") => Some(OverwriteMode::Replace),
-        Ref::String("update") => Some(OverwriteMode::Update),
-        _ => {
-            warn_unknown(builder, "overwriteMode", "INSERT")?;
-            None
-        }
-    })
 }

@@ -3,16 +3,16 @@
 
 use pellucid_value::{Ref, Value, to_number};
 
-use super::builder::{Access, Builder};
+use super::builder::Builder;
 use super::collect::plan_collect;
-use super::expressions::plan_expression;
+use super::expressions::{named_collection, plan_expression};
 use super::filters::add_filter;
 use super::indexes::choose_indexes;
 use super::options::check_for_options;
 use super::writes::{plan_upsert, plan_write};
 use crate::parse::ast::{Direction, Expression, Query, SortKey, Statement};
 use crate::tree::{Code, Node, NodeKind};
-use crate::{Collection, QueryError, Result, number};
+use crate::{QueryError, Result, number};
 
 /// The most nodes whose calls nest when rows are pulled, including those of nested subqueries.
 /// Calculations and filters do not count, because they are not called by each other.
@@ -85,7 +85,6 @@ fn plan_for(builder: &mut Builder<'_>, variable: &str, list: &Expression) -> Res
                 format!("access after data-modification by collection '{}'", collection.name);
             return Err(QueryError::new(number::ACCESS_AFTER_MODIFICATION, message));
         }
-        builder.note(&collection, Access::Read);
         let slot = builder.declare(variable)?;
         let filter = Vec::new();
         return builder.push(NodeKind::EnumerateCollection { collection, slot, filter });
@@ -93,20 +92,6 @@ fn plan_for(builder: &mut Builder<'_>, variable: &str, list: &Expression) -> Res
     let list = plan_expression(builder, list)?;
     let slot = builder.declare(variable)?;
     builder.push(NodeKind::EnumerateList { list, slot })
-}
-
-/// The collection that an expression names, if it names one and no variable.
-fn named_collection(builder: &mut Builder<'_>, list: &Expression) -> Result<Option<Collection>> {
-    match list {
-        Expression::Name(name) if builder.scope.find(name).is_none() => {
-            builder.collection(name).map(Some)
-        }
-        Expression::CollectionBind(name) => {
-            let name = builder.binds.fix_collection(name)?;
-            builder.collection(&name).map(Some)
-        }
-        _ => Ok(None),
-    }
 }
 
 fn plan_let(builder: &mut Builder<'_>, variable: &str, value: &Expression) -> Result<()> {

@@ -157,5 +157,5 @@ fn members_of(value: &pellucid_value::Value) -> Vec<ast::Member> {
         name: MemberName::Fixed(name.to_string()),
         value: Expression::Constant(value),
     };
-    value.members(false).into_iter().map(member).collect()
+    value.each_member(false).map(member).collect()
 }

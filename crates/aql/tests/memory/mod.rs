@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use pellucid_aql::{
     Collection, CollectionId, FieldScan, Index, IndexRequest, KillSwitch, OverwriteMode,
     ParsedQuery, Plan, QueryError, QueryOptions, Scan, Source, Visitor, Write, WriteBatch,
     WriteKind, WriteOutcome, number,
 };
-use pellucid_value::{DuplicateRule, MergeOptions, Value, index_key, merge_into, packed};
+use pellucid_value::{DuplicateRule, Value, index_key, merge_into, packed};
 
 /// The packed documents, by collection and key.
 type Documents = BTreeMap<CollectionId, BTreeMap<String, Vec<u8>>>;
@@ -27,7 +28,7 @@ impl MemoryDatabase {
     /// Adds a collection and its documents.
     pub(crate) fn with(mut self, name: &str, documents: &str) -> Self {
         let id = self.collections.len() as u64 + 1;
-        self.collections.push(Collection { id, name: name.to_owned(), is_edge: false });
+        self.collections.push(Collection { id, name: name.to_owned() });
         let mut kept = BTreeMap::new();
         let documents = json(documents);
         for (place, document) in documents.elements().iter().enumerate() {
@@ -61,7 +62,7 @@ fn stored(collection: &str, key: &str, document: &Value) -> Vec<u8> {
         builder.name(name);
         builder.string(&text);
     }
-    for (name, value) in document.members(false) {
+    for (name, value) in document.each_member(false) {
         if !["_key", "_id", "_rev"].contains(&name.as_str()) {
             builder.name(&name);
             builder.value(value.view());
@@ -230,10 +231,7 @@ impl WriteBatch for Batch {
         }
         let mut document = write.document.clone();
         if kind == WriteKind::Update {
-            let options = MergeOptions {
-                keep_null: write.options.keep_null,
-                merge_objects: write.options.merge_objects,
-            };
+            let options = write.options.merge;
             let mut builder = packed::Builder::new();
             builder.begin_object();
             let (before, after) = (old.view().as_object(), document.view().as_object());
@@ -251,6 +249,12 @@ impl WriteBatch for Batch {
         *self.target.lock().unwrap() = self.state;
         Ok(())
     }
+}
+
+/// The CPU time of this thread.
+pub(crate) fn thread_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
 /// The result of a query.
@@ -277,14 +281,9 @@ pub(crate) fn run_with(
     let mut execution =
         pellucid_aql::Execution::new(Arc::clone(&plan), &binds, Arc::clone(source), options, kill);
     let mut values = Vec::new();
-    loop {
-        let (more, has_more) = execution.next(3, usize::MAX)?;
-        values.extend(more);
-        if !has_more {
-            break;
-        }
+    while !execution.is_done() {
+        values.extend(execution.next(3, usize::MAX)?);
     }
-    assert!(execution.is_done());
     let warnings = execution.warnings().iter().map(|warning| warning.number).collect();
     Ok(QueryOutcome {
         result: Value::array(values).unwrap(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::people;
+use super::{people, result};
 use crate::memory::{json, run_with};
 use pellucid_aql::{Execution, KillSwitch, Plan, QueryOptions, number, parse};
 
@@ -66,7 +66,7 @@ fn a_query_ends_when_killed_or_out_of_time() {
     let (options, kill, binds) = (QueryOptions::default(), KillSwitch::default(), json("{}"));
     let plan = Arc::new(Plan::new(&parsed, &binds, &source, &options, &kill).unwrap());
     let mut execution = Execution::new(plan, &binds, source, options, kill.clone());
-    assert_eq!(execution.next(10, usize::MAX).unwrap().0.len(), 10);
+    assert_eq!(execution.next(10, usize::MAX).unwrap().len(), 10);
     kill.kill();
     let ended = (0..1000).find_map(|_| execution.next(1000, usize::MAX).err());
     assert_eq!(ended.unwrap().number(), number::KILLED);
@@ -103,8 +103,7 @@ fn functions_end_when_the_query_is_killed_or_out_of_time() {
         ("RETURN MERGE([{a: 1, b: 2}, {b: 3}, {a: 4}])", r#"[{"a":4,"b":3}]"#),
         ("RETURN UNSET({a: 1, b: 2, c: 3}, ['a', 'c'])", r#"[{"b":2}]"#),
     ] {
-        let outcome = run_with(&people(), text, "{}", QueryOptions::default()).unwrap();
-        assert_eq!(outcome.result.to_json(), expected, "{text}");
+        assert_eq!(result(text), expected, "{text}");
     }
     let parsed = parse("RETURN UNIQUE(RANGE(1, 1000))");
     let (kill, options) = (KillSwitch::default(), QueryOptions::default());
@@ -123,10 +122,10 @@ fn the_time_between_batches_does_not_count() {
     let (kill, binds) = (KillSwitch::default(), json("{}"));
     let plan = Arc::new(Plan::new(&parsed, &binds, &source, &options, &kill).unwrap());
     let mut execution = Execution::new(plan, &binds, source, options, kill);
-    assert_eq!(execution.next(2, usize::MAX).unwrap().0.len(), 2);
+    assert_eq!(execution.next(2, usize::MAX).unwrap().len(), 2);
     std::thread::sleep(runtime_max + Duration::from_millis(100));
     assert!(u128::from(execution.elapsed_ns()) < runtime_max.as_nanos());
-    assert_eq!(execution.next(2, usize::MAX).unwrap().0.len(), 2);
+    assert_eq!(execution.next(2, usize::MAX).unwrap().len(), 2);
 }
 
 /// Regression: planning and running could take `maxRuntime` each. The call here is a constant of

@@ -1,11 +1,10 @@
 //! Tests of [`contents`]: the parts of a store that count as documents.
 
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, Operation};
 
 use super::{Step, apply, make, open};
 use crate::layout::documents_prefix;
-use crate::storage::plain_operation;
 use crate::{Documents, contents};
 
 fn told(documents: &Documents) -> Option<String> {
@@ -27,6 +26,6 @@ fn the_system_database_and_garbage_do_not_count_as_contents() {
     documents.drop_database("mine").unwrap();
     // As on a node of a cluster that holds documents of others: the definitions are elsewhere.
     let key = [documents_prefix(u64::MAX), b"k".to_vec()].concat();
-    documents.storage().write(&[plain_operation(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
+    documents.storage().write(&[Operation::plain(&key, Some(b"x"))], Acknowledgement::Os).unwrap();
     assert_eq!(told(&documents).as_deref(), Some("documents"));
 }

@@ -1,10 +1,9 @@
 //! Tests of the removal of expired documents of which some cannot be removed.
 
 use pellucid_io::simulated::SimulatedFileSystem;
-use pellucid_store::Acknowledgement;
+use pellucid_store::{Acknowledgement, Operation};
 
 use super::{Step, apply, index, make, open};
-use crate::storage::plain_operation;
 use crate::{IndexDefinition, IndexKind, create_index, remove_expired};
 
 /// Regression: the removal began at the first expired document each time. One that could not be
@@ -27,7 +26,7 @@ fn documents_that_cannot_be_removed_are_left_out() {
     }
     for number in 0..DAMAGED {
         let key = collection.shape().document_key(format!("k{number}").as_bytes());
-        let damage = [plain_operation(&key, Some(b"damaged"))];
+        let damage = [Operation::plain(&key, Some(b"damaged"))];
         documents.storage().write(&damage, Acknowledgement::Os).unwrap();
     }
     let (mut removed, mut failures) = (0, Vec::new());

@@ -39,7 +39,7 @@ type Model = BTreeMap<String, serde_json::Value>;
 
 /// Opens the documents in `files`, with little memory and without background threads.
 fn open(files: &SimulatedFileSystem) -> Result<Arc<Documents>> {
-    Ok(Arc::new(Documents::open(Arc::new(store(files)?) as Arc<dyn Store>)?))
+    Ok(Arc::new(Documents::open_named(Arc::new(store(files)?) as Arc<dyn Store>, "test")?))
 }
 
 fn store(files: &SimulatedFileSystem) -> Result<EmbeddedStore> {
@@ -366,7 +366,7 @@ fn a_query_reads_no_index_and_no_documents_that_are_garbage() {
         change().unwrap();
         while documents.remove_garbage().unwrap() {}
         let rows = execution.next(usize::MAX / 2, usize::MAX);
-        rows.map(|rows| rows.0.len()).map_err(|error| error.number())
+        rows.map(|rows| rows.len()).map_err(|error| error.number())
     };
     assert_eq!(number_after(&|| documents.set_wait_for_sync(&collection, true)), Ok(1));
     let id = collection.shape().indexes[0].definition.id;
@@ -447,7 +447,7 @@ fn only_a_conflict_of_a_generated_key_makes_numbers_looked_up() {
 
 /// The result of a query.
 fn query(documents: &Arc<Documents>, text: &str, binds: &serde_json::Value) -> Vec<Value> {
-    planned(documents, text, binds).next(usize::MAX / 2, usize::MAX).unwrap().0
+    planned(documents, text, binds).next(usize::MAX / 2, usize::MAX).unwrap()
 }
 
 /// A query that is planned and has not read anything.

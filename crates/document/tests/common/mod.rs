@@ -29,7 +29,7 @@ fn open_with(folder: &TempDir, options: EmbeddedOptions) -> Arc<Documents> {
         ..EngineOptions::default()
     };
     let store = EmbeddedStore::open_with(folder.path(), options, engine_options).unwrap();
-    Arc::new(Documents::open(Arc::new(store)).unwrap())
+    Arc::new(Documents::open_named(Arc::new(store), "test").unwrap())
 }
 
 /// The transaction of a query that sees the documents as they are now.

@@ -5,7 +5,6 @@
 //! Beyond the bound the collector does not rest, and writers slow down to its pace. Otherwise a
 //! writer that is faster than the collector would fill the disk with dead records.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -102,7 +101,7 @@ impl SpaceExcess {
     /// Waits until there is an excess, at most for `longest`; returns at once if `is_over`. A
     /// change of the result of `is_over` is followed by a call of [`SpaceExcess::wake`].
     pub(crate) fn wait(&self, longest: Duration, is_over: impl Fn() -> bool) {
-        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = self.looks.lock();
         if self.bytes() == 0 && !is_over() {
             drop(self.changed.wait_timeout(looks, longest));
         }
@@ -110,7 +109,7 @@ impl SpaceExcess {
 
     /// Ends a wait.
     pub(crate) fn wake(&self) {
-        let _looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let _looks = self.looks.lock();
         self.changed.notify_all();
     }
 }

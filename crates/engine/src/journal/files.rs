@@ -28,7 +28,7 @@ pub(crate) struct SegmentFiles {
 impl SegmentFiles {
     /// The files of the journal in the store's directory; `next_number` is the number of the next
     /// new segment.
-    pub(super) fn new(
+    pub(crate) fn new(
         file_system: Arc<dyn FileSystem>,
         directory: PathBuf,
         store_identity: u64,

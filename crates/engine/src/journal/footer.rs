@@ -28,14 +28,9 @@ pub(crate) enum OffsetForm {
     /// Every sequence number has its record.
     Dense,
     /// A collected segment: only the records that were needed remain.
-    Sparse {
-        /// Tombstones and expired values up to this sequence number hide nothing in this segment.
-        clean_sequence: u64,
-    },
+    Sparse,
     /// As `Sparse`, with enough remaining records for a bitmap to take less space than pairs.
     Ranked {
-        /// Tombstones and expired values up to this sequence number hide nothing in this segment.
-        clean_sequence: u64,
         /// The number of sequence numbers that the segment covers.
         sequences: u64,
     },
@@ -68,6 +63,9 @@ pub(crate) struct Footer {
     pub(crate) last_sequence: u64,
     /// The form in which the offsets are stored.
     pub(crate) form: OffsetForm,
+    /// The sequence number up to which tombstones and expired values hide nothing in this segment;
+    /// `None` if the segment was not collected.
+    pub(crate) clean_sequence: Option<u64>,
 }
 
 /// The reason why the end of a file is not a footer.
@@ -84,8 +82,8 @@ impl Footer {
     pub(crate) fn length(&self) -> u64 {
         match self.form {
             OffsetForm::Dense => footer_length(u64::from(self.count)),
-            OffsetForm::Sparse { .. } => sparse_footer_length(u64::from(self.count)),
-            OffsetForm::Ranked { sequences, .. } => {
+            OffsetForm::Sparse => sparse_footer_length(u64::from(self.count)),
+            OffsetForm::Ranked { sequences } => {
                 ranked_footer_length(sequences, u64::from(self.count))
             }
         }
@@ -100,18 +98,7 @@ impl Footer {
     /// True if the offsets are stored as pairs, so that a record is found by a search.
     #[inline]
     pub(super) fn has_pairs(&self) -> bool {
-        matches!(self.form, OffsetForm::Sparse { .. })
-    }
-
-    /// The sequence number up to which tombstones and expired values hide nothing in this segment;
-    /// `None` if the segment was not collected.
-    pub(crate) fn clean_sequence(&self) -> Option<u64> {
-        match self.form {
-            OffsetForm::Dense => None,
-            OffsetForm::Sparse { clean_sequence } | OffsetForm::Ranked { clean_sequence, .. } => {
-                Some(clean_sequence)
-            }
-        }
+        matches!(self.form, OffsetForm::Sparse)
     }
 
     /// The entries of the footer of `file`, ascending: the distance of each sequence number from
@@ -134,10 +121,10 @@ impl Footer {
     pub(super) fn number_of(&self, file: &[u8], distance: u64) -> Option<u64> {
         match self.form {
             OffsetForm::Dense => (distance < u64::from(self.count)).then_some(distance),
-            OffsetForm::Ranked { sequences, .. } if distance < sequences => {
+            OffsetForm::Ranked { sequences } if distance < sequences => {
                 offset_bitmap::rank_of(file, self.offset as usize, distance)
             }
-            OffsetForm::Ranked { .. } | OffsetForm::Sparse { .. } => None,
+            OffsetForm::Ranked { .. } | OffsetForm::Sparse => None,
         }
     }
 
@@ -146,7 +133,7 @@ impl Footer {
     #[inline]
     pub(super) fn number_line(&self, file: &[u8], distance: u64) -> Option<*const u8> {
         match self.form {
-            OffsetForm::Ranked { sequences, .. } if distance < sequences => {
+            OffsetForm::Ranked { sequences } if distance < sequences => {
                 let at = self.offset as usize + offset_bitmap::unit_offset(distance);
                 file.get(at).map(std::ptr::from_ref)
             }
@@ -159,10 +146,10 @@ impl Footer {
     fn array_offset(&self) -> Option<usize> {
         match self.form {
             OffsetForm::Dense => Some(self.offset as usize),
-            OffsetForm::Ranked { sequences, .. } => {
+            OffsetForm::Ranked { sequences } => {
                 Some(self.offset as usize + offset_bitmap::units_length(sequences) as usize)
             }
-            OffsetForm::Sparse { .. } => None,
+            OffsetForm::Sparse => None,
         }
     }
 
@@ -242,8 +229,8 @@ impl Iterator for Entries<'_> {
         self.index += 1;
         match footer.form {
             OffsetForm::Dense => Some((index, footer.record_offset(self.file, index)?)),
-            OffsetForm::Sparse { .. } => Some(footer.pair(self.file, index)),
-            OffsetForm::Ranked { sequences, .. } => {
+            OffsetForm::Sparse => Some(footer.pair(self.file, index)),
+            OffsetForm::Ranked { sequences } => {
                 let offset = (self.distance..sequences).find_map(|distance| {
                     footer.record_offset(self.file, distance).map(|offset| (distance, offset))
                 })?;
@@ -350,11 +337,11 @@ pub(crate) fn decode_footer(
     let sequences = range.saturating_add(1).min(file.len() as u64 * 8);
     let form = match kind {
         KIND_DENSE => OffsetForm::Dense,
-        KIND_SPARSE => OffsetForm::Sparse { clean_sequence: 0 },
-        KIND_RANKED => OffsetForm::Ranked { clean_sequence: 0, sequences },
+        KIND_SPARSE => OffsetForm::Sparse,
+        KIND_RANKED => OffsetForm::Ranked { sequences },
         _ => return Err(NoFooter::Damaged),
     };
-    let mut footer = Footer { offset, count, last_sequence, form };
+    let footer = Footer { offset, count, last_sequence, form, clean_sequence: None };
     let fits = offset.checked_add(footer.length()) == Some(file.len() as u64)
         && offset >= crate::codec::FILE_HEADER_LENGTH as u64
         && offset.is_multiple_of(8);
@@ -365,18 +352,16 @@ pub(crate) fn decode_footer(
     if checksum(checksum_seed(&[store_identity, number]), covered) != read_u32(fixed, 24) {
         return Err(NoFooter::Damaged);
     }
-    let is_sound = match &mut footer.form {
+    let is_sound = match form {
         OffsetForm::Dense => count > 0 && u64::from(count) - 1 == range,
-        OffsetForm::Sparse { clean_sequence } => {
-            *clean_sequence = read_u64(file, fixed_offset - 8);
-            is_ascending(&footer, file, range)
-        }
-        OffsetForm::Ranked { clean_sequence, sequences } => {
-            *clean_sequence = read_u64(file, fixed_offset - 8);
-            offset_bitmap::are_sound(file, offset as usize, *sequences, u64::from(count))
+        OffsetForm::Sparse => is_ascending(&footer, file, range),
+        OffsetForm::Ranked { sequences } => {
+            offset_bitmap::are_sound(file, offset as usize, sequences, u64::from(count))
         }
     };
-    if is_sound { Ok(footer) } else { Err(NoFooter::Damaged) }
+    let is_collected = !footer.is_dense();
+    let clean_sequence = is_collected.then(|| read_u64(file, fixed_offset - 8));
+    if is_sound { Ok(Footer { clean_sequence, ..footer }) } else { Err(NoFooter::Damaged) }
 }
 
 /// True if the distances of the pairs ascend, up to `range`.
@@ -424,7 +409,9 @@ mod tests {
         assert_eq!((footer_offset(fixed, 96), footer_offset(&[0; 32], 500)), (None, None));
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
         let form = OffsetForm::Dense;
-        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 102, form });
+        let expected =
+            Footer { offset: 96, count: 3, last_sequence: 102, form, clean_sequence: None };
+        assert_eq!(footer, expected);
         assert_eq!(footer.record_offset(&file, 2), Some(80));
         assert_eq!(footer.record_offset(&file, 3), None);
         check_flips(&file);
@@ -434,13 +421,15 @@ mod tests {
     fn the_footer_of_a_collected_segment_round_trips_even_if_empty() {
         let file = collected((10..14).chain(20..40), 150);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        let form = OffsetForm::Ranked { clean_sequence: 77, sequences: 51 };
-        assert_eq!(footer, Footer { offset: 96, count: 24, last_sequence: 150, form });
+        let (form, clean_sequence) = (OffsetForm::Ranked { sequences: 51 }, Some(77));
+        let expected = Footer { offset: 96, count: 24, last_sequence: 150, form, clean_sequence };
+        assert_eq!(footer, expected);
         check_flips(&file);
         let file = collected([2, 3, 8].into_iter(), 110);
         let footer = decode_footer(&file, 5, 6, 100).unwrap();
-        let form = OffsetForm::Sparse { clean_sequence: 77 };
-        assert_eq!(footer, Footer { offset: 96, count: 3, last_sequence: 110, form });
+        let form = OffsetForm::Sparse;
+        let expected = Footer { offset: 96, count: 3, last_sequence: 110, form, clean_sequence };
+        assert_eq!(footer, expected);
         check_flips(&file);
         let empty = collected(std::iter::empty(), 110);
         let footer = decode_footer(&empty, 5, 6, 100).unwrap();

@@ -22,7 +22,6 @@ use super::unneeded_records::UnneededCount;
 use crate::error::{Error, Result};
 use crate::header_form::RECORD_ALIGNMENT;
 use crate::ledger::{DroppedEntry, DroppedList, SegmentMetadata};
-use crate::locks::lock;
 use crate::stats::{Collected, CollectedCounters};
 
 /// The most segments that are collected into one.
@@ -178,8 +177,7 @@ pub(crate) struct Garbage {
 
 impl Garbage {
     pub(super) fn new(
-        files: Arc<SegmentFiles>,
-        segments: Arc<SegmentSet>,
+        (files, segments): (Arc<SegmentFiles>, Arc<SegmentSet>),
         (segment_size_bytes, segment_records_max): (u64, u64),
         excess: SpaceExcess,
     ) -> Garbage {
@@ -202,7 +200,7 @@ impl Garbage {
 
     /// Counts the records of entries that the ledger has dropped as dead.
     pub(super) fn note_dropped(&self, dropped: &DroppedList) {
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         let list = self.segments.list();
         let watched = &mut books.watched;
         let sums = sums_of(&list, dropped, |entry, segment| {
@@ -224,7 +222,7 @@ impl Garbage {
     /// The facts of the segments for a manifest whose ledger no longer has the entries of
     /// `dropped`.
     pub(super) fn facts_without(&self, dropped: &DroppedList) -> Vec<SegmentMetadata> {
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         let list = self.segments.list();
         let sums = sums_of(&list, dropped, |_, _| {});
         let with_sums = list.segments.iter().zip(sums).map(|(segment, sums)| {
@@ -243,7 +241,7 @@ impl Garbage {
     /// Removes the files that the manifest that was just committed no longer names: those of
     /// segments that were collected. If a removal fails, the next opening removes the file.
     pub(super) fn remove_retired(&self) {
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         let (unnamed, named): (Vec<RetiredFile>, _) =
             books.retired.drain(..).partition(|retired| retired.is_unnamed);
         books.retired = named;
@@ -273,7 +271,7 @@ impl Garbage {
     /// before the next one is picked.
     pub(crate) fn pick_run(&self, limits: &GarbageLimits) -> Result<Option<SegmentRun>> {
         let list = self.segments.list();
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         let candidates = candidates(&list.segments, &books, limits);
         let beside_bytes = BESIDE_BYTES + BESIDE_SEGMENT_BYTES * list.segments.len() as u64;
         let room_bytes = limits.free_bytes.checked_sub(beside_bytes);
@@ -360,7 +358,7 @@ impl Garbage {
 
     /// Ends a collection that failed.
     pub(crate) fn abandon(&self, run: &SegmentRun, error: &Error) {
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         books.watched = None;
         if let Error::Corruption { path, .. } = error {
             // Trying again would not repair it.
@@ -374,7 +372,7 @@ impl Garbage {
 
     /// The error of the oldest segment that is not collected because of damage.
     pub(crate) fn damage(&self) -> Option<String> {
-        lock(&self.books).damaged.first_key_value().map(|(_, error)| error.clone())
+        self.books.lock().damaged.first_key_value().map(|(_, error)| error.clone())
     }
 
     /// Replaces `run` by `collected`. The files of the run are removed after the next manifest.
@@ -386,7 +384,7 @@ impl Garbage {
         collected: Arc<Segment>,
         markers: &[(u64, u64)],
     ) {
-        let mut books = lock(&self.books);
+        let mut books = self.books.lock();
         let watched = books.watched.take().expect("a run is watched from its picking on");
         let (mut marker_bytes, mut markers) = (0, markers.iter().peekable());
         // Both lists ascend. Markers that the ledger dropped meanwhile are counted as dropped, not

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use pellucid_io::File;
 use pellucid_thread::Mutex;
 
-use crate::locks::lock;
-
 /// The open file of a segment, as long as it may have to be synced. Reads go through the map, so a
 /// store with many segments holds few descriptors open.
 pub(crate) struct HeldFile {
@@ -33,24 +31,24 @@ impl HeldFile {
 
     /// Closes the file, which was synced completely.
     pub(crate) fn close(&self) {
-        *lock(&self.file) = None;
+        *self.file.lock() = None;
     }
 
     /// True if nothing is left to sync.
     pub(crate) fn is_closed(&self) -> bool {
-        lock(&self.file).is_none()
+        self.file.lock().is_none()
     }
 
     /// Makes all writes to the file durable; a closed file is durable already. Syncs run one at a
     /// time, and never again after a failure: the system reports a failure once, to only one of two
     /// concurrent callers, and a later sync succeeds although pages were lost.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let mut failure = lock(&self.failure);
+        let mut failure = self.failure.lock();
         if let Some(cause) = &*failure {
             return Err(io::Error::other(format!("an earlier sync failed: {cause}")));
         }
         // Not under the lock of `file`: a sync takes long.
-        let file = lock(&self.file).clone();
+        let file = self.file.lock().clone();
         let synced = file.map_or(Ok(()), |file| file.sync());
         if let Err(error) = &synced {
             *failure = Some(error.to_string());
@@ -63,7 +61,7 @@ impl HeldFile {
     /// # Panics
     /// If the file was closed: a sealed segment never changes.
     pub(crate) fn set_length(&self, length: u64) -> io::Result<()> {
-        let file = lock(&self.file).clone();
+        let file = self.file.lock().clone();
         file.expect("a segment is cut before it is closed").set_length(length)
     }
 }

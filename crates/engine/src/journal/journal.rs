@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pellucid_thread::JoinHandle;
 
+use super::base::JournalBase;
 use super::excess::SpaceExcess;
 use super::files::SegmentFiles;
 use super::garbage::Garbage;
@@ -21,9 +22,7 @@ use crate::ledger::{DroppedList, JournalLink, Manifest, SegmentMetadata};
 
 /// The journal of an open store, except its writer, which the engine's writer lock protects.
 pub(crate) struct Journal {
-    files: Arc<SegmentFiles>,
-    segments: Arc<SegmentSet>,
-    sync: Arc<GroupSync>,
+    base: JournalBase,
     room: Arc<SegmentRoom>,
     spares: Arc<SpareSegments>,
     sealer: Arc<Sealer>,
@@ -39,44 +38,33 @@ impl Journal {
         setting: JournalSetting,
         manifest: &Manifest,
     ) -> Result<(Journal, JournalWriter)> {
-        let jobs = (setting.clock, setting.activity.clone());
+        let (clock, activity) = (setting.clock, setting.activity.clone());
         let (size_bytes, records_max) = (setting.segment_size_bytes, setting.segment_records_max);
-        let time = Arc::clone(&setting.time);
+        let (time, ledger_room) = (Arc::clone(&setting.time), setting.ledger_room);
         let excess = SpaceExcess::new(setting.dead_bound);
-        let ledger_room = setting.ledger_room;
         let RecoveredJournal { files, segments, last_sequence } = recover(setting, manifest)?;
-        let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs.clone(), last_sequence));
-        let parts = || (Arc::clone(&files), Arc::clone(&segments), Arc::clone(&sync));
-        let (with_files, with_segments, with_sync) = parts();
+        let jobs = (clock, activity.clone());
+        let sync = Arc::new(GroupSync::new(Arc::clone(&segments), jobs, last_sequence));
+        let parts = || (Arc::clone(&files), Arc::clone(&segments));
         let tables_bytes = manifest.tables_bytes();
-        let room = SegmentRoom::new(
-            Arc::clone(&files),
-            with_segments,
-            size_bytes,
-            ledger_room,
-            tables_bytes,
-        );
-        let room = Arc::new(room);
-        let spares = SpareSegments::new(with_files, Arc::clone(&room), with_sync, jobs.clone());
-        let spares = Arc::new(spares);
-        let (with_files, with_segments, with_sync) = parts();
-        let sealer = Arc::new(Sealer::new(with_files, with_segments, with_sync, jobs));
-        let (with_files, with_segments, with_sync) = parts();
+        let room = Arc::new(SegmentRoom::new(parts(), size_bytes, ledger_room, tables_bytes));
+        let garbage = Garbage::new(parts(), (size_bytes, records_max), excess);
+        let base = JournalBase { files, segments, sync, clock, activity };
+        let spares = Arc::new(SpareSegments::new(base.clone(), Arc::clone(&room)));
+        let sealer = Arc::new(Sealer::new(base.clone()));
         let rolling = (Arc::clone(&spares), Arc::clone(&sealer));
-        let writer = JournalWriter::new(with_files, with_segments, with_sync, rolling, records_max);
-        let (with_files, with_segments, _) = parts();
-        let garbage = Garbage::new(with_files, with_segments, (size_bytes, records_max), excess);
-        Ok((Journal { files, segments, sync, room, spares, sealer, garbage, time }, writer))
+        let writer = JournalWriter::new(base.clone(), rolling, records_max);
+        Ok((Journal { base, room, spares, sealer, garbage, time }, writer))
     }
 
     /// The segments, from which records are read.
     pub(crate) fn segments(&self) -> &Arc<SegmentSet> {
-        &self.segments
+        &self.base.segments
     }
 
     /// The syncs that make records durable.
     pub(crate) fn sync(&self) -> &Arc<GroupSync> {
-        &self.sync
+        &self.base.sync
     }
 
     /// The room on the disk.
@@ -91,20 +79,20 @@ impl Journal {
 
     /// The files of the segments.
     pub(crate) fn files(&self) -> &SegmentFiles {
-        &self.files
+        &self.base.files
     }
 
     /// Memory of the offsets of records in segments that are not sealed.
     pub(crate) fn offsets_bytes(&self) -> u64 {
-        self.segments.offsets_bytes(self.sync.appended_sequence())
+        self.base.segments.offsets_bytes(self.base.sync.appended_sequence())
     }
 
     /// Starts the threads that sync, prepare segments and seal them.
     pub(crate) fn start_threads(&self) -> Result<[JoinHandle<()>; 3]> {
         let failed =
-            |error: io::Error| Error::io("start a thread for", self.files.directory(), error);
+            |error: io::Error| Error::io("start a thread for", self.base.files.directory(), error);
         Ok([
-            self.sync.start_thread().map_err(failed)?,
+            self.base.sync.start_thread().map_err(failed)?,
             self.spares.start_thread().map_err(failed)?,
             self.sealer.start_thread().map_err(failed)?,
         ])
@@ -112,7 +100,7 @@ impl Journal {
 
     /// Asks the threads to finish their current work, and to end.
     pub(crate) fn stop_threads(&self) {
-        self.sync.stop_thread();
+        self.base.sync.stop_thread();
         self.spares.stop_thread();
         self.sealer.stop_thread();
     }
@@ -120,7 +108,7 @@ impl Journal {
 
 impl JournalLink for Journal {
     fn make_durable(&self, sequence: u64) -> Result<()> {
-        self.sync.sync_to(sequence).map(|_| ())
+        self.base.sync.sync_to(sequence).map(|_| ())
     }
 
     fn on_dropped(&self, dropped: &DroppedList) {

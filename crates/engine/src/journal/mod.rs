@@ -7,6 +7,7 @@
 //! them in groups ([`sync`]); a segment is collected once most of it is garbage ([`garbage`]). On a
 //! disk that is nearly full, a reserve is kept for work that frees space ([`room`]).
 
+mod base;
 mod excess;
 mod files;
 mod footer;
@@ -38,6 +39,7 @@ mod verify;
 mod writer;
 
 pub(crate) use excess::{DeadSpaceLimit, SpaceExcess};
+pub(crate) use files::SegmentFiles;
 pub(crate) use footer::{NoFooter, OFFSET_LENGTH, decode_footer};
 pub(crate) use garbage::{GarbageLimits, SegmentRun};
 pub(crate) use journal::Journal;
@@ -46,7 +48,7 @@ pub use recover::TruncatedPart;
 pub(crate) use recover::{JournalSetting, check as check_journal, cut_tail};
 pub(crate) use rewrite::SegmentRewriter;
 pub(crate) use room::{LedgerRoom, Purpose, SpaceLevel};
-pub(crate) use salvage::{SegmentRange, is_intact, walk_records, write_segment};
+pub(crate) use salvage::{SegmentRange, is_intact, walk_records};
 pub(crate) use scan::{find_stray, is_unused, scan_records};
 pub(crate) use segment::{JOURNAL_FOLDER, Segment, segment_path};
 pub(crate) use segment_selection::{Span, current_segments};

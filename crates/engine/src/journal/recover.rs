@@ -74,6 +74,29 @@ impl SegmentCandidate {
             None => Cow::Owned([bytes, &vec![0; end - bytes.len()]].concat()),
         }
     }
+
+    fn is_sealed(&self) -> bool {
+        matches!(self.state, CandidateState::Sealed(_))
+    }
+
+    /// False if the header says that nothing was written to the segment. After a loss of power the
+    /// first records may be on the medium although the header with their sequence number is not.
+    fn says_it_begins(&self) -> bool {
+        self.header.first_sequence != 0
+    }
+
+    fn span(&self) -> Span {
+        let first_sequence = self.header.first_sequence;
+        let (last_sequence, is_collected) = match &self.state {
+            CandidateState::Sealed(footer) => {
+                (footer.last_sequence, footer.clean_sequence.is_some())
+            }
+            CandidateState::Unsealed(scanned) => {
+                ((first_sequence + scanned.offsets.len() as u64).saturating_sub(1), false)
+            }
+        };
+        Span { number: self.number, first_sequence, last_sequence, is_collected }
+    }
 }
 
 enum CandidateState {
@@ -183,27 +206,6 @@ pub(crate) fn cut_tail(
     let folder = recovery.folder();
     file_system.sync_directory(&folder).map_err(|error| Error::io("sync", &folder, error))?;
     Ok(parts)
-}
-
-impl SegmentCandidate {
-    /// False if the header says that nothing was written to the segment. After a loss of power the
-    /// first records may be on the medium although the header with their sequence number is not.
-    fn says_it_begins(&self) -> bool {
-        self.header.first_sequence != 0
-    }
-
-    fn span(&self) -> Span {
-        let first_sequence = self.header.first_sequence;
-        let (last_sequence, is_collected) = match &self.state {
-            CandidateState::Sealed(footer) => {
-                (footer.last_sequence, footer.clean_sequence().is_some())
-            }
-            CandidateState::Unsealed(scanned) => {
-                ((first_sequence + scanned.offsets.len() as u64).saturating_sub(1), false)
-            }
-        };
-        Span { number: self.number, first_sequence, last_sequence, is_collected }
-    }
 }
 
 struct Recovery<'a> {
@@ -405,14 +407,10 @@ impl<'a> Recovery<'a> {
                 }
             }
             tear.path.clone_from(&segment.path);
-            let is_torn = match &segment.state {
-                CandidateState::Sealed(_) => false,
-                CandidateState::Unsealed(_) => {
-                    rest.peek().is_none_or(|next| next.header.first_sequence != expected)
-                }
-            };
-            if is_torn {
-                self.check_behind(&segment, &tear)?;
+            let is_torn = !segment.is_sealed()
+                && rest.peek().is_none_or(|next| next.header.first_sequence != expected);
+            if is_torn && !self.cuts {
+                self.check_stray(&segment, tear.offset, &tear)?;
             }
             keep.push(segment);
         }
@@ -440,41 +438,31 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Searches the rest of the torn segment for a record that proves corruption.
-    fn check_behind(&self, segment: &SegmentCandidate, tear: &TornTail) -> Result<()> {
-        if self.cuts {
-            return Ok(());
-        }
-        let same_mount = self.is_same_mount(segment);
-        let (bytes, missing) = (segment.map.bytes(), tear.missing_sequence);
-        match find_stray(bytes, self.store_seed, tear.offset, missing, same_mount) {
-            None => Ok(()),
-            Some(stray) => Err(tear.corruption(&stray_text(&segment.path, stray))),
-        }
-    }
-
     /// Searches a segment behind the tear for proof that the missing record was durable.
     fn check_dropped(&self, dropped: &SegmentCandidate, tear: &TornTail) -> Result<()> {
-        let path = &dropped.path;
         if self.cuts && !dropped.is_named_sealed {
             return Ok(());
         }
         if let CandidateState::Sealed(footer) = &dropped.state {
             let last = footer.last_sequence;
-            let why = format!("{} is sealed up to sequence {last}", path.display());
+            let why = format!("{} is sealed up to sequence {last}", dropped.path.display());
             return Err(tear.corruption(&why));
         }
-        let same_mount = self.is_same_mount(dropped);
-        let (bytes, missing) = (dropped.map.bytes(), tear.missing_sequence);
-        let start = FILE_HEADER_LENGTH as u64;
-        match find_stray(bytes, self.store_seed, start, missing, same_mount) {
-            None => Ok(()),
-            Some(stray) => Err(tear.corruption(&stray_text(path, stray))),
-        }
+        self.check_stray(dropped, FILE_HEADER_LENGTH as u64, tear)
     }
 
-    fn is_same_mount(&self, segment: &SegmentCandidate) -> bool {
-        self.mount_identity != [0; 16] && segment.header.mount_identity == self.mount_identity
+    /// Searches a segment from the offset `from` on for a record that proves corruption.
+    fn check_stray(&self, segment: &SegmentCandidate, from: u64, tear: &TornTail) -> Result<()> {
+        let mount = segment.header.mount_identity;
+        let same_mount = mount != [0; 16] && mount == self.mount_identity;
+        let (bytes, missing) = (segment.map.bytes(), tear.missing_sequence);
+        let Some(stray) = find_stray(bytes, self.store_seed, from, missing, same_mount) else {
+            return Ok(());
+        };
+        let is_mark = stray.marked_sequence.is_some();
+        let kind = if is_mark { "a sync mark" } else { "a valid record" };
+        let path = segment.path.display();
+        Err(tear.corruption(&format!("{kind} follows in {path} at offset {}", stray.offset)))
     }
 
     /// Cuts off everything behind the records of a segment that is not sealed, if there is
@@ -533,34 +521,28 @@ impl<'a> Recovery<'a> {
     }
 
     /// Removes the segments to drop, seals those that are not sealed, and makes both durable.
-    fn carry_out(&self, mut plan: Plan) -> Result<Vec<Arc<Segment>>> {
+    fn carry_out(&self, plan: Plan) -> Result<Vec<Arc<Segment>>> {
         let is_empty = |found: &SegmentCandidate| match &found.state {
             CandidateState::Sealed(_) => false,
             CandidateState::Unsealed(scanned) => scanned.offsets.is_empty(),
         };
-        plan.keep.retain(|found| {
-            let keep = !is_empty(found);
-            if !keep {
-                plan.remove.push(found.path.clone());
-            }
-            keep
-        });
-        let has_removed = !plan.remove.is_empty();
-        for path in &plan.remove {
+        let Plan { keep, mut remove, .. } = plan;
+        let (empty, keep): (Vec<_>, Vec<_>) = keep.into_iter().partition(is_empty);
+        remove.extend(empty.into_iter().map(|found| found.path));
+        for path in &remove {
             let removed = self.file_system.remove(path);
             removed.map_err(|error| Error::io("remove", path, error))?;
         }
-        if has_removed {
+        if !remove.is_empty() {
             let folder = self.folder();
             let synced = self.file_system.sync_directory(&folder);
             synced.map_err(|error| Error::io("sync", &folder, error))?;
         }
         // A failed seal is always the last one: the footers before it have reached the medium.
-        let is_sealed = |found: &SegmentCandidate| matches!(found.state, CandidateState::Sealed(_));
-        let last_sealed = plan.keep.iter().rposition(is_sealed);
-        let settled = plan.keep.into_iter().enumerate().map(|(index, found)| {
+        let last_sealed = keep.iter().rposition(SegmentCandidate::is_sealed);
+        let settled = keep.into_iter().enumerate().map(|(index, found)| {
             let is_vouched = found.is_named_sealed
-                || (is_sealed(&found) && last_sealed.is_some_and(|last| index < last));
+                || (found.is_sealed() && last_sealed.is_some_and(|last| index < last));
             self.settle(found, is_vouched).map(Arc::new)
         });
         settled.collect()
@@ -655,12 +637,4 @@ impl TornTail {
             format!("sequence {} is missing ({}), yet {why}", self.missing_sequence, self.what);
         Error::corruption(&self.path, self.offset, what)
     }
-}
-
-fn stray_text(path: &Path, stray: super::scan::StrayRecord) -> String {
-    let kind = match stray.marked_sequence {
-        Some(_) => "a sync mark",
-        None => "a valid record",
-    };
-    format!("{kind} follows in {} at offset {}", path.display(), stray.offset)
 }

@@ -23,11 +23,11 @@ const WRITE_LENGTH: usize = 2 << 20;
 /// Writes a collected segment. If it is dropped before it is finished, it removes its file.
 pub(crate) struct SegmentRewriter<'a> {
     files: &'a SegmentFiles,
+    run: &'a SegmentRun,
     number: u64,
     path: PathBuf,
     new_path: PathBuf,
     file: Arc<dyn File>,
-    first_sequence: u64,
     /// Records that are not written yet.
     buffer: Vec<u8>,
     /// The offset in the file at which the buffer will be written.
@@ -38,7 +38,7 @@ pub(crate) struct SegmentRewriter<'a> {
 
 impl<'a> SegmentRewriter<'a> {
     /// Creates the segment that will replace `run`.
-    pub(crate) fn create(files: &'a SegmentFiles, run: &SegmentRun) -> Result<SegmentRewriter<'a>> {
+    pub(crate) fn create(files: &'a SegmentFiles, run: &'a SegmentRun) -> Result<Self> {
         let number = files.next_number();
         let path = segment_path(files.directory(), number);
         let new_path = path.with_extension("journal.new");
@@ -50,11 +50,11 @@ impl<'a> SegmentRewriter<'a> {
         };
         Ok(SegmentRewriter {
             files,
+            run,
             number,
             path,
             new_path,
             file,
-            first_sequence: run.first_sequence,
             buffer: header.encode().to_vec(),
             offset: 0,
             pairs: Vec::new(),
@@ -72,7 +72,7 @@ impl<'a> SegmentRewriter<'a> {
 
     /// Adds the record with `sequence`; `bytes` include its padding.
     pub(crate) fn add(&mut self, sequence: u64, bytes: &[u8]) -> Result<()> {
-        let distance = u32::try_from(sequence - self.first_sequence);
+        let distance = u32::try_from(sequence - self.run.first_sequence);
         let offset = u32::try_from(self.end() / RECORD_ALIGNMENT);
         let (Ok(distance), Ok(offset)) = (distance, offset) else {
             let error = std::io::Error::other("the segments span too much to become one");
@@ -96,12 +96,11 @@ impl<'a> SegmentRewriter<'a> {
     }
 
     /// Makes the segment durable under its name, and opens it.
-    pub(crate) fn finish(mut self, run: &SegmentRun, clean_sequence: u64) -> Result<Arc<Segment>> {
-        let (identity, end) = (self.files.store_identity(), self.end());
-        let sequences = (run.last_sequence, clean_sequence);
-        let footer = encode_collected_footer(
-            identity, self.number, self.first_sequence, sequences, end, &self.pairs,
-        );
+    pub(crate) fn finish(mut self, clean_sequence: u64) -> Result<Arc<Segment>> {
+        let SegmentRun { first_sequence: first, last_sequence: last, .. } = *self.run;
+        let (identity, end, number) = (self.files.store_identity(), self.end(), self.number);
+        let sequences = (last, clean_sequence);
+        let footer = encode_collected_footer(identity, number, first, sequences, end, &self.pairs);
         self.buffer.extend_from_slice(&footer);
         self.write_out(self.buffer.len())?;
         let settle = || {
@@ -111,12 +110,12 @@ impl<'a> SegmentRewriter<'a> {
             self.file.map(self.offset, MapMode::ReadRandom)
         };
         let map = settle().map_err(|error| Error::io("write", &self.path, error))?;
-        let footer = decode_footer(map.bytes(), identity, self.number, self.first_sequence)
+        let footer = decode_footer(map.bytes(), identity, number, first)
             .map_err(|_| Error::corruption(&self.path, end, "the footer reads back wrong"))?;
         self.is_finished = true;
         let (path, seed) = (self.path.clone(), self.files.store_seed());
-        let shared = SegmentFile::new(self.number, path, HeldFile::closed(), map, seed);
-        Ok(Arc::new(Segment::sealed(Arc::new(shared), self.first_sequence, footer)))
+        let shared = SegmentFile::new(number, path, HeldFile::closed(), map, seed);
+        Ok(Arc::new(Segment::sealed(Arc::new(shared), first, footer)))
     }
 }
 

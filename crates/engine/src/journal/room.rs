@@ -103,8 +103,7 @@ pub(crate) struct SegmentRoom {
 
 impl SegmentRoom {
     pub(super) fn new(
-        files: Arc<SegmentFiles>,
-        segments: Arc<SegmentSet>,
+        (files, segments): (Arc<SegmentFiles>, Arc<SegmentSet>),
         segment_size_bytes: u64,
         ledger: LedgerRoom,
         tables_bytes: u64,

@@ -1,16 +1,9 @@
-//! Reading a damaged segment, and writing a segment of the records that were found.
+//! Reading a damaged segment.
 
-use std::borrow::Cow;
-use std::io;
-use std::path::Path;
-
-use pellucid_io::FileSystem;
-
-use super::footer::{decode_footer, encode_collected_footer};
+use super::footer::decode_footer;
 use super::record::Record;
 use super::scan::RecordSearch;
-use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind};
-use crate::error::{Error, Result};
+use crate::codec::FILE_HEADER_LENGTH;
 use crate::header_form::RECORD_ALIGNMENT;
 
 /// The sequence numbers of a segment span at most this many: a sparse footer has 4 bytes for the
@@ -99,37 +92,4 @@ fn intact_record<'a>(
     let record = search.record_at(offset, &(lowest..=highest))?;
     let padded = record.padded_length() as usize;
     Some((record, padded)).filter(|(_, padded)| *padded <= length - offset)
-}
-
-/// Writes a collected segment at `path` that covers the sequence numbers `first..=last` and holds
-/// `records`, ascending: each a sequence number and the bytes with their padding.
-pub(crate) fn write_segment<'a>(
-    files: &dyn FileSystem,
-    path: &Path,
-    identity: u64,
-    number: u64,
-    (first, last): (u64, u64),
-    records: impl Iterator<Item = io::Result<(u64, Cow<'a, [u8]>)>>,
-) -> Result<()> {
-    let header = FileHeader {
-        first_sequence: first,
-        ..FileHeader::new(FileKind::Journal, identity, number)
-    };
-    let write = || {
-        let file = files.create(path)?;
-        file.write_all_at(&header.encode(), 0)?;
-        let (mut end, mut pairs) = (FILE_HEADER_LENGTH as u64, Vec::new());
-        for record in records {
-            let (sequence, bytes) = record?;
-            pairs.push(((sequence - first) as u32, (end / RECORD_ALIGNMENT) as u32));
-            file.write_all_at(&bytes, end)?;
-            end += bytes.len() as u64;
-        }
-        // It is unknown which records hid others in the lost part, so no marker may be dropped
-        // because of this segment: its clean sequence number is 0.
-        let footer = encode_collected_footer(identity, number, first, (last, 0), end, &pairs);
-        file.write_all_at(&footer, end)?;
-        file.sync()
-    };
-    write().map_err(|error| Error::io("write", path, error))
 }

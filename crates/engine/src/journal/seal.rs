@@ -3,23 +3,19 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pellucid_account::Activity;
-use pellucid_clock::Clock;
 use pellucid_thread::{Condvar, CriticalSection, JoinHandle, Mutex, start_job};
 
-use super::files::{SEGMENTS, SegmentFiles};
+use super::base::JournalBase;
+use super::files::SEGMENTS;
 use super::footer::{decode_footer, encode_footer};
 use super::segment::Segment;
-use super::segments::SegmentSet;
-use super::sync::GroupSync;
 use crate::error::{Error, Result};
 use crate::header_form::RECORD_ALIGNMENT;
 use crate::jobs;
-use crate::locks::lock;
 
 /// The name of the thread. It is not the thread that prepares segments, because a seal waits for
 /// the medium, and writers must not wait for the next segment meanwhile.
@@ -50,38 +46,26 @@ struct State {
 
 /// Seals segments, on a thread of its own if that was started.
 pub(super) struct Sealer {
-    files: Arc<SegmentFiles>,
-    segments: Arc<SegmentSet>,
-    sync: Arc<GroupSync>,
-    clock: Clock,
-    /// The register of running jobs.
-    activity: Activity,
+    base: JournalBase,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Sealer {
-    pub(super) fn new(
-        files: Arc<SegmentFiles>,
-        segments: Arc<SegmentSet>,
-        sync: Arc<GroupSync>,
-        (clock, activity): (Clock, Activity),
-    ) -> Sealer {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Sealer { files, segments, sync, clock, activity, state, changed }
+    pub(super) fn new(base: JournalBase) -> Sealer {
+        Sealer { base, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until fewer than [`SEALING_MAX`] segments wait for their seal.
     pub(super) fn wait_for_room(&self) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while state.waiting.len() >= SEALING_MAX {
-            self.sync.check_poison()?;
-            let wait = self.changed.wait_timeout(state, SEAL_WAIT_MAX);
-            let (changed, wait) = wait.unwrap_or_else(PoisonError::into_inner);
-            state = changed;
+            self.base.sync.check_poison()?;
+            let wait;
+            (state, wait) = self.changed.wait_timeout(state, SEAL_WAIT_MAX);
             if wait.timed_out() {
                 let late = io::Error::from(io::ErrorKind::TimedOut);
-                return Err(Error::io("seal segments in", self.files.directory(), late));
+                return Err(Error::io("seal segments in", self.base.files.directory(), late));
             }
         }
         Ok(())
@@ -89,7 +73,7 @@ impl Sealer {
 
     /// Hands a full segment to the thread, or seals it on the calling thread if there is none.
     pub(super) fn offload(&self, full: FullSegment) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if !state.is_running {
             drop(state);
             return self.seal(&full);
@@ -104,19 +88,19 @@ impl Sealer {
     /// it, gives the rest of the space back, and makes that durable. A segment without records is
     /// removed.
     pub(super) fn seal(&self, full: &FullSegment) -> Result<()> {
-        self.sync.check_poison()?;
+        self.base.sync.check_poison()?;
         let _whole = CriticalSection::begin();
         let shared = &full.segment.shared;
         if full.count == 0 {
-            self.segments.change(|segments| {
+            self.base.segments.change(|segments| {
                 segments.retain(|segment| segment.shared.number != shared.number);
             });
-            self.files.remove(&shared.path);
+            self.base.files.remove(&shared.path);
             return Ok(());
         }
-        let sealed = self.write_footer(full).map_err(|error| self.sync.poison(&error))?;
+        let sealed = self.write_footer(full).map_err(|error| self.base.sync.poison(&error))?;
         let last = full.segment.first_sequence + full.count - 1;
-        self.segments.change(|segments| {
+        self.base.segments.change(|segments| {
             for segment in segments.iter_mut() {
                 if segment.shared.number == shared.number {
                     *segment = Arc::clone(&sealed);
@@ -125,7 +109,7 @@ impl Sealer {
         });
         shared.is_synced.store(true, Ordering::Release);
         shared.file.close();
-        self.sync.note_durable(last);
+        self.base.sync.note_durable(last);
         Ok(())
     }
 
@@ -136,7 +120,7 @@ impl Sealer {
         // of processor time in a fill of 5.2 s.
         shared.map.settle();
         shared.file.sync().map_err(failed)?;
-        let (identity, first) = (self.files.store_identity(), segment.first_sequence);
+        let (identity, first) = (self.base.files.store_identity(), segment.first_sequence);
         let offsets = (0..full.count as usize).map(|index| {
             let offset = segment.offset(first + index as u64);
             (offset.expect("every record has an offset") / RECORD_ALIGNMENT) as u32
@@ -166,48 +150,47 @@ impl Sealer {
     /// Waits until every segment that was handed over is sealed. A failed seal has poisoned the
     /// journal.
     pub(super) fn wait(&self) -> Result<()> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while state.is_sealing || !state.waiting.is_empty() {
-            self.sync.check_poison()?;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.base.sync.check_poison()?;
+            state = self.changed.wait(state);
         }
-        self.sync.check_poison()
+        self.base.sync.check_poison()
     }
 
     /// Starts the thread.
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let sealer = Arc::clone(self);
         let thread = pellucid_thread::spawn(SEAL_THREAD, move || sealer.seal_all())?;
-        lock(&self.state).is_running = true;
+        self.state.lock().is_running = true;
         Ok(thread)
     }
 
     /// Asks the thread to seal the waiting segments, and to end.
     pub(super) fn stop_thread(&self) {
-        lock(&self.state).is_stopping = true;
+        self.state.lock().is_stopping = true;
         self.changed.notify_all();
     }
 
     /// Seals segments until it is asked to end and none is waiting.
     fn seal_all(&self) {
         let _job = start_job(&SEGMENTS);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(full) = state.waiting.pop_front() {
                 state.is_sealing = true;
                 drop(state);
                 // A failure has poisoned the journal, which reports it to all callers.
-                let noted = self.activity.begin(jobs::SEGMENT, self.clock);
+                let noted = self.base.activity.begin(jobs::SEGMENT, self.base.clock);
                 let _ = self.seal(&full);
                 drop(noted);
-                state = lock(&self.state);
+                state = self.state.lock();
                 state.is_sealing = false;
                 self.changed.notify_all();
             } else if state.is_stopping {
                 return;
             } else {
-                let changed = self.changed.wait_for_work(state);
-                state = changed.unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait_for_work(state);
             }
         }
     }

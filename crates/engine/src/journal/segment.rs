@@ -338,12 +338,12 @@ impl Segment {
 
     /// The sequence number up to which markers hide nothing older in this segment; 0 if unknown.
     pub(crate) fn clean_sequence(&self) -> u64 {
-        self.footer().and_then(Footer::clean_sequence).unwrap_or(0)
+        self.footer().and_then(|footer| footer.clean_sequence).unwrap_or(0)
     }
 
     /// True if the segment was collected, so that batches in it may lack their ends.
     pub(crate) fn is_collected(&self) -> bool {
-        self.footer().is_some_and(|footer| footer.clean_sequence().is_some())
+        self.footer().is_some_and(|footer| footer.clean_sequence.is_some())
     }
 
     /// Notes that the record of `dropped` is unneeded, if that is certain without reading the
@@ -447,7 +447,7 @@ impl Segment {
             written_at_ms: record.written_at_ms,
             expires_at_ms: record.expires_at_ms,
             value_length: record.value_length() as u32,
-            metadata: ledger::Head::new(record.head).into(),
+            metadata: ledger::Head::new(record.head),
         };
         Some((head, value?))
     }

@@ -1,7 +1,7 @@
 //! The set of segments: it finds records by their sequence numbers. Changes replace the list of
 //! segments as a whole.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use pellucid_thread::{CriticalSection, Mutex};
@@ -176,7 +176,7 @@ impl SegmentSet {
     /// Changes the list of segments.
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<Segment>>)) {
         let _whole = CriticalSection::begin();
-        let _held = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.change.lock();
         let mut segments = self.list.load().segments.clone();
         change(&mut segments);
         self.list.store(Arc::new(SegmentList::of(segments)));

@@ -2,21 +2,19 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use pellucid_account::Activity;
-use pellucid_clock::{Clock, Ticks};
+use pellucid_clock::Ticks;
 use pellucid_thread::{Condvar, JoinHandle, Mutex, MutexGuard, start_job};
 
-use super::files::{SEGMENTS, SegmentFiles};
+use super::base::JournalBase;
+use super::files::SEGMENTS;
 use super::room::{Purpose, SegmentPlan, SegmentRoom, SpaceLevel};
 use super::segment::SegmentFile;
-use super::sync::GroupSync;
 use crate::error::{Error, Result};
 use crate::jobs;
-use crate::locks::lock;
 
 /// The name of the thread.
 const PREPARE_THREAD: &str = "pellucid-journal";
@@ -60,12 +58,8 @@ pub(super) struct AllocatedSegment {
 
 /// The spare segments, and the thread that prepares them.
 pub(super) struct SpareSegments {
-    files: Arc<SegmentFiles>,
+    base: JournalBase,
     room: Arc<SegmentRoom>,
-    sync: Arc<GroupSync>,
-    clock: Clock,
-    /// The register of running jobs.
-    activity: Activity,
     /// True if the next segment is to have large pages.
     prefers_large: AtomicBool,
     state: Mutex<State>,
@@ -73,18 +67,10 @@ pub(super) struct SpareSegments {
 }
 
 impl SpareSegments {
-    pub(super) fn new(
-        files: Arc<SegmentFiles>,
-        room: Arc<SegmentRoom>,
-        sync: Arc<GroupSync>,
-        (clock, activity): (Clock, Activity),
-    ) -> SpareSegments {
+    pub(super) fn new(base: JournalBase, room: Arc<SegmentRoom>) -> SpareSegments {
         SpareSegments {
-            files,
+            base,
             room,
-            sync,
-            clock,
-            activity,
             prefers_large: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -101,7 +87,7 @@ impl SpareSegments {
                 let space = if keeps_reserve { SpaceLevel::Ample } else { SpaceLevel::Reserved };
                 return Ok(AllocatedSegment { file, space });
             }
-            self.files.remove(&file.path);
+            self.base.files.remove(&file.path);
         }
         // Their numbers are lower than that of the new segment.
         self.remove_all()?;
@@ -113,11 +99,11 @@ impl SpareSegments {
     fn make(&self, needed_bytes: u64, purpose: Purpose) -> Result<AllocatedSegment> {
         let SegmentPlan { size_bytes, space } = self.room.plan(needed_bytes, purpose)?;
         let is_more = size_bytes > needed_bytes;
-        match self.files.make(size_bytes) {
+        match self.base.files.make(size_bytes) {
             // Another program took the room meanwhile, or the disk has a quota that it does not
             // report.
             Err(Error::DiskFull { .. }) if purpose == Purpose::Deletes && is_more => {
-                let file = self.files.make(needed_bytes)?;
+                let file = self.base.files.make(needed_bytes)?;
                 Ok(AllocatedSegment { file, space: SpaceLevel::Reserved })
             }
             made => made.map(|file| AllocatedSegment { file, space }),
@@ -127,7 +113,7 @@ impl SpareSegments {
     /// Removes all spares.
     pub(super) fn remove_all(&self) -> Result<()> {
         while let Some(spare) = self.take_ready()? {
-            self.files.remove(&spare.path);
+            self.base.files.remove(&spare.path);
         }
         Ok(())
     }
@@ -135,15 +121,14 @@ impl SpareSegments {
     /// Takes the next spare, and waits for it if it is being made; `None` if there is none and none
     /// is being made.
     fn take_ready(&self) -> Result<Option<Arc<SegmentFile>>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while state.ready.is_empty() && state.is_making {
-            self.sync.check_poison()?;
-            let wait = self.changed.wait_timeout(state, SPARE_WAIT_MAX);
-            let (changed, wait) = wait.unwrap_or_else(PoisonError::into_inner);
-            state = changed;
+            self.base.sync.check_poison()?;
+            let wait;
+            (state, wait) = self.changed.wait_timeout(state, SPARE_WAIT_MAX);
             if wait.timed_out() {
                 let late = io::Error::from(io::ErrorKind::TimedOut);
-                return Err(Error::io("prepare a segment in", self.files.directory(), late));
+                return Err(Error::io("prepare a segment in", self.base.files.directory(), late));
             }
         }
         let spare = state.ready.pop_front();
@@ -154,29 +139,29 @@ impl SpareSegments {
 
     /// Removes all spares except the first `kept`.
     pub(super) fn give_up(&self, kept: usize) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if !state.is_making && state.ready.len() > kept {
             state.is_wanted = false;
             let given_up = state.ready.split_off(kept);
             drop(state);
-            given_up.iter().for_each(|spare| self.files.remove(&spare.path));
+            given_up.iter().for_each(|spare| self.base.files.remove(&spare.path));
         }
     }
 
     /// Notes that a segment was begun, and requests that the next one is prepared.
     pub(super) fn note_roll(&self) {
-        let now = self.clock.now();
-        let mut state = lock(&self.state);
+        let now = self.base.clock.now();
+        let mut state = self.state.lock();
         let last = state.rolled_at.replace(now);
         state.is_quick =
-            last.is_some_and(|last| self.clock.nanoseconds(now.since(last)) < QUICK_ROLL_NS);
+            last.is_some_and(|last| self.base.clock.nanoseconds(now.since(last)) < QUICK_ROLL_NS);
         drop(state);
         self.want();
     }
 
     /// Requests one more spare, unless there are enough.
     pub(super) fn want(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let spares_max = if state.is_quick { SPARES_QUICK_MAX } else { SPARES_USUAL_MAX };
         if state.is_running && state.ready.len() + usize::from(state.is_making) < spares_max {
             state.is_wanted = true;
@@ -193,13 +178,13 @@ impl SpareSegments {
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let spares = Arc::clone(self);
         let thread = pellucid_thread::spawn(PREPARE_THREAD, move || spares.prepare())?;
-        lock(&self.state).is_running = true;
+        self.state.lock().is_running = true;
         Ok(thread)
     }
 
     /// Asks the thread to end.
     pub(super) fn stop_thread(&self) {
-        lock(&self.state).is_stopping = true;
+        self.state.lock().is_stopping = true;
         self.changed.notify_all();
     }
 
@@ -212,15 +197,14 @@ impl SpareSegments {
         // Segments whose pages are being brought in, each with the offset reached so far. A segment
         // may meanwhile have been taken by a writer.
         let mut arriving: VecDeque<(Arc<SegmentFile>, usize)> = VecDeque::new();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while !state.is_stopping {
             if !state.is_wanted && arriving.is_empty() {
                 noted = None;
-                let changed = self.changed.wait_for_work(state);
-                state = changed.unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait_for_work(state);
                 continue;
             }
-            noted.get_or_insert_with(|| self.activity.begin(jobs::SEGMENT, self.clock));
+            noted.get_or_insert_with(|| self.base.activity.begin(jobs::SEGMENT, self.base.clock));
             if state.is_wanted {
                 let made;
                 (state, made) = self.make_one(state);
@@ -234,7 +218,7 @@ impl SpareSegments {
                 *offset += BRING_IN_PIECE_BYTES;
             }
             arriving.retain(|(segment, offset)| *offset < segment.map.length());
-            state = lock(&self.state);
+            state = self.state.lock();
         }
     }
 
@@ -246,11 +230,11 @@ impl SpareSegments {
     ) -> (MutexGuard<'a, State>, Option<Arc<SegmentFile>>) {
         (state.is_wanted, state.is_making) = (false, true);
         drop(state);
-        let made = self.room.spare_bytes().and_then(|bytes| self.files.make(bytes).ok());
+        let made = self.room.spare_bytes().and_then(|bytes| self.base.files.make(bytes).ok());
         let is_large = made.as_ref().is_some_and(|made| {
             self.prefers_large.load(Ordering::Relaxed) && made.prefer_large_pages()
         });
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // A writer that finds no spare makes a segment itself, and reports the error if that fails.
         state.is_making = false;
         state.ready.extend(made.clone());

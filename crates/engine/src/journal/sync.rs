@@ -18,7 +18,6 @@ use super::segments::SegmentSet;
 use crate::durability::{DurableCallback, SyncTimes};
 use crate::error::{Error, Result};
 use crate::jobs;
-use crate::locks::lock;
 use crate::stats::{DurabilityCounters, DurabilityFigures};
 
 /// The name of the thread that syncs for callers that left a callback.
@@ -128,7 +127,7 @@ impl GroupSync {
     /// Waits until everything that was written up to `sequence` is on the medium; syncs if
     /// necessary.
     pub(crate) fn sync_to(&self, sequence: u64) -> Result<SyncTimes> {
-        let mut last = lock(&self.syncing);
+        let mut last = self.syncing.lock();
         let covered = self.appended_sequence();
         if self.durable_sequence() >= sequence.min(covered) {
             return Ok(*last);
@@ -199,7 +198,7 @@ impl GroupSync {
     /// Calls `callback` once everything up to `sequence` is on the medium or a sync has failed: on
     /// the sync thread, or before this returns on the calling thread.
     pub(crate) fn when_durable(&self, sequence: u64, callback: DurableCallback) {
-        let mut waiters = lock(&self.waiters);
+        let mut waiters = self.waiters.lock();
         if !waiters.is_running || waiters.is_stopping || self.durable_sequence() >= sequence {
             drop(waiters);
             callback(self.wait_durable(sequence));
@@ -215,13 +214,13 @@ impl GroupSync {
     pub(super) fn start_thread(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let sync = Arc::clone(self);
         let thread = pellucid_thread::spawn(SYNC_THREAD, move || sync.serve_waiters())?;
-        lock(&self.waiters).is_running = true;
+        self.waiters.lock().is_running = true;
         Ok(thread)
     }
 
     /// Asks the sync thread to serve the callbacks that wait already, and to end.
     pub(super) fn stop_thread(&self) {
-        lock(&self.waiters).is_stopping = true;
+        self.waiters.lock().is_stopping = true;
         self.waiters_changed.notify_all();
     }
 
@@ -229,12 +228,9 @@ impl GroupSync {
         static SYNC: Job = Job::new("sync");
         let _job = start_job(&SYNC);
         loop {
-            let mut waiters = lock(&self.waiters);
+            let mut waiters = self.waiters.lock();
             while waiters.callbacks.is_empty() && !waiters.is_stopping {
-                waiters = self
-                    .waiters_changed
-                    .wait(waiters)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                waiters = self.waiters_changed.wait(waiters);
             }
             let callbacks = std::mem::take(&mut waiters.callbacks);
             drop(waiters);

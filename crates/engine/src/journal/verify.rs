@@ -160,7 +160,7 @@ fn verify_sealed(bytes: &[u8], seed: u32, footer: &Footer, summary: &mut Segment
     summary.report.is_sealed = true;
     summary.report.last_sequence = footer.last_sequence;
     summary.report.records = u64::from(footer.count);
-    summary.is_collected = footer.clean_sequence().is_some();
+    summary.is_collected = footer.clean_sequence.is_some();
     for (distance, offset) in footer.entries(bytes) {
         let sequence = summary.report.first_sequence + distance;
         let end = footer.offset as usize;

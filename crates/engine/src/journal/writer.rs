@@ -5,15 +5,13 @@
 
 use std::sync::Arc;
 
-use super::files::SegmentFiles;
+use super::base::JournalBase;
 use super::footer::{FOOTER_FIXED_LENGTH, OFFSET_LENGTH};
 use super::record::{Record, RecordKind, SYNC_MARK_LENGTH};
 use super::room::{Purpose, SpaceLevel};
 use super::seal::{FullSegment, Sealer};
 use super::segment::Segment;
-use super::segments::SegmentSet;
 use super::spare_segments::{AllocatedSegment, SpareSegments};
-use super::sync::GroupSync;
 use crate::codec::FILE_HEADER_LENGTH;
 use crate::error::{Error, Result};
 use crate::ledger::{CACHE_LINE_BYTES, prefetch_to_write};
@@ -121,9 +119,7 @@ fn segment_size_for(size_bytes: u64, count: u64) -> u64 {
 
 /// The writing end of the journal. The engine's writer lock protects it.
 pub(crate) struct JournalWriter {
-    files: Arc<SegmentFiles>,
-    segments: Arc<SegmentSet>,
-    sync: Arc<GroupSync>,
+    base: JournalBase,
     spares: Arc<SpareSegments>,
     sealer: Arc<Sealer>,
     /// The number of records at which a segment ends, so that their offsets fit into the memory
@@ -142,17 +138,13 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     /// A writer at the end of a journal whose records are all on the medium.
     pub(super) fn new(
-        files: Arc<SegmentFiles>,
-        segments: Arc<SegmentSet>,
-        sync: Arc<GroupSync>,
+        base: JournalBase,
         (spares, sealer): (Arc<SpareSegments>, Arc<Sealer>),
         segment_records_max: u64,
     ) -> JournalWriter {
-        let marked = sync.appended_sequence();
+        let marked = base.sync.appended_sequence();
         JournalWriter {
-            files,
-            segments,
-            sync,
+            base,
             spares,
             sealer,
             segment_records_max,
@@ -178,7 +170,7 @@ impl JournalWriter {
         purpose: Purpose,
     ) -> Result<SpaceLevel> {
         let size_bytes = size_bytes + SYNC_MARK_LENGTH;
-        let syncs = self.sync.syncs();
+        let syncs = self.base.sync.syncs();
         let fits = |growing: &&mut ActiveSegment| {
             growing.has_room(size_bytes, count) && growing.serves(purpose)
         };
@@ -217,7 +209,7 @@ impl JournalWriter {
     fn roll(&mut self, taken: AllocatedSegment, records: u64, syncs: u64) -> Result<()> {
         let AllocatedSegment { file: shared, space } = taken;
         let first = self.next_sequence;
-        let header = self.files.header(shared.number, first).encode();
+        let header = self.base.files.header(shared.number, first).encode();
         // SAFETY: the map is writable and longer than a header, and no other thread knows it yet.
         unsafe {
             std::ptr::copy_nonoverlapping(header.as_ptr(), shared.map.pointer(), header.len());
@@ -225,7 +217,7 @@ impl JournalWriter {
         let possible = shared.map.length() as u64 / RECORD_WITH_OFFSET_MIN + 1;
         let records_max = possible.min(self.segment_records_max.max(records));
         let segment = Arc::new(Segment::growing(shared, first, records_max as usize));
-        self.segments.change(|segments| segments.push(Arc::clone(&segment)));
+        self.base.segments.change(|segments| segments.push(Arc::clone(&segment)));
         self.spares.note_roll();
         // Assume that this segment will be synced as often as the one before.
         let is_quiet = syncs.saturating_sub(self.syncs_at_roll) <= LARGE_SYNCS_MAX;
@@ -242,7 +234,7 @@ impl JournalWriter {
     /// whatever `record` says. The last record of a batch makes the whole batch count as appended.
     #[inline]
     pub(crate) fn append(&mut self, record: Record<'_>) -> Result<u64> {
-        let durable = self.sync.durable_sequence();
+        let durable = self.base.sync.durable_sequence();
         // Not between the records of a batch: if the tail is torn there, recovery keeps the batches
         // before it, with the marks behind them.
         if durable > self.marked && !self.is_within_batch {
@@ -259,8 +251,8 @@ impl JournalWriter {
         if !self.is_within_batch {
             // If a page of the segment could not be written, its records are lost, and no further
             // write may be acknowledged.
-            growing.segment.check_written().map_err(|error| self.sync.poison(&error))?;
-            self.sync.note_appended(sequence);
+            growing.segment.check_written().map_err(|error| self.base.sync.poison(&error))?;
+            self.base.sync.note_appended(sequence);
         }
         Ok(sequence)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pellucid_thread::start_job;
 
 use super::options::LEVELS;
+use super::outputs::MergeJob;
 use super::parallel_merge::{COMPACTION, write_merge};
 use super::picker::{MergePlan, is_due};
 use super::state::LedgerState;
@@ -14,7 +15,6 @@ use super::version::Levels;
 use super::version_set::VersionEdit;
 use crate::error::{Error, Result};
 use crate::figures::Figure;
-use crate::job::Job;
 use crate::jobs;
 use crate::stats::JobFigures;
 
@@ -53,8 +53,6 @@ pub(super) fn compact(state: &LedgerState, plan: &MergePlan) -> Result<()> {
     let _job = start_job(&COMPACTION);
     let (clock, from) = (state.options.clock, plan.from() as u8);
     let began = clock.stopwatch();
-    let job = Job::Compaction { from, to: plan.to() as u8 };
-    state.counters.begin(Some(job));
     let noted = state.options.activity.begin(jobs::compaction(from), clock);
     let mut stats = JobFigures { runs: 1, ..JobFigures::default() };
     let levels = state.versions.load().levels.clone();
@@ -64,11 +62,10 @@ pub(super) fn compact(state: &LedgerState, plan: &MergePlan) -> Result<()> {
     } else {
         check_room(state, plan).and_then(|()| merge_tables(state, plan, &levels, &mut stats))
     };
-    state.counters.begin(None);
     drop(noted);
     outcome?;
     stats.duration_ns = began.elapsed_ns();
-    state.counters.add_job(job, &stats);
+    state.counters.add_merge(from, &stats);
     Ok(())
 }
 
@@ -94,7 +91,7 @@ fn merge_tables(
     levels: &Levels,
     stats: &mut JobFigures,
 ) -> Result<()> {
-    let merged = write_merge(state, plan, levels)?;
+    let merged = write_merge(MergeJob { state, plan, levels })?;
     let numbers = merged.numbers();
     // An entry in an unreadable block would be lost with the old tables, so check all of them
     // first.

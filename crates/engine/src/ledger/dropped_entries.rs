@@ -35,7 +35,7 @@ pub(crate) struct DroppedEntry {
     pub(crate) sequence: u64,
     /// Length of the record as it would be written now, with padding, in bytes.
     pub(crate) record_bytes: u64,
-    /// The form of the header as it would be written now: in old segments all headers are long.
+    /// The form of the header as it would be written now.
     pub(crate) form: HeaderForm,
     /// True if it was dropped as a marker ([`Verdict::Gone`]): its record must stay as long as
     /// older records of its key may be in the journal.

@@ -63,6 +63,24 @@ impl<'a> Entry<'a> {
         value: None,
     };
 
+    /// An entry for tests, whose fields follow from its key and sequence number.
+    #[cfg(test)]
+    pub(crate) fn sample(key: &'a [u8], sequence: u64) -> Entry<'a> {
+        let value = sequence.is_multiple_of(3).then_some(key);
+        let value_length = value.map_or(sequence as u32, |value| value.len() as u32);
+        Entry {
+            key,
+            sequence,
+            kind: if sequence.is_multiple_of(7) { EntryKind::Delete } else { EntryKind::Put },
+            value_length,
+            stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
+            written_at_ms: sequence * 1000,
+            expires_at_ms: sequence % 3,
+            head: &key[..key.len().min(sequence as usize % 5)],
+            value,
+        }
+    }
+
     /// The same entry with the key `key`, which lives long enough for the caller.
     #[inline]
     pub(crate) fn with_key<'k>(self, key: &'k [u8]) -> Entry<'k>

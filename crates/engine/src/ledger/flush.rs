@@ -7,13 +7,12 @@ use pellucid_thread::{Job, give_way, start_job};
 use super::job_sampler::JobSampler;
 use super::memtable::MemtableCursor;
 use super::state::{ENTRIES_A_SLICE, LedgerState};
-use super::table::WriterTimes;
 use super::table_files::WrittenTable;
 use super::version::SealedMemtable;
 use super::version_set::VersionEdit;
 use super::{DroppedEntry, DroppedList, Verdict};
 use crate::error::Result;
-use crate::job;
+use crate::figures::Figure;
 use crate::jobs;
 use crate::stats::JobFigures;
 
@@ -25,11 +24,9 @@ pub(super) fn flush_oldest(state: &LedgerState) -> Result<bool> {
     let oldest = state.versions.load().sealed.last().cloned();
     let Some(sealed) = oldest else { return Ok(false) };
     let _job = start_job(&FLUSH);
-    let interrupted = state.counters.begin(Some(job::Job::Flush));
     let noted = state.options.activity.begin(jobs::FLUSH, state.options.clock);
     let outcome = flush(state, &sealed);
     drop(noted);
-    state.counters.begin(interrupted);
     state.has_flush_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
     outcome.map(|()| true)
 }
@@ -55,7 +52,7 @@ fn flush(state: &LedgerState, sealed: &SealedMemtable) -> Result<()> {
         let number = files.take_number();
         let new = write(state, sealed, number, &mut edit.dropped, &mut stats);
         let written = new.and_then(|(new, times)| {
-            stats.add_writer(times);
+            stats.add(&times);
             let begun = clock.stopwatch();
             // After a crash, a table must not name records that are missing in the journal.
             state.link.make_durable(sealed.last_sequence)?;
@@ -74,7 +71,7 @@ fn flush(state: &LedgerState, sealed: &SealedMemtable) -> Result<()> {
     stats.entries_dropped = edit.dropped.count();
     stats.bytes_in = sealed.memtable.size_bytes();
     stats.duration_ns = began.elapsed_ns();
-    state.counters.add_job(job::Job::Flush, &stats);
+    state.counters.add_flush(&stats);
     Ok(())
 }
 
@@ -84,7 +81,7 @@ fn write(
     number: u64,
     dropped: &mut DroppedList,
     stats: &mut JobFigures,
-) -> Result<(WrittenTable, WriterTimes)> {
+) -> Result<(WrittenTable, JobFigures)> {
     let clock = state.options.clock;
     let mut writer = state.files.create(number)?;
     let mut retention = state.snapshots.retention(state.link.now_ms());
@@ -95,13 +92,13 @@ fn write(
     let mut entries = 0_u64;
     cursor.seek_first();
     while let Some(entry) = cursor.entry() {
-        let sample = stages.begin(|| writer.times().sum_ns());
+        let sample = stages.begin(|| writer.times().writers_ns());
         // Tombstones stay: the entries that they hide are in other tables, or in an older memtable.
         match retention.judge(&entry, || false) {
             Verdict::Kept => writer.add(&entry)?,
             verdict => dropped.push(&DroppedEntry::of(&entry, verdict))?,
         }
-        let sample = sample.map(|sample| stages.built(sample, writer.times().sum_ns(), stats));
+        let sample = sample.map(|sample| stages.built(sample, writer.times().writers_ns(), stats));
         cursor.next();
         if let Some(sample) = sample {
             stages.merged(sample, stats);

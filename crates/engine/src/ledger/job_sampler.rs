@@ -4,7 +4,6 @@
 
 use pellucid_clock::{Clock, Ticks};
 
-use super::table::WriterTimes;
 use crate::counter_set::SAMPLED_EVERY;
 use crate::stats::JobFigures;
 
@@ -47,14 +46,5 @@ impl JobSampler {
     pub(super) fn merged(&self, sample: Sample, stats: &mut JobFigures) {
         let ns = self.clock.nanoseconds(self.clock.now().since(sample.at));
         stats.merge_ns += ns * SAMPLED_EVERY;
-    }
-}
-
-impl JobFigures {
-    /// Adds the times of the writer of a table.
-    pub(super) fn add_writer(&mut self, times: WriterTimes) {
-        self.filter_ns += times.filter_ns;
-        self.write_ns += times.write_ns;
-        self.sync_ns += times.sync_ns;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::key_front::front_of;
 use super::memtable::MemtableCursor;
-use super::options::LEVELS;
+use super::options::{LEVELS, lies_before, lies_behind};
 use super::table::{Table, TableCursor};
 use super::version::Version;
 use super::{Direction, Entry, KeyRange};
@@ -37,14 +37,6 @@ impl RunCursor {
     /// A cursor over `tables`, which must be in order and must not overlap.
     pub(crate) fn new(tables: Arc<[Arc<Table>]>, mode: ReadMode) -> RunCursor {
         RunCursor { tables, index: 0, cursor: None, mode, is_aimed: false }
-    }
-
-    /// Sets whether the cursor may wait for the medium from now on.
-    fn set_mode(&mut self, mode: ReadMode) {
-        self.mode = mode;
-        if let Some(cursor) = &mut self.cursor {
-            cursor.set_mode(mode);
-        }
     }
 
     /// A cursor over `tables`, positioned at the first sought key in the scan's direction; `None`
@@ -253,9 +245,8 @@ impl Merge {
         let mut sources: Vec<Source> =
             memtables.flat_map(MemtableCursor::over_runs).map(Source::Memtable).collect();
         let level_0 = version.levels.level(0);
-        sources.extend(
-            level_0.iter().filter(|table| has_any_of(range, table)).map(|table| run(table, mode)),
-        );
+        let level_0 = level_0.chunks(1).filter(|table| has_any_of(range, &table[0]));
+        sources.extend(level_0.map(|table| run(table, mode)));
         for level in 1..LEVELS {
             let tables = version.levels.level(level);
             let first = tables.partition_point(|table| ends_before(range, table));
@@ -313,15 +304,6 @@ impl Merge {
             sources.extend(run.map(Source::Run));
         }
         Ok(Merge::of_placed(sources, direction))
-    }
-
-    /// Sets whether the merge may wait for the medium from now on.
-    pub(crate) fn set_mode(&mut self, mode: ReadMode) {
-        for source in &mut self.sources {
-            if let Source::Run(cursor) = source {
-                cursor.set_mode(mode);
-            }
-        }
     }
 
     /// The current entry; `None` at the end.
@@ -417,32 +399,17 @@ fn seek(source: &mut Source, range: &KeyRange<'_>, direction: Direction) -> Resu
     }
 }
 
-/// A source for each of these tables, which may overlap.
-pub(crate) fn runs(tables: &[Arc<Table>]) -> impl Iterator<Item = Source> {
-    tables.iter().map(|table| run(table, ReadMode::MayBlock))
-}
-
-fn run(table: &Arc<Table>, mode: ReadMode) -> Source {
-    Source::Run(RunCursor::new([Arc::clone(table)].into(), mode))
+/// A source of the entries of `tables`, which must be in order and must not overlap.
+pub(crate) fn run(tables: &[Arc<Table>], mode: ReadMode) -> Source {
+    Source::Run(RunCursor::new(tables.into(), mode))
 }
 
 /// True if a table may hold keys of `range`; otherwise it need not be opened.
 fn has_any_of(range: &KeyRange<'_>, table: &Table) -> bool {
-    let smallest = &*table.facts().smallest;
-    let begins_behind = match range.end {
-        Bound::Included(end) => smallest > end,
-        Bound::Excluded(end) => smallest >= end,
-        Bound::Unbounded => false,
-    };
-    !begins_behind && !ends_before(range, table)
+    lies_before(&table.facts().smallest, range.end) && !ends_before(range, table)
 }
 
 /// True if all keys of a table lie before `range`.
 fn ends_before(range: &KeyRange<'_>, table: &Table) -> bool {
-    let largest = &*table.facts().largest;
-    match range.start {
-        Bound::Included(start) => largest < start,
-        Bound::Excluded(start) => largest <= start,
-        Bound::Unbounded => false,
-    }
+    !lies_behind(&table.facts().largest, range.start)
 }

@@ -58,20 +58,15 @@ pub(crate) use memtable::VERSIONS_LOOKED_AT;
 pub(crate) use memtable::memtable_memory_bytes;
 pub use options::Direction;
 pub(crate) use options::{KeyRange, LEVELS, LedgerOptions, NEWEST};
-pub(crate) use pinned_tree::{PinnedTree, PinnedVersion};
+pub(crate) use pinned_tree::PinnedTree;
 pub(crate) use scan::LedgerScan;
 pub(crate) use snapshots::SnapshotGuard;
-pub(crate) use table::{Table, TableCursor, TableMetadata, table_path};
+pub(crate) use table::{
+    Table, TableCursor, TableMetadata, check_block, check_filter, check_footer, check_index,
+    table_path,
+};
 pub(crate) use tree::Ledger;
 pub(crate) use version::LookupMetrics;
-
-/// Decoders of data from the disk, for fuzzers: arbitrary bytes must be refused or decoded, without
-/// a panic, and without allocating memory in proportion to an invalid length.
-#[allow(unused_imports, reason = "for fuzz targets, through `crate::fuzzing`")]
-pub(crate) mod decoders {
-    pub(crate) use super::table::{check_block, check_filter, check_footer, check_index};
-    pub(crate) use crate::manifest::check_manifest;
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The settings of a ledger, key ranges, and the direction of scans.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use pellucid_account::Activity;
@@ -88,16 +88,18 @@ impl KeyRange<'_> {
     /// The range of all keys.
     pub(crate) const EVERYTHING: KeyRange<'static> =
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+}
 
-    /// True if `key` lies before the upper end.
-    #[inline]
-    pub(crate) fn ends_behind(&self, key: &[u8]) -> bool {
-        match self.end {
-            Bound::Included(end) => key <= end,
-            Bound::Excluded(end) => key < end,
-            Bound::Unbounded => true,
-        }
-    }
+/// True if `key` lies before the upper bound `end`.
+#[inline]
+pub(crate) fn lies_before(key: &[u8], end: Bound<&[u8]>) -> bool {
+    RangeBounds::<[u8]>::contains(&(Bound::Unbounded, end), key)
+}
+
+/// True if `key` lies behind the lower bound `start`.
+#[inline]
+pub(crate) fn lies_behind(key: &[u8], start: Bound<&[u8]>) -> bool {
+    RangeBounds::<[u8]>::contains(&(start, Bound::Unbounded), key)
 }
 
 /// The direction of a scan.

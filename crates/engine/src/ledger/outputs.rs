@@ -3,16 +3,25 @@
 
 use super::job_sampler::JobSampler;
 use super::merge::Merge;
+use super::options::lies_before;
 use super::picker::MergePlan;
-use super::snapshots::Retention;
 use super::state::{ENTRIES_A_SLICE, LedgerState};
-use super::table::{TableWriter, WriterTimes};
+use super::table::TableWriter;
 use super::table_files::WrittenTable;
 use super::version::Levels;
 use super::{Direction, DroppedEntry, DroppedList, Entry, KeyRange, Verdict};
 use crate::error::Result;
 use crate::figures::Figure;
 use crate::stats::JobFigures;
+
+/// A merge that is to be done.
+#[derive(Clone, Copy)]
+pub(super) struct MergeJob<'a> {
+    pub(super) state: &'a LedgerState,
+    pub(super) plan: &'a MergePlan,
+    /// The tables at its beginning.
+    pub(super) levels: &'a Levels,
+}
 
 /// The outcome of a merge, or of a part of one.
 pub(super) struct MergeResult {
@@ -40,14 +49,14 @@ impl MergeResult {
     }
 }
 
-/// The tables that are being written.
+/// The output of a merge while it runs.
 struct Outputs<'a> {
     state: &'a LedgerState,
-    writer: Option<TableWriter>,
-    finished: Vec<WrittenTable>,
+    /// The numbers of all tables so far.
     numbers: Vec<u64>,
-    /// The times of the writers of finished tables.
-    times: WriterTimes,
+    /// The table that is being written.
+    writer: Option<TableWriter>,
+    result: MergeResult,
 }
 
 impl Outputs<'_> {
@@ -78,82 +87,68 @@ impl Outputs<'_> {
     fn finish(&mut self) -> Result<()> {
         if let Some(writer) = self.writer.take() {
             let (written, times) = self.state.files.finish(writer)?;
-            self.times.add(times);
-            self.finished.push(written);
+            self.result.stats.add(&times);
+            self.result.tables.push(written);
         }
         Ok(())
     }
 
     /// The time of all writers so far, in nanoseconds.
     fn writers_ns(&self) -> u64 {
-        let current = self.writer.as_ref().map_or(0, |writer| writer.times().sum_ns());
-        self.times.sum_ns() + current
+        let current = self.writer.as_ref().map_or(0, |writer| writer.times().writers_ns());
+        self.result.stats.writers_ns() + current
     }
-}
 
-/// Merges the entries of `plan` in `range`, and calls `go_on` after each slice of entries. If the
-/// merge fails, the tables written so far are removed.
-pub(super) fn write_merged(
-    state: &LedgerState,
-    plan: &MergePlan,
-    levels: &Levels,
-    range: &KeyRange<'_>,
-    go_on: impl FnMut() -> Result<()>,
-) -> Result<MergeResult> {
-    let (finished, numbers) = (Vec::new(), Vec::new());
-    let times = WriterTimes::default();
-    let mut outputs = Outputs { state, writer: None, finished, numbers, times };
-    let mut dropped = state.files.dropped_list();
-    let mut stats = JobFigures::default();
-    let mut job = MergeJob { plan, levels, range, stats: &mut stats };
-    let written = job.run(&mut outputs, &mut dropped, go_on);
-    written.inspect_err(|_| state.files.remove(outputs.numbers.iter().copied()))?;
-    stats.add_writer(outputs.times);
-    stats.entries_dropped = dropped.count();
-    Ok(MergeResult { tables: outputs.finished, dropped, stats })
-}
-
-/// A merge of a range of keys while it runs.
-struct MergeJob<'a> {
-    plan: &'a MergePlan,
-    levels: &'a Levels,
-    range: &'a KeyRange<'a>,
-    stats: &'a mut JobFigures,
-}
-
-impl MergeJob<'_> {
     fn run(
         &mut self,
-        outputs: &mut Outputs<'_>,
-        dropped: &mut DroppedList,
+        MergeJob { state, plan, levels }: MergeJob<'_>,
+        range: &KeyRange<'_>,
         mut go_on: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let state = outputs.state;
-        let mut merge = Merge::new(self.plan.sources(), self.range, Direction::Forward)?;
-        let mut retention: Retention = state.snapshots.retention(state.link.now_ms());
+        let mut merge = Merge::new(plan.sources(), range, Direction::Forward)?;
+        let mut retention = state.snapshots.retention(state.link.now_ms());
         let mut stages = JobSampler::new(state.options.clock);
-        while let Some(entry) = merge.entry().filter(|entry| self.range.ends_behind(entry.key)) {
-            let sample = stages.begin(|| outputs.writers_ns());
+        while let Some(entry) = merge.entry().filter(|entry| lies_before(entry.key, range.end)) {
+            let sample = stages.begin(|| self.writers_ns());
             if !retention.is_followed_by(&entry) {
                 return Err(merge.out_of_order());
             }
-            let is_deepest = || !self.levels.may_hold_below(self.plan.to(), entry.key);
+            let is_deepest = || !levels.may_hold_below(plan.to(), entry.key);
             match retention.judge(&entry, is_deepest) {
-                Verdict::Kept => outputs.add(&entry)?,
-                verdict => dropped.push(&DroppedEntry::of(&entry, verdict))?,
+                Verdict::Kept => self.add(&entry)?,
+                verdict => self.result.dropped.push(&DroppedEntry::of(&entry, verdict))?,
             }
-            let sample =
-                sample.map(|sample| stages.built(sample, outputs.writers_ns(), self.stats));
+            let sample = sample
+                .map(|sample| stages.built(sample, self.writers_ns(), &mut self.result.stats));
             merge.advance()?;
+            let stats = &mut self.result.stats;
             if let Some(sample) = sample {
-                stages.merged(sample, self.stats);
+                stages.merged(sample, stats);
             }
-            self.stats.entries_in += 1;
-            if self.stats.entries_in.is_multiple_of(ENTRIES_A_SLICE) {
+            stats.entries_in += 1;
+            if stats.entries_in.is_multiple_of(ENTRIES_A_SLICE) {
                 go_on()?;
             }
         }
-        dropped.close()?;
-        outputs.finish()
+        self.result.dropped.close()?;
+        self.finish()
     }
+}
+
+/// Merges the entries of `job` in `range`, and calls `go_on` after each slice of entries. If the
+/// merge fails, the tables written so far are removed.
+pub(super) fn write_merged(
+    job: MergeJob<'_>,
+    range: &KeyRange<'_>,
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<MergeResult> {
+    let state = job.state;
+    let (dropped, stats) = (state.files.dropped_list(), JobFigures::default());
+    let result = MergeResult { tables: Vec::new(), dropped, stats };
+    let mut outputs = Outputs { state, numbers: Vec::new(), writer: None, result };
+    let written = outputs.run(job, range, go_on);
+    written.inspect_err(|_| state.files.remove(outputs.numbers.iter().copied()))?;
+    let mut result = outputs.result;
+    result.stats.entries_dropped = result.dropped.count();
+    Ok(result)
 }

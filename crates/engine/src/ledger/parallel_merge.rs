@@ -13,11 +13,10 @@ use pellucid_thread::{Job, schedule_for_background, start_job};
 
 use super::KeyRange;
 use super::flush::flush_oldest;
-use super::outputs::{MergeResult, write_merged};
+use super::outputs::{MergeJob, MergeResult, write_merged};
 use super::picker::MergePlan;
 use super::state::LedgerState;
 use super::table::TableCursor;
-use super::version::Levels;
 use crate::error::{Error, Result};
 use crate::read_mode::ReadMode;
 
@@ -67,25 +66,21 @@ impl Drop for DoneNotice<'_> {
 }
 
 /// Writes the output of a merge, in two parts if merges are behind. Called under the job lock.
-pub(super) fn write_merge(
-    state: &LedgerState,
-    plan: &MergePlan,
-    levels: &Levels,
-) -> Result<MergeResult> {
-    let middle = match should_halve(state, plan, levels) {
-        true => middle_key(plan)?,
+pub(super) fn write_merge(job: MergeJob<'_>) -> Result<MergeResult> {
+    let state = job.state;
+    let middle = match should_halve(job) {
+        true => middle_key(job.plan)?,
         false => None,
     };
-    let write_whole =
-        || write_merged(state, plan, levels, &KeyRange::EVERYTHING, || give_way(state));
+    let write_whole = || write_merged(job, &KeyRange::EVERYTHING, || give_way(state));
     let Some(middle) = middle else { return write_whole() };
     let progress = Progress::default();
-    let second = || write_second(state, plan, levels, &middle, &progress);
+    let second = || write_second(job, &middle, &progress);
     std::thread::scope(|scope| {
         let Ok(thread) = pellucid_thread::spawn_scoped(scope, THREAD_NAME, second) else {
             return write_whole();
         };
-        let first = write_first(state, plan, levels, &middle, &progress);
+        let first = write_first(job, &middle, &progress);
         if first.is_err() {
             progress.is_given_up.store(true, Ordering::Release);
         }
@@ -102,7 +97,7 @@ pub(super) fn write_merge(
     })
 }
 
-fn should_halve(state: &LedgerState, plan: &MergePlan, levels: &Levels) -> bool {
+fn should_halve(MergeJob { state, plan, levels }: MergeJob<'_>) -> bool {
     let (options, (times, of)) = (&state.options, BEHIND);
     let is_behind = levels.level(0).len() >= options.level_0_trigger.max(1) * times / of;
     let bytes_min = TABLES_MIN * options.table_size_bytes;
@@ -117,15 +112,10 @@ fn give_way(state: &LedgerState) -> Result<()> {
 }
 
 /// Writes the part below `middle`, and does flushes until the other part is done.
-fn write_first(
-    state: &LedgerState,
-    plan: &MergePlan,
-    levels: &Levels,
-    middle: &[u8],
-    progress: &Progress,
-) -> Result<MergeResult> {
+fn write_first(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<MergeResult> {
+    let state = job.state;
     let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(middle) };
-    let merged = write_merged(state, plan, levels, &range, || {
+    let merged = write_merged(job, &range, || {
         progress.check()?;
         give_way(state)
     })?;
@@ -154,19 +144,14 @@ fn flush_until_second_is_done(state: &LedgerState, progress: &Progress) -> Resul
 }
 
 /// Writes the part from `middle` on, on a thread of its own.
-fn write_second(
-    state: &LedgerState,
-    plan: &MergePlan,
-    levels: &Levels,
-    middle: &[u8],
-    progress: &Progress,
-) -> Result<MergeResult> {
+fn write_second(job: MergeJob<'_>, middle: &[u8], progress: &Progress) -> Result<MergeResult> {
+    let state = job.state;
     let _notice = DoneNotice { state, progress };
     let _job = start_job(&COMPACTION);
     // If the system refuses this, requests may have to wait for this thread to be scheduled out.
     let _ = schedule_for_background();
     let range = KeyRange { start: Bound::Included(middle), end: Bound::Unbounded };
-    let merged = write_merged(state, plan, levels, &range, || {
+    let merged = write_merged(job, &range, || {
         pellucid_thread::give_way();
         progress.check()?;
         state.signals.check_open()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::LedgerOptions;
-use super::merge::{RunCursor, Source, runs};
+use super::merge::{Source, run};
 use super::options::LEVELS;
 use super::table::{Table, TableMetadata};
 use super::version::Levels;
@@ -67,9 +67,14 @@ impl MergePlan {
         let scored = due.map(|level| (level, score(options, levels, level)));
         let (level, _) = scored.max_by(|a, b| a.1.total_cmp(&b.1))?;
         let upper = match level {
-            0 => oldest_of_level_0(levels),
+            0 => oldest_of_level_0(levels, LEVEL_0_TABLES_MAX),
             _ => vec![cheapest(levels, level)?],
         };
+        MergePlan::into_next(levels, level, upper)
+    }
+
+    /// The merge of `upper`, tables of a level, into the next level.
+    fn into_next(levels: &Levels, level: usize, upper: Vec<Arc<Table>>) -> Option<MergePlan> {
         let (smallest, largest) = span(&upper)?;
         let lower = levels.overlapping(level + 1, smallest, largest);
         Some(MergePlan { inputs: vec![(level, upper), (level + 1, lower)], to: level + 1 })
@@ -90,7 +95,7 @@ impl MergePlan {
         };
         let (level, table) = levels.all().find(|(_, table)| is_stale(table))?;
         let upper = match level {
-            0 => oldest_of_level_0(levels),
+            0 => oldest_of_level_0(levels, LEVEL_0_TABLES_MAX),
             _ => vec![Arc::clone(table)],
         };
         let (smallest, largest) = span(&upper)?;
@@ -99,9 +104,7 @@ impl MergePlan {
         if level > 0 && !lies_above {
             return Some(MergePlan { inputs: vec![(level, upper)], to: level });
         }
-        let to = (level + 1).min(LEVELS - 1);
-        let lower = levels.overlapping(to, smallest, largest);
-        Some(MergePlan { inputs: vec![(level, upper), (to, lower)], to })
+        MergePlan::into_next(levels, level, upper)
     }
 
     /// The merge of everything into one level; `None` if it would change nothing.
@@ -129,16 +132,10 @@ impl MergePlan {
             return Some(all);
         }
         let deepest = levels.deepest().unwrap_or(0);
-        let step = |level: usize, upper: Vec<Arc<Table>>| {
-            let (smallest, largest) = span(&upper)?;
-            let lower = levels.overlapping(level + 1, smallest, largest);
-            let inputs = vec![(level, upper), (level + 1, lower)];
-            Some(MergePlan { inputs, to: level + 1 })
-        };
-        let level_0 = levels.level(0);
-        let oldest = |count: usize| level_0[level_0.len().saturating_sub(count)..].to_vec();
-        let counts = (1..=LEVEL_0_TABLES_MAX.min(level_0.len())).rev();
-        let of_level_0 = counts.filter_map(|count| step(0, oldest(count))).find(fits);
+        let step = |level: usize, upper| MergePlan::into_next(levels, level, upper);
+        let counts = (1..=LEVEL_0_TABLES_MAX.min(levels.level(0).len())).rev();
+        let of_count = |count| step(0, oldest_of_level_0(levels, count));
+        let of_level_0 = counts.filter_map(of_count).find(fits);
         let of_level = |level: usize| {
             let tables = levels.level(level).iter();
             let of_table =
@@ -191,21 +188,18 @@ impl MergePlan {
         let mut sources = Vec::new();
         for (level, tables) in &self.inputs {
             match level {
-                0 => sources.extend(runs(tables)),
-                _ => sources.push(Source::Run(RunCursor::new(
-                    tables.as_slice().into(),
-                    ReadMode::MayBlock,
-                ))),
+                0 => sources.extend(tables.chunks(1).map(|table| run(table, ReadMode::MayBlock))),
+                _ => sources.push(run(tables, ReadMode::MayBlock)),
             }
         }
         sources
     }
 }
 
-/// The oldest tables of level 0: no entry older than a merged one may stay above it.
-fn oldest_of_level_0(levels: &Levels) -> Vec<Arc<Table>> {
+/// The oldest `count` tables of level 0: no entry older than a merged one may stay above it.
+fn oldest_of_level_0(levels: &Levels, count: usize) -> Vec<Arc<Table>> {
     let tables = levels.level(0);
-    tables[tables.len().saturating_sub(LEVEL_0_TABLES_MAX)..].to_vec()
+    tables[tables.len().saturating_sub(count)..].to_vec()
 }
 
 /// The table of a level whose merge rewrites the least of the next level, relative to its size.

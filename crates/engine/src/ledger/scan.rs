@@ -2,20 +2,18 @@
 
 use std::cmp::Ordering as Order;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use super::merge::Merge;
-use super::version::Version;
+use super::options::{lies_before, lies_behind};
 use super::{Direction, EntryKind, FoundEntry, KeyRange};
 use crate::error::{Error, Result};
-use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
 
 /// The most entries that a scan may skip on a thread that also serves others.
 const PASSED_MAX: u32 = 5_000;
 
-/// A scan over a range. It holds the version of the tree with which it began, so later flushes and
-/// merges do not affect it.
+/// A scan over a range. Its cursors hold the memtables and tables of the version of the tree with
+/// which it began, so later flushes and merges do not affect it.
 pub(crate) struct LedgerScan {
     merge: Merge,
     direction: Direction,
@@ -28,47 +26,16 @@ pub(crate) struct LedgerScan {
     end: Bound<Box<[u8]>>,
     /// The number of entries that it may still skip; `None` for no limit.
     passes_left: Option<u32>,
-    /// Keeps the tables and memtables alive as a whole.
-    _version: Arc<Version>,
 }
 
 impl LedgerScan {
+    /// A scan over the entries of `merge`, which begins where `range` begins in `direction`.
     pub(super) fn new(
-        version: Arc<Version>,
-        range: &KeyRange<'_>,
-        direction: Direction,
-        at_sequence: u64,
-        mode: ReadMode,
-    ) -> Result<LedgerScan> {
-        let merge = Merge::of_version(&version, range, direction, mode)?;
-        let mut scan = LedgerScan::of_merge(merge, version, range, direction, at_sequence);
-        scan.set_mode(mode);
-        Ok(scan)
-    }
-
-    /// A scan of the keys with a prefix.
-    pub(super) fn of_prefix(
-        version: Arc<Version>,
-        prefix: &[u8],
-        direction: Direction,
-        at_sequence: u64,
-        mode: ReadMode,
-    ) -> Result<LedgerScan> {
-        let behind = end_of_prefix(prefix);
-        let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let range = KeyRange { start: Bound::Included(prefix), end };
-        let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
-        let mut scan = LedgerScan::of_merge(merge, version, &range, direction, at_sequence);
-        scan.set_mode(mode);
-        Ok(scan)
-    }
-
-    fn of_merge(
         merge: Merge,
-        version: Arc<Version>,
         range: &KeyRange<'_>,
         direction: Direction,
         at_sequence: u64,
+        mode: ReadMode,
     ) -> LedgerScan {
         let (begin, end) = match direction {
             Direction::Forward => (range.start, range.end),
@@ -85,8 +52,7 @@ impl LedgerScan {
             key,
             next_from: begin.map(|_| ()),
             end: end.map(Box::from),
-            passes_left: None,
-            _version: version,
+            passes_left: (mode != ReadMode::MayBlock).then_some(PASSED_MAX),
         }
     }
 
@@ -130,12 +96,6 @@ impl LedgerScan {
         }
     }
 
-    /// Sets whether the scan may wait for the medium from now on.
-    pub(crate) fn set_mode(&mut self, mode: ReadMode) {
-        self.passes_left = (mode != ReadMode::MayBlock).then_some(PASSED_MAX);
-        self.merge.set_mode(mode);
-    }
-
     /// The current key.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
@@ -155,12 +115,7 @@ impl LedgerScan {
                 self.pass()?;
                 continue;
             }
-            let is_behind = match &self.end {
-                Bound::Included(end) => entry.key > &end[..],
-                Bound::Excluded(end) => entry.key >= &end[..],
-                Bound::Unbounded => false,
-            };
-            if is_behind {
+            if !lies_before(entry.key, self.end.as_ref().map(|end| &**end)) {
                 return Ok(false);
             }
             self.key.clear();
@@ -175,20 +130,10 @@ impl LedgerScan {
     fn next_reverse(&mut self, found: &mut FoundEntry) -> Result<bool> {
         loop {
             let Some(entry) = self.merge.entry() else { return Ok(false) };
-            let is_in_order = match self.next_from {
-                Bound::Included(()) => entry.key <= &self.key[..],
-                Bound::Excluded(()) => entry.key < &self.key[..],
-                Bound::Unbounded => true,
-            };
-            if !is_in_order {
+            if !lies_before(entry.key, self.next_from.map(|()| &self.key[..])) {
                 return Err(self.merge.out_of_order());
             }
-            let is_behind = match &self.end {
-                Bound::Included(end) => entry.key < &end[..],
-                Bound::Excluded(end) => entry.key <= &end[..],
-                Bound::Unbounded => false,
-            };
-            if is_behind {
+            if !lies_behind(entry.key, self.end.as_ref().map(|end| &**end)) {
                 return Ok(false);
             }
             self.key.clear();
@@ -215,8 +160,10 @@ impl LedgerScan {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::memtable::{MemoryPool, Memtable};
-    use super::super::version::Levels;
+    use super::super::version::{Levels, Version};
     use super::super::{Entry, NEWEST};
     use super::*;
     use crate::codec::key_hash;
@@ -231,12 +178,10 @@ mod tests {
         for sequence in sequences {
             active.insert(&Entry { key, sequence, ..Entry::NOTHING }, key_hash(key));
         }
-        let version =
-            Arc::new(Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() });
-        let range = KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
-        let direction = Direction::Backward;
-        let mut scan =
-            LedgerScan::new(version, &range, direction, NEWEST, ReadMode::Brief).unwrap();
+        let version = Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() };
+        let (range, direction) = (KeyRange::EVERYTHING, Direction::Backward);
+        let merge = Merge::of_version(&version, &range, direction, ReadMode::Brief).unwrap();
+        let mut scan = LedgerScan::new(merge, &range, direction, NEWEST, ReadMode::Brief);
         assert!(matches!(scan.next(), Err(Error::NotInMemory)));
         assert!(scan.merge.entry().is_some(), "further versions follow");
     }

@@ -1,10 +1,9 @@
 //! The signals between writers and the background thread: work, room, failure, closing.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pellucid_thread::{Condvar, Mutex, MutexGuard};
+use pellucid_thread::{Condvar, Mutex};
 
 use crate::error::{Error, Result};
 
@@ -53,14 +52,9 @@ impl Signals {
         }
     }
 
-    #[track_caller]
-    fn lock(&self) -> MutexGuard<'_, BackgroundState> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes whether the background thread runs.
     pub(super) fn set_thread(&self, has_thread: bool) {
-        self.lock().has_thread = has_thread;
+        self.troubles.lock().has_thread = has_thread;
     }
 
     /// True if all further writes are refused.
@@ -82,18 +76,18 @@ impl Signals {
 
     /// Returns the failure as an error, if there was one.
     pub(super) fn check(&self) -> Result<()> {
-        self.lock().failure.clone().map_or(Ok(()), Err)
+        self.troubles.lock().failure.clone().map_or(Ok(()), Err)
     }
 
     /// The message of the current failure or shortage.
     pub(super) fn trouble(&self) -> Option<String> {
-        let troubles = self.lock();
+        let troubles = self.troubles.lock();
         troubles.failure.as_ref().or(troubles.shortage.as_ref()).map(Error::to_string)
     }
 
     /// Asks jobs to end as soon as they can, and wakes all waiting threads.
     pub(super) fn close(&self) {
-        let _lock = self.lock();
+        let _lock = self.troubles.lock();
         self.is_closing.store(true, Ordering::Release);
         self.work.notify_all();
         self.room.notify_all();
@@ -102,7 +96,7 @@ impl Signals {
     /// Refuses all further writes because of `error`. Not called for errors that pass, such as a
     /// full disk or a lack of descriptors, nor for [`Error::Closed`].
     pub(super) fn fail(&self, error: &Error) {
-        let mut troubles = self.lock();
+        let mut troubles = self.troubles.lock();
         if troubles.failure.is_none() {
             troubles.failure = Some(Error::Poisoned { cause: error.to_string() });
         }
@@ -113,10 +107,10 @@ impl Signals {
     /// Notes the outcome of a job, and whether a flush failed in it.
     pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, has_flush_failed: bool) {
         match outcome {
-            Ok(_) => self.lock().shortage = None,
+            Ok(_) => self.troubles.lock().shortage = None,
             Err(Error::Closed) => {}
             Err(error) if error.passes() => {
-                let mut troubles = self.lock();
+                let mut troubles = self.troubles.lock();
                 troubles.shortage = Some(error.clone());
                 troubles.is_flush_put_off = has_flush_failed;
                 drop(troubles);
@@ -128,31 +122,31 @@ impl Signals {
 
     /// True if the job that was put off last was a flush.
     pub(super) fn is_flush_put_off(&self) -> bool {
-        self.lock().is_flush_put_off
+        self.troubles.lock().is_flush_put_off
     }
 
     /// Wakes the background thread.
     pub(super) fn wake_work(&self) {
-        let _lock = self.lock();
+        let _lock = self.troubles.lock();
         self.work.notify_one();
     }
 
     /// Wakes all threads that do jobs.
     pub(super) fn wake_all_work(&self) {
-        let _lock = self.lock();
+        let _lock = self.troubles.lock();
         self.work.notify_all();
     }
 
     /// Wakes the writers that wait for room.
     pub(super) fn wake_room(&self) {
-        let _lock = self.lock();
+        let _lock = self.troubles.lock();
         self.room.notify_all();
     }
 
     /// Waits until `is_due`, and returns true; returns false once the ledger is closing. Checks
     /// again at least every `look_after`.
     pub(super) fn wait_for_work(&self, look_after: Duration, is_due: impl Fn() -> bool) -> bool {
-        let mut lock = self.lock();
+        let mut lock = self.troubles.lock();
         loop {
             if self.is_closing() {
                 return false;
@@ -160,16 +154,13 @@ impl Signals {
             if is_due() {
                 return true;
             }
-            lock = match self.work.wait_timeout(lock, look_after) {
-                Ok((lock, _)) => lock,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            (lock, _) = self.work.wait_timeout(lock, look_after);
         }
     }
 
     /// Waits while `is_waiting`, for `duration` at most.
     pub(super) fn wait_while(&self, duration: Duration, is_waiting: impl Fn() -> bool) {
-        drop(self.work.wait_timeout_while(self.lock(), duration, |_| is_waiting()));
+        drop(self.work.wait_timeout_while(self.troubles.lock(), duration, |_| is_waiting()));
     }
 
     /// Waits until `is_free`, for `duration` at most. Returns an error if there will never be room,
@@ -179,7 +170,7 @@ impl Signals {
         duration: Duration,
         is_free: impl Fn() -> bool,
     ) -> Result<RoomState> {
-        let mut troubles = self.lock();
+        let mut troubles = self.troubles.lock();
         if let Some(failure) = &troubles.failure {
             return Err(failure.clone());
         }

@@ -1,8 +1,8 @@
 //! Versions of keys that may still be read: the newest published ones, and those of snapshots.
 
 use std::cmp::Ordering as Order;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_thread::Mutex;
 
@@ -32,7 +32,7 @@ impl Snapshots {
 
     /// Registers a snapshot at the published sequence number.
     pub(crate) fn register(self: &Arc<Self>) -> SnapshotGuard {
-        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = self.registered.lock();
         // Loaded under the lock, so that a retention made later knows of the snapshot, and one made
         // earlier drops nothing that the snapshot sees.
         let sequence = self.published();
@@ -46,26 +46,19 @@ impl Snapshots {
 
     /// The number of registered snapshots.
     pub(crate) fn registered(&self) -> usize {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|one| one.1).sum()
+        self.registered.lock().iter().map(|one| one.1).sum()
     }
 
     /// The sequence numbers at which readers may still read.
     pub(crate) fn view(&self) -> VisibleSequences {
-        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let registered = self.registered.lock();
         let snapshots = registered.iter().map(|(sequence, _)| *sequence).collect();
         VisibleSequences { published: self.published(), snapshots }
     }
 
     /// The retention rule as of now; `now_ms` decides which entries have expired.
     pub(crate) fn retention(&self, now_ms: u64) -> Retention {
-        let registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-        Retention {
-            published: self.published(),
-            snapshots: registered.iter().map(|(sequence, _)| *sequence).collect(),
-            now_ms,
-            key: Vec::new(),
-            newer: None,
-        }
+        Retention { view: self.view(), now_ms, key: Vec::new(), newer: None }
     }
 }
 
@@ -95,7 +88,7 @@ impl SnapshotGuard {
 impl Drop for SnapshotGuard {
     fn drop(&mut self) {
         let registered = &self.snapshots.registered;
-        let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = registered.lock();
         let at = registered.binary_search_by_key(&self.sequence, |(sequence, _)| *sequence);
         let at = at.expect("a guard is counted until it drops");
         registered[at].1 -= 1;
@@ -114,9 +107,7 @@ impl Drop for SnapshotGuard {
 /// hides older versions.
 #[derive(Debug)]
 pub(crate) struct Retention {
-    published: u64,
-    /// The sequence numbers of the snapshots, ascending.
-    snapshots: Vec<u64>,
+    view: VisibleSequences,
     /// The time at which expiry is judged, in milliseconds since the Unix epoch.
     now_ms: u64,
     /// The key of the previous entry.
@@ -141,13 +132,13 @@ impl Retention {
         let newer = self.newer.replace(entry.sequence);
         let shadowed = newer.is_some_and(|newer| {
             assert!(newer > entry.sequence, "versions of a key come newest first");
-            newer <= self.published && !self.snapshot_within(entry.sequence, newer)
+            newer <= self.view.published && !self.snapshot_within(entry.sequence, newer)
         });
         let has_expired = entry.expires_at_ms != 0 && entry.expires_at_ms <= self.now_ms;
         let gone = || {
             (entry.kind == EntryKind::Delete || has_expired)
-                && entry.sequence <= self.published
-                && self.snapshots.first().is_none_or(|oldest| *oldest >= entry.sequence)
+                && entry.sequence <= self.view.published
+                && self.view.snapshots.first().is_none_or(|oldest| *oldest >= entry.sequence)
         };
         if shadowed {
             Verdict::Shadowed
@@ -170,8 +161,9 @@ impl Retention {
 
     /// True if a snapshot reads at a sequence number in `from..to`.
     fn snapshot_within(&self, from: u64, to: u64) -> bool {
-        let at = self.snapshots.partition_point(|snapshot| *snapshot < from);
-        self.snapshots.get(at).is_some_and(|snapshot| *snapshot < to)
+        let snapshots = &self.view.snapshots;
+        let at = snapshots.partition_point(|snapshot| *snapshot < from);
+        snapshots.get(at).is_some_and(|snapshot| *snapshot < to)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The parts of a ledger that its jobs, the background thread and the engine share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_io::FileSystem;
 use pellucid_thread::{CriticalSection, Mutex, MutexGuard};
@@ -28,7 +28,7 @@ const LEVEL_0_CROWD: usize = 8;
 
 /// The state of a ledger.
 pub(super) struct LedgerState {
-    pub(super) options: LedgerOptions,
+    pub(super) options: Arc<LedgerOptions>,
     pub(super) link: Arc<dyn JournalLink>,
     pub(super) versions: VersionSet,
     pub(super) files: TableFiles,
@@ -60,6 +60,7 @@ impl LedgerState {
         table_memory: Arc<TableMemory>,
         manifest: &Manifest,
     ) -> LedgerState {
+        let options = Arc::new(options);
         let (identity, next_number) = (manifest.store_identity, manifest.next_file_number);
         let snapshots = Snapshots::default();
         snapshots.publish(manifest.flushed_sequence);
@@ -79,7 +80,7 @@ impl LedgerState {
 
     /// Takes the job lock: no job runs until the guard is dropped.
     pub(super) fn lock_jobs(&self) -> MutexGuard<'_, ()> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 
     /// Runs `job` under the job lock, and notes its outcome.

@@ -1,14 +1,12 @@
 //! Figures of the ledger's background work.
 
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pellucid_thread::Mutex;
 
 use super::options::LEVELS;
 use crate::figures::Figure;
-use crate::job::Job;
 use crate::stats::{JobFigures, LedgerFigures};
 
 /// The memory of the ledger outside the page cache.
@@ -29,16 +27,16 @@ pub(super) struct Counters {
     compactions: [Mutex<JobFigures>; LEVELS],
     waits: AtomicU64,
     waited_ns: AtomicU64,
-    running: AtomicU8,
 }
 
 impl Counters {
-    pub(super) fn add_job(&self, job: Job, figures: &JobFigures) {
-        let sums = match job {
-            Job::Flush => &self.flush,
-            Job::Compaction { from, .. } => &self.compactions[usize::from(from)],
-        };
-        sums.lock().unwrap_or_else(PoisonError::into_inner).add(figures);
+    pub(super) fn add_flush(&self, figures: &JobFigures) {
+        self.flush.lock().add(figures);
+    }
+
+    /// Adds a merge of tables of level `from`.
+    pub(super) fn add_merge(&self, from: u8, figures: &JobFigures) {
+        self.compactions[usize::from(from)].lock().add(figures);
     }
 
     pub(super) fn add_wait(&self, duration: Duration) {
@@ -46,21 +44,14 @@ impl Counters {
         self.waited_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Notes that `job` runs from now on; returns the job that it interrupts.
-    pub(super) fn begin(&self, job: Option<Job>) -> Option<Job> {
-        let number = job.map_or(0, Job::number);
-        Job::from_number(self.running.swap(number, Ordering::Relaxed))
-    }
-
     /// Copies the counters into `figures`.
     pub(super) fn read_into(&self, figures: &mut LedgerFigures) {
-        let read = |sums: &Mutex<JobFigures>| *sums.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = |sums: &Mutex<JobFigures>| *sums.lock();
         figures.flush = read(&self.flush);
         for (level, sums) in figures.levels.iter_mut().zip(&self.compactions) {
             level.compaction = read(sums);
         }
         figures.waits = self.waits.load(Ordering::Relaxed);
         figures.waited_ns = self.waited_ns.load(Ordering::Relaxed);
-        figures.running = Job::from_number(self.running.load(Ordering::Relaxed));
     }
 }

@@ -1,18 +1,19 @@
 //! The table files of a ledger: creating, opening and removing them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_io::FileSystem;
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 use super::table::{
-    DirectorySet, DirectorySetBuilder, Table, TableMemory, TableMetadata, TableParameters,
-    TableWriter, WriterTimes, table_folder, table_path,
+    DirectorySetBuilder, Table, TableDirectories, TableMemory, TableMetadata, TableWriter,
+    table_folder, table_path,
 };
 use super::{DroppedList, LedgerOptions};
 use crate::error::{Error, Result};
+use crate::stats::JobFigures;
 
 /// The most tables that are written at once: by the two parts of a merge, and by the flush that
 /// interrupts it. Each writer closes its table at this share of the memory of jobs.
@@ -24,7 +25,7 @@ const DROPPED_SHARE: u64 = 24;
 /// A table that was written, with the directories for which there was memory.
 pub(super) struct WrittenTable {
     facts: TableMetadata,
-    directories: DirectorySet,
+    directories: TableDirectories,
 }
 
 impl WrittenTable {
@@ -39,9 +40,7 @@ pub(super) struct TableFiles {
     fs: Arc<dyn FileSystem>,
     directory: PathBuf,
     store_identity: u64,
-    shape: TableParameters,
-    with_prefixes: bool,
-    job_memory_bytes: u64,
+    options: Arc<LedgerOptions>,
     /// The memory of the parts of tables that are held.
     memory: Arc<TableMemory>,
     /// Memory in which the keys of tables are collected while they are written. It is kept between
@@ -58,21 +57,14 @@ impl TableFiles {
         directory: PathBuf,
         store_identity: u64,
         next_number: u64,
-        options: &LedgerOptions,
+        options: &Arc<LedgerOptions>,
         memory: Arc<TableMemory>,
     ) -> TableFiles {
         TableFiles {
             fs,
             directory,
             store_identity,
-            shape: TableParameters {
-                block_size_bytes: options.block_size_bytes,
-                filter_bits_per_key: options.filter_bits_per_key,
-                clock: options.clock,
-                rules: Arc::clone(&options.rules),
-            },
-            with_prefixes: options.knows_prefixes,
-            job_memory_bytes: options.job_memory_bytes,
+            options: Arc::clone(options),
             memory,
             builders: Mutex::default(),
             next_number: AtomicU64::new(next_number),
@@ -118,21 +110,23 @@ impl TableFiles {
 
     /// Creates the file of table `number`.
     pub(super) fn create(&self, number: u64) -> Result<TableWriter> {
-        let (identity, shape) = (self.store_identity, self.shape.clone());
-        let writer = TableWriter::create(&*self.fs, &self.directory, identity, number, shape)?;
-        Ok(writer.with_memory(self.take_builder()))
+        let (identity, options) = (self.store_identity, Arc::clone(&self.options));
+        let (fs, builder) = (&*self.fs, self.take_builder());
+        TableWriter::create(fs, &self.directory, identity, number, options, builder)
     }
 
     /// The memory at which a writer closes its table, in bytes.
     pub(super) fn writer_memory_max_bytes(&self) -> u64 {
-        self.job_memory_bytes / WRITERS_MAX as u64
+        self.options.job_memory_bytes / WRITERS_MAX as u64
     }
 
     /// Writes the rest of a table, syncs it, and builds its directories.
-    pub(super) fn finish(&self, writer: TableWriter) -> Result<(WrittenTable, WriterTimes)> {
+    pub(super) fn finish(&self, writer: TableWriter) -> Result<(WrittenTable, JobFigures)> {
         self.jobs_peak_bytes.fetch_max(writer.memory_bytes(), Ordering::Relaxed);
         let new = writer.finish()?;
-        let directories = new.places.finish(new.blocks, self.with_prefixes, &self.memory);
+        let directories = TableDirectories::new(new.places.keys().hashes().len() as u64);
+        let knows_prefixes = self.options.knows_prefixes;
+        directories.build(&new.places, new.blocks, &self.memory, knows_prefixes);
         self.give_back(new.places);
         Ok((WrittenTable { facts: new.facts, directories }, new.times))
     }
@@ -145,7 +139,7 @@ impl TableFiles {
             let mut table =
                 Table::open(&*self.fs, &self.directory, self.store_identity, new.facts)?;
             table.count_memory(&self.memory);
-            table.directories().give(new.directories);
+            table.set_directories(new.directories);
             table.blocks().prefault();
             Ok(Arc::new(table))
         };
@@ -164,28 +158,24 @@ impl TableFiles {
     pub(super) fn dropped_list(&self) -> DroppedList {
         let number = self.take_number();
         let path = table_folder(&self.directory).join(format!("{number:016x}.dropped.new"));
-        let limit_bytes = self.job_memory_bytes / DROPPED_SHARE;
+        let limit_bytes = self.options.job_memory_bytes / DROPPED_SHARE;
         DroppedList::spilling(&self.fs, path, limit_bytes as usize)
     }
 
     /// Builds the missing directories of an open table, unless `is_wanted` returns false meanwhile.
     pub(super) fn make_directories(&self, table: &Table, is_wanted: impl Fn() -> bool) {
         let mut builder = self.take_builder();
-        let rules = (&*self.shape.rules, self.with_prefixes);
+        let rules = (&*self.options.rules, self.options.knows_prefixes);
         table.directories().make(table.blocks(), &self.memory, &mut builder, rules, is_wanted);
         self.give_back(builder);
     }
 
-    fn lock_builders(&self) -> MutexGuard<'_, Vec<DirectorySetBuilder>> {
-        self.builders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take_builder(&self) -> DirectorySetBuilder {
-        self.lock_builders().pop().unwrap_or_default()
+        self.builders.lock().pop().unwrap_or_default()
     }
 
     fn give_back(&self, builder: DirectorySetBuilder) {
-        let mut builders = self.lock_builders();
+        let mut builders = self.builders.lock();
         if builders.len() < WRITERS_MAX {
             builders.push(builder);
         }

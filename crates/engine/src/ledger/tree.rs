@@ -1,7 +1,8 @@
 //! The tree as a whole: the interface of the ledger to the engine.
 
+use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
@@ -12,11 +13,12 @@ use pellucid_thread::{JoinHandle, Mutex};
 #[cfg(test)]
 use super::background::do_one_job;
 use super::background::{start, wait_for_flush};
-use super::compaction::{compact, compact_for_room, compact_one, is_merge_due};
+use super::compaction::{compact, compact_for_room, is_merge_due};
 use super::flush::flush_all;
+use super::merge::Merge;
 use super::options::LEVELS;
 use super::picker::{MergePlan, debt_bytes};
-use super::pinned_tree::{PinnedTree, PinnedVersion};
+use super::pinned_tree::PinnedTree;
 use super::scan::LedgerScan;
 use super::snapshots::SnapshotGuard;
 use super::state::LedgerState;
@@ -32,6 +34,7 @@ use crate::codec::key_hash;
 use crate::counter_set::CounterSet;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, manifest_path};
+use crate::prefix::end_of_prefix;
 use crate::read_mode::ReadMode;
 use crate::stats::{LedgerFigures, LevelFigures};
 
@@ -75,21 +78,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Creates an empty ledger and its first manifest in the store's directory, whose folders must
-    /// exist.
-    pub(crate) fn create(
-        fs: Arc<dyn FileSystem>,
-        directory: &Path,
-        store_identity: u64,
-        options: LedgerOptions,
-        link: Arc<dyn JournalLink>,
-    ) -> Result<Ledger> {
-        let manifest = Manifest::empty(store_identity);
-        let ledger = Ledger::open(fs, directory, manifest, options, link)?;
-        ledger.write_manifest()?;
-        Ok(ledger)
-    }
-
     /// Opens the ledger that `manifest` names, and removes files that it does not name. The engine
     /// then inserts and publishes the records after its flushed sequence number from the journal.
     pub(crate) fn open(
@@ -125,7 +113,7 @@ impl Ledger {
     /// Starts the thread that flushes and merges, unless the options say no. Does nothing if it
     /// runs.
     pub(crate) fn start_background(&self) -> Result<()> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if self.state.options.background && thread.is_none() {
             *thread = Some(start(&self.state)?);
         }
@@ -238,9 +226,9 @@ impl Ledger {
         at_sequence: u64,
         mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let version = self.state.versions.load_full();
-        let at_sequence = self.resolve(at_sequence);
-        LedgerScan::new(version, &range, direction, at_sequence, mode)
+        let (version, at_sequence) = self.version_at(at_sequence);
+        let merge = Merge::of_version(&version, &range, direction, mode)?;
+        Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 
     /// Scans the live keys with a prefix at `at_sequence` (see [`Ledger::get`]). `prefix` is an
@@ -252,9 +240,12 @@ impl Ledger {
         at_sequence: u64,
         mode: ReadMode,
     ) -> Result<LedgerScan> {
-        let version = self.state.versions.load_full();
-        let at_sequence = self.resolve(at_sequence);
-        LedgerScan::of_prefix(version, prefix, direction, at_sequence, mode)
+        let (version, at_sequence) = self.version_at(at_sequence);
+        let behind = end_of_prefix(prefix);
+        let end = behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = KeyRange { start: Bound::Included(prefix), end };
+        let merge = Merge::of_prefix(&version, prefix, &range, direction, mode)?;
+        Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 
     /// Registers a snapshot at the published sequence number.
@@ -284,12 +275,6 @@ impl Ledger {
     /// Waits until all sealed memtables are in tables.
     pub(crate) fn wait_for_flushes(&self) -> Result<()> {
         wait_for_flush(&self.state, 0).map(|_| ())
-    }
-
-    /// Does one merge if one is due; returns true if it did.
-    #[allow(dead_code, reason = "for the engine, which does not use it yet")]
-    pub(crate) fn compact_step(&self) -> Result<bool> {
-        self.state.in_job(compact_one)
     }
 
     /// Merges until all tables are in one level.
@@ -346,23 +331,15 @@ impl Ledger {
         Ok(waited)
     }
 
-    /// Checks every block of every table, even those that were checked before.
-    #[allow(dead_code, reason = "for the engine, which does not use it yet")]
-    pub(crate) fn verify(&self) -> Result<()> {
-        let version = self.state.versions.load_full();
-        version.levels.all().try_for_each(|(_, table)| table.verify())
-    }
-
-    /// Captures the current content of the store, with the segments that `segments` returns.
-    /// Nothing is committed meanwhile.
+    /// Captures the current content of the store: its manifest, with the segments that `segments`
+    /// returns, and its tables, whose bytes stay readable even if their files are removed. Nothing
+    /// is committed meanwhile.
     pub(crate) fn capture<T>(
         &self,
         segments: impl FnOnce() -> (Vec<SegmentMetadata>, T),
-    ) -> (Manifest, PinnedVersion, T) {
+    ) -> (Manifest, Vec<Arc<Table>>, T) {
         let state = &self.state;
-        let (manifest, version, rest) =
-            state.versions.capture(&state.files, state.link.now_ms(), segments);
-        (manifest, PinnedVersion::new(version), rest)
+        state.versions.capture(&state.files, state.link.now_ms(), segments)
     }
 
     /// Pins the current version of the tree. All entries that it no longer holds have been handed
@@ -373,7 +350,7 @@ impl Ledger {
         let view = self.state.snapshots.view();
         let version = self.state.versions.load_full();
         self.state.versions.settle();
-        PinnedTree::new(view, version)
+        PinnedTree { view, version }
     }
 
     /// The figures of the tree.
@@ -389,11 +366,20 @@ impl Ledger {
             write_delay_ns: state.versions.write_delay_ns(),
             snapshots: state.snapshots.registered() as u64,
             levels: (0..LEVELS).map(|level| self.level_stats(&version.levels, level)).collect(),
+            running: self.running(),
             trouble: state.signals.trouble(),
             ..LedgerFigures::default()
         };
         state.counters.read_into(&mut stats);
         stats
+    }
+
+    /// The name of the flush or merge that runs now: the first kinds of jobs are flushes, and the
+    /// merges of each level.
+    fn running(&self) -> Option<&'static str> {
+        let activity = &self.state.options.activity;
+        let mut jobs = activity.names().iter().zip(activity.totals()).take(1 + LEVELS);
+        jobs.find(|(_, totals)| totals.running > 0).map(|(name, _)| *name)
     }
 
     /// The memory of the tree outside the page cache.
@@ -427,7 +413,7 @@ impl Ledger {
     /// Ends the background thread. Entries that are only in memtables are still in the journal.
     pub(crate) fn close(&self) {
         self.state.signals.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             // A panic of the thread was noted as the ledger's failure.
             let _ = thread.join();
@@ -465,6 +451,17 @@ impl Ledger {
         do_one_job(&self.state)
     }
 
+    /// Does one merge if one is due; returns true if it did.
+    pub(crate) fn compact_step(&self) -> Result<bool> {
+        self.state.in_job(super::compaction::compact_one)
+    }
+
+    /// Checks every block of every table, even those that were checked before.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let version = self.state.versions.load_full();
+        version.levels.all().try_for_each(|(_, table)| table.verify())
+    }
+
     /// True if the job that was put off last was a flush.
     pub(crate) fn is_flush_put_off(&self) -> bool {
         self.state.signals.is_flush_put_off()
@@ -477,15 +474,9 @@ impl Ledger {
 
     /// The sequence numbers of all entries in the tree.
     pub(crate) fn sequences_for_tests(&self) -> Vec<u64> {
-        use std::ops::Bound::Unbounded;
         let version = self.state.versions.load_full();
-        let everything = KeyRange { start: Unbounded, end: Unbounded };
-        let merge = super::merge::Merge::of_version(
-            &version,
-            &everything,
-            Direction::Forward,
-            ReadMode::MayBlock,
-        );
+        let (range, mode) = (KeyRange::EVERYTHING, ReadMode::MayBlock);
+        let merge = Merge::of_version(&version, &range, Direction::Forward, mode);
         let mut merge = merge.expect("the tables are sound");
         let mut sequences = Vec::new();
         while let Some(entry) = merge.entry() {

@@ -1,6 +1,7 @@
 //! A version of the tree: the memtables and tables that make it up at a moment. It never changes,
 //! so a reader that has loaded it needs no lock.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
@@ -8,12 +9,10 @@ use pellucid_account::EngineCounts;
 use super::key_front::front_of;
 use super::memtable::Memtable;
 use super::options::LEVELS;
-use super::table::{StepTimes, Table, TableMetadata, get_by_steps};
-use super::{FoundEntry, LookupRequest, LookupResult, NoRecordReader, RecordReader};
-use crate::codec::key_hash;
+use super::table::{NoStepRecorder, StepTimes, Table, TableMetadata};
+use super::{LookupRequest, LookupResult, NoRecordReader, RecordReader};
 use crate::counter_set::{ReadMeasurement, ThreadCounters};
 use crate::error::Result;
-use crate::read_mode::ReadMode;
 
 /// The value of `EngineCounts::found_in` for a key that was not found.
 const FOUND_NOWHERE: u8 = 0;
@@ -196,27 +195,25 @@ impl<'a> LookupMetrics<'a> {
         records: &mut R,
     ) -> Result<Option<LookupResult<R::Answer>>> {
         let Some((counting, turn)) = &self.counted else {
-            return table.get(sought, counts, records);
+            return table.get(sought, counts, records, &mut NoStepRecorder);
         };
-        // The steps within each table are timed instead of the whole look-up.
-        let (is_timed, is_stepped) =
-            (matches!(turn, ReadMeasurement::Timed(_)), *turn == ReadMeasurement::Stepped);
         // The counts of a request saturate at 255, so each table is counted separately.
         let mut asked = EngineCounts::default();
         let of_level = &counting.levels[level];
+        let is_timed = matches!(turn, ReadMeasurement::Timed(_));
         let begun = is_timed.then(|| counting.now());
-        let answer = match (is_stepped, is_timed) {
-            (false, false) => table.get(sought, &mut asked, records),
-            (true, _) => {
-                let mut steps = StepTimes::begin(counting, &of_level.steps);
-                let found = get_by_steps(table, sought, &mut asked, &mut steps);
-                found.map(|found| found.map(LookupResult::Entry))
+        // Samples read the entry, not the record, so that the times are the ledger's alone.
+        let entry = |found: Option<LookupResult<Infallible>>| {
+            found.map(|found| LookupResult::Entry(found.into_entry()))
+        };
+        let answer = match turn {
+            ReadMeasurement::Counted => table.get(sought, &mut asked, records, &mut NoStepRecorder),
+            ReadMeasurement::Timed(_) => {
+                table.get(sought, &mut asked, &mut NoRecordReader, &mut NoStepRecorder).map(entry)
             }
-            // Timed look-ups read the entry, not the record, so that the time is the ledger's
-            // alone.
-            (false, true) => {
-                let found = table.get(sought, &mut asked, &mut NoRecordReader);
-                found.map(|found| found.map(|found| LookupResult::Entry(found.into_entry())))
+            ReadMeasurement::Stepped => {
+                let mut steps = StepTimes::begin(counting, &of_level.steps);
+                get_by_steps(table, sought, &mut asked, &mut steps).map(entry)
             }
         };
         if let Some(begun) = begun {
@@ -238,6 +235,17 @@ impl<'a> LookupMetrics<'a> {
     }
 }
 
+/// Looks up with timing of the steps, apart from the code of other look-ups.
+#[cold]
+fn get_by_steps(
+    table: &Table,
+    sought: &LookupRequest<'_>,
+    counts: &mut EngineCounts,
+    steps: &mut StepTimes<'_>,
+) -> Result<Option<LookupResult<Infallible>>> {
+    table.get(sought, counts, &mut NoRecordReader, steps)
+}
+
 /// A version of the tree.
 pub(crate) struct Version {
     pub(crate) active: Arc<Memtable>,
@@ -247,16 +255,6 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Finds an entry as [`Version::find`] does, for the engine itself: it is not counted.
-    pub(crate) fn peek(&self, key: &[u8], at_sequence: u64) -> Result<Option<FoundEntry>> {
-        let asking = LookupMetrics::default();
-        let mut counts = EngineCounts::default();
-        let (hash, mode) = (key_hash(key), ReadMode::MayBlock);
-        let sought = LookupRequest { key, hash, at_sequence, mode };
-        let found = self.find(&sought, &mut counts, &asking, &mut NoRecordReader)?;
-        Ok(found.map(LookupResult::into_entry))
-    }
-
     /// The newest entry of a key at or below a sequence number. The sources are asked from the
     /// newest to the oldest: all versions of a key in one are newer than those in the next.
     #[inline]

@@ -1,8 +1,8 @@
 //! The current version of the tree, and the commit of a manifest that makes the next one current.
 //!
-//! Locks, in the order in which they are taken: `committed` (one commit at a time, held while the
-//! manifest is written), `swapping` (held only for moments, so that neither writers nor readers
-//! wait for a disk).
+//! Locks, in the order in which they are taken: `committed_edition` (one commit at a time, held
+//! while the manifest is written), `swapping` (held only for moments, so that neither writers nor
+//! readers wait for a disk).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,7 +15,6 @@ use super::table::Table;
 use super::table_files::TableFiles;
 use super::version::{Levels, SealedMemtable, Version};
 use super::{DroppedList, JournalLink, LedgerOptions};
-use crate::locks::lock;
 use crate::manifest::{Manifest, SegmentMetadata, WriteFailure};
 
 /// Writes are delayed once level 0 has more than this many times the tables that make its merge
@@ -41,50 +40,41 @@ pub(super) struct VersionEdit {
     pub(super) dropped: DroppedList,
 }
 
-/// The state of the manifest on the medium.
-struct CommittedManifest {
-    edition: u64,
-    flushed_sequence: u64,
-}
-
 /// The versions of a tree.
 pub(super) struct VersionSet {
     current: ArcSwap<Version>,
-    committed: Mutex<CommittedManifest>,
+    /// The edition of the manifest on the medium.
+    committed_edition: Mutex<u64>,
     swapping: Mutex<()>,
+    /// The flushed sequence number of that manifest, changed under the lock `committed_edition`.
     flushed_sequence: AtomicU64,
     /// The number of sealed memtables; one of more than the usual size counts as several.
     sealed: AtomicUsize,
     write_delay_ns: AtomicU64,
     /// The memory of flushed memtables, to be reused.
     pool: Arc<MemoryPool>,
-    memtable_size_bytes: u64,
-    with_prefixes: bool,
-    /// The number of tables of level 0 above which writes are delayed.
-    level_0_max: usize,
+    options: Arc<LedgerOptions>,
 }
 
 impl VersionSet {
     /// The versions of a tree with the tables of `manifest` and an empty memtable.
-    pub(super) fn new(options: &LedgerOptions, levels: Levels, manifest: &Manifest) -> VersionSet {
+    pub(super) fn new(
+        options: &Arc<LedgerOptions>,
+        levels: Levels,
+        manifest: &Manifest,
+    ) -> VersionSet {
         let memtable_size_bytes = options.memtable_size_bytes;
         let pool = Arc::new(MemoryPool::new(memtable_memory_bytes(memtable_size_bytes)));
         let active = Arc::new(Memtable::new(memtable_size_bytes, options.knows_prefixes, &pool));
-        let flushed_sequence = manifest.flushed_sequence;
         let versions = VersionSet {
             current: ArcSwap::from_pointee(Version { active, sealed: Vec::new(), levels }),
-            committed: Mutex::new(CommittedManifest {
-                edition: manifest.edition,
-                flushed_sequence,
-            }),
+            committed_edition: Mutex::new(manifest.edition),
             swapping: Mutex::new(()),
-            flushed_sequence: AtomicU64::new(flushed_sequence),
+            flushed_sequence: AtomicU64::new(manifest.flushed_sequence),
             sealed: AtomicUsize::new(0),
             write_delay_ns: AtomicU64::new(0),
             pool,
-            memtable_size_bytes,
-            with_prefixes: options.knows_prefixes,
-            level_0_max: LEVEL_0_PATIENCE * options.level_0_trigger,
+            options: Arc::clone(options),
         };
         versions.note_debt(&versions.load());
         versions
@@ -126,40 +116,42 @@ impl VersionSet {
     }
 
     /// The manifest that a commit would write now, with the segments that `segments` returns, and
-    /// the version that it describes.
+    /// the tables that it names.
     pub(super) fn capture<T>(
         &self,
         files: &TableFiles,
         time_mark_ms: u64,
         segments: impl FnOnce() -> (Vec<SegmentMetadata>, T),
-    ) -> (Manifest, Arc<Version>, T) {
-        let committed = lock(&self.committed);
+    ) -> (Manifest, Vec<Arc<Table>>, T) {
+        let edition = self.committed_edition.lock();
         let version = self.load_full();
         let (segments, rest) = segments();
         let manifest = Manifest {
             store_identity: files.store_identity(),
-            edition: committed.edition,
-            flushed_sequence: committed.flushed_sequence,
+            edition: *edition,
+            flushed_sequence: self.flushed_sequence(),
             next_file_number: files.next_number(),
             time_mark_ms,
             tables: version.levels.facts(),
             segments,
         };
-        (manifest, version, rest)
+        let tables = version.levels.all().map(|(_, table)| Arc::clone(table)).collect();
+        (manifest, tables, rest)
     }
 
     /// Waits until no commit is under way: all entries that the current version lacks have then
     /// been handed to the link.
     pub(super) fn settle(&self) {
-        drop(lock(&self.committed));
+        drop(self.committed_edition.lock());
     }
 
     /// Seals the active memtable, whose entries are all at or below `last_sequence`. Called under
     /// the writer lock.
     pub(super) fn seal(&self, last_sequence: u64) {
-        let size_bytes = self.memtable_size_bytes;
-        let active = Arc::new(Memtable::new(size_bytes, self.with_prefixes, &self.pool));
-        let _swapping = lock(&self.swapping);
+        let (size_bytes, knows_prefixes) =
+            (self.options.memtable_size_bytes, self.options.knows_prefixes);
+        let active = Arc::new(Memtable::new(size_bytes, knows_prefixes, &self.pool));
+        let _swapping = self.swapping.lock();
         let current = self.load();
         let memtable = Arc::clone(&current.active);
         let highest = memtable.highest_sequence();
@@ -172,7 +164,7 @@ impl VersionSet {
     /// Makes `version` the current one. Called under the lock `swapping`.
     fn swap(&self, version: Version) {
         self.note_debt(&version);
-        let usual_bytes = self.memtable_size_bytes.max(1);
+        let usual_bytes = self.options.memtable_size_bytes.max(1);
         let size_of = |sealed: &SealedMemtable| {
             (sealed.memtable.size_bytes() / usual_bytes).clamp(1, u64::from(u32::MAX)) as usize
         };
@@ -181,7 +173,8 @@ impl VersionSet {
     }
 
     fn note_debt(&self, version: &Version) {
-        let tables = version.levels.level(0).len().saturating_sub(self.level_0_max);
+        let tables_max = LEVEL_0_PATIENCE * self.options.level_0_trigger;
+        let tables = version.levels.level(0).len().saturating_sub(tables_max);
         let debt = tables + version.sealed.len().saturating_sub(2);
         let delay = (debt as u64 * WRITE_DELAY_STEP_NS).min(WRITE_DELAY_MAX_NS);
         self.write_delay_ns.store(delay, Ordering::Relaxed);
@@ -197,27 +190,26 @@ impl VersionSet {
         swapped: impl FnOnce(),
     ) -> Result<(), WriteFailure> {
         let _whole = CriticalSection::begin();
-        let mut committed = lock(&self.committed);
+        let mut edition = self.committed_edition.lock();
         let levels = self.load().levels.edited(&edit.removed, &edit.added);
         let manifest = Manifest {
             store_identity: files.store_identity(),
-            edition: committed.edition + 1,
-            flushed_sequence: edit.flushed_sequence.unwrap_or(committed.flushed_sequence),
+            edition: *edition + 1,
+            flushed_sequence: edit.flushed_sequence.unwrap_or_else(|| self.flushed_sequence()),
             next_file_number: files.next_number(),
             tables: levels.facts(),
             time_mark_ms: link.now_ms(),
             segments: link.segment_facts(&edit.dropped),
         };
         assert!(
-            manifest.flushed_sequence >= committed.flushed_sequence,
+            manifest.flushed_sequence >= self.flushed_sequence(),
             "the flushed sequence number only rises"
         );
         manifest.write(files.fs(), files.directory())?;
-        committed.edition = manifest.edition;
-        committed.flushed_sequence = manifest.flushed_sequence;
+        *edition = manifest.edition;
         self.flushed_sequence.store(manifest.flushed_sequence, Ordering::Release);
         {
-            let _swapping = lock(&self.swapping);
+            let _swapping = self.swapping.lock();
             let current = self.load();
             let mut sealed = current.sealed.clone();
             if let Some(flushed_sequence) = edit.flushed_sequence {
@@ -227,8 +219,8 @@ impl VersionSet {
             self.swap(Version { active: Arc::clone(&current.active), sealed, levels });
         }
         swapped();
-        // Still under the lock `committed`: the segment facts of the next commit must include these
-        // bytes.
+        // Still under the lock `committed_edition`: the segment facts of the next commit must
+        // include these bytes.
         link.on_dropped(&edit.dropped);
         link.after_manifest(manifest.flushed_sequence, manifest.tables_bytes());
         Ok(())

@@ -1,6 +1,7 @@
 //! Shared parts of the engine's tests: a small engine on simulated files, and choices from a seed.
 
 pub(crate) mod records;
+pub(crate) mod salvaged;
 pub(crate) mod tables;
 pub(crate) mod watched;
 
@@ -53,17 +54,25 @@ pub(crate) fn open_table(options: EngineOptions) -> (Engine, TableId) {
 
 /// Opens a new store as [`open_table`] does.
 pub(crate) fn open_new(
-    options: impl Fn(&SimulatedFileSystem) -> EngineOptions,
+    options: impl FnOnce(&SimulatedFileSystem) -> EngineOptions,
+) -> (SimulatedFileSystem, Engine, TableId) {
+    open_new_with(options, &TableOptions::default())
+}
+
+/// Opens a new store, whose table "t" has these options.
+pub(crate) fn open_new_with(
+    options: impl FnOnce(&SimulatedFileSystem) -> EngineOptions,
+    table: &TableOptions,
 ) -> (SimulatedFileSystem, Engine, TableId) {
     let files = SimulatedFileSystem::new();
-    let (engine, table) = open_table(options(&files));
+    let engine = Engine::open(STORE, options(&files)).unwrap();
+    let table = engine.table_with("t", table).unwrap();
     (files, engine, table)
 }
 
-/// The table "t", whose values are only in the journal, however short they are.
-pub(crate) fn journal_only(engine: &Engine) -> TableId {
-    let options = TableOptions { held_value_length_max: 0, ..TableOptions::default() };
-    engine.table_with("t", &options).unwrap()
+/// The options of a table whose values are only in the journal, however short they are.
+pub(crate) fn journal_only() -> TableOptions {
+    TableOptions { held_value_length_max: 0, ..TableOptions::default() }
 }
 
 /// Puts one key.

@@ -62,12 +62,12 @@ impl WatchedFiles {
         act: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) {
         let plan = ScheduledAction { moment, wants: Box::new(wants), act: Box::new(act) };
-        *self.plan.lock().unwrap() = Some(plan);
+        *self.plan.lock() = Some(plan);
     }
 
     fn notice(&self, moment: FileEvent, path: &Path) -> io::Result<()> {
         let is_due = |plan: &mut ScheduledAction| plan.moment == moment && (plan.wants)(path);
-        let due = self.plan.lock().unwrap().take_if(is_due);
+        let due = self.plan.lock().take_if(is_due);
         // Not under the lock, because the action makes calls of its own.
         due.map_or(Ok(()), |plan| (plan.act)())
     }

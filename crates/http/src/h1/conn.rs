@@ -19,8 +19,10 @@ use crate::refusal::Refusal;
 use crate::response::StreamFraming;
 
 /// The stage of the connection.
+#[derive(Default)]
 pub(crate) enum Stage {
     /// Requests are read and answered.
+    #[default]
     Serving,
     /// Another thread decides, by the head, whether a body may come; nothing is read until then.
     Judging,
@@ -35,9 +37,10 @@ pub(crate) enum Stage {
 }
 
 /// The way to close a connection once its output is out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CloseMode {
     /// The connection stays open.
+    #[default]
     No,
     /// Close at once: all input of the client was read.
     Cleanly,
@@ -78,6 +81,7 @@ pub(crate) enum NextRequest<'h, 'b> {
 }
 
 /// One HTTP/1.1 connection.
+#[derive(Default)]
 pub(crate) struct Conn {
     pub(crate) stage: Stage,
     pub(crate) closing: CloseMode,
@@ -105,23 +109,6 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new() -> Conn {
-        Conn {
-            stage: Stage::Serving,
-            closing: CloseMode::No,
-            is_settled: false,
-            is_spoken: false,
-            input: Vec::new(),
-            wanted_bytes: 0,
-            skipped_bytes: 0,
-            begun: None,
-            kept_turn: None,
-            chunked: None,
-            body: None,
-            admission: None,
-        }
-    }
-
     /// True if the next request may be parsed.
     #[inline]
     pub(crate) fn may_serve(&self) -> bool {
@@ -283,7 +270,7 @@ impl Conn {
             out.extend_from_slice(CONTINUE);
         }
         if let Framing::Length(length) = head.framing {
-            self.wanted_bytes = head_bytes + length;
+            self.wanted_bytes = head_bytes.saturating_add(length);
             return None;
         }
         self.wanted_bytes = 0;

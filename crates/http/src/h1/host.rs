@@ -7,16 +7,11 @@ pub(crate) const BAD_HOST: &str = "the header Host is not a host with an optiona
 /// sub-delimiters.
 const NAME: [bool; 256] = {
     let mut set = [false; 256];
-    let plain = b"-._~%!$&'()*+,;=";
-    let mut at = 0;
-    while at < 256 {
-        set[at] = (at as u8).is_ascii_alphanumeric();
-        at += 1;
-    }
-    at = 0;
-    while at < plain.len() {
-        set[plain[at] as usize] = true;
-        at += 1;
+    let mut byte = 0_u8;
+    while byte < 128 {
+        set[byte as usize] = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'!' | b'$'..=b'.' | b';' | b'=' | b'_' | b'~');
+        byte += 1;
     }
     set
 };

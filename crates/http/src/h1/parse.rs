@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use pellucid_client::http::parse_decimal;
+
 use super::host::{BAD_HOST, is_host};
 use crate::compression::{AcceptedCodings, Coding};
 use crate::refusal::Refusal;
@@ -77,7 +79,10 @@ pub fn parse<'h, 'b>(
         match error {
             httparse::Error::TooManyHeaders => Refusal::TooManyHeaders(headers_max),
             httparse::Error::Version => refusal_of_version(bytes),
-            error => refusal_of(error),
+            httparse::Error::HeaderName => Refusal::Malformed("a header's name is malformed"),
+            httparse::Error::HeaderValue => Refusal::Malformed("a header's value is malformed"),
+            httparse::Error::NewLine => Refusal::Malformed("a line end is malformed"),
+            _ => Refusal::Malformed("the request line is malformed"),
         }
     })?;
     let httparse::Status::Complete(head_bytes) = status else {
@@ -90,26 +95,14 @@ pub fn parse<'h, 'b>(
     else {
         return Err(Refusal::Malformed("the request line is malformed"));
     };
-    of_lines(method, target, version, parsed.headers, head_bytes).map(Some)
-}
-
-/// Makes the head from its parsed lines.
-#[inline(always)]
-fn of_lines<'h, 'b>(
-    method: &'b str,
-    target: &'b str,
-    version: u8,
-    headers: &'h [Header<'b>],
-    head_bytes: usize,
-) -> Result<Head<'h, 'b>, Refusal> {
     let (path, query) = split_target(target)?;
-    let fields = Fields::of(headers)?;
+    let fields = Fields::of(parsed.headers)?;
     fields.check(version)?;
-    Ok(Head {
+    Ok(Some(Head {
         method,
         path,
         query,
-        headers,
+        headers: parsed.headers,
         head_bytes,
         framing: if fields.chunked {
             Framing::Chunked
@@ -121,16 +114,7 @@ fn of_lines<'h, 'b>(
         expects_continue: fields.expects_continue && version == 1,
         coding: fields.accepted.preferred(),
         wants_http2: fields.upgrades && fields.names_http2 && fields.has_settings && version == 1,
-    })
-}
-
-fn refusal_of(error: httparse::Error) -> Refusal {
-    match error {
-        httparse::Error::HeaderName => Refusal::Malformed("a header's name is malformed"),
-        httparse::Error::HeaderValue => Refusal::Malformed("a header's value is malformed"),
-        httparse::Error::NewLine => Refusal::Malformed("a line end is malformed"),
-        _ => Refusal::Malformed("the request line is malformed"),
-    }
+    }))
 }
 
 /// The refusal of a request line that does not end with a known version.
@@ -258,13 +242,13 @@ impl Fields {
     /// else is an attack or a bug, and the beginning of the next request is unknown.
     fn length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.content_length.is_none()
-            && let Some(length) = parse_decimal(value)
+            && let Some(length) = length_of(value)
         {
             self.content_length = Some(length);
             return Ok(());
         }
         for item in value.split(|byte| *byte == b',') {
-            let length = parse_decimal(item.trim_ascii())
+            let length = length_of(item.trim_ascii())
                 .ok_or(Refusal::Malformed("Content-Length is not a number"))?;
             if self.content_length.is_some_and(|other| other != length) {
                 return Err(Refusal::Malformed("two Content-Lengths contradict each other"));
@@ -300,19 +284,8 @@ impl Fields {
     }
 }
 
-fn parse_decimal(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() || digits.len() > 18 {
-        return None;
-    }
-    let mut value = 0_u64;
-    for digit in digits {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    usize::try_from(value).ok()
+fn length_of(digits: &[u8]) -> Option<usize> {
+    parse_decimal(digits).and_then(|length| usize::try_from(length).ok())
 }
 
 #[cfg(test)]

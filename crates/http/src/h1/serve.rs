@@ -8,7 +8,7 @@ use pellucid_thread::{begin_request, set_operation, set_phase};
 use super::conn::{CloseMode, Conn, NextRequest, Stage, StreamedResponse};
 use super::encode::write_chunk;
 use super::parse::{Head, later_minor_version, parse};
-use crate::accounts::{Arrival, Trace, TurnTimestamps, saturating_u32};
+use crate::accounts::{Trace, TurnTimestamps, saturating_u32};
 use crate::body_source::{FillResult, ServiceResult};
 use crate::caller::Caller;
 use crate::dispatch::{
@@ -190,8 +190,8 @@ impl<'a, S: Service> Http1Handler<'a, S> {
         if self.go_on_in_http2(head, body) {
             return;
         }
-        let arrival = Arrival::of(begun, turn, bytes);
-        let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let number = self.caller.number;
+        let mut trace = self.dispatcher.accounts.begin(begun, turn, bytes, number);
         let manner = ResponseOptions {
             keep_alive: head.keep_alive && !self.dispatcher.is_stopping(),
             is_head: head.method == "HEAD",
@@ -311,8 +311,8 @@ impl<'a, S: Service> Http1Handler<'a, S> {
     /// Refuses the request that comes in. The bytes behind it are not parsed.
     #[cold]
     pub(crate) fn refuse(&mut self, refusal: &Refusal, is_head: bool, turn: &TurnTimestamps) {
-        let arrival = Arrival::of(self.conn.begin_answer(turn), turn, 0);
-        let mut trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let begun = self.conn.begin_answer(turn);
+        let mut trace = self.dispatcher.accounts.begin(begun, turn, 0, self.caller.number);
         let manner = ResponseOptions { keep_alive: false, is_head, ..ResponseOptions::PLAIN };
         self.refuse_whole(refusal, manner, &mut trace);
         self.conn.closing = CloseMode::AfterLinger;

@@ -134,13 +134,8 @@ pub(super) struct ParkedStream {
     pub(super) hold: Option<Box<BodyHold>>,
 }
 
-/// The result of polling the `h2` crate.
-pub(super) enum PollResult {
-    Request(Box<(http::Request<RecvStream>, SendResponse<Bytes>)>),
-    Nothing,
-    /// The connection has ended, with or without an error.
-    Over,
-}
+/// A request of the `h2` crate, and the handle to respond with.
+type AcceptedRequest = (http::Request<RecvStream>, SendResponse<Bytes>);
 
 impl Conn {
     /// A new connection, before any HTTP/2 input. `asked_before` is the HTTP/1.1 request that asked
@@ -245,22 +240,19 @@ impl Conn {
         Some(self.parked.swap_remove(at))
     }
 
-    /// Polls the protocol: it consumes input, writes output, and may have a new request.
-    pub(super) fn poll(&mut self) -> PollResult {
+    /// Polls the protocol: it consumes input, writes output, and may have a new request. Ready with
+    /// none if the connection has ended, with or without an error.
+    pub(super) fn poll(&mut self) -> Poll<Option<AcceptedRequest>> {
         let mut context = Context::from_waker(Waker::noop());
         if let State::Greeting(handshake) = &mut self.state {
             match handshake.as_mut().poll(&mut context) {
-                Poll::Pending => return PollResult::Nothing,
-                Poll::Ready(Err(_)) => return PollResult::Over,
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(None),
                 Poll::Ready(Ok(protocol)) => self.state = State::Open(Box::new(protocol)),
             }
         }
-        let State::Open(protocol) = &mut self.state else { return PollResult::Nothing };
-        match protocol.poll_accept(&mut context) {
-            Poll::Pending => PollResult::Nothing,
-            Poll::Ready(Some(Ok(request))) => PollResult::Request(Box::new(request)),
-            Poll::Ready(Some(Err(_)) | None) => PollResult::Over,
-        }
+        let State::Open(protocol) = &mut self.state else { return Poll::Pending };
+        protocol.poll_accept(&mut context).map(|accepted| accepted.and_then(Result::ok))
     }
 
     /// Polls the protocol like [`Conn::poll`], but accepts no new requests. True if the connection

@@ -8,29 +8,6 @@ use crate::h1::parse::{Framing, Head};
 use crate::refusal::Refusal;
 use crate::request::Header;
 
-/// Headers for which there is room without an allocation.
-const HEADERS_USUAL: usize = 32;
-
-/// Room for the headers of one request.
-pub(super) struct HeadSpace<'b> {
-    usual: [Header<'b>; HEADERS_USUAL],
-    more: Vec<Header<'b>>,
-}
-
-impl<'b> HeadSpace<'b> {
-    pub(super) fn new() -> HeadSpace<'b> {
-        HeadSpace { usual: [httparse::EMPTY_HEADER; HEADERS_USUAL], more: Vec::new() }
-    }
-
-    fn room(&mut self, count: usize) -> &mut [Header<'b>] {
-        if count <= HEADERS_USUAL {
-            return &mut self.usual[..count];
-        }
-        self.more = vec![httparse::EMPTY_HEADER; count];
-        &mut self.more
-    }
-}
-
 /// The `Content-Length` that the client declared; a request need not have one.
 pub(super) fn body_length(parts: &Parts) -> Option<usize> {
     let value = parts.headers.get(http::header::CONTENT_LENGTH)?;
@@ -45,10 +22,11 @@ fn coding_of(parts: &Parts) -> Option<Coding> {
     accepted.preferred()
 }
 
-/// The head in the form of HTTP/1.1, with `length` as the length of its body.
+/// The head in the form of HTTP/1.1, with `length` as the length of its body. Its headers go to
+/// `space`, which is empty.
 pub(super) fn head_of<'h, 'b>(
     parts: &'b Parts,
-    space: &'h mut HeadSpace<'b>,
+    space: &'h mut Vec<Header<'b>>,
     length: usize,
     headers_max: usize,
 ) -> Result<Head<'h, 'b>, Refusal> {
@@ -68,15 +46,13 @@ pub(super) fn head_of<'h, 'b>(
         return Err(Refusal::TooManyHeaders(headers_max));
     }
     let fields = parts.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let room = space.room(count);
-    for (header, (name, value)) in room.iter_mut().zip(fields.chain(host)) {
-        *header = Header { name, value };
-    }
+    space.reserve_exact(count);
+    space.extend(fields.chain(host).map(|(name, value)| Header { name, value }));
     Ok(Head {
         method: parts.method.as_str(),
         path,
         query: parts.uri.query(),
-        headers: room,
+        headers: space,
         head_bytes: 0,
         framing: Framing::Length(length),
         keep_alive: true,

@@ -10,11 +10,11 @@ use pellucid_account::{Phase, Stamp, TransportPart};
 use pellucid_budget::{BudgetError, Share};
 use pellucid_thread::{begin_request, set_phase};
 
-use super::conn::{BodyState, Conn, IncomingRequest, ParkedStream, PollResult, Stream};
-use super::heads::{HeadSpace, body_length, head_of};
+use super::conn::{BodyState, Conn, IncomingRequest, ParkedStream, Stream};
+use super::heads::{body_length, head_of};
 use super::pending_response::{PendingResponse, SendResult};
 use crate::abort_reason::AbortReason;
-use crate::accounts::{Arrival, RequestStart, Trace, TurnTimestamps, saturating_u32};
+use crate::accounts::{RequestStart, Trace, TurnTimestamps, saturating_u32};
 use crate::bodies::BodyHold;
 use crate::body_source::ServiceResult;
 use crate::caller::Caller;
@@ -74,11 +74,10 @@ impl<S: Service> Http2Handler<'_, S> {
                 Some(_) => begin_request(Phase::Parse.label()),
             }
             match self.conn.poll() {
-                PollResult::Nothing => return false,
-                PollResult::Over => return true,
-                PollResult::Request(request) => {
+                Poll::Pending => return false,
+                Poll::Ready(None) => return true,
+                Poll::Ready(Some((request, respond))) => {
                     self.conn.quiet_bytes = 0;
-                    let (request, respond) = *request;
                     let (parts, body) = request.into_parts();
                     let stream = Stream { parts, respond, begun, hold: None };
                     if body.is_end_stream() {
@@ -96,7 +95,7 @@ impl<S: Service> Http2Handler<'_, S> {
     /// Notes a request whose body comes in.
     fn begin_body(&mut self, stream: Stream, body: RecvStream, turn: &mut TurnTimestamps) {
         let length = body_length(&stream.parts);
-        let mut space = HeadSpace::new();
+        let mut space = Vec::new();
         let headers_max = self.dispatcher.limits().headers;
         let limit = head_of(&stream.parts, &mut space, length.unwrap_or(0), headers_max)
             .map(|head| self.dispatcher.body_bytes_max(&head));
@@ -150,14 +149,14 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     fn answer(&mut self, stream: Stream, body: &[u8], turn: &TurnTimestamps) {
-        let mut space = HeadSpace::new();
+        let mut space = Vec::new();
         let headers_max = self.dispatcher.limits().headers;
         let head = match head_of(&stream.parts, &mut space, body.len(), headers_max) {
             Ok(head) => head,
             Err(refusal) => return self.refuse(stream, &refusal, turn),
         };
-        let arrival = Arrival::of(stream.begun, turn, body.len());
-        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let number = self.caller.number;
+        let trace = self.dispatcher.accounts.begin(stream.begun, turn, body.len(), number);
         let limits = self.dispatcher.limits();
         let manner = ResponseOptions {
             coding: head.coding,
@@ -345,8 +344,7 @@ impl<S: Service> Http2Handler<'_, S> {
     }
 
     fn refuse(&mut self, stream: Stream, refusal: &Refusal, turn: &TurnTimestamps) {
-        let arrival = Arrival::of(stream.begun, turn, 0);
-        let trace = self.dispatcher.accounts.begin(&arrival, self.caller.number);
+        let trace = self.dispatcher.accounts.begin(stream.begun, turn, 0, self.caller.number);
         let is_head = stream.parts.method == http::Method::HEAD;
         let manner = ResponseOptions { is_head, ..ResponseOptions::PLAIN };
         self.write_refusal(stream.respond, refusal, manner, trace);
@@ -477,7 +475,7 @@ fn admit<S: Service>(
     let admission = match std::mem::replace(&mut receiving.state, BodyState::Judging) {
         BodyState::Judged(admission) => *admission,
         BodyState::Unasked => {
-            let mut space = HeadSpace::new();
+            let mut space = Vec::new();
             let length = receiving.length.unwrap_or(0);
             let headers_max = dispatcher.limits().headers;
             let head = head_of(&receiving.stream.parts, &mut space, length, headers_max)?;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -95,7 +95,7 @@ impl Certificates {
     pub fn reload(&self) -> Result<(), CertificateError> {
         let files = state_of(&self.certificate, &self.key);
         let config = read(&self.certificate, &self.key, &self.ticketer)?;
-        *self.lock() = LoadedCertificates { config, files };
+        *self.current.lock() = LoadedCertificates { config, files };
         Ok(())
     }
 
@@ -103,17 +103,13 @@ impl Certificates {
     /// none if they were not. After a failure, each call tries again, because the cause may have
     /// been temporary, such as a lack of descriptors.
     pub fn reload_if_changed(&self) -> Option<Result<(), CertificateError>> {
-        let is_changed = state_of(&self.certificate, &self.key) != self.lock().files;
+        let is_changed = state_of(&self.certificate, &self.key) != self.current.lock().files;
         is_changed.then(|| self.reload())
     }
 
     /// The configuration for a new connection.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.lock().config)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LoadedCertificates> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(&self.current.lock().config)
     }
 }
 

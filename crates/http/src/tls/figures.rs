@@ -2,48 +2,37 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pellucid_clock::Clock;
-
 /// Figures of all TLS connections since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TlsFigures {
+pub struct TlsFigures<N = u64> {
     /// Handshakes that were completed.
-    pub handshakes: u64,
+    pub handshakes: N,
     /// Connections that ended before their handshake was complete.
-    pub handshakes_failed: u64,
+    pub handshakes_failed: N,
     /// The server's time in handshakes, without the waits for the client.
-    pub handshake_ns: u64,
+    pub handshake_ns: N,
     /// Time spent decrypting, part of the phase `receive`.
-    pub decrypt_ns: u64,
+    pub decrypt_ns: N,
     /// Time spent encrypting, part of the phase `write`.
-    pub encrypt_ns: u64,
+    pub encrypt_ns: N,
     /// Bytes that were decrypted.
-    pub decrypted_bytes: u64,
+    pub decrypted_bytes: N,
     /// Bytes that were encrypted.
-    pub encrypted_bytes: u64,
+    pub encrypted_bytes: N,
 }
 
-/// The counters of one event loop, in ticks and bytes; only that loop adds to them.
-#[derive(Debug, Default)]
-pub(crate) struct TlsMeter {
-    pub(crate) handshakes: AtomicU64,
-    pub(crate) handshakes_failed: AtomicU64,
-    pub(crate) handshake_ticks: AtomicU64,
-    pub(crate) decrypt_ticks: AtomicU64,
-    pub(crate) encrypt_ticks: AtomicU64,
-    pub(crate) decrypted_bytes: AtomicU64,
-    pub(crate) encrypted_bytes: AtomicU64,
-}
+/// The counters of one event loop; only that loop adds to them.
+pub(crate) type TlsMeter = TlsFigures<AtomicU64>;
 
 impl TlsMeter {
     /// Adds the figures of one loop to `sum`.
-    pub(crate) fn add_to(&self, sum: &mut TlsFigures, clock: &Clock) {
+    pub(crate) fn add_to(&self, sum: &mut TlsFigures) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         sum.handshakes += count(&self.handshakes);
         sum.handshakes_failed += count(&self.handshakes_failed);
-        sum.handshake_ns += clock.nanoseconds(count(&self.handshake_ticks));
-        sum.decrypt_ns += clock.nanoseconds(count(&self.decrypt_ticks));
-        sum.encrypt_ns += clock.nanoseconds(count(&self.encrypt_ticks));
+        sum.handshake_ns += count(&self.handshake_ns);
+        sum.decrypt_ns += count(&self.decrypt_ns);
+        sum.encrypt_ns += count(&self.encrypt_ns);
         sum.decrypted_bytes += count(&self.decrypted_bytes);
         sum.encrypted_bytes += count(&self.encrypted_bytes);
     }

@@ -131,12 +131,12 @@ impl Session {
         let decrypted = self.decrypt(&wire[..count], plain);
         let ticks = clock.now().since(begun);
         if was_handshaking {
-            add(&meter.handshake_ticks, ticks);
+            add(&meter.handshake_ns, clock.nanoseconds(ticks));
             if decrypted.is_ok() && !self.is_handshaking() {
                 add(&meter.handshakes, 1);
             }
         } else {
-            add(&meter.decrypt_ticks, ticks);
+            add(&meter.decrypt_ns, clock.nanoseconds(ticks));
             self.decrypted_ticks += ticks;
         }
         // Sends handshake messages, key updates, or the alert that names the error.
@@ -216,7 +216,7 @@ impl Session {
             }
             let ticks = clock.now().since(begun);
             self.encrypted_ticks += ticks;
-            add(&meter.encrypt_ticks, ticks);
+            add(&meter.encrypt_ns, clock.nanoseconds(ticks));
             add(&meter.encrypted_bytes, self.encrypted_bytes as u64);
         }
     }

@@ -151,6 +151,20 @@ impl BodySource for WaitingBody {
     }
 }
 
+/// The body that a path streams; `None` for any other path.
+fn source_of(path: &str) -> Option<Box<dyn BodySource>> {
+    let pieces = |left, broken, held_bytes| Box::new(Pieces { left, broken, held_bytes });
+    let source: Box<dyn BodySource> = match path {
+        "/pieces" | "/broken" => pieces(40, path == "/broken", 0),
+        "/held-pieces" => pieces(40, false, LARGE_BYTES),
+        "/endless" => pieces(usize::MAX, true, 0),
+        "/waiting" => Box::new(WaitingBody),
+        "/panic-body" => Box::new(PanickingBody),
+        _ => return None,
+    };
+    Some(source)
+}
+
 impl Service for Echo {
     type LoopMessage = Vec<u8>;
 
@@ -199,6 +213,10 @@ impl Service for Echo {
             std::thread::sleep(SLOW_LARGE);
         }
         exchange.timeline.stamp(Stamp::Executed);
+        if let Some(source) = source_of(request.path) {
+            response.status(200).finish_streamed(None);
+            return ServiceResult::Stream(source);
+        }
         match request.path {
             "/later" => {
                 let (completer, body) = (exchange.completer(), request.body.to_vec());
@@ -215,10 +233,6 @@ impl Service for Echo {
                     GONE[number].fetch_add(1, Ordering::Release);
                 });
                 ServiceResult::Later
-            }
-            "/waiting" => {
-                response.status(200).finish_streamed(None);
-                ServiceResult::Stream(Box::new(WaitingBody))
             }
             "/slow" => {
                 std::thread::sleep(Duration::from_millis(100));
@@ -237,27 +251,9 @@ impl Service for Echo {
                 self.put_by.push(exchange.ticket());
                 ServiceResult::Later
             }
-            "/pieces" | "/broken" => {
-                response.status(200).finish_streamed(None);
-                let broken = request.path == "/broken";
-                ServiceResult::Stream(Box::new(Pieces { left: 40, broken, held_bytes: 0 }))
-            }
             "/large" | "/slow-large" => {
                 response.status(200).finish(&vec![b'x'; LARGE_BYTES]);
                 ServiceResult::Done
-            }
-            "/held-pieces" => {
-                response.status(200).finish_streamed(None);
-                let pieces = Pieces { left: 40, broken: false, held_bytes: LARGE_BYTES };
-                ServiceResult::Stream(Box::new(pieces))
-            }
-            "/endless" => {
-                response.status(200).finish_streamed(None);
-                ServiceResult::Stream(Box::new(Pieces {
-                    left: usize::MAX,
-                    broken: true,
-                    held_bytes: 0,
-                }))
             }
             "/panic" => {
                 response.status(200).header("X-Begun", b"as if all were well");
@@ -285,10 +281,6 @@ impl Service for Echo {
                 let completer = exchange.completer();
                 std::thread::spawn(move || completer.complete(PANIC.to_vec()));
                 ServiceResult::Later
-            }
-            "/panic-body" => {
-                response.status(200).finish_streamed(None);
-                ServiceResult::Stream(Box::new(PanickingBody))
             }
             _ => {
                 response.status(200).finish(request.body);
@@ -451,6 +443,17 @@ pub(crate) fn rest(mut socket: impl Read) -> String {
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).unwrap();
     String::from_utf8_lossy(&rest).into_owned()
+}
+
+/// Reads until all that has come ends with `end`.
+pub(crate) fn read_to(mut socket: impl Read, end: &str) -> String {
+    let (mut read, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+    while !read.ends_with(end.as_bytes()) {
+        let count = socket.read(&mut piece).unwrap();
+        assert!(count > 0, "closed after {:.200}", String::from_utf8_lossy(&read));
+        read.extend_from_slice(&piece[..count]);
+    }
+    String::from_utf8(read).unwrap()
 }
 
 /// Reads the beginning of the next answer, and returns its status.

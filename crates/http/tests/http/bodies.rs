@@ -31,6 +31,10 @@ fn await_body_bytes(running: &TestServer, bytes: usize) {
     running.until("they are there", |stats| stats.body_bytes >= bytes);
 }
 
+fn await_unused(memory: &Budget) {
+    await_that(|| memory.used_bytes() == 0, || format!("{} bytes", memory.used_bytes()));
+}
+
 /// The length of a body of which a budget of [`ACCOUNT_BYTES`] has room for one, and not for two.
 const LARGE_BODY_BYTES: usize = ACCOUNT_BYTES - 50_000;
 
@@ -74,9 +78,7 @@ fn a_body_that_stops_arriving_is_cut_after_the_time_for_an_exchange() {
         assert_eq!(status(socket), "408");
     }
     assert_eq!(running.cuts().connections[DisconnectReason::RequestSlow], 2);
-    while running.stats().body_bytes > 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    running.until("their memory is free", |stats| stats.body_bytes == 0);
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn a_client_that_took_its_whole_response_holds_no_memory() {
             socket
         })
         .collect();
-    await_that(|| memory.used_bytes() == 0, || format!("{} bytes", memory.used_bytes()));
+    await_unused(&memory);
     assert_eq!(running.stats().connections_open, idle.len());
 }
 
@@ -256,15 +258,11 @@ fn responses_that_wait_for_their_clients_share_one_limit() {
         assert_eq!(refused.as_deref(), Some("503"), "{path}");
         assert!(memory.used_bytes() > 0 && memory.used_bytes() <= memory.bytes_max());
         drop(slow);
-        while memory.used_bytes() > 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_unused(&memory);
         let mut after = sent(&running, &get);
         assert_eq!(status(&mut after), "200", "{path}");
         drop(after);
-        while memory.used_bytes() > 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_unused(&memory);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::common::frames::{
 };
 use crate::common::tls_client::{certificates, client_config, client_of};
 use crate::common::{
-    TestServer, await_that, connect, connect_narrow, gone, request, rest, start_connected,
+    TestServer, await_that, connect, connect_narrow, gone, read_to, request, rest, start_connected,
     start_narrow, start_with,
 };
 use pellucid_account::Phase;
@@ -227,29 +227,21 @@ fn an_answer_from_a_hand_over_waits_for_those_before_it() {
         // beyond which the second request waits.
         let body = "x".repeat(240_000);
         let text = request("/", "", &body) + &request("/later", "", "behind it");
-        let mut answer = Vec::new();
-        let is_whole = |answer: &[u8]| answer.ends_with(b"\r\n\r\nbehind it");
-        let mut take = |stream: &mut dyn Read| {
+        let take = |stream: &mut dyn Read| {
             // After this, the second answer is ready, and the first is not completely sent.
             std::thread::sleep(Duration::from_millis(200));
-            let mut piece = [0; 16 * 1024];
-            while !is_whole(&answer) {
-                let count = stream.read(&mut piece).unwrap();
-                assert!(count > 0, "cut after {} bytes", answer.len());
-                answer.extend_from_slice(&piece[..count]);
-            }
+            read_to(stream, "\r\n\r\nbehind it")
         };
-        if tls {
+        let answer = if tls {
             let mut client = client_of(&running, &client_config("first", rustls::ALL_VERSIONS));
             client.write_all(text.as_bytes()).unwrap();
             client.flush().unwrap();
-            take(&mut client);
+            take(&mut client)
         } else {
             let mut socket = connect(&running);
             socket.write_all(text.as_bytes()).unwrap();
-            take(&mut socket);
-        }
-        let answer = String::from_utf8(answer).unwrap();
+            take(&mut socket)
+        };
         assert!(answer.contains(&format!("\r\n\r\n{body}HTTP/1.1 202 ")), "TLS: {tls}");
     }
 }

@@ -2,11 +2,10 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use crate::common::tls_client::{Client, certificates, client_config, client_of};
 use crate::common::{
-    TestServer, await_held, connect, listener, release, request, status, try_start,
+    TestServer, await_held, await_that, connect, listener, release, request, status, try_start,
 };
 use pellucid_http::{HANDSHAKES_PER_TURN_MAX, Limits};
 use rustls::ClientConnection;
@@ -80,8 +79,6 @@ fn a_connected_client_does_not_wait_for_a_crowd_of_handshakes() {
     assert!(answered <= 8 * HANDSHAKES_PER_TURN_MAX, "{answered} handshakes went before");
     // The crowd is served as well.
     for socket in &crowd {
-        while !is_answered(socket) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        await_that(|| is_answered(socket), || "one of the crowd is not served".to_owned());
     }
 }

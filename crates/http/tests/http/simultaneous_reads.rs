@@ -7,7 +7,9 @@ use std::net::{Shutdown, TcpStream};
 use crate::common::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS, frame, greeting, headers, post,
 };
-use crate::common::{TestServer, await_held, connect, release, request, rest, start_single};
+use crate::common::{
+    TestServer, await_held, connect, read_to, release, request, rest, start_single,
+};
 use pellucid_account::{PHASES, Phase, Record, Stamp};
 use pellucid_http::Limits;
 
@@ -38,13 +40,7 @@ fn while_held_up(
 
 /// Reads up to a body that ends with `body`.
 fn read_answer(socket: &mut TcpStream, body: &str) {
-    let (mut answer, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
-    while !answer.ends_with(body.as_bytes()) {
-        let count = socket.read(&mut piece).unwrap();
-        assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&piece[..count]);
-    }
-    let text = String::from_utf8_lossy(&answer);
+    let text = read_to(socket, body);
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
 }
 
@@ -238,13 +234,7 @@ fn settled_together(ready: usize, gates: [usize; 2]) -> [String; 2] {
     }
     release(gates[1]);
     [0, ready].map(|index| {
-        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
-        while !answer.ends_with(b" together") {
-            let count = sockets[index].read(&mut piece).unwrap();
-            assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&answer));
-            answer.extend_from_slice(&piece[..count]);
-        }
-        let text = String::from_utf8(answer).unwrap();
+        let text = read_to(&mut sockets[index], " together");
         text.rsplit_once("\r\n").unwrap().1.to_owned()
     })
 }

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::common::{
-    TestServer, answers, connect, connect_from_elsewhere, request, rest, start, start_connected,
-    status,
+    TestServer, answers, await_that, connect, connect_from_elsewhere, request, rest, start,
+    start_connected, status,
 };
 use pellucid_http::{DisconnectReason, Limits};
 
@@ -118,47 +118,6 @@ fn a_stream_waits_for_its_reader_without_holding_memory() {
 }
 
 #[test]
-fn invalid_requests_are_refused_and_the_connection_closed() {
-    let running = start(Limits::default());
-    let long = format!("GET / HTTP/1.1\r\nHost: a\r\nLong: {}\r\n\r\n", "a".repeat(20_000));
-    let target = format!("GET /{} HTTP/1.1\r\n", "a".repeat(20_000));
-    for (text, status) in [
-        ("nonsense\r\n\r\n", "400"),
-        ("GET / HTTP/1.1\r\n\r\n", "400"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "400"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", "400"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000001\r\n\r\n", "413"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nF4241\r\n", "413"),
-        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", "501"),
-        ("GET / HTTP/9.9\r\nHost: a\r\n\r\n", "505"),
-        (long.as_str(), "431"),
-        (target.as_str(), "414"),
-    ] {
-        let both = format!("{text}{}", request("/", "", "never answered"));
-        let answer = exchange(&running, both);
-        assert_eq!(statuses(&answer), [status], "{text:.80} got {answer}");
-        assert!(answer.contains("Connection: close\r\n"));
-    }
-    let snapshot = running.account.snapshot(None);
-    assert_eq!(snapshot.operations[0].operation, "refused");
-    assert_eq!(snapshot.operations[0].count, 10);
-}
-
-#[test]
-fn a_client_that_expects_100_continue_gets_it() {
-    let (_running, mut socket) = start_connected(Limits::default());
-    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\
-                Connection: close\r\n\r\n";
-    socket.write_all(head.as_bytes()).unwrap();
-    let mut asked = [0; 25];
-    socket.read_exact(&mut asked).unwrap();
-    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
-    socket.write_all(b"body").unwrap();
-    let answer = rest(socket);
-    assert!(answer.ends_with("body"));
-}
-
-#[test]
 fn slow_writers_and_idle_connections_are_cut() {
     let limits = Limits {
         exchange: Duration::from_millis(300),
@@ -243,9 +202,7 @@ fn connections_of_one_address_beyond_its_limit_are_closed() {
     assert!(is_served(&mut connect_from_elsewhere(&running)), "others have their places");
     drop(first);
     running.until("one is closed", |stats| stats.connections_open <= 2);
-    while !is_served(&mut connect(&running)) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_that(|| is_served(&mut connect(&running)), || "its place is not free".to_owned());
 }
 
 #[test]
@@ -259,15 +216,4 @@ fn a_stop_lets_requests_in_flight_finish() {
     running.server.take().unwrap().stop().unwrap();
     let answer = rest(socket);
     assert!(answer.ends_with("still answered"), "{answer}");
-}
-
-#[test]
-fn a_client_that_goes_away_leaves_nothing_behind() {
-    let running = start(Limits::default());
-    for path in ["/pieces", "/later", "/"] {
-        let mut socket = connect(&running);
-        socket.write_all(request(path, "", "gone").as_bytes()).unwrap();
-    }
-    running.until("all have come", |stats| stats.connections_ever == 3);
-    running.until_nothing_is_left();
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,26 +21,21 @@ fn dial(path: &Path) -> UnixStream {
     socket
 }
 
-fn start(folder: &TempDir, limits: Limits) -> TestServer {
-    start_with(folder, limits, None)
-}
-
-/// Serves over TCP and at the file `socket` of the folder.
-fn start_with(
-    folder: &TempDir,
+/// Serves over TCP and at a file; also returns the folder and the path of the file.
+fn start(
     limits: Limits,
     certificates: Option<Arc<Certificates>>,
-) -> TestServer {
-    let address = ListenAddress::Unix(folder.path().join("socket").into());
+) -> (TempDir, PathBuf, TestServer) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("socket");
+    let address = ListenAddress::Unix(path.clone().into());
     let listeners = vec![listener(), Listener::open(&address, 0o600).unwrap()];
-    try_start(listeners, limits, certificates, 2).unwrap()
+    (folder, path, try_start(listeners, limits, certificates, 2).unwrap())
 }
 
 #[test]
 fn requests_are_answered_as_over_tcp() {
-    let folder = TempDir::new().unwrap();
-    let running = start(&folder, Limits::default());
-    let path = folder.path().join("socket");
+    let (_folder, path, running) = start(Limits::default(), None);
     let large = "0123456789".repeat(90_000);
     let sent = [
         request("/", "", "one"),
@@ -62,9 +57,8 @@ fn requests_are_answered_as_over_tcp() {
 
 #[test]
 fn http2_is_spoken_too() {
-    let folder = TempDir::new().unwrap();
-    let _running = start(&folder, Limits::default());
-    let socket = dial(&folder.path().join("socket"));
+    let (_folder, path, _running) = start(Limits::default(), None);
+    let socket = dial(&path);
     socket.set_nonblocking(true).unwrap();
     let mut client = crate::common::h2_client::Client::new(socket);
     let large = vec![b'x'; 300_000];
@@ -75,9 +69,7 @@ fn http2_is_spoken_too() {
 
 #[test]
 fn a_server_with_tls_uses_it_only_over_tcp() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("socket");
-    let running = start_with(&folder, Limits::default(), Some(certificates("first")));
+    let (_folder, path, running) = start(Limits::default(), Some(certificates("first")));
     let sent = request("/", "Connection: close\r\n", "as it is");
     assert!(answers(dial(&path), &sent).ends_with("as it is"));
     assert!(answers(connect(&running), &sent).contains("use https://"));
@@ -87,9 +79,8 @@ fn a_server_with_tls_uses_it_only_over_tcp() {
 
 #[test]
 fn connections_are_limited_separately_from_those_of_tcp() {
-    let folder = TempDir::new().unwrap();
-    let running = start(&folder, Limits { connections_of_loopback: 1, ..Limits::default() });
-    let path = folder.path().join("socket");
+    let limits = Limits { connections_of_loopback: 1, ..Limits::default() };
+    let (_folder, path, running) = start(limits, None);
     let sent = request("/", "Connection: close\r\n", "x");
     let mut held = dial(&path);
     held.write_all(request("/", "", "x").as_bytes()).unwrap();
@@ -106,9 +97,7 @@ fn connections_are_limited_separately_from_those_of_tcp() {
 
 #[test]
 fn a_client_that_is_gone_is_forgotten() {
-    let folder = TempDir::new().unwrap();
-    let running = start(&folder, Limits::default());
-    let path = folder.path().join("socket");
+    let (_folder, path, running) = start(Limits::default(), None);
     for target in ["/", "/pieces", "/waiting", "/later"] {
         dial(&path).write_all(request(target, "", "x").as_bytes()).unwrap();
     }
@@ -120,9 +109,7 @@ fn a_client_that_is_gone_is_forgotten() {
 
 #[test]
 fn the_file_is_removed_when_the_server_stops() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("socket");
-    let running = start(&folder, Limits::default());
+    let (_folder, path, running) = start(Limits::default(), None);
     assert!(path.exists());
     drop(running);
     assert!(!path.exists());

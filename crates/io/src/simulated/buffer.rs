@@ -1,28 +1,22 @@
 //! The memory of a file's live image, which maps share.
 
-/// Memory with a fixed address, aligned to 8 bytes, which is written by pointer.
-pub(super) struct Buffer {
-    words: *mut [u64],
-}
+use crate::memory::ZeroedMemory;
 
-// SAFETY: the buffer is plain memory that this value owns; its users synchronise writes, as for a
-// mapped file.
-unsafe impl Send for Buffer {}
-// SAFETY: as above.
-unsafe impl Sync for Buffer {}
+/// Memory with a fixed address, which is written by pointer. Its users synchronise writes, as for a
+/// mapped file.
+pub(super) struct Buffer(ZeroedMemory);
 
 impl Buffer {
     pub(super) fn zeroed(length: usize) -> Buffer {
-        let words = vec![0_u64; length.div_ceil(8)].into_boxed_slice();
-        Buffer { words: Box::into_raw(words) }
+        Buffer(ZeroedMemory::new(length.max(1).next_multiple_of(8)))
     }
 
     pub(super) fn pointer(&self) -> *mut u8 {
-        self.words.cast()
+        self.0.pointer()
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.words.len() * 8
+        self.0.length()
     }
 
     /// Copies bytes to `target`; they must be within the capacity.
@@ -50,12 +44,5 @@ impl Buffer {
             let target = self.pointer().add(offset);
             std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
         }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: the pointer came from a box, and is dropped once.
-        drop(unsafe { Box::from_raw(self.words) });
     }
 }

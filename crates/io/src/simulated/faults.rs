@@ -25,6 +25,8 @@ pub struct Faults {
     pub space_bytes: Option<u64>,
     /// True if hard links fail, as if each folder were a file system of its own.
     pub refuses_links: bool,
+    /// True if the identity of the mount is unknown.
+    pub hides_mount: bool,
 }
 
 /// The faults to inject, and the counts of calls.
@@ -47,24 +49,20 @@ impl FaultState {
     pub(crate) fn call(&mut self) -> io::Result<()> {
         self.calls += 1;
         self.calls_since += 1;
-        let fails = match self.faults.fail_call {
-            Some(number) if self.faults.keep_failing => self.calls_since >= number,
-            Some(number) => self.calls_since == number,
-            None => false,
-        };
+        let fails = self.faults.fail_call.is_some_and(|number| {
+            self.calls_since == number || self.faults.keep_failing && self.calls_since > number
+        });
         if fails { Err(io::Error::other("injected failure")) } else { Ok(()) }
     }
 
     /// Counts a call that opens a file. An error if a fault is due.
     pub(crate) fn open(&mut self) -> io::Result<()> {
         self.call()?;
-        match self.faults.exhausted_opens.checked_sub(1) {
-            None => Ok(()),
-            Some(left) => {
-                self.faults.exhausted_opens = left;
-                Err(io::Error::from_raw_os_error(libc::EMFILE))
-            }
+        if self.faults.exhausted_opens > 0 {
+            self.faults.exhausted_opens -= 1;
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
+        Ok(())
     }
 
     /// Counts a call that makes a hard link. An error if a fault is due.
@@ -79,13 +77,11 @@ impl FaultState {
     /// Counts a sync. True if it must fail and lose the dirty pages.
     pub(crate) fn sync(&mut self) -> bool {
         self.syncs += 1;
-        match self.faults.spared_syncs.checked_sub(1) {
-            None => std::mem::take(&mut self.faults.fail_next_sync),
-            Some(left) => {
-                self.faults.spared_syncs = left;
-                false
-            }
+        if self.faults.spared_syncs > 0 {
+            self.faults.spared_syncs -= 1;
+            return false;
         }
+        std::mem::take(&mut self.faults.fail_next_sync)
     }
 
     /// Checks that `more` bytes fit beside the `used` ones. An error if they do not.
@@ -94,6 +90,10 @@ impl FaultState {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         Ok(())
+    }
+
+    pub(crate) fn hides_mount(&self) -> bool {
+        self.faults.hides_mount
     }
 
     pub(crate) fn free_bytes(&self, used: u64) -> u64 {

@@ -223,6 +223,9 @@ impl FileSystem for SimulatedFileSystem {
     }
 
     fn mount_identity(&self, _directory: &Path) -> [u8; 16] {
+        if self.shared.state().faults.hides_mount() {
+            return [0; 16];
+        }
         let mut identity = [0xb0; 16];
         identity[..8].copy_from_slice(&self.shared.boot.to_le_bytes());
         identity

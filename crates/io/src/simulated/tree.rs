@@ -170,11 +170,7 @@ impl Tree {
         let mut found: BTreeMap<PathBuf, Arc<Content>> = BTreeMap::new();
         for path in paths {
             let (new, old) = (self.live.get(path), self.durable.get(path));
-            let is_same = match (new, old) {
-                (Some(new), Some(old)) => Arc::ptr_eq(new, old),
-                (None, None) => true,
-                _ => false,
-            };
+            let is_same = new.map(Arc::as_ptr) == old.map(Arc::as_ptr);
             let chosen = if is_same || !survives() { old } else { new };
             if let Some(content) = chosen.filter(|_| is_within(path, &directories)) {
                 let after = Content::new(&content.after_crash(survives));

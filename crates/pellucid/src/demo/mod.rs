@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     ];
     let notes = notes.into_iter().filter(|note| !note.is_empty()).collect();
     let sections = vec![put_section, get_section];
-    let report = report_of("Pellucid demo", get.snapshot.clock, sections, notes);
+    let report = report_of("Pellucid demo", sections, notes);
     let html = pellucid_report::html(&report);
     std::fs::write(&arguments.report, html).map_err(|error| {
         Failure::work(format!("cannot write {}: {error}", arguments.report.display()))

@@ -43,8 +43,7 @@ pub(crate) fn describe(section: &Section, steady: &ConstantRateResult) -> String
             description += "\n";
         }
         None => {
-            let accounting = &steady.snapshot.accounting;
-            description += &format!("\nThe server kept no account (accounting is {accounting}).\n");
+            description += "\nThe server gave no account of these requests.\n";
         }
     }
     description

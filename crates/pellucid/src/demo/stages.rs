@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pellucid_account::{OperationAccount, Snapshot};
+use pellucid_account::OperationAccount;
 use pellucid_load::{Limit, LoadOptions, LoadResult, Target, run};
 
 use crate::Failure;
 use crate::demo::requests::{DemoRequests, Kind};
+use crate::load::account::{PAUSE, of_run};
 use crate::server_process::ServerProcess;
 
 /// Connections while the store is filled.
@@ -22,9 +23,6 @@ const RATE_SHARE: f64 = 0.5;
 const HELD_SHARE: f64 = 0.99;
 /// The most attempts to hold a rate, which is halved after each that failed.
 const RATE_TRIES: usize = 4;
-/// The pause between two loads. A window of the account counts whole seconds, so without a pause it
-/// would contain the last requests of the load before.
-const PAUSE: Duration = Duration::from_millis(1_100);
 
 /// The parameters that all stages share.
 pub(crate) struct Plan {
@@ -39,7 +37,6 @@ pub(crate) struct Plan {
 pub(crate) struct ConstantRateResult {
     pub(crate) result: LoadResult,
     pub(crate) account: Option<OperationAccount>,
-    pub(crate) snapshot: Snapshot,
 }
 
 impl Plan {
@@ -96,10 +93,9 @@ impl Plan {
             options.limit = Limit::Duration(Duration::from_secs(self.seconds));
             options.rate_per_second = Some(rate);
             let result = run_whole(&options)?;
-            let snapshot = self.snapshot(server)?;
             if result.requests_per_second() >= rate as f64 * HELD_SHARE || attempt == RATE_TRIES {
-                let account = account_of(&snapshot, kind);
-                return Ok(ConstantRateResult { result, account, snapshot });
+                let account = of_run(&options, &result).into_iter().next();
+                return Ok(ConstantRateResult { result, account });
             }
             say(&format!(
                 "{rate} requests a second were not held ({:.0} answered): halving the rate",
@@ -109,18 +105,6 @@ impl Plan {
         }
         unreachable!("the last attempt returns whatever it measured")
     }
-
-    fn snapshot(&self, server: &ServerProcess) -> Result<Snapshot, Failure> {
-        let body = server.get(&format!("/_admin/account?window={}", self.seconds + 1))?;
-        serde_json::from_slice(&body).map_err(Failure::work)
-    }
-}
-
-/// The account of the operation's most frequent outcome.
-fn account_of(snapshot: &Snapshot, kind: &Kind) -> Option<OperationAccount> {
-    let name = if matches!(kind, Kind::Get) { "entity_get" } else { "entity_put" };
-    let accounts = snapshot.operations.iter().filter(|account| account.operation == name);
-    accounts.max_by_key(|account| account.count).cloned()
 }
 
 /// Runs a load, and fails if any request failed: figures must not count errors as answers.

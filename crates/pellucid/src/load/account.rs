@@ -7,13 +7,13 @@ use pellucid_load::{LoadOptions, LoadResult, Target};
 
 /// The pause between two runs, in which a backlog drains. A window of the server's account counts
 /// whole seconds, so the pause also keeps each run out of the window of the next.
-pub(super) const PAUSE: Duration = Duration::from_millis(1_100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(1_100);
 /// The longest window of the account that a server keeps, in seconds.
 pub(super) const WINDOW_MAX: u64 = 590;
 
 /// The server's accounts of the time of the run, or of the end of a run longer than [`WINDOW_MAX`]:
 /// one for each operation and outcome, that of the most requests first.
-pub(super) fn of_run(options: &LoadOptions, result: &LoadResult) -> Vec<OperationAccount> {
+pub(crate) fn of_run(options: &LoadOptions, result: &LoadResult) -> Vec<OperationAccount> {
     window(options, result.duration.as_secs() + 1).unwrap_or_default()
 }
 

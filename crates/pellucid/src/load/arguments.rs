@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use pellucid_load::{
     Arrivals, Header, Limit, LoadError, LoadOptions, Objectives, Pacer, ScriptOptions, Target,
     TlsOptions, Workload, parse_count, parse_duration, wrk2,
@@ -31,7 +31,7 @@ const DEFAULT_STREAMS: usize = 32;
 /// Example: pellucid load --direct -c 64 -R 5000 -s get.lua http://127.0.0.1:8081
 ///
 /// Example: pellucid load --work mix.toml --find-max --slo p99=5ms http://127.0.0.1:8080
-#[derive(Args)]
+#[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct LoadArguments {
     /// The URL to load; unix:/run/pellucid.sock:/v0/status is a path at a Unix socket.

@@ -109,7 +109,7 @@ impl BackgroundWork {
             let length = (pair[1].seconds - pair[0].seconds).max(1e-3);
             Some(((pair[1].figures[place] - pair[0].figures[place]) / length).max(0.0))
         };
-        let series = |places: Range<usize>, scale: f64| {
+        let series = |places: Range<usize>, scale: f64| -> Vec<Series> {
             let of = |place: usize| {
                 let rates = self.samples.windows(2).map(|pair| Some(rate(pair, place)? * scale));
                 Series::new(FIGURES[place].0, rates.collect())
@@ -118,31 +118,28 @@ impl BackgroundWork {
         };
         let lines = || ChartForm::Lines { seconds: seconds.clone(), is_logarithmic: false };
         vec![
-            Chart {
-                name: "background_work".to_owned(),
-                title: "What ran in the server's background".to_owned(),
-                how_to_read:
-                    "Of each second, how much the server's flushes and merges worked, and \
-                              how long writes together waited for them. Where a line rises with \
-                              the response time above, it is a suspect."
-                        .to_owned(),
-                unit: Unit::Ratio,
-                form: lines(),
-                series: series(0..TIMES, 1e-9),
-                moments: Vec::new(),
-                spans: Vec::new(),
-            },
-            Chart {
-                name: "background_bytes".to_owned(),
-                title: "What the server's background wrote".to_owned(),
-                how_to_read: "Bytes that flushes, merges and collections wrote in each second."
-                    .to_owned(),
-                unit: Unit::BytesPerSecond,
-                form: lines(),
-                series: series(TIMES..FIGURES.len(), 1.0),
-                moments: Vec::new(),
-                spans: Vec::new(),
-            },
+            Chart::new(
+                (
+                    "background_work",
+                    "What ran in the server's background",
+                    "Of each second, how much the server's flushes and merges worked, and how \
+                     long writes together waited for them. Where a line rises with the response \
+                     time above, it is a suspect.",
+                ),
+                Unit::Ratio,
+                lines(),
+                series(0..TIMES, 1e-9),
+            ),
+            Chart::new(
+                (
+                    "background_bytes",
+                    "What the server's background wrote",
+                    "Bytes that flushes, merges and collections wrote in each second.",
+                ),
+                Unit::BytesPerSecond,
+                lines(),
+                series(TIMES..FIGURES.len(), 1.0),
+            ),
         ]
     }
 

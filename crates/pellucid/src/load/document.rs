@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::background::BackgroundWork;
 use super::latency_breakdowns::LatencyBreakdowns;
-use super::section;
 
 /// The name of the schema.
 pub(crate) const SCHEMA: &str = "pellucid.load.v1";
@@ -27,7 +26,7 @@ pub(super) fn of(
         result.per_thread.iter().map(|thread| thread.cpu_time.as_secs_f64()).collect();
     let more = json!({
         "command": command_line(),
-        "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
+        "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION")),
         "verdict": {
             "name": judgement.verdict.name(),
             "meaning": judgement.verdict.meaning(),

@@ -16,7 +16,6 @@ use super::account::PAUSE;
 use super::arguments::Task;
 use super::growth::{self, Growth};
 use super::measured_run::{Run, measure};
-use super::section;
 use super::show::time;
 use crate::Failure;
 use crate::standard_output::{print_document, print_text};
@@ -303,7 +302,7 @@ impl SearchResult {
         json!({
             "schema": "pellucid.knee.v1",
             "command": command_line(),
-            "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(section::clock())),
+            "machine": Machine::of_this_machine(env!("CARGO_PKG_VERSION")),
             "limited_by": match self.limited_by() {
                 None => "service",
                 Some(Verdict::MachineLimited) => "machine",
@@ -357,12 +356,6 @@ mod tests {
     use super::*;
     use crate::load::LoadArguments;
 
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        load: LoadArguments,
-    }
-
     /// A server with a queue that releases an answer every 2 ms, and 1 ms of work for each answer.
     fn bucket() -> Arc<Simulation> {
         let (interval_ns, mut next_ns) = (2_000_000, 0);
@@ -381,8 +374,8 @@ mod tests {
 
     fn task(flags: &[&str]) -> Task {
         let command = ["load", "http://simulated/", "--find-max", "-t", "1", "-c", "16"];
-        let line = CommandLine::try_parse_from(command.iter().chain(flags)).unwrap();
-        let mut task = Task::of(line.load).unwrap();
+        let arguments = LoadArguments::try_parse_from(command.iter().chain(flags)).unwrap();
+        let mut task = Task::of(arguments).unwrap();
         task.options.simulation = Some(bucket());
         task
     }

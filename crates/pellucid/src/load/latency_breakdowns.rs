@@ -132,8 +132,8 @@ impl LatencyBreakdowns {
             })
             .collect();
         let charts = [
-            chart("way_around", "The way of requests around percentiles", &about(&around), &around),
-            chart("way_slowest", "The way of the slowest requests", &about(&slowest), &slowest),
+            chart("way_around", "The way of requests around percentiles", &around),
+            chart("way_slowest", "The way of the slowest requests", &slowest),
         ];
         charts.into_iter().flatten().collect()
     }
@@ -156,26 +156,15 @@ fn about(rows: &[(String, &LatencyBreakdown)]) -> String {
     )
 }
 
-fn chart(
-    name: &str,
-    title: &str,
-    about: &str,
-    rows: &[(String, &LatencyBreakdown)],
-) -> Option<Chart> {
+fn chart(name: &str, title: &str, rows: &[(String, &LatencyBreakdown)]) -> Option<Chart> {
     let names = names(rows.iter().map(|(_, way)| *way));
     let series = names.iter().map(|name| {
         let values = rows.iter().map(|(_, way)| Some(step(way, name).unwrap_or(0.0)));
         Series::new(name.clone(), values.collect())
     });
-    (!rows.is_empty()).then(|| Chart {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        how_to_read: about.to_owned(),
-        unit: Unit::Nanoseconds,
-        form: ChartForm::Bars { rows: rows.iter().map(|(row, _)| row.clone()).collect() },
-        series: series.collect(),
-        moments: Vec::new(),
-        spans: Vec::new(),
+    (!rows.is_empty()).then(|| {
+        let form = ChartForm::Bars { rows: rows.iter().map(|(row, _)| row.clone()).collect() };
+        Chart::new((name, title, about(rows)), Unit::Nanoseconds, form, series)
     })
 }
 

@@ -1,7 +1,7 @@
 //! `pellucid load`: a load generator with the flags of wrk and wrk2. In addition it has a verdict,
 //! a search for the highest rate that is held, sweeps over connections, and reports.
 
-mod account;
+pub(crate) mod account;
 mod arguments;
 mod background;
 mod document;

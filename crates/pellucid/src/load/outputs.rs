@@ -104,7 +104,7 @@ fn report(runs: &[&Run], mut notes: Vec<String>) -> Report {
     notes.extend(
         failures.filter_map(|(run, section)| Some(format!("{}: {}", section.name, run.failure()?))),
     );
-    section::report_of("Pellucid load", section::clock(), sections, notes)
+    section::report_of("Pellucid load", sections, notes)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pellucid_account::{ClockFacts, OperationAccount};
-use pellucid_clock::{Clock, WallTime};
+use pellucid_account::OperationAccount;
+use pellucid_clock::WallTime;
 use pellucid_load::{Judgement, LoadResult};
 use pellucid_report::{
     Chart, ChartForm, Machine, Report, Sample, Section, Series, TimelineInterval, Unit, Verdict,
@@ -11,13 +11,6 @@ use pellucid_report::{
 };
 
 use super::account::WINDOW_MAX;
-
-/// Facts about the clock that the generator reads.
-pub(super) fn clock() -> ClockFacts {
-    let clock = Clock::system();
-    let source = clock.source().name().to_owned();
-    ClockFacts { source, ticks_per_second: clock.ticks_per_second() }
-}
 
 /// The intervals of a run over time.
 pub(super) fn timeline(result: &LoadResult) -> Vec<TimelineInterval> {
@@ -86,18 +79,13 @@ pub(crate) fn of(
     }
 }
 
-/// Makes a report of these sections. `clock` is the clock that the runs were measured with.
-pub(crate) fn report_of(
-    title: &str,
-    clock: ClockFacts,
-    sections: Vec<Section>,
-    notes: Vec<String>,
-) -> Report {
+/// Makes a report of these sections.
+pub(crate) fn report_of(title: &str, sections: Vec<Section>, notes: Vec<String>) -> Report {
     Report {
         title: title.to_owned(),
         command: command_line(),
         generated_unix_ms: WallTime::now().unix_ms(),
-        machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION"), Some(clock)),
+        machine: Machine::of_this_machine(env!("CARGO_PKG_VERSION")),
         sections,
         notes,
     }
@@ -108,19 +96,17 @@ pub(super) fn nodes(result: &LoadResult) -> Vec<Chart> {
     let Some(direct) = &result.direct else { return Vec::new() };
     let rows = direct.nodes.iter().map(|(url, requests)| (url.as_str(), *requests));
     let rows = rows.chain([("by way of another node", direct.by_another)]);
-    vec![Chart {
-        name: "nodes".to_owned(),
-        title: "Requests by node".to_owned(),
-        how_to_read:
-            "Each request went to the node that owns its key. Where no connection to that \
-                      was open, it went by way of another, and is counted there, too."
-                .to_owned(),
-        unit: Unit::Count,
-        form: ChartForm::Table { columns: vec!["requests".to_owned()] },
-        series: rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])).collect(),
-        moments: Vec::new(),
-        spans: Vec::new(),
-    }]
+    vec![Chart::new(
+        (
+            "nodes",
+            "Requests by node",
+            "Each request went to the node that owns its key. Where no connection to that was \
+             open, it went by way of another, and is counted there, too.",
+        ),
+        Unit::Count,
+        ChartForm::Table { columns: vec!["requests".to_owned()] },
+        rows.map(|(name, count)| Series::new(name, vec![Some(count as f64)])),
+    )]
 }
 
 /// A number with a noun in singular or plural.

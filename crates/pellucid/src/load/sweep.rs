@@ -222,12 +222,6 @@ mod tests {
     use super::*;
     use crate::load::LoadArguments;
 
-    #[derive(Parser)]
-    struct CommandLine {
-        #[command(flatten)]
-        load: LoadArguments,
-    }
-
     /// A server at which the user interrupts the load after 1.5 s.
     struct InterruptingServer {
         server: HttpServer,
@@ -249,8 +243,8 @@ mod tests {
     #[test]
     fn an_interrupt_between_two_runs_ends_the_sweep() {
         let command = ["load", "http://simulated/", "-t", "1", "-c", "1,2", "-d", "1s"];
-        let line = CommandLine::try_parse_from(command).unwrap();
-        let mut task = Task::of(line.load).unwrap();
+        let arguments = LoadArguments::try_parse_from(command).unwrap();
+        let mut task = Task::of(arguments).unwrap();
         let server = HttpServer::new(|_| Reply::ok().after(Duration::from_millis(1)));
         let stop = Arc::clone(&task.options.stop);
         task.options.simulation = Some(Simulation::new(InterruptingServer { server, stop }));

@@ -38,23 +38,18 @@ pub(crate) fn waterfall(runs: &[(&LoadResult, &[OperationAccount])]) -> Chart {
     };
     let series =
         names.iter().map(|name| Series::new(*name, bars.iter().map(|bar| of(bar, name)).collect()));
-    Chart {
-        name: "waterfall".to_owned(),
-        title: "The way of a request".to_owned(),
-        how_to_read: "Mean times from the intended start to the whole answer; means add up. What \
-                      lies between client and server is what is left of the service time."
-            .to_owned(),
-        unit: Unit::Nanoseconds,
-        form: ChartForm::Bars {
-            rows: runs
-                .iter()
-                .map(|(run, _)| format!("{} connections", run.load.connections))
-                .collect(),
-        },
-        series: series.collect(),
-        moments: Vec::new(),
-        spans: Vec::new(),
-    }
+    let rows = runs.iter().map(|(run, _)| format!("{} connections", run.load.connections));
+    Chart::new(
+        (
+            "waterfall",
+            "The way of a request",
+            "Mean times from the intended start to the whole answer; means add up. What lies \
+             between client and server is what is left of the service time.",
+        ),
+        Unit::Nanoseconds,
+        ChartForm::Bars { rows: rows.collect() },
+        series,
+    )
 }
 
 fn is_undivided(bar: &[Part]) -> bool {

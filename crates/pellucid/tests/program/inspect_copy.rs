@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::common::{TestServer, entity, pellucid, run, text};
 use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
-use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+use pellucid_store::{Acknowledgement, Operation, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -52,12 +52,7 @@ fn fill(folder: &Path, numbers: std::ops::Range<usize>) {
     for some in all.chunks(1_000) {
         let operations: Vec<_> = some
             .iter()
-            .map(|(key, value)| Operation {
-                key: key.as_bytes(),
-                value: Some(value.as_bytes()),
-                condition: Condition::None,
-                lifetime_ms: None,
-            })
+            .map(|(key, value)| Operation::plain(key.as_bytes(), Some(value.as_bytes())))
             .collect();
         let mut timeline = Timeline::off();
         store.write(table, &operations, Acknowledgement::Os, &mut timeline).wait().unwrap();

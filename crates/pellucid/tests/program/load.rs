@@ -2,14 +2,14 @@
 //! sweeps and comparisons.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    TestServer, done, failed, fails, json_of, pellucid, run, serve, signal, spawn, text, wait_until,
+    TestServer, done, failed, fails, json_of, pellucid, run, serve, signal, spawn, stub_server,
+    text, wait_until,
 };
 use pellucid_clock::Clock;
 use serde_json::Value;
@@ -184,7 +184,7 @@ fn the_account_of_a_run_of_a_sweep_holds_no_other_run() {
 
 /// Starts a server that calls `note` for every request, and then answers it.
 fn answering(note: impl Fn() + Send + Sync + 'static) -> String {
-    stubborn(move |mut stream| {
+    stub_server(move |mut stream| {
         stream.set_nodelay(true).unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut line = String::new();
@@ -433,20 +433,6 @@ fn a_long_run_tells_of_its_progress_in_plain_lines() {
     assert!(!errors.contains('\r'), "{errors}");
 }
 
-/// Starts a server that calls `act` with every connection.
-fn stubborn(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let act = Arc::new(act);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let act = Arc::clone(&act);
-            std::thread::spawn(move || act(stream));
-        }
-    });
-    format!("http://{address}/")
-}
-
 /// For each misbehaviour of a server there is a clear message and an exit code, but no panic.
 #[test]
 fn misbehaving_servers_are_reported() {
@@ -455,16 +441,16 @@ fn misbehaving_servers_are_reported() {
     };
     let load = |url: &str| load_within("60s", url);
     failed(&load("http://127.0.0.1:1/"), 1, "unable to connect to 127.0.0.1:1");
-    let silent = stubborn(|stream| {
+    let silent = stub_server(|stream| {
         std::thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
     failed(&load_within("200ms", &silent), 1, "no answer within the timeout");
-    let resetting = stubborn(|mut stream| {
+    let resetting = stub_server(|mut stream| {
         let _ = stream.read(&mut [0; 10]);
     });
     failed(&load(&resetting), 1, "no request was answered: read: ");
-    let malformed = stubborn(|mut stream| {
+    let malformed = stub_server(|mut stream| {
         let _ = stream.read(&mut [0; 1_000]);
         let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
         std::thread::sleep(Duration::from_millis(100));

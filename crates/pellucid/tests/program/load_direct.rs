@@ -1,9 +1,10 @@
 //! Tests of `pellucid load --direct`, which sends each request to the node that owns its key.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
 
-use crate::common::{failed, fails, json_of, pellucid, run, signal, spawn, text, wait_until};
+use crate::common::{
+    failed, fails, json_of, pellucid, run, signal, spawn, stub_server, text, wait_until,
+};
 use crate::nodes::Nodes;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -143,14 +144,9 @@ fn a_node_that_dies_is_asked_by_way_of_the_others() {
 #[test]
 fn without_a_list_of_nodes_there_is_an_error_that_says_why() {
     // The server is not a Pellucid node.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let other = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let mut socket = socket.unwrap();
-            let _ = socket.read(&mut [0; 4_096]);
-            let _ = socket.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
-        }
+    let other = stub_server(|mut socket| {
+        let _ = socket.read(&mut [0; 4_096]);
+        let _ = socket.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone");
     });
     let output = run(&["load", "--direct", "-d1s", &other]);
     ["--direct", "/v0/cluster", "404"].into_iter().for_each(|word| failed(&output, 1, word));

@@ -2,13 +2,13 @@
 //! ends in time.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{memory_bytes, pellucid};
+use crate::common::{memory_bytes, pellucid, stub_server};
 use crate::frames::{DATA, END_HEADERS, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame};
 
 /// The memory limit of the load generator in bytes. Regression: it took 4.7 GB in 9 s.
@@ -81,27 +81,13 @@ fn attack(mut socket: TcpStream, flood: &Flood, sent_bytes: &AtomicU64) {
     let _ = reader.join();
 }
 
-/// Starts a server that sends one kind of flood.
-fn serve(flood: Flood, sent_bytes: Arc<AtomicU64>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let flood = Arc::new(flood);
-    std::thread::spawn(move || {
-        for socket in listener.incoming() {
-            let (socket, flood, sent_bytes) =
-                (socket.unwrap(), Arc::clone(&flood), Arc::clone(&sent_bytes));
-            std::thread::spawn(move || attack(socket, &flood, &sent_bytes));
-        }
-    });
-    address
-}
-
 #[test]
 fn floods_of_a_server_fill_no_memory_and_end_with_the_run() {
     for flood in floods() {
         let name = flood.name;
         let sent_bytes = Arc::new(AtomicU64::new(0));
-        let url = format!("http://{}/", serve(flood, Arc::clone(&sent_bytes)));
+        let counted = Arc::clone(&sent_bytes);
+        let url = stub_server(move |socket| attack(socket, &flood, &counted));
         let mut command = pellucid(&["load", "--http2", "-t", "1", "-c", "2", "-d", "2s"]);
         command.args(["-R", "100", &url]).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();

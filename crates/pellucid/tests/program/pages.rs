@@ -22,10 +22,6 @@ const COMMANDS_MIN: usize = 40;
 const PORTS: [&str; 4] = [":8080", ":8081", ":8082", ":8443"];
 /// The line that separates the outputs of the blocks.
 const MARK: &str = "== block ==\n";
-
-/// Sections of `docs/tasks.md` whose commands compile, or measure for minutes: they are not run.
-const NOT_RUN: [&str; 4] =
-    ["Install", "Repeat a study", "Benchmark on your own machine", "Embed the engine"];
 /// The folders of the repository with programs that documents may name.
 const ROOMS: [&str; 5] = ["fuzz/", "lab/", "packaging/", "scripts/", "studies/"];
 
@@ -146,18 +142,6 @@ fn the_other_programs_that_documents_run_exist() {
         }
     }
     assert!(count >= COMMANDS_MIN, "{count} commands");
-}
-
-#[test]
-fn the_sections_that_are_not_run_are_listed() {
-    let page = fs::read_to_string(root().join("docs/tasks.md")).unwrap();
-    let has_others = |section: &&str| {
-        let blocks = section.split("```").skip(1).step_by(2);
-        blocks.map(|block| block.lines().next().unwrap()).any(str::is_empty)
-    };
-    let sections = page.split("\n## ").filter(has_others);
-    let titles: Vec<_> = sections.map(|section| section.lines().next().unwrap()).collect();
-    assert_eq!(titles, NOT_RUN);
 }
 
 /// A block of commands, and the output that its page shows, if any.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use arc_swap::ArcSwap;
 use pellucid_thread::Mutex;
@@ -35,7 +35,7 @@ pub enum Authentication {
 }
 
 /// The result of a check of credentials that does not block.
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The credentials are right, or none are needed.
     Known(Identity),
     /// The credentials are missing or wrong.
@@ -55,7 +55,7 @@ struct State {
 }
 
 /// The accounts of a running server.
-pub struct Accounts {
+pub(crate) struct Accounts {
     file: AccountFile,
     authentication: Authentication,
     is_enforced: AtomicBool,
@@ -76,7 +76,7 @@ impl Accounts {
     ///
     /// # Errors
     /// If the file cannot be read, or the system provides no random bytes.
-    pub fn open(
+    pub(crate) fn open(
         folder: &Path,
         authentication: Authentication,
         jwt_secret: Option<Secret>,
@@ -84,7 +84,7 @@ impl Accounts {
         let file = AccountFile::new(folder);
         let read = file.stamp();
         let state = State::new(&file.read()?, jwt_secret.as_ref());
-        let accounts = Accounts {
+        Ok(Accounts {
             is_enforced: AtomicBool::new(is_enforced(authentication, &state)),
             authentication,
             jwt_secret,
@@ -94,19 +94,16 @@ impl Accounts {
             read: Mutex::new(read),
             key: Key::random().map_err(AccessError::Unacceptable)?,
             file,
-        };
-        Ok(accounts)
+        })
     }
 
     /// Returns true if requests need credentials now.
-    #[must_use]
-    pub fn is_enforced(&self) -> bool {
+    pub(crate) fn is_enforced(&self) -> bool {
         self.is_enforced.load(Ordering::Relaxed) || self.is_doubtful.load(Ordering::Relaxed)
     }
 
     /// Checks the header `Authorization` without blocking. The time is in seconds since 1970.
-    #[must_use]
-    pub fn verify(&self, authorization: Option<&[u8]>, now_unix_seconds: u64) -> Verdict {
+    pub(crate) fn verify(&self, authorization: Option<&[u8]>, now_unix_seconds: u64) -> Verdict {
         if !self.is_enforced() {
             return Verdict::Known(Identity::Anybody);
         }
@@ -135,8 +132,7 @@ impl Accounts {
 
     /// Verifies a password and remembers the outcome. Returns the account if the password is right.
     /// It takes milliseconds, so it must not run on an event loop.
-    #[must_use]
-    pub fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
+    pub(crate) fn verify_password(&self, name: &str, password: &str) -> Option<Identity> {
         let state = self.state.load();
         let digest = self.key.digest(name, password);
         let is_right = state.verified.load().get(&digest).unwrap_or_else(|| {
@@ -157,8 +153,7 @@ impl Accounts {
 
     /// Makes a web token for an account, valid for an hour. While the server is open, it makes a
     /// token that no server accepts: another server with accounts may have the same secret.
-    #[must_use]
-    pub fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
+    pub(crate) fn sign(&self, name: &str, now_unix_seconds: u64) -> String {
         match self.is_enforced() {
             true => jwt::sign(&self.state.load().jwt_secret, name, now_unix_seconds),
             false => jwt::sign(&self.open_secret, name, now_unix_seconds),
@@ -167,8 +162,7 @@ impl Accounts {
 
     /// The caller of a long request with the present rights; `None` if the caller would be denied
     /// now.
-    #[must_use]
-    pub fn again(&self, identity: &Identity, now_unix_seconds: u64) -> Option<Identity> {
+    pub(crate) fn again(&self, identity: &Identity, now_unix_seconds: u64) -> Option<Identity> {
         match identity {
             Identity::Anybody if self.is_enforced() => None,
             Identity::Nobody | Identity::Anybody => Some(identity.clone()),
@@ -184,14 +178,12 @@ impl Accounts {
     }
 
     /// The account with this name.
-    #[must_use]
-    pub fn account(&self, name: &str) -> Option<Arc<AccountRecord>> {
+    pub(crate) fn account(&self, name: &str) -> Option<Arc<AccountRecord>> {
         self.state.load().by_name.get(name).cloned()
     }
 
     /// All accounts, in the order of their names.
-    #[must_use]
-    pub fn list(&self) -> Vec<Arc<AccountRecord>> {
+    pub(crate) fn list(&self) -> Vec<Arc<AccountRecord>> {
         let mut list: Vec<_> = self.state.load().by_name.values().cloned().collect();
         list.sort_by(|a, b| a.name.cmp(&b.name));
         list
@@ -202,7 +194,7 @@ impl Accounts {
     ///
     /// # Errors
     /// If `change` fails, or if the file cannot be read or written.
-    pub fn change<T>(
+    pub(crate) fn change<T>(
         &self,
         change: impl FnOnce(&mut AccountList) -> Result<T, AccessError>,
     ) -> Result<T, AccessError> {
@@ -215,8 +207,8 @@ impl Accounts {
     ///
     /// # Errors
     /// If the file cannot be read: the accounts stay as they were, and the next call tries again.
-    pub fn refresh(&self) -> Result<bool, AccessError> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn refresh(&self) -> Result<bool, AccessError> {
+        let mut read = self.read.lock();
         let stamp = self.file.stamp();
         if stamp == *read {
             return Ok(false);

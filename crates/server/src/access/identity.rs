@@ -7,7 +7,7 @@ use crate::access::rights::{Right, Scope};
 
 /// The proof by which an account was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub(crate) enum Proof {
     /// The password of the account.
     Password,
     /// The access token with this number. Its holder need not be the owner of the account.
@@ -18,7 +18,7 @@ pub enum Proof {
 
 /// The part of a web token that decides whether it is still accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WebToken {
+pub(crate) struct WebToken {
     /// The time until which it is valid, in seconds since the Unix epoch.
     pub(crate) until: u64,
     /// The number of the secret that signed it. Each new secret has another one.
@@ -27,7 +27,7 @@ pub struct WebToken {
 
 /// The caller of a request. It is cheap to clone, because it is passed along with requests.
 #[derive(Clone, Default)]
-pub enum Identity {
+pub(crate) enum Identity {
     /// A caller without credentials, on a server that needs them. It may only use open routes.
     #[default]
     Nobody,
@@ -41,8 +41,7 @@ pub enum Identity {
 
 impl Identity {
     /// The right of the caller to `scope`.
-    #[must_use]
-    pub fn right(&self, scope: Scope<'_>) -> Right {
+    pub(crate) fn right(&self, scope: Scope<'_>) -> Right {
         match self {
             Identity::Nobody => Right::None,
             Identity::Anybody | Identity::Superuser(_) => Right::Write,
@@ -51,14 +50,12 @@ impl Identity {
     }
 
     /// Returns true if the right to `scope` is at least `needed`.
-    #[must_use]
-    pub fn may(&self, scope: Scope<'_>, needed: Right) -> bool {
+    pub(crate) fn may(&self, scope: Scope<'_>, needed: Right) -> bool {
         self.right(scope) >= needed
     }
 
     /// The name of the account, if the caller has one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Identity::Account(record, _) => Some(&record.name),
             Identity::Nobody | Identity::Anybody | Identity::Superuser(_) => None,
@@ -68,8 +65,7 @@ impl Identity {
     /// Returns true if the caller may set passwords, of its own account or of others. Holders of
     /// tokens may not: otherwise a token that is valid for a day could be turned into a password
     /// that is valid for ever.
-    #[must_use]
-    pub fn may_set_passwords(&self) -> bool {
+    pub(crate) fn may_set_passwords(&self) -> bool {
         match self {
             Identity::Anybody | Identity::Superuser(_) | Identity::Account(_, Proof::Password) => {
                 true

@@ -54,9 +54,6 @@ pub(crate) fn warn_of(secrets: &[PathBuf], log: &Log) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, PoisonError};
-
-    use pellucid_thread::Mutex;
     use tempfile::TempDir;
 
     use super::*;
@@ -90,13 +87,9 @@ mod tests {
         std::fs::write(&path, "secret").unwrap();
         for (mode, is_warned) in [(0o600, false), (0o640, false), (0o644, true), (0o620, true)] {
             set(&path, mode);
-            let lines = Arc::new(Mutex::new(Vec::new()));
-            let kept = Arc::clone(&lines);
-            let log = Log::new(move |line: &str| {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
-            });
+            let (log, lines) = Log::kept();
             warn_of(&[path.clone(), folder.path().join("none")], &log);
-            let lines = lines.lock().unwrap();
+            let lines = lines.lock();
             assert_eq!(lines.iter().any(|line| line.contains("chmod 600")), is_warned, "{mode:o}");
         }
     }

@@ -236,8 +236,7 @@ impl AccountRecord {
     }
 
     /// The right of the account to `scope`.
-    #[must_use]
-    pub fn right(&self, scope: Scope<'_>) -> Right {
+    pub(crate) fn right(&self, scope: Scope<'_>) -> Right {
         self.grants.right(scope)
     }
 }
@@ -297,9 +296,8 @@ impl AccountList {
     /// # Errors
     /// If there is none.
     pub fn account(&mut self, name: &str) -> Result<&mut AccountRecord, AccessError> {
-        let place = self.accounts.iter().position(|account| account.name == name);
-        let place = place.ok_or_else(|| AccessError::Missing(name.to_owned()))?;
-        Ok(&mut self.accounts[place])
+        let account = self.accounts.iter_mut().find(|account| account.name == name);
+        account.ok_or_else(|| AccessError::Missing(name.to_owned()))
     }
 
     /// Adds an account.

@@ -53,7 +53,7 @@ impl FromStr for Right {
 
 /// The object that a request needs a right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope<'a> {
+pub(crate) enum Scope<'a> {
     /// The server itself: its pages, its metrics, its accounts.
     Admin,
     /// A table of the store.
@@ -106,8 +106,7 @@ pub struct Grants {
 
 impl Grants {
     /// The right of the most precise grant that matches; [`Right::None`] if no grant matches.
-    #[must_use]
-    pub fn right(&self, scope: Scope<'_>) -> Right {
+    pub(crate) fn right(&self, scope: Scope<'_>) -> Right {
         let fitting = self.rights.iter().filter_map(|(pattern, right)| {
             scope.fits(pattern).map(|precision| (precision, *right))
         });

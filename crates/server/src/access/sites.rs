@@ -193,34 +193,15 @@ mod tests {
     fn names_in_the_public_dns_are_foreign_unless_they_are_own_names() {
         let sites = sites(false);
         for own in [
-            "127.0.0.1:8080",
-            "127.0.0.1",
-            "10.1.2.3:8080",
-            "[::1]:8080",
-            "[2001:db8::1]",
-            "localhost",
-            "LOCALHOST:8080",
-            "app.localhost",
-            "pellucid:8080",
-            "box.local",
-            "db.internal:80",
-            "pellucid.default.svc.cluster.local",
-            "box.example.com:8080",
-            "db.example.com",
-            "",
+            "127.0.0.1:8080", "127.0.0.1", "10.1.2.3:8080", "[::1]:8080", "[2001:db8::1]",
+            "localhost", "LOCALHOST:8080", "app.localhost", "pellucid:8080", "box.local",
+            "db.internal:80", "db.svc.cluster.local", "box.example.com:8080", "db.example.com", "",
         ] {
             assert_eq!(refused(&sites, "GET", &[("Host", own)]), None, "{own}");
         }
         for foreign in [
-            "evil.example",
-            "evil.example:8080",
-            "127.0.0.1.evil.example",
-            "localhost.",
-            "ai.",
-            "[evil.example]",
-            "1.2.3.4.5",
-            "localhost.evil.example:8080",
-            "b\u{fc}x.example",
+            "evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.", "ai.",
+            "[evil.example]", "1.2.3.4.5", "localhost.evil.ex:8080", "b\u{fc}x.example",
         ] {
             let outcome = refused(&sites, "GET", &[("Host", foreign)]);
             assert_eq!(outcome, Some(SiteRefusal::Host), "{foreign}");

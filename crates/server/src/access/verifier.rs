@@ -3,8 +3,8 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_clock::{Clock, Stopwatch};
@@ -98,7 +98,7 @@ impl Verifier {
             then(identity);
         };
         let (digest, origin) = (self.accounts.digest(&name, &password), ClientOrigin::of(from));
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempts = self.attempts.lock();
         let is_first =
             attempts.enter(digest, &name, origin, Box::new(waiter), now_by(self.time))?;
         // This fails only if the thread has ended: `attempts` admits no more than the queue holds.
@@ -126,7 +126,7 @@ fn run(
         match queue.recv_timeout(REFRESH_EVERY) {
             Ok(Attempt { digest, origin, name, password }) => {
                 let identity = accounts.verify_password(&name, &password);
-                let mut attempts = attempts.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut attempts = attempts.lock();
                 let waiters = attempts.leave(digest, origin, identity.is_some(), now_by(time));
                 drop(attempts);
                 waiters.into_iter().for_each(|waiter| waiter(identity.clone()));

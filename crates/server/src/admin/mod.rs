@@ -26,7 +26,7 @@ use crate::page_worker::PageWorker;
 use crate::places::Places;
 use crate::process::{ProcessFigures, loop_times};
 use crate::profiles::Profiles;
-use crate::query::number_parameter;
+use crate::query::number_within;
 use crate::reply::Reply;
 
 pub(crate) use compact::compact;
@@ -88,14 +88,7 @@ struct AccountPage {
 
 /// `GET /_admin/account`: the account of all requests.
 pub(crate) fn account_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult {
-    let window = number_parameter(request.query, "window")?;
-    if window == Some(0) {
-        return Err("`window` has at least one second".to_owned().into());
-    }
-    if window.is_some_and(|seconds| seconds > WINDOW_SECONDS_MAX as u64) {
-        let line = format!("`window` reaches back {WINDOW_SECONDS_MAX} seconds at most");
-        return Err(line.into());
-    }
+    let window = number_within(request.query, "window", 1..=WINDOW_SECONDS_MAX as u64)?;
     let account = api.observer.account.clone();
     Ok(api.helper.page(move || {
         let loops = loop_times();

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::AdminApi;
 use crate::answer::HandlerResult;
-use crate::query::number_parameter;
+use crate::query::number_within;
 use crate::reply::Reply;
 
 /// The default number of seconds that a trace reaches back.
@@ -34,13 +34,9 @@ const JOBS_THREAD: usize = 1 << 30;
 
 /// `GET /_admin/trace`: the last seconds as a trace.
 pub(crate) fn trace_page(api: &AdminApi, request: &Request<'_>) -> HandlerResult {
-    let within = |name: &str, default: u64, max: u64| {
-        let number = number_parameter(request.query, name)?.unwrap_or(default);
-        let is_within = (1..=max).contains(&number);
-        if is_within { Ok(number) } else { Err(format!("`{name}` is from 1 to {max}")) }
-    };
-    let seconds = within("seconds", SECONDS_DEFAULT, SECONDS_MAX)?;
-    let requests = within("requests", REQUESTS_DEFAULT, REQUESTS_MAX)? as usize;
+    let number = |name, most| number_within(request.query, name, 1..=most);
+    let seconds = number("seconds", SECONDS_MAX)?.unwrap_or(SECONDS_DEFAULT);
+    let requests = number("requests", REQUESTS_MAX)?.unwrap_or(REQUESTS_DEFAULT) as usize;
     let account = api.observer.account.clone();
     Ok(api.helper.page(move || Reply::json(200, trace(&account, seconds, requests))))
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pellucid_account::Stamp;
 use pellucid_clock::Clock;
-use pellucid_document::Collection;
 use pellucid_store::{ChangeSelector, Store, StoreError, Table};
 use serde_json::json;
 
@@ -14,7 +13,6 @@ use super::content::Content;
 use super::followers::Followers;
 use super::pieces::ChangesPieces;
 use super::query::ChangesQuery;
-use super::reader::{Reader, Subject};
 use crate::access::{Accounts, Identity};
 use crate::answer::{HandlerResult, LoopExchange};
 use crate::log::Log;
@@ -27,14 +25,6 @@ pub(crate) struct ChangesApi {
     documents: Table,
     followers: Arc<Followers>,
     log: Log,
-}
-
-/// The object whose changes a stream shows.
-pub(crate) enum ChangeSource {
-    /// A table of entities and its name.
-    Table(Table, String),
-    /// A collection and the name of its database.
-    Collection(Arc<Collection>, String),
 }
 
 impl ChangesApi {
@@ -63,7 +53,7 @@ impl ChangesApi {
     pub(crate) fn answer(
         &self,
         query: &ChangesQuery<'_>,
-        of: ChangeSource,
+        content: Content,
         caller: &Identity,
         exchange: &mut LoopExchange<'_>,
     ) -> HandlerResult {
@@ -78,13 +68,9 @@ impl ChangesApi {
             }
             place => place.flatten(),
         };
-        let (table, content, subject) = match of {
-            ChangeSource::Table(table, name) => (table, Content::Entities, Subject::Table(name)),
-            ChangeSource::Collection(collection, database) => {
-                let place = collection.shape().documents_prefix().to_vec();
-                let subject = Subject::Collection(database, Arc::clone(&collection));
-                (self.documents, Content::Documents { collection, place }, subject)
-            }
+        let table = match &content {
+            Content::Entities(table, _) => *table,
+            Content::Documents { .. } => self.documents,
         };
         let changes = feed.changes(ChangeSelector {
             table,
@@ -104,8 +90,8 @@ impl ChangesApi {
             other => other?,
         };
         exchange.timeline.stamp(Stamp::Executed);
-        let reader = Reader::new(Arc::clone(&self.accounts), caller.clone(), subject);
-        let body = ChangesBody::new(changes, content, reader, query, &self.log);
+        let (accounts, caller) = (Arc::clone(&self.accounts), caller.clone());
+        let body = ChangesBody::new(changes, content, accounts, caller, query, &self.log);
         let with = (Arc::clone(&self.store), Arc::clone(&self.followers));
         let pieces = ChangesPieces::new(body, with, exchange.reminder(), place);
         let reply = Reply::streamed(query.form.content_type(), pieces);

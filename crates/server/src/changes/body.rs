@@ -1,13 +1,16 @@
 //! The body of a stream of changes: pieces of some 64 KiB, each read from the journal when the
 //! client has taken the one before.
 
+use std::sync::Arc;
+
+use pellucid_clock::WallTime;
 use pellucid_http::{FillResult, READ_BYTES_MAX};
 use pellucid_store::{ChangeReader, ChangeStep, StoreError, Value};
 
 use super::content::{Content, ItemRemainder};
 use super::form::{ChangeForm, write_member};
 use super::query::ChangesQuery;
-use super::reader::Reader;
+use crate::access::{Accounts, Identity};
 use crate::entities::write_base64_piece;
 use crate::log::Log;
 
@@ -25,7 +28,8 @@ const TAKEN_BACK: &str = "this account may not read it any more, or its token or
 pub(super) struct ChangesBody {
     changes: Box<dyn ChangeReader>,
     content: Content,
-    reader: Reader,
+    accounts: Arc<Accounts>,
+    caller: Identity,
     form: ChangeForm,
     is_followed: bool,
     /// The value that is being written. Large values are written in pieces, so that a stream holds
@@ -55,12 +59,21 @@ impl ChangesBody {
     pub(super) fn new(
         changes: Box<dyn ChangeReader>,
         content: Content,
-        reader: Reader,
+        accounts: Arc<Accounts>,
+        caller: Identity,
         query: &ChangesQuery<'_>,
         log: &Log,
     ) -> ChangesBody {
         let (form, is_followed, log) = (query.form, query.is_followed, log.clone());
-        ChangesBody { changes, content, reader, form, is_followed, open: None, log }
+        ChangesBody { changes, content, accounts, caller, form, is_followed, open: None, log }
+    }
+
+    /// Returns true if the caller may still read the content. A stream may last for days, and the
+    /// account may lose its rights meanwhile.
+    fn may_read(&self) -> bool {
+        let now_seconds = WallTime::now().unix_ms() / 1_000;
+        let caller = self.accounts.again(&self.caller, now_seconds);
+        caller.is_some_and(|caller| self.content.may_be_read_by(&caller))
     }
 
     /// The last sequence number that the stream has passed.
@@ -70,7 +83,7 @@ impl ChangesBody {
 
     /// Appends the next piece to `out`.
     pub(super) fn fill(&mut self, out: &mut Vec<u8>, occasion: PieceTrigger) -> FillResult {
-        if !self.reader.may_read() {
+        if !self.may_read() {
             return self.taken_back(out);
         }
         let (full, mut passed) = (out.len() + READ_BYTES_MAX, 0);

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use pellucid_document::{Collection, Result, reveal};
-use pellucid_store::{Change, Value};
+use pellucid_store::{Change, Table, Value};
 use pellucid_value::{Ref, json, packed};
 
+use crate::access::{Identity, Right, Scope};
 use crate::entities::write_base64;
 
-/// The kind of content of a stream.
-pub(super) enum Content {
-    Entities,
+/// The content of a stream.
+pub(crate) enum Content {
+    /// The entities of a table, and its name.
+    Entities(Table, String),
     Documents {
         collection: Arc<Collection>,
+        /// The name of the collection's database.
+        database: String,
         /// The key prefix of the documents when the stream began. A collection that is emptied gets
         /// another prefix.
         place: Vec<u8>,
@@ -28,10 +32,26 @@ pub(super) enum ItemRemainder {
 }
 
 impl Content {
+    pub(crate) fn of_collection(collection: Arc<Collection>, database: String) -> Content {
+        let place = collection.shape().documents_prefix().to_vec();
+        Content::Documents { collection, database, place }
+    }
+
+    /// Returns true if `caller` may read the content. The collection's present name counts.
+    pub(super) fn may_be_read_by(&self, caller: &Identity) -> bool {
+        match self {
+            Content::Entities(_, name) => caller.may(Scope::Table(name), Right::Read),
+            Content::Documents { collection, database, .. } => {
+                let name = &collection.shape().definition.name;
+                caller.may(Scope::Collection(database, name), Right::Read)
+            }
+        }
+    }
+
     /// The prefix of keys in the store, for the prefix `asked` of the request.
     pub(super) fn prefix(&self, asked: &[u8]) -> Vec<u8> {
         match self {
-            Content::Entities => asked.to_vec(),
+            Content::Entities(..) => asked.to_vec(),
             Content::Documents { place, .. } => [place, asked].concat(),
         }
     }
@@ -40,8 +60,8 @@ impl Content {
     /// collection was removed or emptied.
     pub(super) fn is_there(&self) -> bool {
         match self {
-            Content::Entities => true,
-            Content::Documents { collection, place } => {
+            Content::Entities(..) => true,
+            Content::Documents { collection, place, .. } => {
                 !collection.is_dropped() && collection.shape().documents_prefix() == place
             }
         }
@@ -54,7 +74,7 @@ impl Content {
     pub(super) fn write(&self, out: &mut Vec<u8>, change: Change) -> Result<ItemRemainder> {
         out.extend_from_slice(b",\"key\":");
         match self {
-            Content::Entities => {
+            Content::Entities(..) => {
                 out.push(b'"');
                 write_base64(out, &change.key);
                 out.push(b'"');
@@ -62,7 +82,7 @@ impl Content {
                 out.extend_from_slice(b",\"value\":\"");
                 Ok(ItemRemainder::Value(value))
             }
-            Content::Documents { collection, place } => {
+            Content::Documents { collection, place, .. } => {
                 let key = change.key.get(place.len()..).unwrap_or_default();
                 json::write_string(&String::from_utf8_lossy(key), out);
                 let Some(value) = change.value else { return Ok(deleted(out)) };

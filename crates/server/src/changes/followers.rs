@@ -5,8 +5,8 @@
 //! otherwise.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Followers {
         self.shared.is_stopping.store(true, Ordering::Release);
         drop(sleepers);
         self.shared.changed.notify_all();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             // A panic has been reported where it happened.
             let _ = thread.join();
@@ -141,7 +141,7 @@ impl Drop for Followers {
 
 impl FollowerState {
     fn sleepers(&self) -> pellucid_thread::MutexGuard<'_, Vec<WaitingStream>> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sleepers.lock()
     }
 
     fn newest_sequence(&self) -> u64 {
@@ -176,10 +176,10 @@ impl FollowerState {
                 return;
             }
             sleepers = match sleepers.is_empty() {
-                true => self.changed.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
+                true => self.changed.wait(sleepers),
                 false => {
                     let waited = self.changed.wait_timeout(sleepers, LOOK_INTERVAL);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
+                    waited.0
                 }
             };
         }

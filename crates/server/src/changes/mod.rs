@@ -12,7 +12,7 @@ mod followers;
 mod form;
 mod pieces;
 mod query;
-mod reader;
 
-pub(crate) use api::{ChangeSource, ChangesApi};
+pub(crate) use api::ChangesApi;
+pub(crate) use content::Content;
 pub(crate) use query::ChangesQuery;

@@ -1,7 +1,7 @@
 //! Makes the pieces of a stream of changes on worker threads, which may block. One piece is made
 //! ahead of the client.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_clock::Ticks;
 use pellucid_http::{BodySource, BodyWaker, FillResult};
@@ -83,7 +83,7 @@ impl ChangesPieces {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
                     let next = PieceState::next(piece, body, occasion);
-                    *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+                    *state.lock() = next;
                     reminder.go_on();
                 });
             }
@@ -105,7 +105,7 @@ fn awaited(body: &ChangesBody, put_off: Option<PieceTrigger>) -> AwaitedEvent {
 
 impl BodySource for ChangesPieces {
     fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match std::mem::replace(&mut *state, PieceState::Away) {
             PieceState::Away => FillResult::Waiting,
             PieceState::Broken => FillResult::Broken,

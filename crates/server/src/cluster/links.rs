@@ -1,14 +1,14 @@
 //! The links of one event loop: its connections to peers, and the connections of peers to it
-//! ("callers").
+//! ("callers"). They forward requests to peers, and serve requests of peers.
 
 use std::io;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use mio::net::TcpStream;
 use pellucid_account::Record;
 use pellucid_cluster::{
-    Ask, Callers, Cluster, Failure as PeerFailure, Hello, Outcome, OwnerAnswer, PROTOCOL,
-    PROTOCOL_OF_ANY_VERSION, Peers, RangePages, UnverifiedCaller,
+    Ask, AskKind, AskTrace, CONTENT_BYTES_MAX, Callers, Cluster, Failure as PeerFailure, Hello,
+    Outcome, OwnerAnswer, PROTOCOL, PROTOCOL_OF_ANY_VERSION, Peers, RangePages, UnverifiedCaller,
 };
 use pellucid_http::{LinkContext, LinkEvent, Messenger, Request, Ticket};
 use pellucid_thread::{Mutex, ParkedWork, WaitKind};
@@ -16,9 +16,13 @@ use pellucid_thread::{Mutex, ParkedWork, WaitKind};
 use super::owner_reply::{ForwardedRequest, OwnerReply, refusal_of};
 use super::serve::Owner;
 use super::served_request::ServedRequest;
-use crate::answer::{HandlerResult, LoopMessage};
-use crate::names::Outcome as End;
-use crate::reply::{Body, Failure, Reply};
+use crate::access::Accounts;
+use crate::answer::{Answer, HandlerResult, LoopExchange, LoopMessage};
+use crate::entities::{EntityHeaders, WriteParameters, batch};
+use crate::names::{Operation, Outcome as End};
+use crate::reply::{Body, Failure, Reply, WriteReply};
+use crate::reporter::Trace;
+use crate::timing::route;
 
 /// The number of the link that is a timer.
 const TIMER: usize = 0;
@@ -40,9 +44,11 @@ enum Context {
     Range(Ticket, Weak<Mutex<RangePages>>, usize),
 }
 
-/// The links of one event loop, and the state of the asks on them.
+/// The links of one event loop, the state of the asks on them, and the state to serve peers.
 pub(crate) struct Links {
     cluster: Arc<Cluster>,
+    accounts: Arc<Accounts>,
+    owner: Owner,
     peers: Peers<Context>,
     callers: Callers<Option<Record>>,
     messenger: Messenger<LoopMessage>,
@@ -62,9 +68,11 @@ fn caller_token(slot: usize) -> mio::Token {
 }
 
 impl Links {
-    pub(super) fn start(
+    /// Opens the links, when the event loop starts.
+    pub(crate) fn start(
         cluster: &Arc<Cluster>,
-        owner: &Owner,
+        accounts: Arc<Accounts>,
+        owner: Owner,
         turn: &LinkContext<'_, LoopMessage>,
     ) -> io::Result<Links> {
         let clock = owner.observer().account.clock();
@@ -74,6 +82,8 @@ impl Links {
             peers,
             callers: Callers::new(Arc::clone(cluster), clock, caller_token),
             cluster: Arc::clone(cluster),
+            accounts,
+            owner,
             messenger: turn.messenger(),
             arriving: Vec::new(),
             ranges: Vec::new(),
@@ -81,25 +91,118 @@ impl Links {
         })
     }
 
-    /// Forwards a request to the node with the index `node`, which owns the key.
+    /// The index of the node that owns the key; `None` if it is this one.
+    #[inline]
+    pub(crate) fn elsewhere(&self, key: &[u8]) -> Option<usize> {
+        let owner = self.cluster.owner(key);
+        (owner != self.own()).then_some(owner)
+    }
+
+    /// Forwards a request for one key to its owner, the node with the index `node`.
+    pub(crate) fn forward(
+        &mut self,
+        operation: Operation,
+        node: usize,
+        key: &[u8],
+        request: &Request<'_>,
+        exchange: &mut LoopExchange<'_>,
+    ) -> HandlerResult {
+        let (kind, accounted) = match operation {
+            Operation::EntityGet => (AskKind::Get, Operation::EntityGetForwarded),
+            Operation::EntityHead => (AskKind::Head, Operation::EntityHeadForwarded),
+            Operation::EntityPut => (AskKind::Put, Operation::EntityPutForwarded),
+            _ => (AskKind::Delete, Operation::EntityDeleteForwarded),
+        };
+        route(exchange, accounted);
+        let mut ask = Ask { key, ..Ask::plain(kind) };
+        if matches!(kind, AskKind::Put | AskKind::Delete) {
+            let write = self.owner.entities().asked_write(request, kind == AskKind::Put)?;
+            let WriteParameters { condition, lifetime_ms, acknowledgement } = write;
+            ask = Ask { condition, lifetime_ms, acknowledgement, ..ask };
+        }
+        if kind == AskKind::Put {
+            ask.value = request.body;
+        }
+        let forwarded = match kind {
+            AskKind::Get => ForwardedRequest::Get(EntityHeaders::of(request)),
+            AskKind::Head => ForwardedRequest::Head(EntityHeaders::of(request)),
+            AskKind::Put => ForwardedRequest::Write(WriteReply::Put),
+            _ => ForwardedRequest::Write(WriteReply::Delete),
+        };
+        self.ask(node, ask, forwarded, exchange)
+    }
+
+    /// Forwards a batch if another node owns all its keys; `None` if this node does.
+    ///
+    /// # Errors
+    /// If the keys belong to several nodes, or the ask cannot be sent.
+    pub(crate) fn forward_batch(
+        &mut self,
+        entries: &[batch::Entry],
+        request: &Request<'_>,
+        exchange: &mut LoopExchange<'_>,
+    ) -> Result<Option<Answer>, Failure> {
+        let cluster = &self.cluster;
+        let Some(first) = entries.first() else { return Ok(None) };
+        let owner = cluster.owner(first.key());
+        let other = entries.iter().map(|entry| cluster.owner(entry.key())).find(|o| *o != owner);
+        if let Some(other) = other {
+            let line = format!(
+                "the keys of a batch belong to one node, so that all of it or nothing is written: \
+                 these are of {} and {}",
+                cluster.url(owner),
+                cluster.url(other)
+            );
+            return Err(line.into());
+        }
+        if owner == cluster.own() {
+            return Ok(None);
+        }
+        exchange.facts.operation = Operation::EntityBatchForwarded as u8;
+        exchange.timeline.set_operation(Operation::EntityBatchForwarded as u8);
+        let forwarded = ForwardedRequest::Write(WriteReply::Batch { entries: entries.len() });
+        let acknowledgement = self.owner.entities().acknowledgement(request)?;
+        let ask = Ask { acknowledgement, value: request.body, ..Ask::plain(AskKind::Batch) };
+        self.ask(owner, ask, forwarded, exchange).map(Some)
+    }
+
+    /// Sends an ask, with the trace of its request, to the node with the index `node`. The reply
+    /// comes later.
     ///
     /// # Errors
     /// If the node cannot be reached, or too many asks are in progress with it.
-    pub(super) fn forward(
+    fn ask(
         &mut self,
         node: usize,
         ask: Ask<'_>,
-        request: ForwardedRequest,
-        ticket: Ticket,
-    ) -> Result<(), Failure> {
+        forwarded: ForwardedRequest,
+        exchange: &LoopExchange<'_>,
+    ) -> HandlerResult {
+        if ask.key.len() + ask.value.len() > CONTENT_BYTES_MAX {
+            let line = format!("what is forwarded may have up to {CONTENT_BYTES_MAX} bytes");
+            return Err(Failure::Refused(413, line.into()));
+        }
+        let traced = self.owner.observer().traced.of(exchange.facts.request);
+        let trace = traced.as_ref().map(|Trace { context, state, .. }| AskTrace {
+            trace: context.trace,
+            span: context.span,
+            state: state.as_deref().unwrap_or_default(),
+        });
         let put_down = ParkedWork::put_down(WaitKind::Node);
-        let asked = self.peers.ask(node, ask, Context::Request(ticket, request, put_down));
-        asked.map_err(|failure| refusal_of(&failure))
+        let context = Context::Request(exchange.ticket(), forwarded, put_down);
+        let asked = self.peers.ask(node, Ask { trace, ..ask }, context);
+        asked.map_err(|failure| refusal_of(&failure))?;
+        Ok(Answer::Away)
     }
 
     /// Registers a range whose pages are fetched from other nodes as they are needed.
     pub(super) fn follow_range(&mut self, ticket: Ticket, pages: &Arc<Mutex<RangePages>>) {
         self.ranges.push((ticket, Arc::downgrade(pages)));
+    }
+
+    /// The index of this node.
+    pub(super) fn own(&self) -> usize {
+        self.cluster.own()
     }
 
     /// The number of nodes.
@@ -109,8 +212,7 @@ impl Links {
 
     /// The failure of another node that cannot be reached now, if there is one.
     pub(super) fn unreachable(&self) -> Option<PeerFailure> {
-        let own = self.cluster.own();
-        let mut others = (0..self.nodes()).filter(|node| *node != own);
+        let mut others = (0..self.nodes()).filter(|node| *node != self.own());
         others.find_map(|node| self.peers.unreachable(node))
     }
 
@@ -118,19 +220,19 @@ impl Links {
     ///
     /// # Errors
     /// If the request is no such handshake, or the cluster refuses the peer.
-    pub(super) fn welcome(
+    pub(crate) fn welcome(
         &mut self,
         request: &Request<'_>,
-        ticket: Ticket,
-        may_upgrade: bool,
+        exchange: &LoopExchange<'_>,
     ) -> HandlerResult {
+        self.require_secret();
         let field = |name: &str| {
             request.header(name).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or("")
         };
         let protocol =
             if request.header_has("upgrade", PROTOCOL) { PROTOCOL } else { field("upgrade") };
         let asks = request.method == "GET" && protocol.starts_with(PROTOCOL_OF_ANY_VERSION);
-        if !asks || !may_upgrade {
+        if !asks || !exchange.may_upgrade() {
             let line =
                 format!("nodes of a cluster meet here by `Upgrade: {PROTOCOL}`, without TLS");
             return Err(line.into());
@@ -147,19 +249,18 @@ impl Links {
         if self.arriving.len() >= ARRIVING_MAX {
             self.arriving.remove(0);
         }
-        self.arriving.push((ticket, greeted));
+        self.arriving.push((exchange.ticket(), greeted));
         let reply = Reply::new(101, None, Body::None).with_header("Connection", "Upgrade");
         Ok(reply.with_header("Upgrade", PROTOCOL).with_header("Pellucid-Key", key).into())
     }
 
     /// Takes over the connection of a peer that has completed the handshake. `unread` are bytes
     /// that the transport has read already.
-    pub(super) fn adopt(
+    pub(crate) fn adopt(
         &mut self,
         ticket: Ticket,
         socket: TcpStream,
         unread: Vec<u8>,
-        owner: &mut Owner,
         turn: &mut LinkContext<'_, LoopMessage>,
     ) {
         let Some(at) = self.arriving.iter().position(|(known, _)| *known == ticket) else {
@@ -169,20 +270,20 @@ impl Links {
         if let Some(slot) = self.callers.adopt(socket, greeted, turn.registry()) {
             // If the peer has closed the connection already, the registration causes an event.
             let event = LinkEvent { link: CALLERS_AT + slot, is_read_closed: false };
-            self.attend(event, unread, owner, turn);
+            self.attend(event, unread, turn);
         }
     }
 
     /// Handles an event of a link: reads, serves and writes. `unread` are bytes of the link that
     /// were read before.
-    pub(super) fn attend(
+    pub(crate) fn attend(
         &mut self,
         event: LinkEvent,
         unread: Vec<u8>,
-        owner: &mut Owner,
         turn: &mut LinkContext<'_, LoopMessage>,
     ) {
-        let Links { peers, callers, cluster, messenger, buffers, ranges, .. } = self;
+        self.require_secret();
+        let Links { peers, callers, cluster, owner, messenger, buffers, ranges, .. } = self;
         let (registry, LinkEvent { link, is_read_closed }) = (turn.registry(), event);
         match link.checked_sub(CALLERS_AT) {
             None => {
@@ -207,13 +308,13 @@ impl Links {
         }
     }
 
-    pub(super) fn has_to_settle(&self) -> bool {
+    pub(crate) fn has_to_settle(&self) -> bool {
         self.peers.is_dirty() || self.callers.is_dirty()
     }
 
     /// Sends all asks and answers that this wake-up has made. Returns true if that completed
     /// requests.
-    pub(super) fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
+    pub(crate) fn settle(&mut self, turn: &mut LinkContext<'_, LoopMessage>) -> bool {
         if !self.ranges.is_empty() {
             self.ask_for_pages(turn);
         }
@@ -242,21 +343,23 @@ impl Links {
     }
 
     /// Answers an ask that another thread has served.
-    pub(super) fn finish(
-        &mut self,
-        served: ServedRequest,
-        owner: &Owner,
-        turn: &LinkContext<'_, LoopMessage>,
-    ) {
-        owner.finish(served, &mut self.callers, turn);
+    pub(crate) fn finish(&mut self, served: ServedRequest, turn: &LinkContext<'_, LoopMessage>) {
+        self.owner.finish(served, &mut self.callers, turn);
     }
 
-    /// Keeps a payload buffer for reuse, up to the limits.
-    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
+    /// Keeps the buffer of a reply's body, up to the limits, for the payload of another one.
+    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
         if self.buffers.len() < BUFFERS_KEPT && (1..=BUFFER_BYTES_KEPT).contains(&buffer.capacity())
         {
             buffer.clear();
             self.buffers.push(buffer);
+        }
+    }
+
+    /// Makes the cluster require its secret from peers, if clients need credentials.
+    fn require_secret(&self) {
+        if self.accounts.is_enforced() {
+            self.cluster.require_secret();
         }
     }
 
@@ -265,7 +368,7 @@ impl Links {
         let peers = &mut self.peers;
         self.ranges.retain(|(ticket, range)| {
             let Some(kept) = range.upgrade() else { return false };
-            let mut pages = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pages = kept.lock();
             let mut failed = false;
             // The range reads the pages of this node itself.
             let own = self.cluster.own();
@@ -288,9 +391,7 @@ fn own_pages_wanted(
 ) -> impl Iterator<Item = Ticket> + '_ {
     let is_wanted = move |(_, range): &&(Ticket, Weak<Mutex<RangePages>>)| {
         let pages = range.upgrade();
-        pages.is_some_and(|pages| {
-            pages.lock().unwrap_or_else(PoisonError::into_inner).wanted().contains(&own)
-        })
+        pages.is_some_and(|pages| pages.lock().wanted().contains(&own))
     };
     ranges.iter().filter(is_wanted).map(|(ticket, _)| *ticket)
 }
@@ -323,7 +424,7 @@ fn bring(
         Context::Range(ticket, range, node) => {
             // If the client is gone, the range has been dropped.
             let Some(range) = range.upgrade() else { return };
-            let mut pages = range.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pages = range.lock();
             pages.bring(node, outcome);
             drop(pages);
             turn.go_on(ticket);

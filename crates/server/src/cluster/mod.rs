@@ -4,7 +4,6 @@
 //! Each event loop has its own connections to peers ([`pellucid_cluster::Peers`]), so a request is
 //! sent and answered on the loop that read it. docs/cluster.md describes the design.
 
-mod api;
 mod links;
 mod owner_parts;
 mod owner_reply;
@@ -14,10 +13,11 @@ mod serve;
 mod served_request;
 mod start;
 
-pub(crate) use api::PeerApi;
+pub(crate) use links::Links;
 use owner_parts::OwnerParts;
 pub(crate) use owner_reply::OwnerReply;
 pub(crate) use page::{PEER_FIGURES, cluster_document, views};
+pub(crate) use range::merged_range;
 pub(crate) use serve::Owner;
 pub(crate) use served_request::ServedRequest;
 pub(crate) use start::join;

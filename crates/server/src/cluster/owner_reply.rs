@@ -5,7 +5,7 @@ use pellucid_cluster::{AnswerStatus, Failure as PeerFailure, OwnerAnswer};
 use pellucid_store::{Object, Value, WriteOutcome};
 use pellucid_thread::ParkedWork;
 
-use crate::entities::ReadConditions;
+use crate::entities::EntityHeaders;
 use crate::log::Log;
 use crate::reply::{Failure, Reply, WriteReply};
 
@@ -15,8 +15,8 @@ const WAITS_ONE_IN: u32 = 64;
 
 /// The kind of a forwarded request, kept until the answer arrives.
 pub(crate) enum ForwardedRequest {
-    Get(ReadConditions),
-    Head(ReadConditions),
+    Get(EntityHeaders),
+    Head(EntityHeaders),
     Write(WriteReply),
 }
 
@@ -41,7 +41,7 @@ impl OwnerReply {
             parts.iter().for_each(|part| part.add_to(timeline));
         }
         timeline.stamp(Stamp::Executed);
-        if answer.status == AnswerStatus::NotOwner {
+        if answer.answer.status == AnswerStatus::NotOwner {
             let line = String::from_utf8_lossy(&payload).into_owned();
             log.error(&format!("a forwarded request was not taken: {line}"));
             return Err(Failure::Refused(500, line.into()));
@@ -50,14 +50,15 @@ impl OwnerReply {
             return Err(Failure::Store(error));
         }
         let head = answer.head();
+        let sequence = answer.answer.sequence;
         Ok(match request {
-            ForwardedRequest::Write(reply) => reply.of(WriteOutcome { sequence: answer.sequence }),
-            ForwardedRequest::Head(conditions) => {
-                let verdict = conditions.judge(head.as_ref());
+            ForwardedRequest::Write(reply) => reply.of(WriteOutcome { sequence }),
+            ForwardedRequest::Head(headers) => {
+                let verdict = headers.judge(head.as_ref());
                 Reply::to_head(head, verdict)
             }
-            ForwardedRequest::Get(conditions) => {
-                let verdict = conditions.judge(head.as_ref());
+            ForwardedRequest::Get(headers) => {
+                let verdict = headers.judge(head.as_ref());
                 let object = head.map(|head| Object { head, value: Value::Owned(payload) });
                 Reply::to_get(object, verdict)
             }

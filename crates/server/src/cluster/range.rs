@@ -6,7 +6,7 @@
 //! not arrived, the body reports that it waits, and is asked again when the page is there.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_cluster::{MergedEntry, RangePages};
 use pellucid_http::BodyWaker;
@@ -16,7 +16,7 @@ use pellucid_thread::{Mutex, contain};
 use super::links::Links;
 use super::serve::page;
 use super::served_request::AskResult;
-use crate::answer::{LoopExchange, LoopMessage};
+use crate::answer::{HandlerResult, LoopExchange, LoopMessage};
 use crate::entities::EntityApi;
 use crate::entities::ranges::{Entries, Form, NextEntry, Query, RangeBody};
 use crate::reply::{Failure, Reply};
@@ -44,7 +44,7 @@ impl OwnPages {
     /// disk. If too many jobs wait for the workers, the page stays wanted; [`Links::attend`] has
     /// the body ask for it again.
     fn ask(&self, pages: &Arc<Mutex<RangePages>>) {
-        let mut kept = pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = pages.lock();
         if !kept.wanted().contains(&self.node) {
             return;
         }
@@ -71,7 +71,7 @@ impl OwnPages {
                 panicked.tell();
                 Err("the read of a page has panicked".to_owned())
             });
-            pages.lock().unwrap_or_else(PoisonError::into_inner).bring_page(node, page);
+            pages.lock().bring_page(node, page);
             reminder.go_on();
         };
         match place {
@@ -85,15 +85,13 @@ impl Entries for MergedEntries {
     const NAME: &'static str = "a range over the cluster";
 
     fn next(&mut self) -> StoreResult<NextEntry<'_>> {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.lock();
         if !pages.are_here().map_err(StoreError::Unreachable)? {
             drop(pages);
             self.own.ask(&self.pages);
             return Ok(NextEntry::NotHere);
         }
-        let next = pages.next().map(|(node, _)| node);
-        let entry = next.and_then(|node| pages.take(node));
-        let Some(MergedEntry { key, object, expires_at_ms }) = entry else {
+        let Some(MergedEntry { key, object, expires_at_ms }) = pages.take_next() else {
             return Ok(NextEntry::Over);
         };
         self.expires_at_ms = expires_at_ms;
@@ -105,17 +103,16 @@ impl Entries for MergedEntries {
     }
 }
 
-/// Replies with a range over all nodes. `own` is the index of this node.
+/// Answers with a range over all nodes.
 ///
 /// # Errors
 /// If `start` or `end` is too long, or another node cannot be reached.
-pub(super) fn merged_range(
+pub(crate) fn merged_range(
     entities: &EntityApi,
     links: &mut Links,
     (query, table, form): (Query<'_>, Table, Form),
-    own: usize,
     exchange: &LoopExchange<'_>,
-) -> Result<Reply, Failure> {
+) -> HandlerResult {
     let Query { start, end, left, reverse, .. } = query;
     let longest = start.len().max(end.as_ref().map_or(0, |end| end.len()));
     if longest > KEY_LENGTH_MAX {
@@ -131,8 +128,8 @@ pub(super) fn merged_range(
     let pages = Arc::new(Mutex::new(pages));
     links.follow_range(exchange.ticket(), &pages);
     let (store, reminder) = (Arc::clone(&entities.store), exchange.reminder());
-    let own = OwnPages { node: own, store, table, reminder };
+    let own = OwnPages { node: links.own(), store, table, reminder };
     let merged = MergedEntries { pages, own, expires_at_ms: None };
     let body = RangeBody::new(merged, form, left, &entities.log);
-    Ok(Reply::streamed(form.content_type(), body))
+    Ok(Reply::streamed(form.content_type(), body).into())
 }

@@ -348,11 +348,14 @@ impl DocumentApi {
             CollectionCall::Import => {
                 import::answer(documents, acknowledgement, call, collection, timeline)?
             }
-            CollectionCall::Indexes => {
+            CollectionCall::ListIndexes => indexes::list(collection),
+            CollectionCall::CreateIndex => {
                 let running = self.queries.running();
-                indexes::answer_all(documents, running, memory, call, collection, caller)?
+                let made = indexes::create(documents, running, memory, call, collection, caller);
+                made.unwrap_or_else(indexes::refusal)
             }
-            CollectionCall::Index => indexes::answer_one(documents, call, collection)?,
+            CollectionCall::ShowIndex => indexes::show(call, collection)?,
+            CollectionCall::DropIndex => indexes::drop_index(documents, call, collection)?,
             CollectionCall::Show => collections::view(documents, call, collection)?,
             CollectionCall::Change => collections::change(documents, call, collection)?,
             CollectionCall::Rename => {

@@ -48,7 +48,11 @@ pub(super) fn answer(
     let request = WriteRequest::of(call, collection, acknowledgement)?;
     let mut items_memory = memory.of_call();
     let mut results = ItemResults {
+        documents,
         memory,
+        call,
+        collection,
+        request,
         out: Encoding::new(memory.of_call(), call.control.as_ref()),
         error_counts: BTreeMap::new(),
         is_first: true,
@@ -71,10 +75,9 @@ pub(super) fn answer(
         items.push(item);
         if !goes_on || items.len() >= ITEMS_AT_ONCE || bytes >= BYTES_AT_ONCE {
             if reads {
-                results.read(documents, call, collection, &items, timeline)?;
+                results.read(&items, timeline)?;
             } else {
-                let written =
-                    results.write(documents, call, collection, &request, &items, timeline);
+                let written = results.write(&items, timeline);
                 written.map_err(|error| results.cut(error))?;
             }
             items.clear();
@@ -111,21 +114,11 @@ fn parser_of<'a>(call: &'a Call<'_>) -> Result<json::Parser<'a>, DocumentError> 
 fn check_array(call: &Call<'_>) -> Result<(), DocumentError> {
     let mut parser = parser_of(call)?;
     let bad = |error| bad_json(&error);
-    let mut goes_on = !parser.take(b']');
     let mut items = 0_usize;
-    while goes_on {
-        parser.skip_space();
-        parser.value().map_err(bad)?;
+    while parser.element(items == 0).map_err(bad)?.is_some() {
         items += 1;
         if items.is_multiple_of(ITEMS_AT_ONCE) {
             call.check()?;
-        }
-        parser.skip_space();
-        goes_on = parser.take(b',');
-        if !goes_on && !parser.take(b']') {
-            // The parser's error is better if the bytes are no JSON.
-            parser.expect_end().map_err(bad)?;
-            return Err(bad_json(&"expecting comma or ']'"));
         }
     }
     parser.skip_space();
@@ -179,9 +172,13 @@ struct BatchOutcome {
     _memory: Share,
 }
 
-/// The results of the items so far, as JSON.
+/// The call with its array, and the results of the items so far, as JSON.
 struct ItemResults<'a> {
+    documents: &'a Arc<Documents>,
     memory: &'a RequestMemory,
+    call: &'a Call<'a>,
+    collection: &'a Arc<Collection>,
+    request: WriteRequest,
     out: Encoding<'a>,
     /// The number of failed items by error number.
     error_counts: BTreeMap<u16, u64>,
@@ -191,19 +188,12 @@ struct ItemResults<'a> {
 }
 
 impl ItemResults<'_> {
-    fn read(
-        &mut self,
-        documents: &Documents,
-        call: &Call<'_>,
-        collection: &Collection,
-        items: &[Vec<u8>],
-        timeline: &mut Timeline,
-    ) -> Result<(), DocumentError> {
-        let shape = collection.shape();
+    fn read(&mut self, items: &[Vec<u8>], timeline: &mut Timeline) -> Result<(), DocumentError> {
+        let shape = self.collection.shape();
         for item in items {
-            call.check()?;
+            self.call.check()?;
             let found = key_of(&shape, open(item)).and_then(|key| {
-                let object = documents.get(&shape, key.as_bytes(), timeline);
+                let object = self.documents.get(&shape, key.as_bytes(), timeline);
                 let object = object.wait_for(timeline)?;
                 document_of(&shape, &object.ok_or(ErrorNumber::DOCUMENT_NOT_FOUND)?)
             });
@@ -218,25 +208,15 @@ impl ItemResults<'_> {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        documents: &Arc<Documents>,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-        request: &WriteRequest,
-        items: &[Vec<u8>],
-        timeline: &mut Timeline,
-    ) -> Result<(), DocumentError> {
+    fn write(&mut self, items: &[Vec<u8>], timeline: &mut Timeline) -> Result<(), DocumentError> {
         let (mut rest, mut count) = (items, items.len());
         while !rest.is_empty() {
             count = count.min(rest.len());
-            let batch = &rest[..count];
-            let written = self.write_some(documents, call, collection, request, batch, timeline);
-            match written {
+            match self.write_some(&rest[..count], timeline) {
                 Ok(written) => {
                     self.done += written.results.len();
                     rest = &rest[written.results.len()..];
-                    self.note(written, collection, request)?;
+                    self.note(written)?;
                     // One large document does not make all later batches small.
                     count = count.saturating_mul(2);
                 }
@@ -253,13 +233,10 @@ impl ItemResults<'_> {
     /// Writes the first of these items in one batch: as many as fit, and at least one.
     fn write_some(
         &self,
-        documents: &Arc<Documents>,
-        call: &Call<'_>,
-        collection: &Arc<Collection>,
-        request: &WriteRequest,
         items: &[Vec<u8>],
         timeline: &mut Timeline,
     ) -> Result<BatchOutcome, DocumentError> {
+        let ItemResults { documents, memory, call, collection, request, .. } = self;
         let shape = collection.shape();
         let inserts = call.method == Method::Post;
         let attempt = pellucid_document::attempt_to_end(
@@ -269,7 +246,7 @@ impl ItemResults<'_> {
             timeline,
             |transaction, timeline| {
                 let mut results = Vec::with_capacity(items.len());
-                let mut memory = self.memory.of_call();
+                let mut memory = memory.of_call();
                 for item in items {
                     call.check()?;
                     let item = open(item);
@@ -292,16 +269,11 @@ impl ItemResults<'_> {
     }
 
     /// Adds the results of a batch.
-    fn note(
-        &mut self,
-        batch: BatchOutcome,
-        collection: &Collection,
-        request: &WriteRequest,
-    ) -> Result<(), DocumentError> {
-        let (shape, committed) = (collection.shape(), batch.committed);
+    fn note(&mut self, batch: BatchOutcome) -> Result<(), DocumentError> {
+        let (shape, committed) = (self.collection.shape(), batch.committed);
         for result in batch.results {
             match result {
-                Ok(_) if request.is_silent => {}
+                Ok(_) if self.request.is_silent => {}
                 Ok(written) => {
                     self.begin_item()?;
                     self.out.reserve(written.json_bytes_max())?;

@@ -1,15 +1,16 @@
 //! Control of the calls that workers execute: other threads can end and describe them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pellucid_aql::KillSwitch;
 use pellucid_clock::Stopwatch;
 use pellucid_document::{DocumentError, ErrorNumber};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
+use pellucid_value::beginning;
 
-use super::running_queries::{RunningQuery, beginning, stopwatch};
+use super::running_queries::{RunningQuery, stopwatch};
 
 /// The most bytes of a query's text in a description.
 const TEXT_BYTES_MAX: usize = 200;
@@ -51,7 +52,7 @@ impl Control {
     /// Ends the call, and the query that it runs, soon.
     pub(crate) fn end(&self) {
         self.0.kill.kill();
-        if let Some(query) = &*self.query() {
+        if let Some(query) = &*self.0.query.lock() {
             query.kill.kill();
         }
     }
@@ -63,7 +64,7 @@ impl Control {
 
     /// Notes the query that the call runs from now on, so that both end together.
     pub(crate) fn runs(&self, query: &Arc<RunningQuery>) {
-        *self.query() = Some(Arc::clone(query));
+        *self.0.query.lock() = Some(Arc::clone(query));
         if self.0.kill.is_killed() {
             query.kill.kill();
         }
@@ -84,7 +85,7 @@ impl Control {
             let message = "call ended: it took too long";
             return Err(DocumentError::new(ErrorNumber::QUERY_KILLED, message));
         }
-        let query = query.lock().unwrap_or_else(PoisonError::into_inner);
+        let query = query.lock();
         match &*query {
             Some(query) => query.check(),
             None => Ok(()),
@@ -95,16 +96,12 @@ impl Control {
     fn describe(&self) -> String {
         let seconds = self.0.since.elapsed_ns() as f64 / 1e9;
         let mut text = format!("{}, for {seconds:.1} s", self.0.path);
-        if let Some(query) = &*self.query() {
+        if let Some(query) = &*self.0.query.lock() {
             let (id, database) = (query.id, &query.database);
             let (owner, asked) = (query.owner.name(), beginning(&query.query, TEXT_BYTES_MAX));
             text += &format!(", query {id} of `{owner}` in `{database}`: {asked}");
         }
         text
-    }
-
-    fn query(&self) -> MutexGuard<'_, Option<Arc<RunningQuery>>> {
-        self.0.query.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,14 +127,14 @@ pub(crate) struct CallRegistration<'a> {
 
 impl Drop for CallRegistration<'_> {
     fn drop(&mut self) {
-        self.calls.listed().calls.remove(&self.number);
+        self.calls.listed.lock().calls.remove(&self.number);
     }
 }
 
 impl Calls {
     /// Adds a call that a worker begins to the list.
     pub(crate) fn begin(&self, control: &Control) -> CallRegistration<'_> {
-        let mut listed = self.listed();
+        let mut listed = self.listed.lock();
         listed.begun += 1;
         let number = listed.begun;
         listed.calls.insert(number, control.clone());
@@ -149,7 +146,7 @@ impl Calls {
 
     /// Ends all calls, including those that begin from now on.
     pub(crate) fn end_all(&self) {
-        let mut listed = self.listed();
+        let mut listed = self.listed.lock();
         listed.is_ending = true;
         listed.calls.values().for_each(Control::end);
     }
@@ -157,13 +154,9 @@ impl Calls {
     /// Descriptions of the calls that workers execute, oldest first.
     pub(crate) fn describe(&self) -> Vec<String> {
         let mut calls: Vec<_> =
-            self.listed().calls.iter().map(|(number, call)| (*number, call.clone())).collect();
+            self.listed.lock().calls.iter().map(|(number, call)| (*number, call.clone())).collect();
         calls.sort_by_key(|(number, _)| *number);
         calls.iter().map(|(_, call)| call.describe()).collect()
-    }
-
-    fn listed(&self) -> MutexGuard<'_, CallTable> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

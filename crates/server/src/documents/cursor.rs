@@ -165,7 +165,7 @@ impl Cursor {
         let StreamedQuery { execution, query } = &mut **streamed;
         let next = execution.next(self.batch_size, BATCH_BYTES_MAX);
         note(&self.text, execution, &query.data);
-        let (values, more) = next.map_err(|error| running_error(&error))?;
+        let values = next.map_err(|error| running_error(&error))?;
         for (place, value) in values.iter().enumerate() {
             if place > 0 {
                 out.bytes(b",")?;
@@ -174,7 +174,7 @@ impl Cursor {
         }
         drop(values);
         execution.free_kept();
-        let more = more || !execution.is_done();
+        let more = !execution.is_done();
         if !more {
             self.trailer = trailer(None, execution, query);
         }

@@ -1,12 +1,11 @@
 //! The table of open cursors: those that wait until their next batch is asked for.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use pellucid_budget::{Budget, Share};
 use pellucid_clock::Clock;
 use pellucid_document::{DocumentError, ErrorNumber, Result};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 use super::cursor::Cursor;
 use super::owner::Owner;
@@ -122,7 +121,7 @@ impl Cursors {
     pub(super) fn keep(&self, mut cursor: Box<Cursor>) -> Result<()> {
         let settled = cursor.settle_memory();
         let bytes = cursor.size_bytes();
-        let mut cursors = self.table();
+        let mut cursors = self.table.lock();
         let before = cursors.slots.get(&cursor.id).map(|slot| slot.bytes);
         let grows_by = bytes.saturating_sub(before.unwrap_or(0));
         let refusal = before.is_none().then(|| cursors.refusal(&cursor.owner)).flatten();
@@ -177,7 +176,7 @@ impl Cursors {
         id: u64,
         may_be: impl FnOnce(&Owner, Option<&str>) -> bool,
     ) -> Result<Box<Cursor>> {
-        let mut cursors = self.table();
+        let mut cursors = self.table.lock();
         let slot = cursors.slots.get_mut(&id).ok_or(ErrorNumber::CURSOR_NOT_FOUND)?;
         let database = slot.cursor.as_deref().map(|cursor| &*cursor.database);
         if !may_be(&slot.owner, database) {
@@ -188,19 +187,19 @@ impl Cursors {
 
     /// Removes the slot of a cursor that was taken.
     pub(super) fn forget(&self, id: u64) {
-        let gone = self.table().remove(id);
+        let gone = self.table.lock().remove(id);
         drop(gone);
     }
 
     /// The number and the memory of the open cursors.
     pub(crate) fn figures(&self) -> CursorFigures {
-        let cursors = self.table();
+        let cursors = self.table.lock();
         CursorFigures { open: cursors.slots.len(), bytes: cursors.bytes }
     }
 
     /// Drops the cursors that have expired at `now_ms`.
     pub(super) fn remove_expired(&self, now_ms: u64) {
-        let mut cursors = self.table();
+        let mut cursors = self.table.lock();
         let is_over =
             |slot: &Slot| slot.cursor.as_ref().is_some_and(|cursor| cursor.expires_at_ms <= now_ms);
         let ids: Vec<_> =
@@ -209,10 +208,6 @@ impl Cursors {
         drop(cursors);
         // Results may be large, so they are freed after the lock is released.
         drop(expired);
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

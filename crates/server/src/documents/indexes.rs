@@ -16,48 +16,14 @@ use super::reply::{error_as, success};
 use super::running_queries::{RunningQueries, RunningQuery};
 use crate::access::Identity;
 use crate::reply::Reply;
-use crate::routes::Method;
 
 /// ArangoDB's index types that are not implemented here.
 const UNBUILT: &[&str] =
     &["geo", "geo1", "geo2", "fulltext", "inverted", "mdi", "mdi-prefixed", "zkd", "vector"];
 
-/// Answers a call to one index of a collection. It may block.
-pub(super) fn answer_one(
-    documents: &Documents,
-    call: &Call<'_>,
-    collection: &Collection,
-) -> ReplyResult {
-    let id = call.part("{index}").unwrap_or_default();
-    match call.method {
-        Method::Get => Ok(success(200, one_index(collection, id)?)),
-        Method::Delete => drop_index(documents, collection, id),
-        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-    }
-}
-
-/// Answers a call to the indexes of a collection. It may block.
-pub(super) fn answer_all(
-    documents: &Documents,
-    running: &Arc<RunningQueries>,
-    memory: &RequestMemory,
-    call: &Call<'_>,
-    collection: &Collection,
-    caller: &Identity,
-) -> ReplyResult {
-    match call.method {
-        Method::Get => Ok(list(collection)),
-        Method::Post => {
-            let created = create(documents, running, memory, call, collection, caller);
-            Ok(created.unwrap_or_else(refusal))
-        }
-        _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-    }
-}
-
 /// The reply to an error at the creation of an index. Other errors than these have the status 400
 /// there, whatever their number.
-fn refusal(error: DocumentError) -> Reply {
+pub(super) fn refusal(error: DocumentError) -> Reply {
     match error.number {
         ErrorNumber::NOT_IMPLEMENTED
         | ErrorNumber::COLLECTION_NOT_FOUND
@@ -73,7 +39,7 @@ fn refusal(error: DocumentError) -> Reply {
 
 /// Creates an index. Its time grows with the collection, so it is listed like a query and can be
 /// killed.
-fn create(
+pub(super) fn create(
     documents: &Documents,
     running: &Arc<RunningQueries>,
     memory: &RequestMemory,
@@ -95,8 +61,13 @@ fn create(
     Ok(success(if is_new { 201 } else { 200 }, fields))
 }
 
-fn drop_index(documents: &Documents, collection: &Collection, id: &str) -> ReplyResult {
-    let shape = collection.shape();
+/// Removes the index that the path names. It may block.
+pub(super) fn drop_index(
+    documents: &Documents,
+    call: &Call<'_>,
+    collection: &Collection,
+) -> ReplyResult {
+    let (id, shape) = (call.part("{index}").unwrap_or_default(), collection.shape());
     let number = match (id, find_index(&shape, id)) {
         ("0" | "primary", _) => 0,
         ("edge", _) if shape.is_edges() => return Err(ErrorNumber::FORBIDDEN.into()),
@@ -153,7 +124,8 @@ fn wanted_index(body: &Map<String, Value>) -> Result<IndexDefinition, DocumentEr
     })
 }
 
-fn list(collection: &Collection) -> Reply {
+/// Lists the indexes of a collection.
+pub(super) fn list(collection: &Collection) -> Reply {
     let shape = collection.shape();
     let name = &shape.definition.name;
     let mut indexes = vec![primary(name)];
@@ -167,17 +139,19 @@ fn list(collection: &Collection) -> Reply {
     success(200, json!({ "indexes": indexes, "identifiers": by_id }))
 }
 
-fn one_index(collection: &Collection, id: &str) -> Result<Value, DocumentError> {
-    let shape = collection.shape();
+/// Shows the index that the path names.
+pub(super) fn show(call: &Call<'_>, collection: &Collection) -> ReplyResult {
+    let (id, shape) = (call.part("{index}").unwrap_or_default(), collection.shape());
     let name = &shape.definition.name;
     let is_edge = |index: &Index| index.definition.kind == IndexKind::Edge;
-    match find_index(&shape, id) {
-        _ if id == "0" || id == "primary" => Ok(primary(name)),
-        _ if id == "edge" && shape.is_edges() => Ok(edge(name)),
-        Some(index) if is_edge(&index) => Ok(edge(name)),
-        Some(index) => Ok(describe(name, &index.definition)),
-        None => Err(ErrorNumber::INDEX_NOT_FOUND.into()),
-    }
+    let fields = match find_index(&shape, id) {
+        _ if id == "0" || id == "primary" => primary(name),
+        _ if id == "edge" && shape.is_edges() => edge(name),
+        Some(index) if is_edge(&index) => edge(name),
+        Some(index) => describe(name, &index.definition),
+        None => return Err(ErrorNumber::INDEX_NOT_FOUND.into()),
+    };
+    Ok(success(200, fields))
 }
 
 fn primary(collection: &str) -> Value {

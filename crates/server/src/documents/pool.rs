@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_account::Phase;
 use pellucid_clock::{Clock, Ticks};
-use pellucid_thread::{Condvar, Mutex, MutexGuard, ParkedWork, WaitKind, run_contained};
+use pellucid_thread::{Condvar, Mutex, ParkedWork, WaitKind, run_contained};
 
 /// The most calls that may wait for a thread, unless the operator sets it. ArangoDB has the same
 /// default.
@@ -132,7 +132,7 @@ impl Pool {
     /// of the call's body. Returns false, and drops the job, if too many jobs or bytes wait or the
     /// pool is stopped.
     pub(crate) fn try_run(&self, bytes: usize, job: impl FnOnce(u64) + Send + 'static) -> bool {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         let is_full = queue.jobs.len() >= self.shared.queued_calls_max
             || queue.bytes + bytes > QUEUED_BYTES_MAX;
         if is_full || queue.is_closed {
@@ -157,7 +157,7 @@ impl Pool {
     pub(crate) fn run_after(&self, pause: Duration, job: impl FnOnce(u64) + Send + 'static) {
         let clock = self.shared.clock;
         let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         if queue.is_closed {
             return;
         }
@@ -178,13 +178,13 @@ impl Pool {
 
     /// True if the queue is at least three quarters full.
     pub(crate) fn is_busy(&self) -> bool {
-        self.shared.queue().jobs.len() * 4 >= self.shared.queued_calls_max * 3
+        self.shared.queue.lock().jobs.len() * 4 >= self.shared.queued_calls_max * 3
     }
 
     /// Ends the threads, after they have finished their jobs and all delayed jobs. Calls that no
     /// thread has taken are dropped, because nobody waits for their replies any more.
     pub(crate) fn stop(&self) {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         queue.is_closed = true;
         let left = std::mem::take(&mut queue.jobs);
         queue.bytes -= left.iter().map(|queued| queued.bytes).sum::<usize>();
@@ -192,21 +192,17 @@ impl Pool {
         drop(left);
         self.shared.arrived.notify_all();
         self.shared.unattended.notify_all();
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         while queue.threads > 0 {
-            queue = self.shared.ended.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self.shared.ended.wait(queue);
         }
     }
 }
 
 impl PoolState {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that a call pauses (true) or resumes (false).
     fn rest(self: &Arc<Self>, begins: bool) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if !begins {
             queue.resting -= 1;
             drop(queue);
@@ -222,32 +218,32 @@ impl PoolState {
         drop(queue);
         if self.start("pellucid-call-in".to_owned(), ThreadKind::StandIn).is_err() {
             // The system cannot start a thread, so calls wait longer.
-            self.queue().stand_ins -= 1;
+            self.queue.lock().stand_ins -= 1;
         }
     }
 
     /// Starts a thread.
     fn start(self: &Arc<Self>, name: String, duty: ThreadKind) -> io::Result<()> {
         let shared = Arc::clone(self);
-        self.queue().threads += 1;
+        self.queue.lock().threads += 1;
         let work = move || {
             shared.work(duty);
-            shared.queue().threads -= 1;
+            shared.queue.lock().threads -= 1;
             shared.ended.notify_all();
         };
         let started = std::thread::Builder::new().name(name).spawn(work);
         if started.is_err() {
-            self.queue().threads -= 1;
+            self.queue.lock().threads -= 1;
         }
         started.map(drop)
     }
 
     /// Starts a further thread whenever a call has waited for [`STALL`], until the pool is closed.
     fn attend(self: &Arc<Self>) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         while !queue.is_closed {
             let Some(first) = queue.jobs.front() else {
-                queue = self.unattended.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self.unattended.wait(queue);
                 continue;
             };
             let waited = self.clock.nanoseconds(self.clock.now().since(first.since));
@@ -256,13 +252,13 @@ impl PoolState {
                 queue.further += 1;
                 drop(queue);
                 let started = self.start("pellucid-call-more".to_owned(), ThreadKind::Further);
-                queue = self.queue();
+                queue = self.queue.lock();
                 queue.further -= usize::from(started.is_err());
             }
             // After a start, look again soon: the next call may have waited for as long.
             let pause = if left.is_zero() { STALL / 4 } else { left };
             let woken = self.unattended.wait_timeout(queue, pause);
-            queue = woken.unwrap_or_else(PoisonError::into_inner).0;
+            queue = woken.0;
         }
     }
 
@@ -308,7 +304,7 @@ impl PoolState {
 
     /// Waits for the next job; `None` if the thread has to end.
     fn next(&self, duty: ThreadKind) -> Option<QueuedJob> {
-        let (mut queue, mut is_rested) = (self.queue(), false);
+        let (mut queue, mut is_rested) = (self.queue.lock(), false);
         loop {
             if duty == ThreadKind::StandIn && (queue.stand_ins > queue.resting || queue.is_closed) {
                 queue.stand_ins -= 1;
@@ -328,10 +324,10 @@ impl PoolState {
             let most = (duty == ThreadKind::Further).then_some(FURTHER_REST);
             queue.idle += 1;
             (queue, is_rested) = match until_due.into_iter().chain(most).min() {
-                None => (self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner), false),
+                None => (self.arrived.wait(queue), false),
                 Some(pause) => {
                     let woken = self.arrived.wait_timeout(queue, pause);
-                    let (queue, timeout) = woken.unwrap_or_else(PoisonError::into_inner);
+                    let (queue, timeout) = woken;
                     (queue, timeout.timed_out() && most == Some(pause))
                 }
             };
@@ -346,14 +342,19 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::mpsc::channel;
 
-    /// Occupies `threads` threads until `end` is reached.
-    fn occupy(pool: &Pool, threads: usize, end: &Arc<Barrier>) {
-        for _ in 0..threads {
-            let end = Arc::clone(end);
+    /// A pool whose threads, except `idle` of them, are occupied until the barrier is reached by
+    /// them and by `others`.
+    fn occupied_pool(idle: usize, others: usize) -> (Arc<Pool>, Arc<Barrier>) {
+        let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
+        let busy = pool.shared.queue.lock().threads - idle;
+        let end = Arc::new(Barrier::new(busy + others));
+        for _ in 0..busy {
+            let end = Arc::clone(&end);
             assert!(pool.try_run(0, move |_| {
                 end.wait();
             }));
         }
+        (pool, end)
     }
 
     /// Regression: sleeping queries occupied all threads, and no other call was answered.
@@ -361,7 +362,7 @@ mod tests {
     fn calls_that_pause_do_not_hold_up_others() {
         let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
         let (sender, receiver) = channel();
-        let count = pool.shared.queue().threads + 3;
+        let count = pool.shared.queue.lock().threads + 3;
         let all_there = Arc::new(Barrier::new(count));
         for number in 0..count {
             let (sender, all_there) = (sender.clone(), Arc::clone(&all_there));
@@ -383,10 +384,7 @@ mod tests {
     /// answered.
     #[test]
     fn calls_that_do_not_end_do_not_hold_up_others() {
-        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
-        let threads = pool.shared.queue().threads;
-        let end = Arc::new(Barrier::new(threads + 1));
-        occupy(&pool, threads, &end);
+        let (pool, end) = occupied_pool(0, 1);
         let (sender, receiver) = channel();
         for number in 0..10 {
             let sender = sender.clone();
@@ -395,10 +393,10 @@ mod tests {
         for _ in 0..10 {
             receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         }
-        assert!(pool.shared.queue().further >= 1);
+        assert!(pool.shared.queue.lock().further >= 1);
         end.wait();
         pool.stop();
-        let queue = pool.shared.queue();
+        let queue = pool.shared.queue.lock();
         assert_eq!((queue.threads, queue.further, queue.bytes), (0, 0, 0));
     }
 
@@ -406,12 +404,9 @@ mod tests {
     /// idle thread, and the call waited until that job ended.
     #[test]
     fn a_call_that_arrives_with_a_due_job_gets_a_thread() {
-        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
-        let threads = pool.shared.queue().threads;
-        let end = Arc::new(Barrier::new(threads + 1));
-        occupy(&pool, threads - 1, &end);
+        let (pool, end) = occupied_pool(1, 2);
         let is_ready = |queue: &Queue| queue.jobs.is_empty() && queue.idle == 1;
-        while !is_ready(&pool.shared.queue()) {
+        while !is_ready(&pool.shared.queue.lock()) {
             std::thread::yield_now();
         }
         // By then the watching thread has seen the empty queue, too.
@@ -423,7 +418,7 @@ mod tests {
             QueuedJob { job, put_down, bytes: 0, since }
         };
         let lasting = Arc::clone(&end);
-        let mut queue = pool.shared.queue();
+        let mut queue = pool.shared.queue.lock();
         let lasts = move |_| {
             lasting.wait();
         };
@@ -439,11 +434,8 @@ mod tests {
     /// Regression: a stop waited for queued calls whose clients were gone.
     #[test]
     fn queued_calls_are_dropped_at_a_stop() {
-        let pool = Arc::new(Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap());
-        let threads = pool.shared.queue().threads;
-        let end = Arc::new(Barrier::new(threads + 1));
-        occupy(&pool, threads, &end);
-        while !pool.shared.queue().jobs.is_empty() {
+        let (pool, end) = occupied_pool(0, 1);
+        while !pool.shared.queue.lock().jobs.is_empty() {
             std::thread::yield_now();
         }
         let (sender, receiver) = channel();
@@ -454,7 +446,7 @@ mod tests {
         assert!(receiver.recv_timeout(Duration::from_secs(60)).is_err());
         end.wait();
         stop.join().unwrap();
-        assert_eq!(pool.shared.queue().bytes, 0);
+        assert_eq!(pool.shared.queue.lock().bytes, 0);
     }
 
     #[test]
@@ -477,15 +469,7 @@ mod tests {
     /// of them run at a stop.
     #[test]
     fn delayed_jobs_run_when_due_and_do_not_hold_up_others() {
-        let pool = Pool::start(Clock::system(), QUEUED_CALLS_MAX).unwrap();
-        let threads = pool.shared.queue().threads;
-        let busy = Arc::new(Barrier::new(threads));
-        for _ in 1..threads {
-            let busy = Arc::clone(&busy);
-            assert!(pool.try_run(0, move |_| {
-                busy.wait();
-            }));
-        }
+        let (pool, end) = occupied_pool(1, 1);
         let (sender, receiver) = channel();
         let begun = Clock::monotonic().stopwatch();
         for pause_ms in [600, 30, 3_600_000] {
@@ -499,7 +483,7 @@ mod tests {
         assert!(done.iter().all(|(pause_ms, after_ms)| after_ms >= pause_ms), "{done:?}");
         let place = |pause_ms| done.iter().position(|(of, _)| *of == pause_ms);
         assert!(place(0).is_some() && place(30) < place(600), "{done:?}");
-        busy.wait();
+        end.wait();
         pool.stop();
         assert_eq!(receiver.try_recv().unwrap().0, 3_600_000, "no delayed job is forgotten");
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pellucid_aql::RULES;
 use pellucid_document::{Database, ErrorNumber};
+use pellucid_value::beginning;
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, not_implemented};
@@ -11,7 +12,7 @@ use super::completion::ReplyResult;
 use super::query_extra::to_json;
 use super::query_runner::QueryRunner;
 use super::reply::success;
-use super::running_queries::{RunningQuery, beginning};
+use super::running_queries::RunningQuery;
 use crate::access::Identity;
 use crate::reply::Reply;
 use crate::routes::Method;

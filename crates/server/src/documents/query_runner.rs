@@ -335,7 +335,10 @@ impl QueryRunner {
         let plan = match mode {
             Mode::Light(_) => statement.light(binds, &*data).ok_or(QueryError::NotLight),
             Mode::Worker => statement.plan(binds, &source, options, kill),
-            Mode::Shown => statement.plan_once(binds, &source, options, kill),
+            // A plan for these values only shows its constants.
+            Mode::Shown => {
+                Plan::new(statement.parsed(), binds, &source, options, kill).map(Arc::new)
+            }
         };
         timeline.lap(QUERY_PLAN);
         let plan = plan?;
@@ -396,7 +399,7 @@ impl QueryRunner {
             let (mut all, mut ended) = (Vec::new(), Ok(()));
             while !execution.is_done() {
                 match execution.next(BATCH_SIZE_DEFAULT, usize::MAX) {
-                    Ok((values, _)) => all.extend(values),
+                    Ok(values) => all.extend(values),
                     Err(error) => ended = Err(error),
                 }
             }

@@ -1,15 +1,15 @@
 //! The list of running queries, and of other long work that is listed and can be killed as well.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use pellucid_aql::KillSwitch;
 use pellucid_budget::Share;
 use pellucid_clock::{Clock, Stopwatch, WallTime};
 use pellucid_document::{DocumentError, ErrorNumber, Result};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 use pellucid_value::Value;
 
 use super::owner::Owner;
@@ -103,7 +103,7 @@ impl QueryRegistration {
 
 impl Drop for QueryRegistration {
     fn drop(&mut self) {
-        self.queries.lock().remove(&self.running.id);
+        self.queries.by_id.lock().remove(&self.running.id);
     }
 }
 
@@ -134,13 +134,13 @@ impl RunningQueries {
     /// Adds a query to the list.
     pub(super) fn begin(self: &Arc<Self>, running: RunningQuery) -> QueryRegistration {
         let running = Arc::new(running);
-        self.lock().insert(running.id, Arc::clone(&running));
+        self.by_id.lock().insert(running.id, Arc::clone(&running));
         QueryRegistration { queries: Arc::clone(self), running }
     }
 
     /// The running queries of a database, oldest first.
     pub(super) fn list(&self, database: &str) -> Vec<Arc<RunningQuery>> {
-        let running = self.lock();
+        let running = self.by_id.lock();
         let mut list: Vec<_> =
             running.values().filter(|query| query.database == database).cloned().collect();
         list.sort_by_key(|query| query.id);
@@ -152,7 +152,7 @@ impl RunningQueries {
     /// # Errors
     /// 1591 if there is none, 11 if `caller` may not kill it.
     pub(super) fn kill(&self, database: &str, id: u64, caller: &Identity) -> Result<()> {
-        let running = self.lock();
+        let running = self.by_id.lock();
         let query = running.get(&id).filter(|query| query.database == database);
         let query = query.ok_or(ErrorNumber::QUERY_NOT_FOUND)?;
         if !query.owner.yields_to(caller) {
@@ -164,24 +164,11 @@ impl RunningQueries {
 
     /// Kills all queries.
     pub(super) fn kill_all(&self) {
-        self.lock().values().for_each(|query| query.kill.kill());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<RunningQuery>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_id.lock().values().for_each(|query| query.kill.kill());
     }
 }
 
 /// Starts a stopwatch.
 pub(super) fn stopwatch() -> Stopwatch {
     Clock::system().stopwatch()
-}
-
-/// The beginning of a text, of at most `bytes_max` bytes, cut between characters.
-pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

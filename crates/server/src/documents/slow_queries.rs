@@ -2,16 +2,15 @@
 //! request. The account of requests tells that a request was slow; these notes tell why.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use pellucid_account::request_name;
 use pellucid_aql::{Execution, NodeAccount};
 use pellucid_document::{QueryData, StoreAccount};
 use pellucid_thread::Mutex;
+use pellucid_value::beginning;
 use serde_json::{Value, json};
 
 use super::query_extra::store_account;
-use super::running_queries::beginning;
 
 /// The most notes; the oldest is dropped first. The account keeps fewer slow requests than this.
 const NOTED_MAX: usize = 1_024;
@@ -83,7 +82,7 @@ impl SlowQueries {
             slowest: format!("node {} ({}): {why}", slowest.id, slowest.name),
             store: data.store_account(),
         };
-        let mut all = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.noted.lock();
         if all.len() == NOTED_MAX {
             all.pop_front();
         }
@@ -101,7 +100,7 @@ impl SlowQueries {
     }
 
     fn find(&self, is_it: impl Fn(&SlowQuery) -> bool) -> Option<SlowQuery> {
-        let all = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.noted.lock();
         all.iter().rev().find(|noted| is_it(noted)).cloned()
     }
 }

@@ -6,40 +6,25 @@ use serde_json::json;
 use super::call::{Call, not_implemented};
 use super::completion::ReplyResult;
 use super::reply::success;
-use super::server_info::unknown_path;
 use crate::reply::Reply;
 use crate::routes::Method;
 
-/// Answers a call below `/_api/` that is not implemented: lists are empty, other calls are refused.
+/// Answers a call below `/_api/` that is not implemented: lists are empty, other calls are refused
+/// with the text of their row.
 pub(super) fn answer(call: &Call<'_>) -> ReplyResult {
-    let what = call.segment(1).unwrap_or_default();
-    let refused = |what: &str| Err(not_implemented(format!("{what} are not implemented")));
     let lists = call.method == Method::Get && call.length() == 2;
-    match what {
+    match call.segment(1).unwrap_or_default() {
         "transaction" if lists => Ok(Reply::value(200, &json!({ "transactions": [] }))),
-        "transaction" => match (call.method, call.segment(2)) {
-            (Method::Post, _) => refused("transactions of several requests"),
-            (Method::Get | Method::Put | Method::Delete, Some(id)) => {
-                let message = format!("transaction '{id}' not found");
-                Err(DocumentError::new(ErrorNumber::TRANSACTION_NOT_FOUND, message))
-            }
-            _ => Err(ErrorNumber::HTTP_METHOD_NOT_ALLOWED.into()),
-        },
+        "transaction" if call.method != Method::Post => {
+            let id = call.segment(2).unwrap_or_default();
+            let message = format!("transaction '{id}' not found");
+            Err(DocumentError::new(ErrorNumber::TRANSACTION_NOT_FOUND, message))
+        }
         "view" | "analyzer" | "aqlfunction" if lists => Ok(success(200, json!({ "result": [] }))),
-        "view" => refused("views"),
-        "analyzer" => refused("analyzers"),
-        "aqlfunction" => refused("functions of users"),
         "gharial" if lists => Ok(success(200, json!({ "graphs": [] }))),
-        "gharial" => refused("graphs"),
-        "cluster" => refused("clusters"),
-        "job" => refused("jobs"),
-        "token" => refused("access tokens"),
-        "simple" => refused("simple queries"),
-        "edges" => refused("lists of edges"),
-        "query-cache" | "query-plan-cache" => refused("caches of queries"),
         "key-generators" if lists => {
             Ok(Reply::value(200, &json!({ "keyGenerators": ["traditional"] })))
         }
-        _ => Err(unknown_path(call)),
+        _ => Err(not_implemented(call.route.about)),
     }
 }

@@ -87,7 +87,7 @@ mod tests {
         create_index,
     };
     use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
-    use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+    use pellucid_store::{Acknowledgement, Operation, Store};
     use pellucid_value::{DuplicateRule, Ref, json, packed};
 
     /// Regression: the upkeep ended at the first document that it could not remove, so that each
@@ -98,7 +98,7 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
-        let documents = Arc::new(Documents::open(Arc::clone(&store)).unwrap());
+        let documents = Arc::new(Documents::open_named(Arc::clone(&store), "test").unwrap());
         let system = documents.database("_system").unwrap();
         let new = CollectionDefinition::named("c");
         let collection = documents.create_collection(&system, new).unwrap();
@@ -121,8 +121,7 @@ mod tests {
         })
         .unwrap();
         let key = [collection.shape().documents_prefix(), b"k0"].concat();
-        let (value, condition) = (Some(&b"damaged"[..]), Condition::None);
-        let damage = Operation { key: &key, value, condition, lifetime_ms: None };
+        let damage = Operation::plain(&key, Some(b"damaged"));
         let table = store.table(TABLE).unwrap();
         store.write(table, &[damage], Acknowledgement::Os, &mut timeline).wait().unwrap();
         let error = look_after(&documents, true).unwrap_err();

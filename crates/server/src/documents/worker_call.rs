@@ -50,7 +50,7 @@ impl WorkerCall {
             completer: exchange.completer(),
             timeline: exchange.timeline.clone(),
             attempts: 0,
-            pauses: RetryBackoff::new(),
+            pauses: RetryBackoff::default(),
             queued_ns: 0,
             _memory: memory,
         }

@@ -49,15 +49,10 @@ impl WriteRequest {
         let mode = call.parameter("overwriteMode");
         let overwrite = match mode.as_deref() {
             None | Some("undefined" | "") if replaces => Overwrite::Replace,
-            None | Some("undefined" | "" | "conflict") => Overwrite::Conflict,
-            Some("ignore") => Overwrite::Ignore,
-            Some("replace") => Overwrite::Replace,
-            Some("update") => Overwrite::Update,
-            Some(other) => {
-                return Err(bad_request(format!(
-                    "bad parameter: there is no overwriteMode `{other}`"
-                )));
-            }
+            None | Some("undefined" | "") => Overwrite::Conflict,
+            Some(name) => Overwrite::named(name).ok_or_else(|| {
+                bad_request(format!("bad parameter: there is no overwriteMode `{name}`"))
+            })?,
         };
         if call
             .parameter("versionAttribute")

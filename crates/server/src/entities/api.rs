@@ -13,11 +13,10 @@ use pellucid_store::{
 };
 
 use super::batch;
-use super::conditions::{ReadConditions, WriteHeaders};
+use super::conditions::EntityHeaders;
 use super::lifetime::lifetime_ms;
-use super::multi_get::KeyList;
 use super::pieces::{EntitySelection, RangeWalk};
-use super::ranges::{Form, Query, form_of};
+use super::ranges::Form;
 use super::tables::EntityTables;
 use crate::answer::{Answer, DeferredReply, HandlerResult, LoopExchange, LoopMessage};
 use crate::keys::Keys;
@@ -44,10 +43,11 @@ pub(crate) struct EntityApi {
 /// The entity that a request names.
 pub(crate) struct EntityReference<'q> {
     pub(crate) key: Cow<'q, [u8]>,
-    table: Table,
-    /// The store to use, if the request chooses `ack` and `from`; `None` for the default one.
-    store: Option<Arc<dyn Store>>,
+    place: EntityPlace,
 }
+
+/// A table, and the store to use if it is not the server's default one.
+type EntityPlace = (Table, Option<Arc<dyn Store>>);
 
 /// The parameters of a write beside key and value.
 pub(crate) struct WriteParameters {
@@ -68,26 +68,25 @@ impl EntityApi {
         let is_only_key =
             |query: &str| query.starts_with("id=") && !query.as_bytes().contains(&b'&');
         if request.query.is_some_and(is_only_key) {
-            return Ok(EntityReference {
-                key: key_of(request)?,
-                table: self.tables.usual(),
-                store: None,
-            });
+            let place = (self.tables.usual(), None);
+            return Ok(EntityReference { key: key_of(request)?, place });
         }
         check()?;
-        let key = key_of(request)?;
-        let table = self.tables.named_in(request.query)?;
-        Ok(EntityReference { key, table, store: self.store_of(request)? })
+        Ok(EntityReference { key: key_of(request)?, place: self.place_of(request)? })
+    }
+
+    /// The table that the request names, and the store that it chooses by `ack` and `from`.
+    pub(crate) fn place_of(&self, request: &Request<'_>) -> Result<EntityPlace, Failure> {
+        Ok((self.tables.named_in(request.query)?, self.store_of(request)?))
     }
 
     /// Checks the headers and parameters of a batch, without its body.
     pub(crate) fn check_batch(&self, request: &Request<'_>) -> Result<(), Failure> {
-        let headers = WriteHeaders::of(request);
+        let headers = EntityHeaders::of(request);
         headers.check_body()?;
         headers.refuse_conditions()?;
         self.acknowledgement(request)?;
-        self.tables.named_in(request.query)?;
-        self.store_of(request)?;
+        self.place_of(request)?;
         Ok(())
     }
 
@@ -99,22 +98,22 @@ impl EntityApi {
         request: &Request<'_>,
         timeline: &mut Timeline,
     ) -> HandlerResult {
-        let store = named.store.as_deref().unwrap_or(&*self.store);
-        let (table, key) = (named.table, &*named.key);
+        let ((table, other), key) = (&named.place, &*named.key);
+        let (table, store) = (*table, other.as_deref().unwrap_or(&*self.store));
         match operation {
             Operation::EntityGet => {
-                let conditions = ReadConditions::of(request);
+                let headers = EntityHeaders::of(request);
                 let found = store.get(table, key, timeline);
                 reply_to(found, timeline, move |object: Option<Object>| {
-                    let verdict = conditions.judge(object.as_ref().map(|object| &object.head));
+                    let verdict = headers.judge(object.as_ref().map(|object| &object.head));
                     Reply::to_get(object, verdict)
                 })
             }
             Operation::EntityHead => {
-                let conditions = ReadConditions::of(request);
+                let headers = EntityHeaders::of(request);
                 let found = store.head(table, key, timeline);
                 reply_to(found, timeline, move |head: Option<Head>| {
-                    let verdict = conditions.judge(head.as_ref());
+                    let verdict = headers.judge(head.as_ref());
                     Reply::to_head(head, verdict)
                 })
             }
@@ -137,7 +136,7 @@ impl EntityApi {
         request: &Request<'_>,
         is_put: bool,
     ) -> Result<WriteParameters, Failure> {
-        let headers = WriteHeaders::of(request);
+        let headers = EntityHeaders::of(request);
         if is_put {
             headers.check_body()?;
         }
@@ -147,35 +146,12 @@ impl EntityApi {
         Ok(WriteParameters { condition, lifetime_ms, acknowledgement })
     }
 
-    /// Answers with a range of the entities in this server's own store.
-    pub(crate) fn range(
-        &self,
-        query: Query<'_>,
-        store: Option<Arc<dyn Store>>,
-        request: &Request<'_>,
-        exchange: &mut LoopExchange<'_>,
-    ) -> HandlerResult {
-        let table = self.tables.named_in(request.query)?;
-        self.walk(EntitySelection::Range(query), form_of(request), (store, table), exchange)
-    }
-
-    /// Answers with the entities of the keys in `list`.
-    pub(crate) fn multi_get(
-        &self,
-        list: KeyList,
-        store: Option<Arc<dyn Store>>,
-        request: &Request<'_>,
-        exchange: &mut LoopExchange<'_>,
-    ) -> HandlerResult {
-        let table = self.tables.named_in(request.query)?;
-        self.walk(EntitySelection::Keys(Arc::new(list)), Form::Ndjson, (store, table), exchange)
-    }
-
-    fn walk(
+    /// Answers with the entities that are asked for, from this server's own store.
+    pub(crate) fn walk(
         &self,
         asked: EntitySelection<'_>,
         form: Form,
-        (store, table): (Option<Arc<dyn Store>>, Table),
+        (table, store): EntityPlace,
         exchange: &mut LoopExchange<'_>,
     ) -> HandlerResult {
         let store = store.unwrap_or_else(|| Arc::clone(&self.store));
@@ -200,8 +176,8 @@ impl EntityApi {
         request: &Request<'_>,
         timeline: &mut Timeline,
     ) -> HandlerResult {
-        let (other, acknowledgement) = (self.store_of(request)?, self.acknowledgement(request)?);
-        let table = self.tables.named_in(request.query)?;
+        let acknowledgement = self.acknowledgement(request)?;
+        let (table, other) = self.place_of(request)?;
         let operations: Vec<_> = entries.iter().map(batch::Entry::operation).collect();
         let reply = WriteReply::Batch { entries: operations.len() };
         let store = other.as_deref().unwrap_or(&*self.store);
@@ -212,8 +188,8 @@ impl EntityApi {
     /// Hands a batch to a worker, which parses and writes it: parsing it here would block the event
     /// loop for too long.
     pub(crate) fn large_batch(&self, request: &Request<'_>, timeline: &Timeline) -> HandlerResult {
-        let store = self.store_of(request)?.unwrap_or_else(|| Arc::clone(&self.store));
-        let table = self.tables.named_in(request.query)?;
+        let (table, store) = self.place_of(request)?;
+        let store = store.unwrap_or_else(|| Arc::clone(&self.store));
         let acknowledgement = self.acknowledgement(request)?;
         let (bytes, bytes_max) = (request.body.len(), self.memory.bytes_max());
         // The connection holds the body while it is copied.
@@ -271,7 +247,7 @@ impl EntityApi {
 
     /// The store that waits for as many copies as the request's `ack` and `from` say; `None` for
     /// the server's default store.
-    pub(crate) fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
+    fn store_of(&self, request: &Request<'_>) -> Result<Option<Arc<dyn Store>>, String> {
         if request.query.is_none() {
             return Ok(None);
         }

@@ -5,103 +5,10 @@ use pellucid_store::{Condition, Head};
 
 use crate::reply::{Failure, Verdict};
 
-/// The conditions of a read. Headers in several lines are one list (RFC 9110, section 5.3).
-#[derive(Debug, Default)]
-pub(crate) struct ReadConditions {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
-}
-
-impl ReadConditions {
-    #[inline]
-    pub(crate) fn of(request: &Request<'_>) -> ReadConditions {
-        let mut conditions = ReadConditions::default();
-        for header in request.headers {
-            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-            match header.name.len() {
-                8 if is("if-match") => {
-                    conditions.if_match.get_or_insert_default().add(header.value, false);
-                }
-                13 if is("if-none-match") => {
-                    conditions.if_none_match.get_or_insert_default().add(header.value, true);
-                }
-                _ => {}
-            }
-        }
-        conditions
-    }
-
-    /// Applies the conditions to the entry that was found.
-    pub(crate) fn judge(&self, found: Option<&Head>) -> Verdict {
-        let sequence = found.map(|head| head.sequence);
-        if self.if_match.as_ref().is_some_and(|tags| tags.matching(sequence).is_none()) {
-            return Verdict::PreconditionFailed;
-        }
-        let listed = self.if_none_match.as_ref().and_then(|tags| tags.matching(sequence));
-        listed.map_or(Verdict::Proceed, Verdict::NotModified)
-    }
-}
-
-/// An ETag that this server gave: the sequence number, and the coding of the body.
-type Tag = (u64, Option<Coding>);
-
-/// A list of ETags. Foreign tags, which this server never gave, match nothing and are left out.
-#[derive(Debug, Default)]
-struct Tags {
-    /// True if `*` is in the list.
-    is_any: bool,
-    /// The first tag, kept apart because most lists have only one, which then needs no allocation.
-    first: Option<Tag>,
-    others: Vec<Tag>,
-    /// True if an item is not a tag.
-    is_malformed: bool,
-    /// True if the list is not empty.
-    is_given: bool,
-}
-
-impl Tags {
-    /// Adds the tags of a header line. A weak tag matches only with weak comparison.
-    fn add(&mut self, list: &[u8], weakly: bool) {
-        for item in items(list) {
-            self.is_given = true;
-            if item == b"*" {
-                self.is_any = true;
-                continue;
-            }
-            let weak = item.strip_prefix(b"W/");
-            let inner = unquoted(weak.unwrap_or(item));
-            self.is_malformed |= inner.is_none();
-            match inner.filter(|_| weakly || weak.is_none()).and_then(tag_of) {
-                None => {}
-                Some(tag) if self.first.is_none() => self.first = Some(tag),
-                Some(tag) => self.others.push(tag),
-            }
-        }
-    }
-
-    /// The sequence number in the first tag.
-    fn sequence(&self) -> Option<u64> {
-        self.first.map(|(sequence, _)| sequence)
-    }
-
-    /// The coding of the tag that matches an entry with this sequence number; `None` if no tag
-    /// matches, or there is no entry.
-    fn matching(&self, sequence: Option<u64>) -> Option<Option<Coding>> {
-        let sequence = sequence?;
-        let mut tags = self.first.iter().chain(&self.others);
-        let found = tags.find(|(of, _)| *of == sequence).map(|(_, coding)| *coding);
-        found.or(self.is_any.then_some(None))
-    }
-}
-
-/// The items of a list, without empty ones (RFC 9110, section 5.6.1).
-fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
-    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
-}
-
-/// The headers of a write that have conditions on the present entry, or describe the body.
+/// The headers of a request that have conditions on the present entry, or describe the body.
+/// Conditions in several lines are one list (RFC 9110, section 5.3).
 #[derive(Default)]
-pub(crate) struct WriteHeaders {
+pub(crate) struct EntityHeaders {
     if_match: Option<Tags>,
     if_none_match: Option<Tags>,
     /// True if there is a condition on the time of the last write (`If-Unmodified-Since`).
@@ -112,9 +19,10 @@ pub(crate) struct WriteHeaders {
     is_coded: bool,
 }
 
-impl WriteHeaders {
-    pub(crate) fn of(request: &Request<'_>) -> WriteHeaders {
-        let mut this = WriteHeaders::default();
+impl EntityHeaders {
+    #[inline]
+    pub(crate) fn of(request: &Request<'_>) -> EntityHeaders {
+        let mut this = EntityHeaders::default();
         for header in request.headers {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             match header.name.len() {
@@ -122,7 +30,7 @@ impl WriteHeaders {
                     this.if_match.get_or_insert_default().add(header.value, false);
                 }
                 13 if is("if-none-match") => {
-                    this.if_none_match.get_or_insert_default().add(header.value, false);
+                    this.if_none_match.get_or_insert_default().add(header.value, true);
                 }
                 19 if is("if-unmodified-since") => this.is_dated = true,
                 13 if is("content-range") => this.is_partial = true,
@@ -134,6 +42,16 @@ impl WriteHeaders {
             }
         }
         this
+    }
+
+    /// Applies the conditions of a read to the entry that was found.
+    pub(crate) fn judge(&self, found: Option<&Head>) -> Verdict {
+        let sequence = found.map(|head| head.sequence);
+        if self.if_match.as_ref().is_some_and(|tags| tags.matching(sequence).is_none()) {
+            return Verdict::PreconditionFailed;
+        }
+        let listed = self.if_none_match.as_ref().and_then(|tags| tags.matching(sequence));
+        listed.map_or(Verdict::Proceed, Verdict::NotModified)
     }
 
     /// The condition of the write.
@@ -195,6 +113,63 @@ impl WriteHeaders {
     }
 }
 
+/// An ETag that this server gave: the sequence number, and the coding of the body.
+type Tag = (u64, Option<Coding>);
+
+/// A list of ETags. Foreign tags, which this server never gave, match nothing and are left out.
+#[derive(Debug, Default)]
+struct Tags {
+    /// True if `*` is in the list.
+    is_any: bool,
+    /// The first tag, kept apart because most lists have only one, which then needs no allocation.
+    first: Option<Tag>,
+    others: Vec<Tag>,
+    /// True if an item is not a tag.
+    is_malformed: bool,
+    /// True if the list is not empty.
+    is_given: bool,
+}
+
+impl Tags {
+    /// Adds the tags of a header line. A weak tag matches only with weak comparison.
+    fn add(&mut self, list: &[u8], weakly: bool) {
+        for item in items(list) {
+            self.is_given = true;
+            if item == b"*" {
+                self.is_any = true;
+                continue;
+            }
+            let weak = item.strip_prefix(b"W/");
+            let inner = unquoted(weak.unwrap_or(item));
+            self.is_malformed |= inner.is_none();
+            match inner.filter(|_| weakly || weak.is_none()).and_then(tag_of) {
+                None => {}
+                Some(tag) if self.first.is_none() => self.first = Some(tag),
+                Some(tag) => self.others.push(tag),
+            }
+        }
+    }
+
+    /// The sequence number in the first tag.
+    fn sequence(&self) -> Option<u64> {
+        self.first.map(|(sequence, _)| sequence)
+    }
+
+    /// The coding of the tag that matches an entry with this sequence number; `None` if no tag
+    /// matches, or there is no entry.
+    fn matching(&self, sequence: Option<u64>) -> Option<Option<Coding>> {
+        let sequence = sequence?;
+        let mut tags = self.first.iter().chain(&self.others);
+        let found = tags.find(|(of, _)| *of == sequence).map(|(_, coding)| *coding);
+        found.or(self.is_any.then_some(None))
+    }
+}
+
+/// The items of a list, without empty ones (RFC 9110, section 5.6.1).
+fn items(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|item| !item.is_empty())
+}
+
 /// The text between the quotes of a tag; `None` if the tag is malformed.
 fn unquoted(tag: &[u8]) -> Option<&[u8]> {
     let inner = tag.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
@@ -228,7 +203,7 @@ mod tests {
 
     fn read(headers: &[(&str, &str)], sequence: Option<u64>) -> Verdict {
         let head = sequence.map(|sequence| Head { sequence, written_at_ms: 0, value_length: 0 });
-        with(headers, |request| ReadConditions::of(request).judge(head.as_ref()))
+        with(headers, |request| EntityHeaders::of(request).judge(head.as_ref()))
     }
 
     #[test]
@@ -257,7 +232,7 @@ mod tests {
     #[test]
     fn conditions_of_writes() {
         let write = |headers: &[(&str, &str)]| {
-            with(headers, |request| WriteHeaders::of(request).condition())
+            with(headers, |request| EntityHeaders::of(request).condition())
         };
         assert_eq!(write(&[]), Ok(Condition::None));
         assert_eq!(write(&[("If-Match", "*")]), Ok(Condition::Present));
@@ -278,6 +253,7 @@ mod tests {
         assert!(write(&[("If-Match", "\"1\", \"2\"")]).is_err());
         assert!(write(&[("If-Match", "12")]).is_err());
         assert!(write(&[("If-None-Match", "\"1\"")]).is_err());
+        assert!(write(&[("If-None-Match", "*, W/\"1\"")]).is_err());
         assert!(write(&[("If-Match", "*"), ("If-None-Match", "*")]).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! loop.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_account::Stamp;
 use pellucid_http::{BodySource, BodyWaker, FillResult};
@@ -121,11 +121,8 @@ impl RangeWalk<'_> {
         let range = Range { start, end: end.as_deref(), reverse: *reverse };
         match mode {
             ReadMode::MayBlock => self.store.scan(self.table, range),
-            ReadMode::InMemory => self.store.snapshot_in(mode)?.scan(self.table, range),
-            ReadMode::Brief => {
-                let mut scan = self.store.scan(self.table, range)?;
-                scan.set_mode(mode);
-                Ok(scan)
+            ReadMode::InMemory | ReadMode::Brief => {
+                self.store.snapshot_in(mode)?.scan(self.table, range)
             }
         }
     }
@@ -240,7 +237,7 @@ struct Pieces {
 
 impl BodySource for Pieces {
     fn fill(&mut self, out: &mut Vec<u8>) -> FillResult {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (piece, body) = match std::mem::replace(&mut *state, State::Away) {
             State::Away => return FillResult::Waiting,
             State::Broken => return FillResult::Broken,
@@ -259,7 +256,7 @@ impl BodySource for Pieces {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());
                 place.run(move || {
                     let next = State::next(piece, body);
-                    *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
+                    *state.lock() = next;
                     reminder.go_on();
                 });
             }

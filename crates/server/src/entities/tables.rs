@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_account::Timeline;
 use pellucid_store::{Acknowledgement, Condition, Operation, Range, Store, StoreError, Table};
@@ -129,7 +129,7 @@ impl EntityTables {
             return Ok(self.usual);
         }
         self.check_others()?;
-        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let named = self.named.read();
         named.get(name).copied().ok_or_else(|| {
             let line = format!("there is no table `{name}`: PUT /v0/tables/{name} makes it");
             Failure::Refused(404, line.into())
@@ -145,7 +145,7 @@ impl EntityTables {
 
     /// The names of all tables, in order.
     pub(crate) fn names(&self) -> Vec<String> {
-        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let named = self.named.read();
         let mut names: Vec<String> = named.keys().cloned().collect();
         names.push(ENTITIES.to_owned());
         names.sort_unstable();
@@ -162,9 +162,9 @@ impl EntityTables {
             return Ok(false);
         }
         self.check_others()?;
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         {
-            let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+            let named = self.named.read();
             if named.contains_key(name) {
                 return Ok(false);
             }
@@ -174,7 +174,7 @@ impl EntityTables {
             }
         }
         let table = self.store.table(&[STORE_PREFIX, name].concat())?;
-        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.named.write();
         named.insert(name.to_owned(), table);
         Ok(true)
     }
@@ -207,10 +207,8 @@ impl EntityTables {
     fn remove(&self, table: Table, batch: &mut Vec<(Vec<u8>, u64)>) -> Result<u64, StoreError> {
         while !batch.is_empty() {
             let each = batch.iter().map(|(key, sequence)| Operation {
-                key,
-                value: None,
                 condition: Condition::Sequence(*sequence),
-                lifetime_ms: None,
+                ..Operation::plain(key, None)
             });
             let operations: Vec<_> = each.collect();
             let mut timeline = Timeline::off();

@@ -1,7 +1,6 @@
 //! Memory budgets, one for each account, for request bodies that are being received.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use pellucid_budget::Budget;
 use pellucid_thread::Mutex;
@@ -23,7 +22,7 @@ impl BodyBudgets {
     /// The budget of an account; `None` if the caller has no account.
     pub(super) fn of(&self, identity: &Identity) -> Option<Budget> {
         let name = identity.name()?;
-        let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_name = self.by_name.lock();
         if let Some(budget) = by_name.get(name) {
             return Some(budget.clone());
         }

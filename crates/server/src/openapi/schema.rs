@@ -1,6 +1,6 @@
 //! Functions that build JSON schemas.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A member of an object: its name and its schema.
 pub(super) type Member = (&'static str, Value);
@@ -58,10 +58,7 @@ pub(super) fn or_null(schema: Value) -> Value {
 
 /// An object with these members.
 pub(super) fn object<const N: usize>(members: [Member; N]) -> Value {
-    let required: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
-    let mut object = json!({ "type": "object", "required": required });
-    object["properties"] = properties(members);
-    object
+    with_required(json!({ "type": "object", "required": [], "properties": {} }), members)
 }
 
 /// Adds optional members to an object.
@@ -91,9 +88,4 @@ pub(super) fn closed(mut object: Value) -> Value {
 /// An object with a count for each name.
 pub(super) fn counts<const N: usize>(names: [&'static str; N]) -> Value {
     object(names.map(|name| (name, count())))
-}
-
-fn properties<const N: usize>(members: [Member; N]) -> Value {
-    let members = members.map(|(name, schema)| (name.to_owned(), schema));
-    members.into_iter().collect::<Map<_, _>>().into()
 }

@@ -7,7 +7,7 @@ use pellucid_thread::{holder_sampling, set_holder_sampling, set_wait_sampling, w
 
 use super::Profiles;
 use crate::answer::HandlerResult;
-use crate::query::number_parameter;
+use crate::query::{number_parameter, number_within};
 use crate::reply::{Failure, Reply};
 
 /// The smallest distance between two sampled allocations, in bytes: more samples would cost more
@@ -30,10 +30,10 @@ pub(crate) const ONE_IN_MAX: u64 = 1_000_000_000;
 
 impl Rates {
     fn parse(query: Option<&str>) -> Result<Rates, String> {
-        let hertz = number_parameter(query, "hz")?;
+        let hertz = number_within(query, "hz", 0..=u64::from(HERTZ_MAX))?;
         let bytes = number_parameter(query, "bytes")?;
-        let wait_ns = number_parameter(query, "wait_ns")?;
-        let holders = number_parameter(query, "holders")?;
+        let wait_ns = number_within(query, "wait_ns", 1..=ONE_IN_MAX)?;
+        let holders = number_within(query, "holders", 1..=ONE_IN_MAX)?;
         if hertz.or(bytes).or(wait_ns).or(holders).is_none() {
             return Err(
                 "say `hz`, samples per second of processor time, `bytes`, allocated between \
@@ -42,16 +42,8 @@ impl Rates {
                     .to_owned(),
             );
         }
-        if hertz.is_some_and(|hertz| hertz > u64::from(HERTZ_MAX)) {
-            return Err(format!("`hz` is {HERTZ_MAX} at most"));
-        }
         if bytes.is_some_and(|bytes| (1..BYTES_MIN).contains(&bytes)) {
             return Err(format!("`bytes` is zero, or {BYTES_MIN} at least"));
-        }
-        for (name, number) in [("wait_ns", wait_ns), ("holders", holders)] {
-            if number.is_some_and(|number| !(1..=ONE_IN_MAX).contains(&number)) {
-                return Err(format!("`{name}` is from 1 to {ONE_IN_MAX}"));
-            }
         }
         let short = |number: Option<u64>| number.map(|number| number as u32);
         Ok(Rates { hertz: short(hertz), bytes, wait_ns, holders: short(holders) })

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pellucid_profile::{Filter, HERTZ_MAX, Kind, Profiler, RECORDING_HERTZ};
 
 use crate::names::check_operation;
-use crate::query::{number_parameter, text_parameter};
+use crate::query::{number_within, text_parameter};
 
 /// The longest time to record a profile, in seconds.
 pub(crate) const SECONDS_MAX: f64 = 300.0;
@@ -86,11 +86,8 @@ pub(super) fn parse(name: &str, query: Option<&str>) -> Result<Option<ProfileReq
         Some("shares") => Format::Shares,
         Some(_) => return Err("`format` is one of pb, folded, svg, html and shares".to_owned()),
     };
-    let hertz = match number_parameter(query, "hz")? {
-        None => RECORDING_HERTZ,
-        Some(hertz @ 1..) if hertz <= u64::from(HERTZ_MAX) => hertz as u32,
-        Some(_) => return Err(format!("`hz` is from 1 to {HERTZ_MAX}")),
-    };
+    let hertz = number_within(query, "hz", 1..=u64::from(HERTZ_MAX))?;
+    let hertz = hertz.map_or(RECORDING_HERTZ, |hertz| hertz as u32);
     let seconds = text("seconds")?.map(|text| seconds_of("seconds", &text)).transpose()?;
     if seconds.is_some_and(|seconds| !(0.0..=SECONDS_MAX).contains(&seconds)) {
         return Err(format!("`seconds` is at most {SECONDS_MAX}"));

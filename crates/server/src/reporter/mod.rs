@@ -227,15 +227,14 @@ mod tests {
 
     /// An observer, and the lines of its log.
     fn observer() -> (Arc<Observer>, Arc<Mutex<Vec<String>>>) {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&lines);
+        let (log, lines) = Log::kept();
         let observer = Observer {
             account: Account::new(Accounting::Full, Clock::system(), NAMES),
             keys: Arc::new(Keys::new(false)),
             traced: TraceRegistry::new(false, 0.0),
             followed: ReportFigures::default(),
             slow_queries: Arc::new(SlowQueries::default()),
-            log: Log::new(move |line| kept.lock().unwrap().push(line.to_owned())),
+            log,
             version: "test",
         };
         (Arc::new(observer), lines)
@@ -268,7 +267,7 @@ mod tests {
         let age = Clock::system().stopwatch();
         ReporterState::new(Arc::clone(&observer), Some(export)).run(&queue);
         let seconds = (age.elapsed_ns() / 1_000_000_000) as usize;
-        let (written, left_out) = told(&lines.lock().unwrap());
+        let (written, left_out) = told(&lines.lock());
         assert!(written <= 20 * (seconds + 1), "{written} in {seconds} s");
         assert_eq!(written + left_out, 901);
     }

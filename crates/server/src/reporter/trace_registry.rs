@@ -5,12 +5,11 @@
 //! number of the request, and a request without a trace costs only a check of its headers.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pellucid_cluster::AskTrace;
 use pellucid_http::Request;
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 use crate::reporter::context::{TraceContext, TraceParent, trace_state};
 
@@ -119,7 +118,7 @@ impl TraceRegistry {
     }
 
     fn keep(&self, number: u64, trace: Trace) {
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         under_way.begun += 1;
         let age = under_way.begun;
         under_way.by_age.insert(age, number);
@@ -144,22 +143,13 @@ impl TraceRegistry {
         }
     }
 
-    /// The context of a traced request in progress.
+    /// The trace of a traced request in progress.
     #[inline]
-    pub(crate) fn of(&self, number: u64) -> Option<TraceContext> {
+    pub(crate) fn of(&self, number: u64) -> Option<Trace> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.lock().by_request.get(&number).map(|(_, trace)| trace.context)
-    }
-
-    /// The whole trace of a traced request in progress.
-    #[inline]
-    pub(crate) fn whole_of(&self, number: u64) -> Option<Trace> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        self.lock().by_request.get(&number).map(|(_, trace)| trace.clone())
+        self.under_way.lock().by_request.get(&number).map(|(_, trace)| trace.clone())
     }
 
     /// Removes and returns the trace of a request that has ended.
@@ -168,7 +158,7 @@ impl TraceRegistry {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         let (age, trace) = under_way.by_request.remove(&number)?;
         under_way.by_age.remove(&age);
         self.count.store(under_way.by_request.len(), Ordering::Release);
@@ -178,10 +168,6 @@ impl TraceRegistry {
     /// The number of traced requests whose traces were dropped because there were too many.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ActiveTraces> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,7 +192,7 @@ mod tests {
         assert_eq!((context.trace, context.parent), (5, 6));
         let trace = Trace { context, state: Some(Box::from("a=1")), method: Some("PUT") };
         traced.keep(2, trace.clone());
-        assert_eq!(traced.of(2), Some(context));
+        assert_eq!(traced.of(2), Some(trace.clone()));
         assert_eq!((traced.end(2), traced.end(2)), (Some(trace), None));
     }
 

@@ -2,7 +2,7 @@
 
 use super::methods::Method::{self, Delete, Get, Head, Options, Patch, Post, Put};
 use super::required_right::RequiredRight;
-use super::route::CollectionCall::{self, Array, Change, Document, Import, Index, Indexes, Rename};
+use super::route::CollectionCall::{self, Array, Change, Document, Import, Rename};
 use super::route::DatabaseCall::{self, Cursors, Explain, Queries, Unimplemented};
 use super::route::ServerCall::{self, Admin, Backups, Databases, Incomplete, Users, Version};
 use super::route::{BodyLimit, HandlerThread, OTHER_BODY_BYTES_MAX, Route};
@@ -50,11 +50,6 @@ const fn catalogue(methods: &[Method], path: PathSegments, about: &'static str) 
     Route::on(methods, path, about).counts_as(Operation::Catalogue).with_body(OTHER)
 }
 
-/// A row for calls that change a collection itself.
-const fn change(path: PathSegments, about: &'static str) -> Route {
-    catalogue(&[Put], path, about).runs(HandlerThread::OnWorker).of_collection(Write, Change)
-}
-
 /// A row for calls about accounts.
 const fn access(methods: &[Method], path: PathSegments, about: &'static str) -> Route {
     let route = Route::on(methods, path, about).counts_as(Operation::Access).with_body(OTHER);
@@ -79,9 +74,10 @@ const fn unmoved_backup(path: PathSegments, what: &'static str) -> Route {
     route.of_server(RequiredRight::Server(Write), Backups)
 }
 
-/// A row for a part of ArangoDB's API that is not implemented.
-const fn unbuilt(path: PathSegments, what: &'static str) -> Route {
-    about(ANY, path, what).of_database(Read, Unimplemented)
+/// A row for a part of ArangoDB's API that is not implemented, which is refused with the text
+/// `refusal`. Lists of it are empty.
+const fn unbuilt(path: PathSegments, refusal: &'static str) -> Route {
+    about(ANY, path, refusal).of_database(Read, Unimplemented)
 }
 
 /// A row for an incomplete path, which is refused with the text `expected`.
@@ -93,6 +89,8 @@ const COLLECTION: &str = "{collection}";
 const KEY: &str = "{key}";
 const CURSOR: &str = "{cursor}";
 const USER: &str = "{user}";
+/// The refusal of what is not implemented of transactions.
+const TRANSACTIONS: &str = "transactions of several requests are not implemented";
 /// The description of preflight requests, which browsers send before a request across origins.
 const PREFLIGHT: &str = "Tells the methods that pages of other origins may use.";
 
@@ -106,11 +104,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .with_body(QUERY)
         .runs(HandlerThread::IfPlanned)
         .of_database(Read, Cursors),
-    one(&[Put], &["_api", "document", COLLECTION, KEY], "Replaces a document.")
-        .of_collection(Write, Document),
-    one(&[Patch], &["_api", "document", COLLECTION, KEY], "Updates a document.")
-        .of_collection(Write, Document),
-    one(&[Delete], &["_api", "document", COLLECTION, KEY], "Removes a document.")
+    one(&[Put, Patch, Delete], &["_api", "document", COLLECTION, KEY], "Writes a document.")
         .of_collection(Write, Document),
     one(&[Post], &["_api", "document", COLLECTION], "Inserts a document, or each of an array.")
         .of_collection(Write, Document),
@@ -119,11 +113,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     many(&[Put], &["_api", "document", COLLECTION], "Reads several documents.")
         .if_set("onlyget")
         .of_collection(Read, Array),
-    many(&[Put], &["_api", "document", COLLECTION], "Replaces several documents.")
-        .of_collection(Write, Array),
-    many(&[Patch], &["_api", "document", COLLECTION], "Updates several documents.")
-        .of_collection(Write, Array),
-    many(&[Delete], &["_api", "document", COLLECTION], "Removes several documents.")
+    many(&[Put, Patch, Delete], &["_api", "document", COLLECTION], "Writes several documents.")
         .of_collection(Write, Array),
     many(&[Put], &["_api", "document"], "Reads several documents of the parameter's collection.")
         .if_set("onlyget")
@@ -141,8 +131,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .with_body(DOCUMENTS)
         .runs(HandlerThread::OnWorker)
         .of_collection(Write, Import),
-    cursor(&[Post, Put], &["_api", "cursor", CURSOR], "Gives the next batch of a result."),
-    cursor(&[Delete], &["_api", "cursor", CURSOR], "Ends a query whose result is not at its end."),
+    cursor(&[Post, Put, Delete], &["_api", "cursor", CURSOR], "Gives the next batch, or ends it."),
     cursor(&[Post, Put, Delete], &["_api", "cursor", CURSOR, "{batch}"], "Gives a batch again."),
     incomplete(&[Put], &["_api", "cursor"], "expecting POST /_api/cursor/")
         .counts_as(Operation::Query),
@@ -175,46 +164,32 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     catalogue(&[Delete], &["_api", "collection", COLLECTION], "Removes a collection.")
         .runs(HandlerThread::OnWorker)
         .of_collection(Write, CollectionCall::Drop),
-    catalogue(&[Get], &["_api", "collection", COLLECTION, "properties"], "Shows its properties.")
-        .of_collection(Read, CollectionCall::Show),
-    catalogue(&[Get], &["_api", "collection", COLLECTION, "count"], "Counts its documents.")
-        .of_collection(Read, CollectionCall::Show),
-    catalogue(&[Get], &["_api", "collection", COLLECTION, "revision"], "Shows its last revision.")
-        .of_collection(Read, CollectionCall::Show),
     catalogue(&[Get], &["_api", "collection", COLLECTION, "figures"], "Shows its sizes.")
         .runs(HandlerThread::OnWorker)
         .of_collection(Read, CollectionCall::Show),
     catalogue(&[Get], &["_api", "collection", COLLECTION, "checksum"], "Sums its documents up.")
         .runs(HandlerThread::OnWorker)
         .of_collection(Read, CollectionCall::Show),
-    change(&["_api", "collection", COLLECTION, "properties"], "Sets its properties."),
-    change(&["_api", "collection", COLLECTION, "truncate"], "Removes its documents."),
     catalogue(&[Put], &["_api", "collection", COLLECTION, "rename"], "Gives it another name.")
         .runs(HandlerThread::OnWorker)
         .of_collection(Write, Rename),
-    change(&["_api", "collection", COLLECTION, "load"], "Does nothing, and counts."),
-    change(&["_api", "collection", COLLECTION, "unload"], "Does nothing."),
-    change(&["_api", "collection", COLLECTION, "compact"], "Does nothing."),
-    change(&["_api", "collection", COLLECTION, "loadIndexesIntoMemory"], "Does nothing."),
-    change(&["_api", "collection", COLLECTION, "recalculateCount"], "Does nothing."),
-    change(&["_api", "collection", COLLECTION, "responsibleShard"], "Refuses: there are none."),
-    catalogue(
-        &[Get],
-        &["_api", "collection", COLLECTION, "{action}"],
-        "Refuses an unknown action.",
-    )
-    .of_collection(Read, CollectionCall::Show),
-    change(&["_api", "collection", COLLECTION, "{action}"], "Refuses an unknown action."),
+    // The properties, the count or the revision.
+    catalogue(&[Get], &["_api", "collection", COLLECTION, "{action}"], "Shows a part of it.")
+        .of_collection(Read, CollectionCall::Show),
+    // Sets properties or truncates. Others, such as `load` and `compact`, do nothing.
+    catalogue(&[Put], &["_api", "collection", COLLECTION, "{action}"], "Changes it.")
+        .runs(HandlerThread::OnWorker)
+        .of_collection(Write, Change),
     catalogue(&[Get], &["_api", "index"], "Lists the indexes of the parameter's collection.")
-        .of_collection(Read, Indexes),
+        .of_collection(Read, CollectionCall::ListIndexes),
     catalogue(&[Post], &["_api", "index"], "Makes an index.")
         .runs(HandlerThread::OnWorker)
-        .of_collection(Write, Indexes),
+        .of_collection(Write, CollectionCall::CreateIndex),
     catalogue(&[Get], &["_api", "index", COLLECTION, "{index}"], "Shows an index.")
-        .of_collection(Read, Index),
+        .of_collection(Read, CollectionCall::ShowIndex),
     catalogue(&[Delete], &["_api", "index", COLLECTION, "{index}"], "Removes an index.")
         .runs(HandlerThread::OnWorker)
-        .of_collection(Write, Index),
+        .of_collection(Write, CollectionCall::DropIndex),
     catalogue(ANY, &["_api", "index", COLLECTION], "Refuses a path without an index.")
         .for_documents()
         .of_server(RequiredRight::Account, ServerCall::BadIndex),
@@ -242,9 +217,7 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
         .of_server(RequiredRight::OwnAccount(Read), Users),
     access(&[Patch], &["_api", "user", USER], "Changes an account.")
         .of_server(RequiredRight::OwnAccount(Write), Users),
-    access(&[Put], &["_api", "user", USER], "Replaces an account.")
-        .of_server(RequiredRight::Server(Write), Users),
-    access(&[Delete], &["_api", "user", USER], "Removes an account.")
+    access(&[Put, Delete], &["_api", "user", USER], "Replaces or removes an account.")
         .of_server(RequiredRight::Server(Write), Users),
     access(ANY, &["_api", "user", USER, "{scope}", "*"], "Refuses grants.")
         .of_server(RequiredRight::Account, ServerCall::Grants),
@@ -277,21 +250,21 @@ pub(crate) static DOCUMENT_ROUTES: &[Route] = &[
     unmoved_backup(&["_admin", "backup", "restore"], "Refuses: `pellucid inspect` does."),
     unmoved_backup(&["_admin", "backup", "upload"], "Refuses: a backup is a folder."),
     unmoved_backup(&["_admin", "backup", "download"], "Refuses: a backup is a folder."),
-    about(&[Get, Post], &["_api", "transaction"], "Lists transactions: none; refuses others.")
+    about(&[Get, Post], &["_api", "transaction"], TRANSACTIONS).of_database(Read, Unimplemented),
+    about(&[Get, Post, Put, Delete], &["_api", "transaction", "{transaction}"], TRANSACTIONS)
         .of_database(Read, Unimplemented),
-    about(&[Get, Post, Put, Delete], &["_api", "transaction", "{transaction}"], "Refuses one.")
-        .of_database(Read, Unimplemented),
-    unbuilt(&["_api", "view", "*"], "Lists views: none; refuses others."),
-    unbuilt(&["_api", "analyzer", "*"], "Lists analyzers: none; refuses others."),
-    unbuilt(&["_api", "aqlfunction", "*"], "Lists functions of users: none; refuses others."),
-    unbuilt(&["_api", "gharial", "*"], "Lists graphs: none; refuses others."),
-    unbuilt(&["_api", "cluster", "*"], "Refuses clusters."),
-    unbuilt(&["_api", "job", "*"], "Refuses jobs."),
-    unbuilt(&["_api", "token", "*"], "Refuses tokens.").counts_as(Operation::Access),
-    unbuilt(&["_api", "simple", "*"], "Refuses simple queries."),
-    unbuilt(&["_api", "edges", "*"], "Refuses lists of edges."),
-    unbuilt(&["_api", "query-cache", "*"], "Refuses caches of queries."),
-    unbuilt(&["_api", "query-plan-cache", "*"], "Refuses caches of plans."),
+    unbuilt(&["_api", "view", "*"], "views are not implemented"),
+    unbuilt(&["_api", "analyzer", "*"], "analyzers are not implemented"),
+    unbuilt(&["_api", "aqlfunction", "*"], "functions of users are not implemented"),
+    unbuilt(&["_api", "gharial", "*"], "graphs are not implemented"),
+    unbuilt(&["_api", "cluster", "*"], "clusters are not implemented"),
+    unbuilt(&["_api", "job", "*"], "jobs are not implemented"),
+    unbuilt(&["_api", "token", "*"], "access tokens are not implemented")
+        .counts_as(Operation::Access),
+    unbuilt(&["_api", "simple", "*"], "simple queries are not implemented"),
+    unbuilt(&["_api", "edges", "*"], "lists of edges are not implemented"),
+    unbuilt(&["_api", "query-cache", "*"], "caches of queries are not implemented"),
+    unbuilt(&["_api", "query-plan-cache", "*"], "caches of queries are not implemented"),
     about(&[Get], &["_api", "key-generators"], "Lists the generators of keys.")
         .of_database(Read, Unimplemented),
     Route::on(&[Options], &["_api", "*"], PREFLIGHT).to_preflight(),

@@ -190,8 +190,10 @@ pub(crate) enum CollectionCall {
     /// An array of documents.
     Array,
     Import,
-    Indexes,
-    Index,
+    ListIndexes,
+    CreateIndex,
+    ShowIndex,
+    DropIndex,
     Show,
     Change,
     Rename,
@@ -254,8 +256,7 @@ impl Route {
 
     /// Sets a page that the helper thread makes.
     pub(super) const fn to_page(self, page: AdminHandler) -> Route {
-        let route = self.counts_as(Operation::Admin).runs(HandlerThread::OnWorker);
-        route.to_admin(RequiredRight::Server(Right::Read), page)
+        self.counts_as(Operation::Admin).to_admin(RequiredRight::Server(Right::Read), page)
     }
 
     pub(super) const fn to_entity(self, right: Right) -> Route {

@@ -6,7 +6,7 @@ use super::parameters::{
     SYNC, TABLE, TRACE, WRITE_IF,
 };
 use super::required_right::RequiredRight;
-use super::route::{BodyLimit, Handler, HandlerThread, Route};
+use super::route::{BodyLimit, Handler, Route};
 use crate::access::Right::{Read, Write};
 use crate::admin;
 use crate::names::Operation;
@@ -74,7 +74,6 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
     Route::on(&[Delete], &["v0", "tables", "{table}"], "Removes all entities of a table.")
         .counts_as(Operation::Admin)
         .knows(&[])
-        .runs(HandlerThread::OnWorker)
         .to(RequiredRight::Account, Handler::Tables),
     Route::on(&[Get, Head], &["v0", "status"], "Says whether the server serves.")
         .counts_as(Operation::Status)
@@ -112,7 +111,6 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .to_page(admin::engine_page),
     Route::on(&[Put], &["_admin", "compact"], "Gives back the room of what was removed.")
         .counts_as(Operation::Admin)
-        .runs(HandlerThread::OnWorker)
         .to_admin(RequiredRight::Server(Write), admin::compact),
     Route::on(&[Get], &["debug", "pprof"], "Lists the profiles.")
         .with_slash()
@@ -132,7 +130,6 @@ pub(crate) static SERVER_ROUTES: &[Route] = &[
         .with_slash()
         .counts_as(Operation::Admin)
         .takes(&[PROFILE])
-        .runs(HandlerThread::OnWorker)
         .to(
             RequiredRight::Server(Read),
             Handler::Profile(|api, name, query| profile(&api.profiles, name, query)),

@@ -116,6 +116,22 @@ fn a_parameter_distinguishes_reading_from_writing() {
     }
 }
 
+/// Regression: `/_api/version/x` was answered like `/_api/version`, and `/_open/auth/x` gave a
+/// token.
+#[test]
+fn paths_of_documents_with_more_behind_them_are_refused() {
+    let routes = all().filter(|route| route.is_of_documents() && !route.is_preflight());
+    // Grants of a user have paths of any length.
+    let ends = |path: &[&str]| path.last() != Some(&"*") && path.get(1) != Some(&"user");
+    for route in routes.filter(|route| ends(route.path)) {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let path = example(route.path, "") + "/x/y/z/1/2/3";
+            let found = Target::of(method, &path, None).route;
+            assert!(matches!(found.handler, Handler::Missing(MissingRoute::Superfluous)), "{path}");
+        }
+    }
+}
+
 #[test]
 fn a_request_without_a_route_has_a_reason() {
     use MissingRoute::{Encoding, Method, Path, Superfluous};
@@ -126,6 +142,12 @@ fn a_request_without_a_route_has_a_reason() {
         ("POST", "/v0/status", page, "GET, HEAD"),
         ("DELETE", "/_admin/account", page, "GET, HEAD"),
         ("OPTIONS", "/_admin/account", page, "GET, HEAD"),
+        ("POST", "/_admin/slow", page, "GET, HEAD"),
+        ("POST", "/_admin/requests", page, "GET, HEAD"),
+        ("POST", "/_admin/interference", page, "GET, HEAD"),
+        ("POST", "/_admin/trace", page, "GET, HEAD"),
+        ("POST", "/_admin/engine", page, "GET, HEAD"),
+        ("GET", "/_admin/compact", page, "PUT"),
         ("PUT", "/_api/version", call, "GET, HEAD"),
         ("TRACE", "/_open/auth", call, "POST"),
         ("PUT", "/_api/database", call, "GET, HEAD, POST"),

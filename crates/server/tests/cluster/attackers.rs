@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
 
 use crate::common::nodes::Nodes;
 use crate::common::peer::{self, Caller, PeerEnd, ask_of_peer};
@@ -146,9 +145,7 @@ fn the_first_account_ends_a_cluster_without_a_secret() {
     }
     let token = add_account(nodes.nodes[0].folder.path(), "ada", &[("*", Right::Write)]);
     let mut client = nodes.client(0);
-    while client.get(&entity(&key)).status != 401 {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(|| client.get(&entity(&key)).status, |status| *status == 401);
     // An open connection ends, and no new one is made, in either direction.
     before.opened.clear();
     before.send(&put_of(&key));

@@ -13,7 +13,7 @@ use pellucid_cluster::{
     Answer, AnswerStatus, Ask, AskKind, Frame, PartOperation, RangeAsk, decode,
 };
 use pellucid_server::{ClusterOptions, NodeList};
-use pellucid_store::{Condition, Operation};
+use pellucid_store::Operation;
 use rustix::net::{SendFlags, send};
 use tempfile::TempDir;
 
@@ -220,8 +220,7 @@ fn an_owner_does_not_execute_an_expired_ask() {
     assert_eq!(alone.client().call("PUT", &url, &[], b"early").status, 201);
     // Executing so many operations first takes more than a millisecond on any machine.
     let mut operations = Vec::new();
-    let (condition, lifetime_ms) = (Condition::None, None);
-    let operation = Operation { key: key.as_bytes(), value: Some(b"x"), condition, lifetime_ms };
+    let operation = Operation::plain(key.as_bytes(), Some(b"x"));
     let part = PartOperation { operation, part_length: key.len() as u16 };
     (0..30_000).for_each(|_| part.encode(&mut operations));
     let get = Ask { key: key.as_bytes(), ..ask_of_peer(1, AskKind::Get) };
@@ -384,8 +383,7 @@ fn an_ask_for_another_nodes_key_is_refused_and_names_the_owner() {
     let own_key = alone.key(false);
     let mut operations = Vec::new();
     for key in [own_key.as_bytes(), key.as_bytes()] {
-        let (value, condition, lifetime_ms) = (Some(&b"x"[..]), Condition::None, None);
-        let operation = Operation { key, value, condition, lifetime_ms };
+        let operation = Operation::plain(key, Some(b"x"));
         PartOperation { operation, part_length: key.len() as u16 }.encode(&mut operations);
     }
     let write = Ask { id: 6, kind: AskKind::Write, key: b"", value: &operations, ..ask };

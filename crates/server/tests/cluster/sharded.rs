@@ -10,8 +10,8 @@ use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_sharded::{ShardedOptions, ShardedStore};
 use pellucid_store::suite::{Feature, TestedStore, behaves};
 use pellucid_store::{
-    Acknowledgement, Condition, CopiedTable, Operation, Range, Result, Source, Store, StoreError,
-    Table, WriteOutcome, compare, copy,
+    Acknowledgement, CopiedTable, Operation, Range, Result, Source, Store, StoreError, Table,
+    WriteOutcome, compare, copy,
 };
 use tempfile::TempDir;
 
@@ -28,15 +28,8 @@ fn sharded(nodes: &Nodes, wait: Duration) -> ShardedStore {
 }
 
 fn put(store: &dyn Store, table: Table, keys: &[&str]) -> Result<WriteOutcome> {
-    let operations: Vec<_> = keys
-        .iter()
-        .map(|key| Operation {
-            key: key.as_bytes(),
-            value: Some(b"value"),
-            condition: Condition::None,
-            lifetime_ms: None,
-        })
-        .collect();
+    let operations: Vec<_> =
+        keys.iter().map(|key| Operation::plain(key.as_bytes(), Some(b"value"))).collect();
     store.write(table, &operations, Acknowledgement::Os, &mut Timeline::off()).wait()
 }
 
@@ -136,12 +129,8 @@ fn a_folder_is_copied_to_a_cluster_and_back() {
     for number in 0..500 {
         put(&from, table, &[&format!("k{number:04}")]).unwrap();
     }
-    let lasting = Operation {
-        key: b"lasting",
-        value: Some(b"value"),
-        condition: Condition::None,
-        lifetime_ms: Some(86_400_000),
-    };
+    let lasting =
+        Operation { lifetime_ms: Some(86_400_000), ..Operation::plain(b"lasting", Some(b"value")) };
     from.write(table, &[lasting], Acknowledgement::Os, &mut Timeline::off()).wait().unwrap();
     let cluster = sharded(&nodes, PATIENCE);
     assert_eq!(copy(&source(&from), &cluster, entities, &mut |_| {}).unwrap().entries, 501);

@@ -11,13 +11,12 @@ use pellucid_account::Timeline;
 use pellucid_embedded::{EmbeddedOptions, EmbeddedStore};
 use pellucid_server::ServerOptions;
 use pellucid_sharded::{ShardedOptions, ShardedStore};
-use pellucid_store::{Acknowledgement, Condition, Operation, Store};
+use pellucid_store::{Acknowledgement, Operation, Store};
 use tempfile::TempDir;
 
 fn put(store: &dyn Store, table: &str, key: &str) {
     let table = store.table(table).unwrap();
-    let (value, condition, lifetime_ms) = (Some(&b"value"[..]), Condition::None, None);
-    let operation = Operation { key: key.as_bytes(), value, condition, lifetime_ms };
+    let operation = Operation::plain(key.as_bytes(), Some(b"value"));
     let written = store.write(table, &[operation], Acknowledgement::Os, &mut Timeline::off());
     written.wait().unwrap();
 }

@@ -191,7 +191,7 @@ impl<S: Read + Write> Client<S> {
         self.call("PUT", target, &[], body)
     }
 
-    /// The value of a metric of `/metrics` without labels.
+    /// The value of a metric of `/metrics`, whose labels are part of its name.
     pub(crate) fn figure(&mut self, name: &str) -> f64 {
         let page = self.get("/metrics");
         let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

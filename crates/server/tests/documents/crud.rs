@@ -1,7 +1,7 @@
 //! The document API over HTTP: databases, collections, documents, indexes.
 
 use crate::common::{TestStore, add_account, basic, serve};
-use crate::{call, expect};
+use crate::{call, expect, with_empty_collection};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
@@ -70,8 +70,7 @@ fn a_document_from_its_insertion_to_its_removal() {
 /// collection was renamed.
 #[test]
 fn head_and_checks_of_revisions_read_no_body() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let (_server, mut client) = with_empty_collection();
     let text = "ü\"\\\n\u{1}/".repeat(300);
     let document = json!({"_key": "k", "t": text, "n": [-1, 1.5, 1e300, null, true], "o": {}});
     expect(&mut client, "POST", "/_api/document/c", &document, 202);
@@ -120,8 +119,7 @@ fn head_and_checks_of_revisions_read_no_body() {
 
 #[test]
 fn arrays_answer_for_each_item() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let (_server, mut client) = with_empty_collection();
     let items = json!([{"_key": "a", "n": 1}, {"_key": 7}, {"_key": "a"}, 5]);
     let answer = call(&mut client, "POST", "/_api/document/c", &items).having(202);
     assert_eq!(answer.header("x-arango-error-codes"), Some(r#"{"1210":1,"1221":1,"1227":1}"#));

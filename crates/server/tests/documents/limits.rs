@@ -8,7 +8,7 @@ use crate::common::{
     Client, PATIENCE, number, request, serve, serve_with, start_with, wait_for, wait_until,
 };
 use crate::refused_calls::UnexpectedAnswers;
-use crate::{asked, call};
+use crate::{asked, call, make_index, with_collection, with_empty_collection};
 use serde_json::{Value, json};
 
 fn make(client: &mut Client, target: &str, body: &Value) {
@@ -16,28 +16,32 @@ fn make(client: &mut Client, target: &str, body: &Value) {
     assert!(answer.status < 300, "{}", answer.text());
 }
 
+const INDEX: &str = "/_api/index?collection=c";
+const INDEX_OF_E: &str = "/_api/index?collection=e";
+const IMPORT: &str = "/_api/import?collection=c&type=documents&complete=true";
+
 /// Calls, each with the status and the error number of the contract.
 const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("POST", "/_api/collection", "", 400, 1208),
     ("POST", "/_api/collection", "{}", 400, 1208),
-    ("POST", "/_api/collection", "{\"name\":\"1x\"}", 400, 1208),
-    ("POST", "/_api/collection", "{\"name\":\"c\"}", 409, 1207),
-    ("POST", "/_api/collection", "{\"name\":\"d\",\"type\":7}", 400, 1218),
+    ("POST", "/_api/collection", r#"{"name":"1x"}"#, 400, 1208),
+    ("POST", "/_api/collection", r#"{"name":"c"}"#, 409, 1207),
+    ("POST", "/_api/collection", r#"{"name":"d","type":7}"#, 400, 1218),
     ("GET", "/_api/collection/nothing", "", 404, 1203),
     ("DELETE", "/_api/collection/nothing", "", 404, 1203),
     ("PATCH", "/_api/collection/c", "", 405, 405),
     ("DELETE", "/_api/collection/c/x", "", 405, 405),
-    ("PUT", "/_api/collection/c/rename", "{\"name\":\"e\"}", 409, 1207),
+    ("PUT", "/_api/collection/c/rename", r#"{"name":"e"}"#, 409, 1207),
     ("POST", "/_api/document/c", "", 400, 600),
     ("POST", "/_api/document/c", "{ 1: 2 }", 400, 600),
     ("POST", "/_api/document/c", "\"\u{fffd}", 400, 600),
     ("POST", "/_api/document/nothing", "{}", 404, 1203),
-    ("POST", "/_api/document/c", "{\"_key\":7}", 400, 1221),
-    ("POST", "/_api/document/c", "{\"_key\":\"a\"}", 409, 1210),
-    ("POST", "/_api/document/c", "{\"u\":1}", 409, 1210),
+    ("POST", "/_api/document/c", r#"{"_key":7}"#, 400, 1221),
+    ("POST", "/_api/document/c", r#"{"_key":"a"}"#, 409, 1210),
+    ("POST", "/_api/document/c", r#"{"u":1}"#, 409, 1210),
     ("POST", "/_api/document/e", "{}", 400, 1233),
-    ("POST", "/_api/document/e", "{\"_from\":\"x\",\"_to\":\"c/a\"}", 400, 1233),
-    ("PUT", "/_api/document/c/a?ignoreRevs=false", "{\"_rev\":\"_old\"}", 412, 1200),
+    ("POST", "/_api/document/e", r#"{"_from":"x","_to":"c/a"}"#, 400, 1233),
+    ("PUT", "/_api/document/c/a?ignoreRevs=false", r#"{"_rev":"_old"}"#, 412, 1200),
     ("PATCH", "/_api/document/c/nothing", "{}", 404, 1202),
     ("PUT", "/_api/document/c/nothing", "{}", 404, 1202),
     ("PATCH", "/_api/document/c/a%2Fb", "{}", 400, 1221),
@@ -45,57 +49,33 @@ const REFUSED: &[(&str, &str, &str, u16, u64)] = &[
     ("GET", "/_api/document/c/a/b", "", 400, 601),
     ("GET", "/_api/document/c", "", 400, 400),
     ("POST", "/_api/import?collection=nothing&type=documents", "{}", 404, 1203),
-    (
-        "POST",
-        "/_api/import?collection=c&type=documents&complete=true",
-        "{\"_key\":\"a\"}",
-        409,
-        1210,
-    ),
+    ("POST", IMPORT, r#"{"_key":"a"}"#, 409, 1210),
     ("GET", "/_api/index/c/999", "", 404, 1212),
     ("GET", "/_api/index?collection=nothing", "", 404, 1203),
     ("DELETE", "/_api/index/c/999", "", 404, 1212),
-    ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\",\"fields\":[]}", 400, 10),
-    ("POST", "/_api/index?collection=c", "{\"type\":\"persistent\"}", 400, 10),
+    ("POST", INDEX, r#"{"type":"persistent","fields":[]}"#, 400, 10),
+    ("POST", INDEX, r#"{"type":"persistent"}"#, 400, 10),
     ("POST", "/_api/index", "{}", 400, 1204),
     ("POST", "/_api/import", "", 400, 1204),
-    (
-        "POST",
-        "/_api/index?collection=c",
-        "{\"type\":\"persistent\",\"fields\":[\"n\"],\"unique\":true}",
-        400,
-        1210,
-    ),
-    (
-        "POST",
-        "/_api/index?collection=c",
-        "{\"type\":\"ttl\",\"fields\":[\"n\"],\"expireAfter\":1}",
-        400,
-        10,
-    ),
-    (
-        "POST",
-        "/_api/index?collection=e",
-        "{\"type\":\"ttl\",\"fields\":[\"n[*]\"],\"expireAfter\":1}",
-        400,
-        10,
-    ),
+    ("POST", INDEX, r#"{"type":"persistent","fields":["n"],"unique":true}"#, 400, 1210),
+    ("POST", INDEX, r#"{"type":"ttl","fields":["n"],"expireAfter":1}"#, 400, 10),
+    ("POST", INDEX_OF_E, r#"{"type":"ttl","fields":["n[*]"],"expireAfter":1}"#, 400, 10),
     ("GET", "/_db/nothing/_api/document/c/a", "", 404, 1228),
     ("GET", "/_db/nothing/_api/collection", "", 404, 1228),
     ("DELETE", "/_api/database/_system", "", 403, 11),
     ("DELETE", "/_api/database/nothing", "", 404, 1228),
-    ("POST", "/_api/database", "{\"name\":\"a/b\"}", 400, 1229),
-    ("POST", "/_api/database", "{\"name\":\"1\"}", 400, 1229),
-    ("POST", "/_api/database", "{\"name\":\"other\"}", 409, 1207),
-    ("POST", "/_db/other/_api/database", "{\"name\":\"third\"}", 403, 1230),
+    ("POST", "/_api/database", r#"{"name":"a/b"}"#, 400, 1229),
+    ("POST", "/_api/database", r#"{"name":"1"}"#, 400, 1229),
+    ("POST", "/_api/database", r#"{"name":"other"}"#, 409, 1207),
+    ("POST", "/_db/other/_api/database", r#"{"name":"third"}"#, 403, 1230),
     ("PUT", "/_api/cursor/999", "", 404, 1600),
     ("POST", "/_api/cursor/undefined", "", 404, 1600),
     ("DELETE", "/_api/cursor/999", "", 404, 1600),
     ("DELETE", "/_api/query/999", "", 404, 1591),
-    ("POST", "/_api/query", "{\"query\":\"RETURN\"}", 400, 1501),
-    ("POST", "/_api/explain", "{\"query\":\"FOR i IN\"}", 400, 1501),
+    ("POST", "/_api/query", r#"{"query":"RETURN"}"#, 400, 1501),
+    ("POST", "/_api/explain", r#"{"query":"FOR i IN"}"#, 400, 1501),
     ("GET", "/_api/user/nobody", "", 404, 1703),
-    ("PUT", "/_api/query/properties", "{\"maxSlowQueries\":7}", 501, 9),
+    ("PUT", "/_api/query/properties", r#"{"maxSlowQueries":7}"#, 501, 9),
     ("GET", "/_api/nothing", "", 404, 404),
     ("DELETE", "/_api/version", "", 405, 405),
 ];
@@ -129,8 +109,7 @@ const QUERIES_REFUSED: &[(&str, u16, u64)] = &[
 
 #[test]
 fn errors_have_the_status_and_the_number_of_the_contract() {
-    let (_server, mut client) = serve();
-    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let (_server, mut client) = with_empty_collection();
     make(&mut client, "/_api/collection", &json!({"name": "e", "type": 3}));
     make(&mut client, "/_api/database", &json!({"name": "other"}));
     let unique = json!({"type": "persistent", "fields": ["u"], "unique": true, "sparse": true});
@@ -200,9 +179,7 @@ const QUERIES_AT_ONCE: usize = 4;
 /// is sent again.
 #[test]
 fn a_thousand_increments_at_once_lose_nothing() {
-    let (server, mut client) = serve();
-    make(&mut client, "/_api/collection", &json!({"name": "c"}));
-    make(&mut client, "/_api/document/c", &json!({"_key": "d", "n": 0}));
+    let (server, mut client) = with_collection(r#"{"_key":"d","n":0}"#);
     let query = "LET d = DOCUMENT(@@c, @key) UPDATE d WITH {n: d.n + 1} IN @@c";
     let body = json!({"query": query, "bindVars": {"@c": "c", "key": "d"}}).to_string();
     let body = request("POST", "/_api/cursor", &[], body.as_bytes());
@@ -363,8 +340,7 @@ fn a_full_queue_and_a_long_wait_are_refused_with_their_numbers() {
 /// Regression: such queries ran on after their clients had exited, and occupied all workers.
 #[test]
 fn queries_end_and_queued_calls_are_dropped_when_their_clients_are_gone() {
-    let (server, mut client) = serve();
-    make(&mut client, "/_api/collection", &json!({"name": "c"}));
+    let (server, mut client) = with_empty_collection();
     let mut asking: Vec<_> = (0..4).map(|_| server.sent(&endless())).collect();
     wait_until_running(&mut client, 4);
     // More than there are workers, so that the last ones wait.
@@ -538,10 +514,8 @@ fn an_array_that_is_written_and_cannot_be_answered_says_so() {
 /// its other connections.
 #[test]
 fn large_documents_are_read_by_workers() {
-    let (_server, mut client) = serve();
-    make(&mut client, "/_api/collection", &json!({"name": "c"}));
-    let document = json!({"_key": "k", "v": "v".repeat(1 << 20)});
-    make(&mut client, "/_api/document/c", &document);
+    let document = json!({"_key": "k", "v": "v".repeat(1 << 20)}).to_string();
+    let (_server, mut client) = with_collection(&document);
     let calls = [
         ("GET", "/_api/document/c/k", ""),
         ("PATCH", "/_api/document/c/k", "{\"n\":1}"),
@@ -560,10 +534,8 @@ fn large_documents_are_read_by_workers() {
 /// many index entries did not fit, and the call ended half-way.
 #[test]
 fn an_array_of_documents_with_many_entries_is_written() {
-    let (_server, mut client) = serve();
-    make(&mut client, "/_api/collection", &json!({"name": "c"}));
-    let index = json!({"type": "persistent", "fields": ["tags[*]"]});
-    make(&mut client, "/_api/index?collection=c", &index);
+    let (_server, mut client) = with_empty_collection();
+    make_index(&mut client, "tags[*]");
     let tags: Vec<_> = (0..90).collect();
     let items = json!(vec![json!({ "tags": tags }); 1_000]);
     let answer = call(&mut client, "POST", "/_api/document/c?silent=true", &items);

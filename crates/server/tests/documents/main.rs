@@ -18,10 +18,16 @@ mod users;
 use common::{Answer, Client, TestServer, serve};
 use serde_json::{Value, json};
 
+/// Starts a server with an empty collection `c`.
+fn with_empty_collection() -> (TestServer, Client) {
+    let (server, mut client) = serve();
+    client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).having(200);
+    (server, client)
+}
+
 /// Starts a server with a collection `c` that has this document.
 fn with_collection(document: &str) -> (TestServer, Client) {
-    let (server, mut client) = serve();
-    assert_eq!(client.call("POST", "/_api/collection", &[], r#"{"name":"c"}"#).status, 200);
+    let (server, mut client) = with_empty_collection();
     assert_eq!(client.call("POST", "/_api/document/c", &[], document).status, 202);
     (server, client)
 }
@@ -38,6 +44,13 @@ fn expect(client: &mut Client, method: &str, target: &str, body: &Value, status:
     assert_eq!(answer.status, status, "{method} {target}: {json}");
     assert!(answer.header("x-arango-queue-time-seconds").is_some());
     json
+}
+
+/// Makes an index of an attribute of `c`; returns its identifier.
+fn make_index(client: &mut Client, field: &str) -> String {
+    let index = json!({"type": "persistent", "fields": [field]});
+    let made = expect(client, "POST", "/_api/index?collection=c", &index, 201);
+    made["id"].as_str().unwrap().to_owned()
 }
 
 /// Runs a query; returns its answer.

@@ -1,20 +1,18 @@
 //! Queries and cursors over HTTP.
 
 use crate::common::{Client, TestStore, serve};
-use crate::{ask, asked, call, expect, with_collection};
+use crate::{ask, asked, call, expect, make_index, with_collection, with_empty_collection};
 use serde_json::{Value, json};
 
 #[test]
 fn queries_find_documents_by_scan_and_by_index() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let (_server, mut client) = with_empty_collection();
     let items: Vec<_> = (0..500).map(|n| json!({"_key": format!("k{n}"), "n": n})).collect();
     expect(&mut client, "POST", "/_api/document/c", &json!(items), 202);
     let find = "FOR d IN @@c FILTER d.n == @n RETURN d._id";
     let variables = json!({"@c": "c", "n": 7});
     assert_eq!(ask(&mut client, find, &variables), json!(["c/k7"]));
-    let index = json!({"type": "persistent", "fields": ["n"]});
-    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    make_index(&mut client, "n");
     let body = json!({"query": find, "bindVars": variables});
     let found = expect(&mut client, "POST", "/_api/cursor", &body, 201);
     assert_eq!(
@@ -29,8 +27,7 @@ fn queries_find_documents_by_scan_and_by_index() {
 
 #[test]
 fn queries_write_and_show_the_revisions_that_were_written() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let (_server, mut client) = with_empty_collection();
     let insert = "FOR i IN 1..3 INSERT {_key: CONCAT('k', i), n: i} INTO c RETURN NEW";
     let written = ask(&mut client, insert, &json!({}));
     for document in written.as_array().unwrap() {
@@ -77,8 +74,7 @@ fn cursors_return_their_batches_and_are_then_removed() {
 /// that have the same beginning. Regression: an equality found nothing.
 #[test]
 fn an_index_tells_long_values_apart() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
+    let (_server, mut client) = with_empty_collection();
     let index = json!({"type": "persistent", "fields": ["text", "n"]});
     expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
     let long = |end: &str| format!("{}{end}", "x".repeat(1_000));
@@ -102,10 +98,8 @@ fn an_index_tells_long_values_apart() {
 /// Regression: the work of a query in the store was not reported.
 #[test]
 fn a_profile_reports_the_work_in_the_store() {
-    let (_server, mut client) = serve();
-    expect(&mut client, "POST", "/_api/collection", &json!({"name": "c"}), 200);
-    let index = json!({"type": "persistent", "fields": ["n"]});
-    expect(&mut client, "POST", "/_api/index?collection=c", &index, 201);
+    let (_server, mut client) = with_empty_collection();
+    make_index(&mut client, "n");
     let unique = json!({"type": "persistent", "fields": ["u"], "unique": true});
     expect(&mut client, "POST", "/_api/index?collection=c", &unique, 201);
     let text = "more than lies beside a key".repeat(100);

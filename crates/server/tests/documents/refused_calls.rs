@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 /// A call that is refused: method, target, body, status, error number.
 type RefusedCall = (&'static str, &'static str, &'static str, u16, u64);
 
+const COLLECTION: &str = "/_api/collection";
 const EDGES: &str = r#"{"name":"g","edgeDefinitions":[]}"#;
 
 /// Calls that use unsupported features.
@@ -30,18 +31,12 @@ const NOT_BUILT: &[RefusedCall] = &[
     ("POST", "/_api/index?collection=c", r#"{"type":"mdi","fields":["a"]}"#, 501, 9),
     ("POST", "/_api/index?collection=c", r#"{"type":"mdi-prefixed","fields":["a"]}"#, 501, 9),
     ("POST", "/_api/index?collection=c", r#"{"type":"vector","fields":["a"]}"#, 501, 9),
-    ("POST", "/_api/collection", r#"{"name":"d","schema":{"rule":{}}}"#, 501, 9),
-    ("POST", "/_api/collection", r#"{"name":"d","computedValues":[{"name":"a"}]}"#, 501, 9),
+    ("POST", COLLECTION, r#"{"name":"d","schema":{"rule":{}}}"#, 501, 9),
+    ("POST", COLLECTION, r#"{"name":"d","computedValues":[{"name":"a"}]}"#, 501, 9),
     ("PUT", "/_api/collection/c/properties", r#"{"schema":{"rule":{}}}"#, 501, 9),
-    ("POST", "/_api/collection", r#"{"name":"d","keyOptions":{"type":"padded"}}"#, 400, 1232),
-    ("POST", "/_api/collection", r#"{"name":"d","keyOptions":{"type":"uuid"}}"#, 400, 1232),
-    (
-        "POST",
-        "/_api/collection",
-        r#"{"name":"d","keyOptions":{"type":"autoincrement"}}"#,
-        400,
-        1232,
-    ),
+    ("POST", COLLECTION, r#"{"name":"d","keyOptions":{"type":"padded"}}"#, 400, 1232),
+    ("POST", COLLECTION, r#"{"name":"d","keyOptions":{"type":"uuid"}}"#, 400, 1232),
+    ("POST", COLLECTION, r#"{"name":"d","keyOptions":{"type":"autoincrement"}}"#, 400, 1232),
     ("GET", "/_api/cluster/endpoints", "", 501, 9),
     ("PUT", "/_api/cluster/cluster-info", "{}", 501, 9),
     ("POST", "/_db/_system/_admin/backup/restore", r#"{"id":"1"}"#, 501, 9),

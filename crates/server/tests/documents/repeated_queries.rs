@@ -1,31 +1,25 @@
 //! Repeated queries, the account of queries, and queries that sleep.
 
-use crate::common::{Client, request, serve, start, wait_for};
-use crate::{ask, call};
+use crate::common::{Client, TestServer, request, serve, start, wait_for};
+use crate::{ask, call, make_index, with_empty_collection};
 use serde_json::{Value, json};
 
 /// The statistics of reads that do not depend on how a query is executed.
 const STATS: [&str; 5] = ["seeks", "scannedIndex", "documentLookups", "filtered", "cursorsCreated"];
 
-/// A collection with 900 documents.
-fn fill(client: &mut Client) {
-    assert_eq!(call(client, "POST", "/_api/collection", &json!({"name": "c"})).status, 200);
+/// Starts a server with a collection of 900 documents.
+fn with_many() -> (TestServer, Client) {
+    let (server, mut client) = with_empty_collection();
     let items: Vec<_> =
         (0..900).map(|n| json!({"_key": format!("k{n}"), "n": n, "s": n % 3})).collect();
-    assert_eq!(call(client, "POST", "/_api/document/c", &json!(items)).status, 202);
-}
-
-fn make_index(client: &mut Client, field: &str) -> String {
-    let index = json!({"type": "persistent", "fields": [field]});
-    let answer = call(client, "POST", "/_api/index?collection=c", &index);
-    answer.json()["id"].as_str().unwrap().to_owned()
+    call(&mut client, "POST", "/_api/document/c", &json!(items)).having(202);
+    (server, client)
 }
 
 /// From the second time on, a query uses the cached plan; the results must not differ.
 #[test]
 fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
-    let (_server, mut client) = serve();
-    fill(&mut client);
+    let (_server, mut client) = with_many();
     let id = make_index(&mut client, "n");
     let find = "FOR d IN c FILTER d.n == @n RETURN d.s";
     for n in 0..9 {
@@ -55,8 +49,7 @@ fn a_query_that_is_asked_again_sees_what_has_changed_meanwhile() {
 /// A query that finds more than an event loop should read is started again on a worker.
 #[test]
 fn a_query_that_finds_much_gives_all_of_it_each_time() {
-    let (_server, mut client) = serve();
-    fill(&mut client);
+    let (_server, mut client) = with_many();
     make_index(&mut client, "s");
     for _ in 0..4 {
         let found = ask(&mut client, "FOR d IN c FILTER d.s == @s RETURN d.n", &json!({"s": 1}));
@@ -71,8 +64,7 @@ fn a_query_that_finds_much_gives_all_of_it_each_time() {
 /// give the same results as the general one.
 #[test]
 fn a_query_of_one_place_gives_the_same_on_its_short_path() {
-    let (_server, mut client) = serve();
-    fill(&mut client);
+    let (_server, mut client) = with_many();
     let nested =
         json!([{"_key": "x", "n": 7, "in": {"a": [1, "ü"]}, "s": null}, {"n": 7, "s": 1.5}]);
     assert_eq!(call(&mut client, "POST", "/_api/document/c", &nested).status, 202);
@@ -134,8 +126,7 @@ fn whole(client: &mut Client, body: Value) -> Value {
 
 #[test]
 fn the_account_of_a_query_tells_reading_planning_and_running() {
-    let (server, mut client) = serve();
-    fill(&mut client);
+    let (server, mut client) = with_many();
     make_index(&mut client, "n");
     let body = json!({"query": "FOR d IN c FILTER d.n == @n RETURN d", "bindVars": {"n": 5}});
     for _ in 0..3 {

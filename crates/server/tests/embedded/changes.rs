@@ -1,7 +1,6 @@
 //! `GET /v0/changes`: the writes in order, once and continuously.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,38 +35,33 @@ fn sequence(answer: &Answer) -> u64 {
     answer.etag().trim_matches('"').parse().unwrap()
 }
 
-/// A stream that follows, read line by line, without the framing of its chunks.
+/// A stream that follows, read line by line.
 struct Stream {
-    reader: BufReader<TcpStream>,
+    client: Client,
+    unread: Vec<u8>,
 }
 
 impl Stream {
     fn open(server: &TestServer, target: &str, headers: &[(&str, &str)]) -> Stream {
-        let mut socket = TcpStream::connect(server.address).unwrap();
-        socket.set_read_timeout(Some(SOON)).unwrap();
-        socket.write_all(&request("GET", target, headers, b"")).unwrap();
-        let mut stream = Stream { reader: BufReader::new(socket) };
-        assert_eq!(stream.line().unwrap(), "HTTP/1.1 200 OK");
-        while stream.line().unwrap() != "" {}
-        stream
+        let mut client = server.sent(&request("GET", target, headers, b""));
+        client.socket.set_read_timeout(Some(SOON)).unwrap();
+        client.try_head().unwrap().having(200);
+        Stream { client, unread: Vec::new() }
     }
 
-    fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let count = self.reader.read_line(&mut line).unwrap();
-        (count > 0).then(|| line.trim_end().to_owned())
-    }
-
-    /// The next line of the body; `None` at its end.
+    /// The next line that is not empty; `None` at the end.
     fn next(&mut self) -> Option<String> {
         loop {
-            let line = self.line()?;
-            let is_size = line.len() == 8 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
-            match line.as_str() {
-                "0" => return None,
-                "" => {}
-                _ if is_size => {}
-                _ => return Some(line),
+            let mut line = Vec::new();
+            (&self.unread[..]).read_until(b'\n', &mut line).unwrap();
+            if !line.ends_with(b"\n") {
+                self.unread.extend(self.client.try_chunk().unwrap()?);
+                continue;
+            }
+            self.unread.drain(..line.len());
+            let line = std::str::from_utf8(&line).unwrap().trim_end();
+            if !line.is_empty() {
+                return Some(line.to_owned());
             }
         }
     }
@@ -133,16 +127,7 @@ fn a_value_of_many_pieces_arrives_whole() {
     let value: String = (0..400_000).map(|number| char::from(b'a' + (number % 23) as u8)).collect();
     let mut stream = Stream::open(&server, "/v0/changes?follow", &[]);
     client.put(&entity("large"), &value);
-    let mut text = String::new();
-    // The line spans several chunks.
-    loop {
-        let piece = stream.next().unwrap();
-        text += &piece;
-        if piece.ends_with('}') {
-            break;
-        }
-    }
-    assert_eq!(entry(&serde_json::from_str(&text).unwrap()).2.as_deref(), Some(&*value));
+    assert_eq!(entry(&stream.next_json()).2.as_deref(), Some(&*value));
 }
 
 /// Regression: a stream that found the queue of the workers full slept for 15 s, unless there were

@@ -1,11 +1,9 @@
 //! `PUT /_admin/compact`: a full merge on request.
 
 use crate::common::{Client, entity, start};
-use serde_json::Value;
 
 fn tables_by_level(client: &mut Client) -> Vec<u64> {
-    let answer = client.get("/_admin/engine");
-    let engine: Value = serde_json::from_str(answer.text()).unwrap();
+    let engine = client.get("/_admin/engine").having(200).json();
     let levels = engine["state"]["levels"].as_array().unwrap().iter();
     levels.map(|level| level["tables"].as_u64().unwrap()).collect()
 }
@@ -25,9 +23,7 @@ fn all_tables_are_merged_into_one_level_and_nothing_is_lost() {
     let mut client = running.client();
     let before = tables_by_level(&mut client);
     assert!(before.iter().sum::<u64>() > 1, "nothing to merge: {before:?}");
-    let merged = client.put("/_admin/compact", b"");
-    assert_eq!((merged.status, merged.header("Content-Type")), (200, Some("application/json")));
-    let took: Value = serde_json::from_str(merged.text()).unwrap();
+    let took = client.put("/_admin/compact", b"").having(200).json();
     assert!(took["duration_ns"].as_u64().unwrap() > 0);
     let after = tables_by_level(&mut client);
     assert_eq!(after.iter().filter(|tables| **tables > 0).count(), 1, "{after:?}");

@@ -1,6 +1,8 @@
 //! Queries and cursors belong to the account that asked.
 
-use crate::common::{Answer, Client, TestServer, add_account, basic, number, request, start_with};
+use crate::common::{
+    Answer, Client, TestServer, add_account, basic, number, request, start_with, wait_for,
+};
 use pellucid_server::access::Right;
 use serde_json::{Value, json};
 
@@ -89,13 +91,11 @@ fn running_queries_are_shown_to_and_ended_by_owners_and_administrators() {
     let body = json!({"query": "RETURN SLEEP(600)"}).to_string();
     let headers = [("Authorization", &*basic("ben", "ben"))];
     let mut waiting = server.sent(&request("POST", "/_api/cursor", &headers, body.as_bytes()));
-    let id = loop {
+    let id = wait_for(|| {
         let list = call(&mut client, "GET", "/_api/query/current", "ben", &Value::Null).json();
-        let own = list.as_array().unwrap().iter().find(|query| query["user"] == "ben").cloned();
-        if let Some(query) = own {
-            break query["id"].as_str().unwrap().to_owned();
-        }
-    };
+        let own = list.as_array().unwrap().iter().find(|query| query["user"] == "ben");
+        own.map(|query| query["id"].as_str().unwrap().to_owned()).ok_or_else(|| list.to_string())
+    });
     let path = format!("/_api/query/{id}");
     assert_eq!(number(&call(&mut client, "DELETE", &path, "ann", &Value::Null)), (403, 11));
     assert_eq!(call(&mut client, "DELETE", &path, "ben", &Value::Null).status, 200);

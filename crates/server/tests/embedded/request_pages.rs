@@ -1,6 +1,6 @@
 //! The pages about single requests: slow ones, those under way, traces, and the jobs beside them.
 
-use crate::common::{TestServer, entity, request, serve, start, start_with, wait_for};
+use crate::common::{TestServer, entity, request, serve, start_with, wait_for};
 use pellucid_server::Accounting;
 use serde_json::Value;
 
@@ -191,17 +191,5 @@ fn interference_hides_lifts_of_too_few_requests() {
         "pellucid_requests_beside_job_total{operation=\"entity_put\",job=\"sync\"} 20",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}");
-    }
-}
-
-/// Each page refuses a method that it does not have, and names those that it has.
-#[test]
-fn the_pages_have_their_methods_alone() {
-    let running = start();
-    let read_only = ["slow", "requests", "interference", "trace", "engine"];
-    let read_only = read_only.map(|page| ("POST", page, "GET, HEAD"));
-    for (method, page, allowed) in read_only.into_iter().chain([("GET", "compact", "PUT")]) {
-        let answer = running.client().call(method, &format!("/_admin/{page}"), &[], b"");
-        assert_eq!((answer.status, answer.header("Allow")), (405, Some(allowed)), "{page}");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use crate::common::{Client, TestServer, add_account, basic, entity, request, serve, start_with};
+use crate::common::{
+    Client, TestServer, add_account, basic, entity, request, serve, start_with, wait_until,
+};
 use pellucid_server::access::{Authentication, Right};
 
 /// Starts a server with accounts that may read, write, and see the admin pages. Each password
@@ -167,9 +169,7 @@ fn accounts_that_change_on_the_disk_change_here() {
     let (server, mut client) = serve();
     assert_eq!(client.put(&entity("a"), "1").status, 201, "without accounts it is open");
     add_account(server.folder(), "ada", &[("*", Right::Write)]);
-    while client.get(&entity("a")).status != 401 {
-        std::thread::yield_now();
-    }
+    wait_until(|| client.get(&entity("a")).status, |status| *status == 401);
     assert_eq!(status(&mut client, "GET", &entity("a"), &basic("ada", "ada")), 200);
 }
 

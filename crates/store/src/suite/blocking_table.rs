@@ -65,12 +65,11 @@ impl<'a> BlockingTable<'a> {
 }
 
 pub(super) fn put<'a>(key: &'a str, value: &'a str) -> Operation<'a> {
-    let (key, value) = (key.as_bytes(), Some(value.as_bytes()));
-    Operation { key, value, condition: Condition::None, lifetime_ms: None }
+    Operation::plain(key.as_bytes(), Some(value.as_bytes()))
 }
 
 pub(super) fn delete(key: &str) -> Operation<'_> {
-    Operation { key: key.as_bytes(), value: None, condition: Condition::None, lifetime_ms: None }
+    Operation::plain(key.as_bytes(), None)
 }
 
 pub(super) fn when(operation: Operation<'_>, condition: Condition) -> Operation<'_> {

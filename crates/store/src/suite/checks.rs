@@ -43,9 +43,7 @@ pub(super) fn reads_and_writes(using: &BlockingTable<'_>) {
     using.put("a", "back");
     assert_eq!(using.value("a").unwrap(), b"back");
     let key: &[u8] = &[0, 255, b'\n', 0];
-    let operation =
-        Operation { key, value: Some(key), condition: Condition::None, lifetime_ms: None };
-    using.write(&[operation]).unwrap();
+    using.write(&[Operation::plain(key, Some(key))]).unwrap();
     assert_eq!(using.value(key).unwrap(), key);
     assert!(using.value([0, 255, b'\n']).is_none(), "a prefix is another key");
     assert_eq!(*object.value, *b"one", "what was read stays readable");

@@ -11,7 +11,7 @@ use semver::Version;
 use serde::Deserialize;
 
 use facts::{Advisory, AdvisoryFacts};
-pub use refresh::refresh;
+pub(crate) use refresh::refresh;
 
 use crate::finding::Finding;
 use crate::tree::{File, LOCK_NAME, Tree};
@@ -126,7 +126,7 @@ fn finding_of(
                 patched => format!("update it: patched are {}", patched.join(" and ")),
             };
             let finding = Finding::new(lock, 1, what, cure);
-            Some(if advisory.informational.is_some() { finding.as_note() } else { finding })
+            Some(if advisory.informational.is_some() { finding.into_note() } else { finding })
         }
         Err(error) => {
             let what = format!("the versions of {id} cannot be read: {error}");
@@ -143,7 +143,7 @@ fn finding_of_age(facts: &AdvisoryFacts) -> Option<Finding> {
     };
     let age = (seconds / (24 * 60 * 60)).saturating_sub(day);
     let what = format!("the facts are {age} days old");
-    (age > AGE_MAX_DAYS).then(|| Finding::new(FACTS, 1, what, cure()).as_note())
+    (age > AGE_MAX_DAYS).then(|| Finding::new(FACTS, 1, what, cure()).into_note())
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ struct Versions {
 /// # Errors
 /// If `database` is no checkout of the database, a file of the database, a lock file or the old
 /// facts cannot be read, or the new facts cannot be written.
-pub fn refresh(tree: &Tree, database: &Path) -> io::Result<String> {
+pub(crate) fn refresh(tree: &Tree, database: &Path) -> io::Result<String> {
     let accepted = match tree.file(FACTS).map(read_facts) {
         Some(facts) => facts.map_err(|finding| io::Error::other(finding.to_string()))?.accepted,
         None => Vec::new(),

@@ -22,15 +22,15 @@ use crate::tree::Tree;
 
 /// A check.
 #[derive(Clone, Copy, Debug)]
-pub struct Check {
+pub(crate) struct Check {
     /// The rule, as a sentence without its full stop.
-    pub rule: &'static str,
+    pub(crate) rule: &'static str,
     /// Finds the places that break the rule.
-    pub run: fn(&Tree) -> Vec<Finding>,
+    pub(crate) run: fn(&Tree) -> Vec<Finding>,
 }
 
 /// Every check, in the order in which they run.
-pub const CHECKS: &[Check] = &[
+pub(crate) const CHECKS: &[Check] = &[
     Check { rule: "lines of Rust have at most 100 characters", run: line_width::check },
     Check { rule: "every module says what it is for", run: modules::check },
     Check { rule: "at most 3 % of first lines are clauses", run: first_lines::check },

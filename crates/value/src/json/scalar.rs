@@ -53,33 +53,15 @@ pub(crate) fn string_length(bytes: &[u8]) -> usize {
 /// Appends a number; null for a NaN or an infinite double.
 pub fn write_number(number: Number, out: &mut Vec<u8>) {
     match number {
-        Number::Int(value) => {
-            if value < 0 {
-                out.push(b'-');
-            }
-            write_digits(value.unsigned_abs(), out);
-        }
-        Number::Uint(value) => write_digits(value, out),
+        Number::Int(value) => write_whole(value, out),
+        Number::Uint(value) => write_whole(value, out),
         Number::Double(value) => write_double(value, out),
     }
 }
 
-/// The digits of the largest whole number.
-const DIGITS_MAX: usize = 20;
-
 /// Appends a whole number. It avoids the formatting machinery, because short numbers are frequent.
-fn write_digits(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; DIGITS_MAX];
-    let mut begin = DIGITS_MAX;
-    loop {
-        begin -= 1;
-        digits[begin] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[begin..]);
+fn write_whole(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 fn write_double(value: f64, out: &mut Vec<u8>) {
@@ -140,11 +122,11 @@ fn write_short(value: f64, out: &mut Vec<u8>) -> bool {
     if value < 0.0 {
         out.push(b'-');
     }
-    write_digits(whole, out);
+    write_whole(whole, out);
     if places > 0 {
         let begin = out.len();
         // A leading one keeps the zeros behind it; the point then replaces it.
-        write_digits(10_u64.pow(places as u32) + behind, out);
+        write_whole(10_u64.pow(places as u32) + behind, out);
         out[begin] = b'.';
     }
     true

@@ -4,7 +4,7 @@
 use super::scalar::{number_length, string_length, write_number, write_string};
 use crate::packed::{node_length, write_json};
 use crate::walk::{Step, Walk};
-use crate::{ArrayRef, ObjectRef, Ref};
+use crate::{ArrayRef, ObjectRef, Ref, beginning};
 
 /// The value as JSON text.
 #[must_use]
@@ -71,13 +71,6 @@ pub fn to_string_up_to(value: Ref<'_>, bytes: usize) -> String {
 
 /// As [`write`], for values of any depth. It stops once `out` has `most` bytes.
 fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
-    let begin = |text: &str| {
-        let mut end = most.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        end
-    };
     // A comma stands before all values but the first of an array, and before all names but the
     // first of an object.
     let (mut has_before, mut is_named) = (false, false);
@@ -90,7 +83,7 @@ fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
                 if has_before {
                     out.push(b',');
                 }
-                write_string(&name[..begin(name)], out);
+                write_string(beginning(name, most), out);
                 out.push(b':');
                 is_named = true;
             }
@@ -103,7 +96,7 @@ fn write_steps(value: Ref<'_>, most: usize, out: &mut Vec<u8>) {
                 match value {
                     Ref::Array(_) => out.push(b'['),
                     Ref::Object(_) => out.push(b'{'),
-                    Ref::String(text) => write_string(&text[..begin(text)], out),
+                    Ref::String(text) => write_string(beginning(text, most), out),
                     scalar => write_parts(scalar, out),
                 }
                 if matches!(value, Ref::Array(_) | Ref::Object(_)) {

@@ -193,7 +193,7 @@ mod tests {
         let text = "x".repeat(long);
         let front = [("_key", ["a", ""]), ("_id", ["collection/", &text]), ("_rev", ["", "r"])];
         let copied = with_front(&front, body, |name| name.starts_with(b"_")).unwrap();
-        assert_eq!(check(&copied), Ok(()));
+        assert!(check(&copied));
         assert_eq!(copied, built(&front, body));
     }
 

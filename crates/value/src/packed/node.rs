@@ -53,21 +53,6 @@ pub enum Damage {
         /// The offset.
         offset: usize,
     },
-    /// A string is no UTF-8.
-    Text {
-        /// The offset at which its node begins.
-        offset: usize,
-    },
-    /// A table does not have the offsets of the entries in their order.
-    Table {
-        /// The offset at which the array or object begins.
-        offset: usize,
-    },
-    /// Arrays and objects are nested deeper than [`DEPTH_MAX`].
-    Depth {
-        /// The offset.
-        offset: usize,
-    },
 }
 
 impl fmt::Display for Damage {
@@ -79,16 +64,6 @@ impl fmt::Display for Damage {
             Self::Truncated { offset } => {
                 write!(formatter, "packed document is cut at byte {offset}")
             }
-            Self::Text { offset } => {
-                write!(formatter, "packed document has a string that is no UTF-8 at byte {offset}")
-            }
-            Self::Table { offset } => {
-                write!(formatter, "packed document has a wrong table at byte {offset}")
-            }
-            Self::Depth { offset } => write!(
-                formatter,
-                "packed document is nested deeper than {DEPTH_MAX} at byte {offset}"
-            ),
         }
     }
 }

@@ -111,18 +111,6 @@ pub fn disk_bytes(folder: &Path) -> Outcome<u64> {
     Ok(sum)
 }
 
-/// The free bytes of the file system of `folder`.
-pub fn free_bytes(folder: &Path) -> Outcome<u64> {
-    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()).map_err(text)?;
-    // SAFETY: all fields are numbers, for which zero is a value.
-    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero byte and the structure is valid for the write.
-    if unsafe { libc::statvfs(path.as_ptr(), &raw mut facts) } != 0 {
-        return Err(text(io::Error::last_os_error()));
-    }
-    Ok(facts.f_bavail * facts.f_frsize)
-}
-
 /// Writes the files below `folder` back and drops them from the page cache.
 pub fn evict(folder: &Path) -> Outcome<()> {
     use std::os::fd::AsRawFd;

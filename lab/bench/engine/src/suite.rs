@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use pellucid_io::{FileSystem, SystemFileSystem};
+
 use crate::cgroup::ChildCgroups;
 use crate::figures::Figures;
 use crate::parts;
@@ -34,7 +36,7 @@ pub type Results = BTreeMap<String, Vec<Figures>>;
 pub fn run(plan: &Plan) -> Outcome<Results> {
     let folder = tempfile::Builder::new().prefix("pellucid-bench-").tempdir().map_err(text)?;
     let needed = plan.keys * (KEY_LENGTH + VALUE_LENGTH) as u64 * DISK_PER_USER_BYTE;
-    let free = process::free_bytes(folder.path())?;
+    let free = SystemFileSystem.free_bytes(folder.path()).map_err(text)?;
     if free < needed {
         let where_to = folder.path().display();
         return Err(format!(

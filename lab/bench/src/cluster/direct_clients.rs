@@ -5,8 +5,7 @@
 use super::Servers;
 use super::half_rate::{Load, RoutingVariant};
 use crate::RunSettings;
-use crate::bars::{Bar, judge, tell};
-use crate::quiet_rounds::turns;
+use crate::bars::{Bar, judge, ratios, tell};
 
 pub(super) fn run(
     servers: &Servers,
@@ -15,12 +14,13 @@ pub(super) fn run(
 ) -> Result<Vec<bool>, String> {
     let held = run_beside_alone(servers, loads, effort)?;
     for load in loads {
-        // This compares two processes on one core with one, so it has no bar: see `at_half`.
+        // This compares two processes on one core with one, so it has no bar: see `half_rate`.
         let few = RunSettings { runs: effort.runs.div_ceil(3), ..effort };
         let divided =
-            ratios(servers, load, [RoutingVariant::Direct, RoutingVariant::Alone], None, few)?;
+            load.compare(servers, [RoutingVariant::Direct, RoutingVariant::Alone], None, few)?;
         let name = load.method.name().to_lowercase();
-        tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one_full_throttle"), &divided);
+        let figure = format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one_full_throttle");
+        tell(&figure, &ratios(&divided, |cost| cost.us));
     }
     Ok(held)
 }
@@ -42,32 +42,10 @@ pub(super) fn run_beside_alone(
             (ONE, None, "vs_single_node_full_throttle"),
             (TWO, Some(load.rate), "vs_single_nodes"),
         ] {
-            let figures = ratios(servers, load, ways, rate, effort)?;
+            let costs = load.compare(servers, ways, rate, effort)?;
             let name = format!("cluster_cpu_direct_{name}_{what}");
-            held.push(judge(&name, &figures, Bar::AtMost(1.05)));
+            held.push(judge(&name, &ratios(&costs, |cost| cost.us), Bar::AtMost(1.05)));
         }
     }
     Ok(held)
-}
-
-/// The ratios of the processor time per request of two ways, measured alternately.
-fn ratios(
-    servers: &Servers,
-    load: &Load,
-    [ours, theirs]: [RoutingVariant; 2],
-    rate: Option<f64>,
-    effort: RunSettings,
-) -> Result<Vec<f64>, String> {
-    let pairs = turns(effort.runs, |is_ours| {
-        let way = if is_ours { ours } else { theirs };
-        let (run, us) = load.put_on(servers, way, rate, effort)?;
-        println!(
-            "{} {way:?}: {:.2} µs of processor time, {:.0}/s",
-            load.method.name(),
-            us / run.requests,
-            run.in_time_per_second
-        );
-        Ok(us / run.requests)
-    })?;
-    Ok(pairs.iter().map(|(ours, theirs)| ours / theirs).collect())
 }

@@ -3,18 +3,19 @@
 
 use super::direct_clients;
 use super::keys::{Method, owned, script};
-use super::{CONNECTIONS, Servers, file_of, processor_us};
+use super::{CONNECTIONS, Servers};
 use crate::RunSettings;
-use crate::bars::{Bar, judge, tell};
+use crate::bars::{Bar, judge, ratios, tell};
 use crate::overload::{Run, load_url};
-use crate::peers::Server;
-use crate::quiet_rounds::rounds;
+use crate::peers::{Server, processor_us};
+use crate::quiet_rounds::turns;
+use crate::wrk::script_file;
 
 /// The measured rate as a share of the highest rate.
 const KNEE_SHARE: f64 = 0.5;
 
 /// The keys of a load and the servers that it asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum RoutingVariant {
     /// Keys of the first node; asks the first node.
     Local,
@@ -84,17 +85,10 @@ impl RoutingVariant {
     }
 }
 
-/// The groups of ways that are measured together. Every second round runs each group in reverse.
-const GROUPS: [&[RoutingVariant]; 2] = [
-    &[RoutingVariant::Local, RoutingVariant::Forwarded],
-    &[RoutingVariant::Alone, RoutingVariant::Direct],
-];
-
 /// The cost of a load.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
+pub(super) struct Cost {
     /// The processor time of all its servers per request, in microseconds.
-    us: f64,
+    pub(super) us: f64,
     p99_ns: f64,
 }
 
@@ -107,19 +101,14 @@ pub(super) struct Load {
     pub(super) rate: f64,
 }
 
-/// The costs of one method in one round, by way.
-type Costs = Vec<(RoutingVariant, Cost)>;
-
 pub(super) fn run(servers: &Servers, effort: RunSettings) -> Result<Vec<bool>, String> {
     let loads = loads(servers, effort)?;
-    let measured = rounds(effort.runs.div_ceil(3), |round| {
-        loads.iter().map(|load| load.costs(servers, round, effort)).collect::<Result<Vec<_>, _>>()
-    })?;
-    let mut held = direct_clients::run(servers, &loads, effort)?;
-    for (place, load) in loads.iter().enumerate() {
-        let rounds: Vec<_> = measured.iter().map(|round| &round[place]).collect();
-        held.extend(load.judged(&rounds));
+    let few = RunSettings { runs: effort.runs.div_ceil(3), ..effort };
+    let mut held = Vec::new();
+    for load in &loads {
+        held.extend(load.judged(servers, few)?);
     }
+    held.extend(direct_clients::run(servers, &loads, effort)?);
     Ok(held)
 }
 
@@ -130,9 +119,9 @@ pub(super) fn loads(servers: &Servers, effort: RunSettings) -> Result<Vec<Load>,
     for method in Method::ALL {
         let mut load = Load {
             method,
-            local: file_of(&script(method, Some(&own)))?,
-            forwarded: file_of(&script(method, Some(&other)))?,
-            all: file_of(&script(method, None))?,
+            local: script_file(&script(method, Some(&own)))?,
+            forwarded: script_file(&script(method, Some(&other)))?,
+            all: script_file(&script(method, None))?,
             rate: 0.0,
         };
         let knee =
@@ -144,48 +133,32 @@ pub(super) fn loads(servers: &Servers, effort: RunSettings) -> Result<Vec<Load>,
 }
 
 impl Load {
-    /// Measures all ways in one round.
-    fn costs(&self, servers: &Servers, round: usize, effort: RunSettings) -> Result<Costs, String> {
-        let mut costs = Vec::new();
-        for group in GROUPS {
-            let mut ways = group.to_vec();
-            if round % 2 == 1 {
-                ways.reverse();
-            }
-            for way in ways {
-                costs.push((way, self.cost(servers, way, effort)?));
-            }
-        }
-        let of = |way| cost_of(&costs, way);
-        println!(
-            "{} at {:.0}/s, µs of processor time: {:.2} local, {:.2} forwarded; {:.2} alone, \
-             {:.2} direct; p99: {:.3} ms local, {:.3} ms forwarded",
-            self.method.name(),
-            self.rate,
-            of(RoutingVariant::Local).us,
-            of(RoutingVariant::Forwarded).us,
-            of(RoutingVariant::Alone).us,
-            of(RoutingVariant::Direct).us,
-            of(RoutingVariant::Local).p99_ns / 1e6,
-            of(RoutingVariant::Forwarded).p99_ns / 1e6
-        );
-        Ok(costs)
-    }
-
-    /// The cost of a request in this way, at the load's rate.
-    fn cost(
+    /// Measures the costs of two ways alternately, at `rate` or in a closed loop.
+    pub(super) fn compare(
         &self,
         servers: &Servers,
-        way: RoutingVariant,
+        [ours, theirs]: [RoutingVariant; 2],
+        rate: Option<f64>,
         effort: RunSettings,
-    ) -> Result<Cost, String> {
-        let (run, us) = self.put_on(servers, way, Some(self.rate), effort)?;
-        Ok(Cost { us: us / run.requests, p99_ns: run.p99_ns })
+    ) -> Result<Vec<(Cost, Cost)>, String> {
+        turns(effort.runs, |is_ours| {
+            let way = if is_ours { ours } else { theirs };
+            let (run, us) = self.put_on(servers, way, rate, effort)?;
+            let cost = Cost { us: us / run.requests, p99_ns: run.p99_ns };
+            println!(
+                "{} {way:?}: {:.2} µs of processor time, {:.0}/s, p99 {:.3} ms",
+                self.method.name(),
+                cost.us,
+                run.in_time_per_second,
+                cost.p99_ns / 1e6
+            );
+            Ok(cost)
+        })
     }
 
     /// Runs the load in this way, at `rate` or in a closed loop. Returns the result, and the
     /// processor time of all its servers in microseconds.
-    pub(super) fn put_on(
+    fn put_on(
         &self,
         servers: &Servers,
         way: RoutingVariant,
@@ -233,36 +206,27 @@ impl Load {
         Ok(run)
     }
 
-    fn judged(&self, rounds: &[&Costs]) -> Vec<bool> {
-        let ratios =
-            |one: RoutingVariant, other: RoutingVariant, of: fn(Cost) -> f64| -> Vec<f64> {
-                let ratio = |costs: &&Costs| of(cost_of(costs, one)) / of(cost_of(costs, other));
-                rounds.iter().map(ratio).collect()
-            };
-        let us = |cost: Cost| cost.us;
+    fn judged(&self, servers: &Servers, effort: RunSettings) -> Result<Vec<bool>, String> {
+        let compare = |ways| self.compare(servers, ways, Some(self.rate), effort);
+        let forwarded = compare([RoutingVariant::Forwarded, RoutingVariant::Local])?;
+        let divided = compare([RoutingVariant::Direct, RoutingVariant::Alone])?;
         let name = self.method.name().to_lowercase();
         // Two nodes that share a core wake up more often, for fewer requests at a time, than one
         // node with all requests, even without a cluster. So this figure shows the cost of dividing
         // a load among processes, not of direct clients, and has no bar.
-        let divided = ratios(RoutingVariant::Direct, RoutingVariant::Alone, us);
-        tell(&format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one"), &divided);
-        vec![
+        let figure = format!("cluster_cpu_direct_{name}_to_two_vs_all_to_one");
+        tell(&figure, &ratios(&divided, |cost| cost.us));
+        Ok(vec![
             judge(
                 &format!("cluster_cpu_forwarded_{name}_vs_local"),
-                &ratios(RoutingVariant::Forwarded, RoutingVariant::Local, us),
+                &ratios(&forwarded, |cost| cost.us),
                 Bar::AtMost(1.8),
             ),
             judge(
                 &format!("cluster_p99_forwarded_{name}_vs_local"),
-                &ratios(RoutingVariant::Forwarded, RoutingVariant::Local, |cost| cost.p99_ns),
+                &ratios(&forwarded, |cost| cost.p99_ns),
                 Bar::AtMost(2.5),
             ),
-        ]
+        ])
     }
-}
-
-/// The cost of this way; NaN if it was not measured.
-fn cost_of(costs: &Costs, way: RoutingVariant) -> Cost {
-    let found = costs.iter().find(|(of, _)| *of == way).map(|(_, cost)| *cost);
-    found.unwrap_or(Cost { us: f64::NAN, p99_ns: f64::NAN })
 }

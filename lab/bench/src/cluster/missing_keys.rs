@@ -1,11 +1,12 @@
 //! Measures GETs some of which are for missing keys.
 
 use super::keys::KEYS;
-use super::{CONNECTIONS, Servers, file_of};
+use super::{CONNECTIONS, Servers};
 use crate::RunSettings;
-use crate::bars::{Bar, judge};
+use crate::bars::{Bar, judge, ratios};
 use crate::overload::{Run, load_url};
 use crate::quiet_rounds::turns;
+use crate::wrk::script_file;
 
 /// Compares the 99th percentile of GETs, 3 in 10 of which are for missing keys, with that of GETs
 /// for existing keys only.
@@ -20,7 +21,7 @@ pub(super) fn run(servers: &Servers, effort: RunSettings) -> Result<Vec<bool>, S
             some / 1e6
         );
     }
-    let ratios: Vec<_> = pairs.iter().map(|(some, present)| some / present).collect();
+    let ratios = ratios(&pairs, |ns| *ns);
     Ok(vec![judge("cluster_p99_missing_keys_vs_present", &ratios, Bar::AtMost(1.2))])
 }
 
@@ -30,7 +31,7 @@ fn load(
     rate: Option<f64>,
     effort: RunSettings,
 ) -> Result<Run, String> {
-    let file = file_of(&script(missing))?;
+    let file = script_file(&script(missing))?;
     let path = file.path().to_str().ok_or("the path of the script is no text")?;
     let mut arguments = vec!["-s", path];
     if missing {

@@ -14,7 +14,7 @@ use self::keys::fill;
 use crate::RunSettings;
 use crate::death;
 use crate::nodes::{Nodes, start_nodes};
-use crate::peers::{Server, start_pellucid, text};
+use crate::peers::{Server, start_pellucid};
 
 /// Connections, as in the study.
 const CONNECTIONS: usize = 64;
@@ -76,16 +76,4 @@ pub fn run(effort: RunSettings) -> Result<bool, String> {
     drop(servers);
     held.extend(death::run(effort)?);
     Ok(held.into_iter().all(|holds| holds))
-}
-
-/// The processor time of all `servers` so far, in microseconds.
-fn processor_us(servers: &[&Server]) -> f64 {
-    servers.iter().map(|server| server.cpu_seconds() * 1e6).sum()
-}
-
-/// Writes a temporary file with this text.
-fn file_of(content: &str) -> Result<tempfile::NamedTempFile, String> {
-    let file = tempfile::NamedTempFile::new().map_err(text)?;
-    std::fs::write(file.path(), content).map_err(text)?;
-    Ok(file)
 }

@@ -8,12 +8,12 @@ mod samples;
 use self::round::{NodeFailure, Round, round};
 use crate::RunSettings;
 use crate::bars::{Bar, judge};
-use crate::peers::{CLUSTER_WAIT, pin_to_load_core};
+use crate::peers::{CLUSTER_WAIT, LOAD_CORE, pin_to};
 use crate::quiet_rounds::rounds;
 
 /// Runs rounds in which a node falls, for each kind of fall; returns for each bar whether it holds.
 pub fn run(effort: RunSettings) -> Result<Vec<bool>, String> {
-    pin_to_load_core()?;
+    pin_to(LOAD_CORE)?;
     let mut held = Vec::new();
     for fall in NodeFailure::ALL {
         held.extend(run_one(fall, effort)?);

@@ -160,9 +160,11 @@ pub(super) fn round(fall: NodeFailure) -> Result<Round, String> {
 /// Runs the load and the clients while the node falls and comes back.
 fn watch(fall: NodeFailure) -> Result<ClientResults, String> {
     let mut nodes = start_nodes(3)?;
-    let (alive, dead) = (nodes.key_of(1)?, nodes.key_of(FALLS)?);
-    let (alive_target, dead_target) = (target_of(&alive), target_of(&dead));
+    let target_of = |key| format!("/v0/entity?id={key}");
+    let (alive_target, dead_target) =
+        (target_of(nodes.key_of(1)?), target_of(nodes.key_of(FALLS)?));
     let (entry, owner) = (nodes.addresses[0].clone(), nodes.addresses[FALLS].clone());
+    let alive = format!("http://{entry}{alive_target}");
     let over = AtomicBool::new(false);
     let panicked = |_| "a client panicked".to_owned();
     let ask = |target: &str, pause| sample(&entry, target, &owner, pause, &over);
@@ -206,8 +208,4 @@ fn fall_and_return(fall: NodeFailure, nodes: &mut Nodes, target: &str) -> Result
     let back = Instant::now();
     std::thread::sleep(SECOND * AFTER as u32);
     Ok(Times { fell, back, back_s: (back - returned).as_secs_f64() })
-}
-
-fn target_of(url: &str) -> String {
-    url.split_once("/v0").map(|(_, rest)| format!("/v0{rest}")).unwrap_or_default()
 }

@@ -14,12 +14,17 @@ mod client;
 mod cql_overhead;
 mod driver;
 mod overhead;
+#[path = "../../src/peers.rs"]
+#[allow(dead_code, reason = "shared with a benchmark that uses more of it")]
+mod peers;
 mod plan;
 #[path = "../../src/quiet_rounds.rs"]
 mod quiet_rounds;
 
 use std::path::Path;
 use std::process::ExitCode;
+
+use crate::peers::text;
 
 /// The result of a step; an error ends the benchmark, and its text is printed.
 type Outcome<T> = Result<T, String>;
@@ -41,11 +46,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// The text of an error.
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 /// Returns true if `QUICK` asks for short runs.

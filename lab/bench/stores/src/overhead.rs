@@ -12,7 +12,7 @@ use std::time::Instant;
 use pellucid_account::Timeline;
 use pellucid_clock::Clock;
 use pellucid_rocksdb::{BareTable, RocksOptions, RocksStore};
-use pellucid_store::{Acknowledgement, Answer, Condition, Operation, Store, Table};
+use pellucid_store::{Acknowledgement, Answer, Operation, Store, Table};
 
 use crate::bars::{Bar, judge, median};
 use crate::quiet_rounds::{columns, rounds};
@@ -150,8 +150,7 @@ impl StorePair {
     }
 
     fn put(&self, key: &Key, timeline: &mut Timeline) -> Outcome<()> {
-        let (value, condition) = (Some(&self.value[..key.value_length]), Condition::None);
-        let operation = Operation { key: &key.name, value, condition, lifetime_ms: None };
+        let operation = Operation::plain(&key.name, Some(&self.value[..key.value_length]));
         let answer = self.store.write(self.table, &[operation], Acknowledgement::Os, timeline);
         self.arrived(answer).map(|_| ())
     }

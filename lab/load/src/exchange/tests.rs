@@ -55,7 +55,7 @@ fn worker(simulation: &Arc<Simulation>) -> Worker {
             profile: Arc::new(Profile::constant(1, 1)),
             keep_alive: true,
         },
-        maker: RequestFactory::new(requests, None, [false; 2], false),
+        maker: RequestFactory::new(requests, None, false, false),
         depth: 4,
         plan: None,
         watcher: TraceSampler::new(0, false, None),

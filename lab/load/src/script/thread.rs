@@ -1,10 +1,10 @@
 //! The objects by which scripts see a thread of the run.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use mlua::{Lua, Table, Value};
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 use super::state::internal;
 use super::transfer;
@@ -27,10 +27,6 @@ struct ThreadContext {
     control: Arc<ThreadControl>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ThreadSlot {
     pub(super) fn new(lua: Lua, address: Address, control: Arc<ThreadControl>) -> ThreadSlot {
         let shared = Arc::new(ThreadContext { address: Mutex::new(address), control });
@@ -39,20 +35,20 @@ impl ThreadSlot {
 
     /// A handle to the state; `None` while the thread runs.
     pub(super) fn lua(&self) -> Option<Lua> {
-        locked(&self.lua).clone()
+        self.lua.lock().clone()
     }
 
     /// Takes the state out, to run the thread or to drop the state.
     pub(super) fn take(&self) -> Option<Lua> {
-        locked(&self.lua).take()
+        self.lua.lock().take()
     }
 
     pub(super) fn put_back(&self, lua: Lua) {
-        locked(&self.lua).replace(lua);
+        self.lua.lock().replace(lua);
     }
 
     pub(super) fn address(&self) -> Address {
-        locked(&self.shared.address).clone()
+        self.shared.address.lock().clone()
     }
 }
 
@@ -90,11 +86,11 @@ pub(super) fn own_thread(lua: &Lua, slot: &ThreadSlot) -> mlua::Result<Value> {
 fn shared_functions(lua: &Lua, shared: &Arc<ThreadContext>) -> mlua::Result<Table> {
     let reach = lua.create_table()?;
     let of = Arc::clone(shared);
-    let address = move |_: &Lua, (): ()| Ok(locked(&of.address).to_string());
+    let address = move |_: &Lua, (): ()| Ok(of.address.lock().to_string());
     let of = Arc::clone(shared);
     let set_address = move |_: &Lua, text: String| {
         if let Ok(address) = text.parse() {
-            *locked(&of.address) = address;
+            *of.address.lock() = address;
         }
         Ok(())
     };

@@ -15,10 +15,6 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn is_any(&self) -> bool {
-        !self.statuses.is_empty() || self.wants_body()
-    }
-
     pub(crate) fn wants_body(&self) -> bool {
         self.contains.is_some() || self.size_bytes.is_some()
     }

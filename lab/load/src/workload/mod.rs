@@ -122,10 +122,6 @@ impl RequestSources for Sources {
         self.workload.operations.iter().map(|operation| operation.name.clone()).collect()
     }
 
-    fn checks(&self) -> bool {
-        self.workload.operations.iter().any(|operation| operation.check.is_any())
-    }
-
     fn wants_answers(&self) -> bool {
         self.workload.operations.iter().any(|operation| operation.check.wants_body())
     }

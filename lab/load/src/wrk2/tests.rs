@@ -1,13 +1,11 @@
 //! Tests of the layout that scripts and plots of wrk2's users rely on.
 
-use pellucid_clock::WallTime;
-
 use super::*;
 use crate::error_counts::ErrorCounts;
 use crate::histograms::{rate_histogram, time_histogram};
-use crate::result::{OfferedLoad, RunHistory, ThreadResult};
+use crate::result::{RunHistory, ThreadResult};
+use crate::simulation::{HttpServer, Reply, Simulation};
 use crate::times::Times;
-use crate::traces::Traces;
 use pellucid_client::http::Target;
 
 fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {
@@ -18,58 +16,38 @@ fn times(values_us: &[(u64, u64)]) -> Histogram<u64> {
     histogram
 }
 
+/// Runs a request, and gives the result these figures.
 fn result(rate_per_second: Option<u64>, response_time: Histogram<u64>) -> LoadResult {
+    let options = LoadOptions {
+        rate_per_second,
+        threads: 1,
+        connections: 1,
+        limit: Limit::Requests(1),
+        simulation: Some(Simulation::new(HttpServer::new(|_| Reply::ok()))),
+        ..LoadOptions::new(Target::parse("http://localhost:8080").unwrap())
+    };
+    let finished = crate::run(&options, &mut |_| {}).unwrap();
     let mut request_rates = rate_histogram();
     request_rates.record_n(10_000, 3).unwrap();
     request_rates.record(12_000).unwrap();
-    let requests = response_time.len();
+    let (requests, mean_response_time_ns) = (response_time.len(), 2_928_000.0);
     LoadResult {
-        load: OfferedLoad {
-            url: "http://localhost:8080/".to_owned(),
-            threads: 1,
-            connections: 1,
-            keep_alive: true,
-            protocol: "HTTP/1.1",
-            rate_per_second,
-            paced: rate_per_second.is_some(),
-            offered_per_second: rate_per_second.map(|rate| rate as f64),
-            arrivals: crate::Arrivals::Constant,
-            pacer: crate::Pacer::Exact,
-        },
-        started: WallTime::from_unix_ms(0),
         duration: std::time::Duration::from_millis(20_001),
         requests,
-        unanswered: 0,
         bytes: 13_401_000,
-        errors: ErrorCounts::default(),
-        sent_again: 0,
-        direct: None,
-        first_error: None,
-        status_classes: [0; 10],
         times: Times {
             service: response_time.clone(),
             send_lateness: if rate_per_second.is_some() { times(&[(2, 7)]) } else { times(&[]) },
             response: response_time,
             ..Times::new()
         },
-        course: RunHistory {
-            throughput_per_second: Vec::new(),
-            request_rates,
-            timeline: Vec::new(),
-            silence: crate::Silence::default(),
-            samples: Vec::new(),
-        },
-        traces: Traces::default(),
-        processor_waits: crate::ProcessorWaits::default(),
-        operations: Vec::new(),
+        course: RunHistory { request_rates, ..finished.course },
         per_thread: vec![ThreadResult {
             requests,
-            mean_response_time_ns: 2_928_000.0,
-            cpu_time: std::time::Duration::ZERO,
+            mean_response_time_ns,
+            ..ThreadResult::default()
         }],
-        stopped_early: false,
-        failure: None,
-        script: None,
+        ..finished
     }
 }
 

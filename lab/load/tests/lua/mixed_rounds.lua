@@ -41,6 +41,7 @@ function response(status, headers, body)
     token = body:match('"token":"(%w+)"') or headers["X-Token"]
     return
   end
+  assert(status == 200 and headers["Content-Length"] == "2" and body == "ok")
   if at % #steps == 0 then
     rounds = rounds + 1
     wrk.thread:set("rounds_done", rounds)

@@ -119,7 +119,7 @@ pub(crate) fn study() -> StudyReport {
         picture: Some(charts().swap_remove(8)),
         scale: "default".to_owned(),
         command: format!("pellucid study long --data /{}", "folder/".repeat(30)),
-        machine: Machine::of_this_machine("1", None),
+        machine: Machine::of_this_machine("1"),
         settings: vec![("connections".to_owned(), names(9).join("; ")); 7],
         steps: vec![CompletedStep { name: LONG.repeat(2), seconds: 123.4 }; 30],
         findings: [Some(true), Some(false), None, None, Some(true), None].map(finding).to_vec(),

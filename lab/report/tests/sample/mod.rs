@@ -158,8 +158,8 @@ fn section(name: &str, requests: u64) -> Section {
 /// A report with these sections; a section has PUTs if its name begins with `PUT`, and GETs
 /// otherwise.
 pub(crate) fn report(names: &[&str], requests: u64) -> Report {
-    let clock = ClockFacts { source: "tsc".to_owned(), ticks_per_second: 2_000_012_345 };
-    let mut machine = Machine::of_this_machine("0.1.0", Some(clock));
+    let mut machine = Machine::of_this_machine("0.1.0");
+    machine.clock = Some(ClockFacts { source: "tsc".to_owned(), ticks_per_second: 2_000_012_345 });
     machine.processor.get_or_insert_with(|| "A processor".to_owned());
     Report {
         title: "Pellucid demo".to_owned(),

@@ -104,6 +104,20 @@ listen("undici:request:headers", ({ request, response }) => {
 const QUERY = "FOR doc IN transactionRelationship FILTER doc.EndToEndId == @id RETURN doc";
 const asTiming = { prefer: "timing" };
 
+/** A client of this database of arangojs. */
+function clientOf(db, aql) {
+  const collection = db.collection("transactionRelationship");
+  return {
+    async query(id) {
+      const cursor = await db.query(
+        aql`FOR doc IN ${collection} FILTER doc.EndToEndId == ${id} RETURN doc`,
+      );
+      return cursor.all();
+    },
+    close: () => db.close(),
+  };
+}
+
 /** For each driver, a function that makes a client: its `query(id)` returns the documents. */
 const drivers = {
   "arangojs-8"(plan) {
@@ -114,32 +128,14 @@ const drivers = {
       Object.assign(options, { url: plan.urls, loadBalancingStrategy: plan.strategy });
     }
     const db = new Database(agentOptions ? { ...options, agentOptions } : options);
-    const collection = db.collection("transactionRelationship");
-    return {
-      async query(id) {
-        const cursor = await db.query(
-          aql`FOR doc IN ${collection} FILTER doc.EndToEndId == ${id} RETURN doc`,
-        );
-        return cursor.all();
-      },
-      close: () => db.close(),
-    };
+    return clientOf(db, aql);
   },
   "arangojs-10"(plan) {
     const { Database, aql } = require("arangojs-10");
     const fetchOptions = { headers: asTiming };
     const options = { url: plan.urls[0], databaseName: "_system", fetchOptions };
     const db = new Database(plan.sockets ? { ...options, poolSize: plan.sockets } : options);
-    const collection = db.collection("transactionRelationship");
-    return {
-      async query(id) {
-        const cursor = await db.query(
-          aql`FOR doc IN ${collection} FILTER doc.EndToEndId == ${id} RETURN doc`,
-        );
-        return cursor.all();
-      },
-      close: () => db.close(),
-    };
+    return clientOf(db, aql);
   },
   axios(plan) {
     const axios = require("axios");

@@ -3,16 +3,19 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use pellucid_client::http::{HttpRequest, Target, TlsOptions};
 use pellucid_io::SeededRandom;
 
-use super::http::send;
 use crate::error::StudyError;
 
 pub(super) const COLLECTION: &str = "transactionRelationship";
 
 /// The number of documents in one import.
 const DOCUMENTS_AT_ONCE: u64 = 50_000;
+/// The longest wait for an answer, enough for an index over 200,000 documents on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The identifier of a document: it looks like a random UUID, and is the same in each run.
 pub(super) fn end_to_end_id(number: u64) -> String {
@@ -79,6 +82,28 @@ pub(super) fn response(address: SocketAddr, id: &str) -> Result<String, StudyErr
     );
     let answer = send(address, "/_api/cursor", "Prefer: timing\r\n", query.as_bytes())?;
     String::from_utf8(answer).map_err(StudyError::step)
+}
+
+/// Sends a POST on a new connection and returns the whole response.
+///
+/// # Errors
+/// If there is no answer, or its status is not 2xx.
+fn send(
+    address: SocketAddr,
+    path: &str,
+    headers: &str,
+    body: &[u8],
+) -> Result<Vec<u8>, StudyError> {
+    let target = Target::parse(&format!("http://{address}/")).map_err(StudyError::step)?;
+    let question = HttpRequest { method: "POST", path, headers, body, patience: PATIENCE };
+    let (status, answer) =
+        question.ask(&target, &TlsOptions::default()).map_err(StudyError::Step)?;
+    let response = [answer.head, answer.body].concat();
+    if (200..300).contains(&status) {
+        return Ok(response);
+    }
+    let text = String::from_utf8_lossy(&response).into_owned();
+    Err(StudyError::Step(format!("POST {path} is refused: {text}")))
 }
 
 #[cfg(test)]

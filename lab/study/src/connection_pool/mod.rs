@@ -12,7 +12,6 @@ mod client;
 mod conclusions;
 mod figures;
 mod filling;
-mod http;
 mod original;
 mod plan;
 mod trivial_server;

@@ -2,7 +2,6 @@
 //! the engine and the load use its processor time and disk.
 
 use std::io::{BufRead, Write};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -30,8 +29,6 @@ use crate::profile_recording::ProfileRecording;
 
 /// The name of the threads of the load, by which their processor time is found.
 pub(super) const LOAD_THREAD: &str = "study-load";
-/// The name of the thread of the account.
-const ACCOUNT_THREAD: &str = "study-account";
 const NAMES: Names = Names {
     operations: &["get", "head", "put", "put_disk"],
     outcomes: &["ok", "missing"],
@@ -85,13 +82,13 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
         Line::Sample(Box::new(load.sample(seconds, page_cache_bytes)))
     };
     let told = std::thread::scope(|scope| {
+        let _drain = load.account.start_draining()?;
         // The scope waits for its threads, also after an error or a panic.
-        let _end = EndOfLoad(&load);
-        let thread = |name: &str| Builder::new().name(name.to_owned());
-        thread(ACCOUNT_THREAD).spawn_scoped(scope, || load.account.drain_until_stopped())?;
+        let _end = EndOfLoad(&load.is_over);
         for number in 0..plan.threads {
             let (load, plan) = (&load, &plan);
-            thread(LOAD_THREAD).spawn_scoped(scope, move || load.work(plan, number as u64))?;
+            let thread = Builder::new().name(LOAD_THREAD.to_owned());
+            thread.spawn_scoped(scope, move || load.work(plan, number as u64))?;
         }
         let begun = Instant::now();
         let end = begun + Duration::from_secs(plan.seconds);
@@ -99,7 +96,7 @@ pub fn run_child(mut input: impl BufRead, mut output: impl Write) -> Result<(), 
         Ok::<_, std::io::Error>(told)
     });
     told.map_err(|error| StudyError::Step(format!("cannot start a thread: {error}")))??;
-    if let Some(failure) = load.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    if let Some(failure) = load.failure.lock().take() {
         return Err(StudyError::Step(failure));
     }
     tell(&mut output, &Line::Account(Box::new(load.account.snapshot(None))))?;
@@ -155,12 +152,11 @@ struct LoadState {
 }
 
 /// Ends the threads of a load when it is dropped.
-struct EndOfLoad<'a>(&'a LoadState);
+struct EndOfLoad<'a>(&'a AtomicBool);
 
 impl Drop for EndOfLoad<'_> {
     fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Relaxed);
-        self.0.account.stop();
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -194,7 +190,7 @@ impl LoadState {
             chooser.transaction(&mut requests);
             for request in &requests {
                 if let Err(error) = self.serve(*request, &mut chooser, &recorder) {
-                    let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut failure = self.failure.lock();
                     *failure = Some(format!("the engine failed under load: {error}"));
                     self.is_over.store(true, Ordering::Relaxed);
                     return;

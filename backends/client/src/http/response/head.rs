@@ -1,5 +1,7 @@
 //! Parsing of a response's head: the status line, and the headers that the parser needs.
 
+use memchr::memchr;
+
 use super::{ResponseError, ServerTiming};
 
 /// The transfer encoding of the body.
@@ -26,35 +28,15 @@ pub(super) struct Head {
 
 /// Length in bytes of the shortest status line, such as `HTTP/1.1 200`.
 pub(super) const STATUS_LINE_BYTES: usize = 12;
-const EVERY_BYTE: u64 = 0x0101_0101_0101_0101;
-const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
-const LINE_FEEDS: u64 = EVERY_BYTE * b'\n' as u64;
-
-/// Finds the first line feed, eight bytes at a time.
-#[inline]
-pub(super) fn find_line_feed(bytes: &[u8]) -> Option<usize> {
-    let mut chunks = bytes.chunks_exact(8);
-    let mut at = 0;
-    for chunk in &mut chunks {
-        let word: [u8; 8] = chunk.try_into().expect("the chunks are eight bytes long");
-        let difference = u64::from_le_bytes(word) ^ LINE_FEEDS;
-        let zero_bytes = difference.wrapping_sub(EVERY_BYTE) & !difference & HIGH_BITS;
-        if zero_bytes != 0 {
-            return Some(at + zero_bytes.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    chunks.remainder().iter().position(|byte| *byte == b'\n').map(|found| at + found)
-}
 
 /// Parses the head at the beginning of `bytes`; `None` if its end has not arrived.
 pub(super) fn scan_head(bytes: &[u8]) -> Result<Option<Head>, ResponseError> {
     let Some(mut head) = scan_status_line(bytes)? else { return Ok(None) };
-    let Some(end) = find_line_feed(bytes) else { return Ok(None) };
+    let Some(end) = memchr(b'\n', bytes) else { return Ok(None) };
     let mut at = end + 1;
     loop {
         let Some(first) = bytes.get(at) else { return Ok(None) };
-        let Some(length) = find_line_feed(&bytes[at..]) else { return Ok(None) };
+        let Some(length) = memchr(b'\n', &bytes[at..]) else { return Ok(None) };
         match first {
             b'\n' => break,
             b'\r' if length == 1 => break,
@@ -143,7 +125,10 @@ fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     begin.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
-fn parse_decimal(digits: &[u8]) -> Option<u64> {
+/// The number that a header such as `Content-Length` has as its value; `None` if it has anything
+/// else there, or a number that does not fit.
+#[must_use]
+pub fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

@@ -3,8 +3,8 @@
 //! Nodes refer to each other by 4-byte places instead of pointers, which halves their links. A
 //! place is a chunk number and an offset in units of 8 bytes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
@@ -156,7 +156,7 @@ impl Arena {
     fn add_chunk(&self, size_bytes: usize) {
         let chunk = self.pool.take(size_bytes);
         let pointer = chunk.pointer();
-        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = self.chunks.lock();
         self.memory_bytes.fetch_add(size_bytes as u64, Ordering::Relaxed);
         let number = chunks.len();
         assert!(number < CHUNKS_MAX, "a memtable grew to {CHUNKS_MAX} chunks: it was never sealed");
@@ -171,7 +171,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let chunks = self.chunks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.chunks.get_mut();
         chunks.drain(..).for_each(|chunk| self.pool.give_back(chunk));
     }
 }

@@ -4,8 +4,8 @@
 //! There is one writer and any number of readers. When the table grows, readers that loaded the old
 //! slots continue there; everything that was published to them is still in them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
@@ -95,7 +95,7 @@ impl HashIndex {
     }
 
     fn make_current(&self, slots: Slots) {
-        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock();
         let slots = Arc::new(slots);
         let pointer = Arc::as_ptr(&slots).cast_mut();
         all.push(slots);
@@ -112,7 +112,7 @@ impl HashIndex {
 
     /// The memory of all slots, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock();
         all.iter().map(|slots| slots.memory.length() as u64).sum()
     }
 
@@ -175,7 +175,7 @@ impl HashIndex {
 
 impl Drop for HashIndex {
     fn drop(&mut self) {
-        let all = self.all.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.get_mut();
         for slots in all.drain(..).filter_map(Arc::into_inner) {
             self.pool.give_back(slots.memory);
         }

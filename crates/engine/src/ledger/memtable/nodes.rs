@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::arena::Arena;
 use super::node::{Node, node_size_bytes, write_node};
 use super::pool::MemoryPool;
-use crate::ledger::{Entry, EntryKind, prefetch_to_write};
+use crate::ledger::{Entry, prefetch_to_write};
 
 /// The place of the node before all others; as a link, it marks the end.
 pub(super) const HEAD_PLACE: u32 = 0;
@@ -27,22 +27,11 @@ impl Nodes {
             last: AtomicU32::new(HEAD_PLACE),
             count: AtomicU64::new(0),
         };
-        let nothing = Entry {
-            key: &[],
-            sequence: 0,
-            kind: EntryKind::Put,
-            value_length: 0,
-            stored_length: 0,
-            written_at_ms: 0,
-            expires_at_ms: 0,
-            head: &[],
-            value: None,
-        };
         // SAFETY: nothing else knows the arena, and the node is written into its own allocation.
         unsafe {
-            let place = nodes.arena.allocate(node_size_bytes(&nothing));
+            let place = nodes.arena.allocate(node_size_bytes(&Entry::NOTHING));
             assert_eq!(place, HEAD_PLACE, "the head is the first node");
-            write_node(nodes.arena.pointer(place), &nothing, HEAD_PLACE);
+            write_node(nodes.arena.pointer(place), &Entry::NOTHING, HEAD_PLACE);
         }
         nodes
     }

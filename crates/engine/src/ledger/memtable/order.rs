@@ -7,8 +7,8 @@
 //! milliseconds.
 
 use std::cmp::Ordering as Comparison;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use pellucid_io::ZeroedMemory;
 use pellucid_thread::Mutex;
@@ -121,7 +121,7 @@ impl Order {
 
     /// The memory of the runs, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = self.0.lock();
         order.runs.iter().map(|run| size_of_val::<[u32]>(run) as u64).sum()
     }
 
@@ -130,7 +130,7 @@ impl Order {
         nodes: &Nodes,
         is_merge_due: impl Fn(&[Arc<[u32]>]) -> bool,
     ) -> Vec<Arc<[u32]>> {
-        let mut order = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = self.0.lock();
         let known: usize = order.runs.iter().map(|run| run.len()).sum();
         let new = (nodes.count() as usize).saturating_sub(known);
         let mut items = SortBuffer::new(new, nodes.pool());

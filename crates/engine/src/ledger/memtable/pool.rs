@@ -6,10 +6,9 @@
 //! thread that flushed the memtable.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use pellucid_io::ZeroedMemory;
-use pellucid_thread::{Mutex, MutexGuard};
+use pellucid_thread::Mutex;
 
 /// The size of sort buffers is a multiple of this, in bytes, so that a buffer also fits the next
 /// memtable, which may have a few more entries. Shorter buffers are cheap to allocate.
@@ -37,13 +36,9 @@ impl MemoryPool {
         MemoryPool { pieces: Mutex::default(), room: Mutex::default(), limit_bytes }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pieces> {
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns `length` bytes of zeroed memory.
     pub(super) fn take(&self, length: usize) -> ZeroedMemory {
-        let mut pieces = self.lock();
+        let mut pieces = self.pieces.lock();
         let Some(at) = pieces.kept.iter().position(|piece| piece.length() == length) else {
             drop(pieces);
             return ZeroedMemory::new(length);
@@ -63,7 +58,7 @@ impl MemoryPool {
         }
         piece.clear();
         let mut gone = Vec::new();
-        let mut pieces = self.lock();
+        let mut pieces = self.pieces.lock();
         pieces.bytes += length;
         pieces.kept.push_back(piece);
         while pieces.bytes > self.limit_bytes {
@@ -78,7 +73,7 @@ impl MemoryPool {
 
     /// Returns a sort buffer of at least `length` bytes, with undefined content.
     pub(super) fn take_room(&self, length: usize) -> ZeroedMemory {
-        let kept = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self.room.lock().take();
         kept.filter(|room| room.length() >= length).unwrap_or_else(|| {
             let is_long = length >= ROOM_STEP_BYTES;
             ZeroedMemory::new(if is_long {
@@ -92,7 +87,7 @@ impl MemoryPool {
     /// Keeps a sort buffer for reuse, if it is large enough to be worth it.
     pub(super) fn give_back_room(&self, room: ZeroedMemory) {
         if room.length() >= ROOM_STEP_BYTES && room.length() as u64 <= self.limit_bytes {
-            let mut kept = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.room.lock();
             let other = kept.replace(room);
             drop(kept);
             drop(other);
@@ -101,10 +96,10 @@ impl MemoryPool {
 
     /// The memory that is kept, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self.room.lock();
         let room_bytes = room.as_ref().map_or(0, |room| room.length() as u64);
         drop(room);
-        self.lock().bytes + room_bytes
+        self.pieces.lock().bytes + room_bytes
     }
 }
 

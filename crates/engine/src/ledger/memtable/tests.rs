@@ -7,31 +7,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::codec::key_hash;
-use crate::ledger::EntryKind;
+use crate::ledger::tests::harness::EndOnDrop;
 
 type Model = BTreeMap<(Vec<u8>, Reverse<u64>), u32>;
-
-fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
-    let value = sequence.is_multiple_of(3).then_some(key);
-    let value_length = value.map_or(sequence as u32 * 3, |value| value.len() as u32);
-    Entry {
-        key,
-        sequence,
-        kind: if sequence.is_multiple_of(5) { EntryKind::Delete } else { EntryKind::Put },
-        value_length,
-        stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
-        written_at_ms: sequence * 7,
-        expires_at_ms: sequence % 2,
-        head: &key[..key.len().min(sequence as usize % 4)],
-        value,
-    }
-}
 
 /// A memtable in memory that an earlier memtable has used.
 fn memtable(size_bytes: u64) -> Arc<Memtable> {
     let pool = Arc::new(MemoryPool::new(64 << 20));
     let before = Memtable::new(size_bytes, false, &pool);
-    (1..100).for_each(|sequence| before.insert(&entry(b"before", sequence), key_hash(b"before")));
+    let key = b"before";
+    (1..100).for_each(|sequence| before.insert(&Entry::sample(key, sequence), key_hash(key)));
     drop(before);
     Arc::new(Memtable::new(size_bytes, false, &pool))
 }
@@ -40,8 +25,8 @@ fn fill(keys: &[Vec<u8>], size_bytes: u64) -> (Arc<Memtable>, Model) {
     let memtable = memtable(size_bytes);
     let mut model = Model::new();
     for (key, sequence) in keys.iter().zip(1..) {
-        memtable.insert(&entry(key, sequence), key_hash(key));
-        model.insert((key.clone(), Reverse(sequence)), entry(key, sequence).value_length);
+        memtable.insert(&Entry::sample(key, sequence), key_hash(key));
+        model.insert((key.clone(), Reverse(sequence)), Entry::sample(key, sequence).value_length);
     }
     (memtable, model)
 }
@@ -71,7 +56,7 @@ proptest! {
             let expected = expected.map(|((_, sequence), _)| sequence.0);
             prop_assert_eq!(found.map(|found| found.sequence), expected);
             if let Some(found) = found {
-                prop_assert_eq!(found, entry(key, found.sequence));
+                prop_assert_eq!(found, Entry::sample(key, found.sequence));
             }
         }
         let absent = [9_u8; 30];
@@ -118,7 +103,7 @@ fn runs_are_few_and_hold_all_entries_in_order() {
     let memtable = memtable(1 << 16);
     for sequence in 1..=3_000_u64 {
         let key = format!("key{:03}", sequence * 7919 % 701).into_bytes();
-        memtable.insert(&entry(&key, sequence), key_hash(&key));
+        memtable.insert(&Entry::sample(&key, sequence), key_hash(&key));
         let mut places = Vec::new();
         let cursors = MemtableCursor::over_runs(&memtable);
         assert!(cursors.len() <= 12, "{} runs of {sequence} entries", cursors.len());
@@ -136,15 +121,6 @@ fn runs_are_few_and_hold_all_entries_in_order() {
         }
         places.sort_by_key(|(_, sequence)| sequence.0);
         assert!(places.iter().map(|(_, sequence)| sequence.0).eq(1..=sequence));
-    }
-}
-
-/// Sets a flag when it is dropped.
-struct FlagGuard<'a>(&'a AtomicBool);
-
-impl Drop for FlagGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -169,7 +145,7 @@ fn readers_see_complete_entries_while_a_writer_inserts() {
                         let key = key_of(1 + turn % at);
                         let found =
                             memtable.get(&key, key_hash(&key), at).expect("it was published");
-                        assert_eq!(found, entry(&key, found.sequence));
+                        assert_eq!(found, Entry::sample(&key, found.sequence));
                         assert!(found.sequence <= at);
                     }
                     if turn.is_multiple_of(ALL_EVERY) {
@@ -177,7 +153,7 @@ fn readers_see_complete_entries_while_a_writer_inserts() {
                         for mut cursor in MemtableCursor::over_runs(memtable) {
                             cursor.seek_first();
                             while let Some(found) = cursor.entry() {
-                                assert_eq!(found, entry(found.key, found.sequence));
+                                assert_eq!(found, Entry::sample(found.key, found.sequence));
                                 seen += u64::from(found.sequence <= at);
                                 cursor.next();
                             }
@@ -189,14 +165,14 @@ fn readers_see_complete_entries_while_a_writer_inserts() {
             })
         });
         // Set even if the writer panics, so that the readers end.
-        let _done = FlagGuard(&is_done);
+        let _done = EndOnDrop(&is_done);
         for sequence in 1..=ENTRIES {
             while sequence == ENTRIES / 2 && scans.load(Ordering::Relaxed) == 0 {
                 assert!(readers.iter().all(|reader| !reader.is_finished()), "a reader panicked");
                 std::thread::yield_now();
             }
             let key = key_of(sequence);
-            memtable.insert(&entry(&key, sequence), key_hash(&key));
+            memtable.insert(&Entry::sample(&key, sequence), key_hash(&key));
             published.store(sequence, Ordering::Release);
         }
     });

@@ -6,7 +6,7 @@
 //! blocks in use stay, without a list that every look-up would have to change.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pellucid_thread::Mutex;
 
@@ -100,7 +100,7 @@ impl BlockCache {
     ) -> Result<Arc<[u8]>, E> {
         let key = (table, block);
         let shard = &self.shards[(table as usize).wrapping_mul(31).wrapping_add(block) % SHARDS];
-        let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || shard.lock();
         if let Some(bytes) = lock().get(key, self.generation_max_bytes) {
             return Ok(bytes);
         }
@@ -124,7 +124,7 @@ impl BlockCache {
     /// Drops the blocks of table `table`, which was removed.
     pub(super) fn forget(&self, table: u64) {
         for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = shard.lock();
             shard.old.retain(|key, _| key.0 != table);
             shard.young.retain(|key, _| key.0 != table);
             shard.young_bytes = shard.young.values().map(CachedBlock::size_bytes).sum();

@@ -63,11 +63,6 @@ impl TableCursor {
         }
     }
 
-    /// Sets whether the cursor may wait for the medium from now on.
-    pub(crate) fn set_mode(&mut self, mode: ReadMode) {
-        self.mode = mode;
-    }
-
     /// Finds and prefetches the block for a seek at or after `key`, which must be the next
     /// operation. So the caller can aim several cursors before it waits for memory.
     pub(crate) fn aim(&mut self, key: &[u8]) {

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use pellucid_account::EngineCounts;
 
 use super::blocks::TableBlocks;
-use super::directory::{Directory, directory_size_bytes};
-use super::directory_set::{DirectorySet, DirectorySetBuilder};
+use super::directory::{Directory, DirectoryBuilder, directory_size_bytes};
+use super::directory_set::DirectorySetBuilder;
 use super::memory::TableMemory;
 use crate::error::Result;
 use crate::read_mode::ReadMode;
@@ -30,7 +30,7 @@ pub(crate) struct TableDirectories {
 
 impl TableDirectories {
     /// A table with `count` keys, without directories.
-    pub(super) fn new(count: u64) -> TableDirectories {
+    pub(crate) fn new(count: u64) -> TableDirectories {
         TableDirectories {
             count,
             keys: OnceLock::new(),
@@ -38,17 +38,6 @@ impl TableDirectories {
             is_plain: AtomicBool::new(false),
             is_nameless: AtomicBool::new(false),
             is_without_prefixes: AtomicBool::new(false),
-        }
-    }
-
-    /// Sets the directories that were built when the table was written. Those that exist already
-    /// are the same.
-    pub(crate) fn give(&self, directories: DirectorySet) {
-        if let Some(keys) = directories.keys {
-            let _ = self.keys.set(keys);
-        }
-        if let Some(prefixes) = directories.prefixes {
-            let _ = self.prefixes.set(prefixes);
         }
     }
 
@@ -124,9 +113,8 @@ impl TableDirectories {
         directories.map(|directory| directory.size_bytes() as u64).sum()
     }
 
-    /// Builds the missing directories from the blocks, that of the prefixes only if
-    /// `knows_prefixes`, or makes the directory of the keys name its records. Gives up if
-    /// `is_wanted` returns false meanwhile. Damage is not reported here: the table then goes
+    /// Builds the missing directories from the blocks, as [`TableDirectories::build`] does. Gives
+    /// up if `is_wanted` returns false meanwhile. Damage is not reported here: the table then goes
     /// without directories, and reads of the block report it.
     pub(crate) fn make(
         &self,
@@ -151,24 +139,38 @@ impl TableDirectories {
             self.do_without();
             return;
         }
+        self.build(builder, blocks.count(), budget, knows_prefixes);
+    }
+
+    /// Builds the missing directories of a table of `blocks` blocks from the keys in `builder`, as
+    /// far as the budget has room. Prefixes get one only if `knows_prefixes`. Makes a directory of
+    /// the keys that exists name its records.
+    pub(crate) fn build(
+        &self,
+        builder: &DirectorySetBuilder,
+        blocks: usize,
+        budget: &Arc<TableMemory>,
+        knows_prefixes: bool,
+    ) {
+        let build = |places: &DirectoryBuilder, slot: &OnceLock<_>, is_impossible: &AtomicBool| {
+            match places.finish(blocks, budget) {
+                Some(directory) => drop(slot.set(directory)),
+                None if budget.has_room_for_directory(directory_size_bytes(self.count)) => {
+                    is_impossible.store(true, Ordering::Relaxed);
+                }
+                None => {}
+            }
+        };
+        let (keys, known) = (builder.keys(), self.keys.get());
+        self.is_nameless.store(!keys.names_records(), Ordering::Relaxed);
+        if known.is_none() {
+            build(keys, &self.keys, &self.is_plain);
+        }
         if knows_prefixes && self.are_prefixes_wanted() {
-            match builder.prefixes(blocks.count(), budget) {
-                Some(prefixes) => drop(self.prefixes.set(prefixes)),
-                None => self.is_without_prefixes.store(true, Ordering::Relaxed),
-            }
+            build(builder.prefixes(), &self.prefixes, &self.is_without_prefixes);
         }
-        let builder = builder.keys();
-        self.is_nameless.store(!builder.names_records(), Ordering::Relaxed);
-        if let Some(directory) = self.keys.get() {
-            directory.name_records(builder, budget);
-            return;
-        }
-        match builder.finish(blocks.count(), budget) {
-            Some(directory) => drop(self.keys.set(directory)),
-            None if budget.has_room_for_directory(directory_size_bytes(self.count)) => {
-                self.is_plain.store(true, Ordering::Relaxed);
-            }
-            None => {}
+        if let Some(directory) = known {
+            directory.name_records(keys, budget);
         }
     }
 

@@ -1,10 +1,7 @@
 //! Collects the places of a table's keys and prefixes ([`crate::prefix`]) for two directories: one
 //! of all keys, and one of the first key of each prefix.
 
-use std::sync::Arc;
-
-use super::directory::{Directory, DirectoryBuilder};
-use super::memory::TableMemory;
+use super::directory::DirectoryBuilder;
 use crate::codec::key_hash;
 use crate::ledger::Entry;
 use crate::rules::TableRules;
@@ -16,12 +13,6 @@ pub(crate) struct DirectorySetBuilder {
     prefixes: DirectoryBuilder,
     /// The prefix that was added last; empty if there is none yet.
     prefix: Vec<u8>,
-}
-
-/// The directories of a table that was written, as far as there was memory for them.
-pub(crate) struct DirectorySet {
-    pub(super) keys: Option<Directory>,
-    pub(super) prefixes: Option<Directory>,
 }
 
 impl DirectorySetBuilder {
@@ -48,6 +39,11 @@ impl DirectorySetBuilder {
         &self.keys
     }
 
+    /// The builder of the directory of the prefixes.
+    pub(super) fn prefixes(&self) -> &DirectoryBuilder {
+        &self.prefixes
+    }
+
     /// The memory of the builder, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.keys.memory_bytes() + self.prefixes.memory_bytes()
@@ -58,25 +54,5 @@ impl DirectorySetBuilder {
         self.keys.clear();
         self.prefixes.clear();
         self.prefix.clear();
-    }
-
-    /// Builds the directories of a table of `blocks` blocks; that of the prefixes only if
-    /// `with_prefixes`.
-    pub(crate) fn finish(
-        &self,
-        blocks: usize,
-        with_prefixes: bool,
-        budget: &Arc<TableMemory>,
-    ) -> DirectorySet {
-        let keys = self.keys.finish(blocks, budget);
-        DirectorySet {
-            keys,
-            prefixes: with_prefixes.then(|| self.prefixes(blocks, budget)).flatten(),
-        }
-    }
-
-    /// Builds the directory of the prefixes only.
-    pub(super) fn prefixes(&self, blocks: usize, budget: &Arc<TableMemory>) -> Option<Directory> {
-        self.prefixes.finish(blocks, budget)
     }
 }

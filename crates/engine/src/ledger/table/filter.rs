@@ -86,7 +86,6 @@ impl FilterParameters {
 }
 
 /// Checks a filter as the opening of a table does, except for its checksum.
-#[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_filter(bytes: &[u8]) -> Result<(), &'static str> {
     let shape = FilterParameters::read(bytes)?;
     shape.passes(bytes, u64::MAX);

@@ -96,7 +96,6 @@ pub(super) fn read_footer(
 }
 
 /// Reads the footer at the end of arbitrary bytes, as an opening does.
-#[allow(dead_code, reason = "for fuzz targets, through `crate::fuzzing`")]
 pub(crate) fn check_footer(bytes: &[u8]) -> std::result::Result<(), (usize, &'static str)> {
     read_footer(bytes, 0, 0).map(|_| ())
 }

@@ -29,16 +29,16 @@ use crate::codec::checksum_seed;
 
 pub(crate) use block_compression::check_block;
 pub(crate) use cursor::TableCursor;
-pub(crate) use directory_set::{DirectorySet, DirectorySetBuilder};
+pub(crate) use directories::TableDirectories;
+pub(crate) use directory_set::DirectorySetBuilder;
 pub(crate) use file::TableFile;
 pub(crate) use filter::check_filter;
 pub(crate) use footer::check_footer;
 pub(crate) use index::check_index;
 pub(crate) use memory::TableMemory;
-pub(crate) use output::WriterTimes;
 pub(crate) use reader::Table;
-pub(crate) use step_times::{StepTimes, get_by_steps};
-pub(crate) use writer::{TableParameters, TableWriter};
+pub(crate) use step_times::{NoStepRecorder, StepTimes};
+pub(crate) use writer::TableWriter;
 
 const FOOTER_SIZE_BYTES: usize = 96;
 const FOOTER_MAGIC: [u8; 4] = *b"PLTF";

@@ -9,37 +9,13 @@ use pellucid_io::File;
 use super::part_seed;
 use crate::codec::{FileHeader, FileKind, checksum, checksum_seed};
 use crate::error::{Error, Result};
+use crate::stats::JobFigures;
 
 /// The size of the pieces in which the file is written, in bytes; each is written at a multiple of
 /// it. The page cache takes a piece as one large page, and a kernel without preemption runs nothing
 /// else meanwhile. Pieces of 2 MiB held up requests for 5 ms if the host had to find the memory
 /// first, and look-ups are as fast with this size (docs/lab/2026-11-24-request-path.md).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
-
-/// The time of a writer by kind of work, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WriterTimes {
-    /// Building filter and index.
-    pub(crate) filter_ns: u64,
-    /// Writing to the file.
-    pub(crate) write_ns: u64,
-    /// Syncing the file.
-    pub(crate) sync_ns: u64,
-}
-
-impl WriterTimes {
-    /// Adds the times of another writer.
-    pub(crate) fn add(&mut self, other: WriterTimes) {
-        self.filter_ns += other.filter_ns;
-        self.write_ns += other.write_ns;
-        self.sync_ns += other.sync_ns;
-    }
-
-    /// The sum of all times, in nanoseconds.
-    pub(crate) fn sum_ns(self) -> u64 {
-        self.filter_ns + self.write_ns + self.sync_ns
-    }
-}
 
 /// The file of a table that is being written.
 pub(super) struct TableOutput {
@@ -51,7 +27,8 @@ pub(super) struct TableOutput {
     /// The bytes that are not written to the file yet.
     pub(super) buffer: Vec<u8>,
     written_bytes: u64,
-    pub(super) times: WriterTimes,
+    /// The times of building filter and index, writing and syncing.
+    pub(super) times: JobFigures,
 }
 
 impl TableOutput {
@@ -66,7 +43,7 @@ impl TableOutput {
         let mut buffer = Vec::with_capacity(WRITE_BUFFER_BYTES + block_size_bytes);
         let header = FileHeader::new(FileKind::Table, store_identity, number);
         buffer.extend_from_slice(&header.encode());
-        let times = WriterTimes::default();
+        let times = JobFigures::default();
         TableOutput { file, path, store_identity, number, clock, buffer, written_bytes: 0, times }
     }
 

@@ -15,6 +15,7 @@ use super::footer::{ByteRange, check_facts, read_footer};
 use super::index::{TableIndex, largest_key};
 use super::memory::TableMemory;
 use super::memory_reservation::MemoryReservation;
+use super::step_times::StepRecorder;
 use super::{TableMetadata, part_seed};
 use crate::codec::{FILE_HEADER_LENGTH, FileHeader, FileKind, checksum, read_u32};
 use crate::error::{Error, Result};
@@ -150,6 +151,11 @@ impl Table {
         &self.directories
     }
 
+    /// Sets the directories, which were built when the table was written.
+    pub(crate) fn set_directories(&mut self, directories: TableDirectories) {
+        self.directories = directories;
+    }
+
     /// True if `key` lies between the smallest and the largest key.
     #[inline]
     pub(crate) fn spans(&self, key: &[u8]) -> bool {
@@ -169,11 +175,13 @@ impl Table {
         sought: &LookupRequest<'_>,
         counts: &mut EngineCounts,
         records: &mut R,
+        steps: &mut impl StepRecorder,
     ) -> Result<Option<LookupResult<R::Answer>>> {
         counts.tables = counts.tables.saturating_add(1);
         let answer = if let Some(directory) = self.directories.keys() {
             let blocks_before = counts.blocks;
             let found = directory.find(sought.hash, |place, slot| {
+                steps.end(|of| &of.directory);
                 if R::ARE_READ
                     && let Some(record) = directory.record_at(slot)
                     && record <= sought.at_sequence
@@ -181,19 +189,20 @@ impl Table {
                 {
                     return Some(Ok(Some(LookupResult::Record(answer))));
                 }
-                let found = self.get_at(place, sought, counts).transpose();
+                let fetched = steps.fetch(&self.blocks, place.block, sought.mode);
+                let found = fetched.and_then(|()| self.get_at(place, sought, counts)).transpose();
+                steps.end(|of| &of.search);
                 found.map(|found| found.map(|found| found.map(LookupResult::Entry)))
             });
             if found.is_none() {
+                if counts.blocks == blocks_before {
+                    steps.end(|of| &of.directory);
+                }
                 count_absent(blocks_before, counts);
             }
             found.transpose().map(Option::flatten)
-        } else if self.passes_filter(sought.hash) {
-            let found = self.search_from(self.blocks.find(sought.key), sought, counts);
-            found.map(|found| found.map(LookupResult::Entry))
         } else {
-            counts.filters_excluded = counts.filters_excluded.saturating_add(1);
-            Ok(None)
+            self.get_by_index(sought, counts, steps).map(|found| found.map(LookupResult::Entry))
         };
         if any_unreadable() {
             self.check_way_to(sought.key)?;
@@ -201,17 +210,35 @@ impl Table {
         answer
     }
 
-    /// True if the filter may contain the hash.
+    /// The newest entry of the key at or below the sequence number, without a directory.
     #[inline]
-    pub(super) fn passes_filter(&self, hash: u64) -> bool {
-        self.filter_shape.passes(self.filter.of(self.blocks.bytes()), hash)
+    fn get_by_index(
+        &self,
+        sought: &LookupRequest<'_>,
+        counts: &mut EngineCounts,
+        steps: &mut impl StepRecorder,
+    ) -> Result<Option<FoundEntry>> {
+        let passes = self.filter_shape.passes(self.filter.of(self.blocks.bytes()), sought.hash);
+        steps.end(|of| &of.filter);
+        if !passes {
+            counts.filters_excluded = counts.filters_excluded.saturating_add(1);
+            return Ok(None);
+        }
+        let block = self.blocks.find(sought.key);
+        steps.end(|of| &of.index);
+        if block < self.blocks.count() {
+            steps.fetch(&self.blocks, block, sought.mode)?;
+        }
+        let found = self.search_from(block, sought, counts);
+        steps.end(|of| &of.search);
+        found
     }
 
     /// The newest entry of the key at or below the sequence number, if the key's newest entry is at
     /// `place`. `None` if another key is there; `Some(None)` if all entries of the key are above
     /// the sequence number.
     #[inline]
-    pub(super) fn get_at(
+    fn get_at(
         &self,
         place: EntryLocation,
         sought: &LookupRequest<'_>,
@@ -236,7 +263,7 @@ impl Table {
 
     /// Looks up a key in the blocks from `first` on: its versions may continue in the next block.
     #[inline]
-    pub(super) fn search_from(
+    fn search_from(
         &self,
         first: usize,
         sought: &LookupRequest<'_>,
@@ -263,7 +290,7 @@ impl Table {
 
     /// Returns an error if a page that a look-up of `key` has used could not be read.
     #[cold]
-    pub(super) fn check_way_to(&self, key: &[u8]) -> Result<()> {
+    fn check_way_to(&self, key: &[u8]) -> Result<()> {
         if self.blocks.is_readable() {
             return Ok(());
         }
@@ -274,6 +301,7 @@ impl Table {
     }
 
     /// Checks every block completely, even those that were checked before.
+    #[cfg(test)]
     pub(crate) fn verify(&self) -> Result<()> {
         self.blocks.problems().next().map_or(Ok(()), Err)
     }

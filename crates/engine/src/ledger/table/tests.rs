@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pellucid_account::EngineCounts;
-use pellucid_clock::Clock;
 use pellucid_io::simulated::SimulatedFileSystem;
 use pellucid_io::{FileSystem, SystemFileSystem};
 use proptest::prelude::*;
@@ -12,14 +11,18 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::key_hash;
 use crate::error::Error;
-use crate::ledger::{Entry, EntryKind, FoundEntry, LookupRequest, LookupResult, NoRecordReader};
+use crate::ledger::{
+    Entry, FoundEntry, LedgerOptions, LookupRequest, LookupResult, NoRecordReader,
+};
 use crate::read_mode::ReadMode;
 use crate::rules::TableRules;
 
 const STORE: u64 = 0x5151;
-fn shape() -> TableParameters {
-    let (clock, rules) = (Clock::monotonic(), Arc::default());
-    TableParameters { block_size_bytes: 256, filter_bits_per_key: 10, clock, rules }
+
+fn create(files: &dyn FileSystem, directory: &Path, number: u64) -> TableWriter {
+    let options = Arc::new(LedgerOptions { block_size_bytes: 256, ..LedgerOptions::default() });
+    let places = DirectorySetBuilder::default();
+    TableWriter::create(files, directory, STORE, number, options, places).unwrap()
 }
 
 fn folder() -> tempfile::TempDir {
@@ -39,19 +42,7 @@ fn make_directories(table: &Table, budget: &Arc<TableMemory>) {
 }
 
 fn entry((key, sequence): &Row) -> Entry<'_> {
-    let value = sequence.is_multiple_of(3).then_some(&key[..]);
-    let value_length = value.map_or(*sequence as u32, |value| value.len() as u32);
-    Entry {
-        key,
-        sequence: *sequence,
-        kind: if sequence.is_multiple_of(7) { EntryKind::Delete } else { EntryKind::Put },
-        value_length,
-        stored_length: if sequence.is_multiple_of(2) { value_length } else { value_length / 2 },
-        value,
-        written_at_ms: sequence * 1000,
-        expires_at_ms: sequence % 3,
-        head: &key[..key.len().min(*sequence as usize % 5)],
-    }
+    Entry::sample(key, *sequence)
 }
 
 /// `count` rows in key order.
@@ -64,8 +55,7 @@ fn open(directory: &Path, facts: &TableMetadata) -> Table {
 }
 
 fn write(directory: &Path, number: u64, rows: &[Row]) -> TableMetadata {
-    let mut writer =
-        TableWriter::create(&SystemFileSystem, directory, STORE, number, shape()).unwrap();
+    let mut writer = create(&SystemFileSystem, directory, number);
     for row in rows {
         writer.add(&entry(row)).unwrap();
     }
@@ -78,7 +68,7 @@ fn write(directory: &Path, number: u64, rows: &[Row]) -> TableMetadata {
 fn an_opening_requests_the_parts_that_it_checks_but_no_blocks() {
     let (files, directory) = (SimulatedFileSystem::new(), Path::new("/store"));
     files.create_directory(&table_folder(directory)).unwrap();
-    let mut writer = TableWriter::create(&files, directory, STORE, 3, shape()).unwrap();
+    let mut writer = create(&files, directory, 3);
     for number in 1..1_000_u64 {
         writer.add(&entry(&(number.to_be_bytes().to_vec(), number))).unwrap();
     }
@@ -121,9 +111,7 @@ proptest! {
         for _ in 0..2 {
             for key in rows.iter().map(|row| &row.0).chain([&sought]) {
                 let expected = rows.iter().find(|row| row.0 == *key && row.1 <= at);
-                let lookup = sought_at(key, at);
-                let found = table.get(&lookup, &mut counts, &mut NoRecordReader).unwrap();
-                let found = found.map(LookupResult::into_entry);
+                let found = get_at(&table, key, at, &mut counts).unwrap();
                 prop_assert_eq!(found, expected.map(|row| entry(row).to_found()));
             }
             make_directories(&table, &budget);
@@ -182,14 +170,20 @@ fn every_changed_byte_is_noticed() {
     read_all(directory, &facts, &rows).unwrap();
 }
 
-fn sought_at(key: &[u8], at_sequence: u64) -> LookupRequest<'_> {
-    LookupRequest { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock }
+fn get_at(
+    table: &Table,
+    key: &[u8],
+    at_sequence: u64,
+    counts: &mut EngineCounts,
+) -> Result<Option<FoundEntry>, Error> {
+    let sought = LookupRequest { key, hash: key_hash(key), at_sequence, mode: ReadMode::MayBlock };
+    let found = table.get(&sought, counts, &mut NoRecordReader, &mut NoStepRecorder)?;
+    Ok(found.map(LookupResult::into_entry))
 }
 
 /// Looks up the key of a row in the table.
 fn get(table: &Table, row: &Row, counts: &mut EngineCounts) -> Result<Option<FoundEntry>, Error> {
-    let found = table.get(&sought_at(&row.0, u64::MAX), counts, &mut NoRecordReader)?;
-    Ok(found.map(LookupResult::into_entry))
+    get_at(table, &row.0, u64::MAX, counts)
 }
 
 fn read_all(directory: &Path, facts: &TableMetadata, rows: &[Row]) -> crate::error::Result<()> {
@@ -210,16 +204,16 @@ fn check_all(table: &Table, rows: &[Row]) -> crate::error::Result<()> {
 fn a_directory_can_be_built_from_the_writers_data() {
     let rows = numbered(2_000);
     let folder = folder();
-    let mut writer =
-        TableWriter::create(&SystemFileSystem, folder.path(), STORE, 1, shape()).unwrap();
+    let mut writer = create(&SystemFileSystem, folder.path(), 1);
     rows.iter().for_each(|row| writer.add(&entry(row)).unwrap());
     let new = writer.finish().unwrap();
     let mut table = open(folder.path(), &new.facts);
     let budget = TableMemory::new(1 << 20);
     table.count_memory(&budget);
-    let directories = new.places.finish(new.blocks, true, &budget);
-    assert!(directories.keys.is_some());
-    table.directories().give(directories);
+    let directories = TableDirectories::new(rows.len() as u64);
+    directories.build(&new.places, new.blocks, &budget, true);
+    assert!(directories.has_keys());
+    table.set_directories(directories);
     assert_eq!(budget.used_bytes(), table.memory_bytes() as u64);
     check_all(&table, &rows).unwrap();
     let mut counts = EngineCounts::default();
@@ -314,11 +308,4 @@ fn misplaced_files_are_refused() {
     assert!(matches!(refused.err(), Some(Error::Corruption { .. })));
     let refused = Table::open(&SystemFileSystem, directory, STORE + 1, moved);
     assert!(matches!(refused.err(), Some(Error::Foreign { .. })));
-}
-
-proptest! {
-    #[test]
-    fn random_closings_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(check_footer(&bytes).is_err());
-    }
 }

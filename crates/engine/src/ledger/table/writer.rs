@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use pellucid_clock::Clock;
 use pellucid_io::FileSystem;
 
 use super::block_builder::BlockBuilder;
@@ -11,30 +10,17 @@ use super::block_compression::pack_block;
 use super::directory_set::DirectorySetBuilder;
 use super::filter::build_filter;
 use super::index::{FILTER_ALIGNMENT_BYTES, IndexBuilder};
-use super::output::{TableOutput, WriterTimes};
+use super::output::TableOutput;
 use super::summary::Summary;
 use super::{FOOTER_MAGIC, FOOTER_SIZE_BYTES, TableMetadata, table_path};
 use crate::codec::checksum;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::ledger::Entry;
-use crate::rules::TableRules;
+use crate::ledger::{Entry, LedgerOptions};
+use crate::stats::JobFigures;
 
 /// Compressed blocks are this many times larger: a block of one kilobyte would compress badly.
 const PACKED_BLOCK_FACTOR: usize = 4;
-
-/// The parameters of a table.
-#[derive(Clone, Debug)]
-pub(crate) struct TableParameters {
-    /// The size at which a block is closed, in bytes.
-    pub(crate) block_size_bytes: usize,
-    /// The filter bits per key.
-    pub(crate) filter_bits_per_key: u32,
-    /// The clock for the writer's times.
-    pub(crate) clock: Clock,
-    /// The rules of the tables of keys: some have their blocks compressed.
-    pub(crate) rules: Arc<TableRules>,
-}
 
 /// A block is padded with zeros to its full size if at most one in this many of its bytes is
 /// missing.
@@ -54,13 +40,13 @@ pub(crate) struct NewTable {
     /// The number of blocks.
     pub(crate) blocks: usize,
     /// The times of the writer.
-    pub(crate) times: WriterTimes,
+    pub(crate) times: JobFigures,
 }
 
 /// A table that is being written.
 pub(crate) struct TableWriter {
     output: TableOutput,
-    shape: TableParameters,
+    options: Arc<LedgerOptions>,
     /// The number of padding bytes at the ends of blocks.
     padding_bytes: u64,
     block: BlockBuilder,
@@ -74,26 +60,29 @@ pub(crate) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file of table `number` in the store's directory.
+    /// Creates the file of table `number` in the store's directory. The keys are collected in
+    /// `places`, which may have been used before, so that its memory is reused.
     pub(crate) fn create(
         fs: &dyn FileSystem,
         directory: &std::path::Path,
         store_identity: u64,
         number: u64,
-        shape: TableParameters,
+        options: Arc<LedgerOptions>,
+        mut places: DirectorySetBuilder,
     ) -> Result<TableWriter> {
         let path = table_path(directory, number);
         let file = fs.create(&path).map_err(|error| Error::io("create", &path, error))?;
-        let (numbers, block_size_bytes) = ((store_identity, number), shape.block_size_bytes);
+        places.clear();
+        let (numbers, block_size_bytes) = ((store_identity, number), options.block_size_bytes);
         Ok(TableWriter {
-            output: TableOutput::new(file, path, numbers, shape.clock, block_size_bytes),
-            shape,
+            output: TableOutput::new(file, path, numbers, options.clock, block_size_bytes),
+            options,
             padding_bytes: 0,
             block: BlockBuilder::default(),
             compression: Compression::None,
             packed: Vec::new(),
             index: IndexBuilder::default(),
-            places: DirectorySetBuilder::default(),
+            places,
             summary: Summary::default(),
         })
     }
@@ -104,22 +93,13 @@ impl TableWriter {
     }
 
     /// The times so far.
-    pub(crate) fn times(&self) -> WriterTimes {
-        self.output.times
+    pub(crate) fn times(&self) -> &JobFigures {
+        &self.output.times
     }
 
     /// The size of the closed blocks so far, without the filter, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.output.offset()
-    }
-
-    /// Uses `places`, which may have been used before, to collect the keys, so that its memory is
-    /// reused.
-    pub(crate) fn with_memory(mut self, places: DirectorySetBuilder) -> TableWriter {
-        assert!(self.summary.is_empty(), "memory is lent before the first entry");
-        self.places = places;
-        self.places.clear();
-        self
     }
 
     /// The memory of the data that is collected, which grows with the entries, in bytes.
@@ -135,8 +115,8 @@ impl TableWriter {
         let is_new_key = is_first || order != Ordering::Equal;
         assert!(is_first || order != Ordering::Greater, "entries come in order");
         let block_size_bytes = match self.compression {
-            Compression::None => self.shape.block_size_bytes,
-            Compression::Lz4 => self.shape.block_size_bytes * PACKED_BLOCK_FACTOR,
+            Compression::None => self.options.block_size_bytes,
+            Compression::Lz4 => self.options.block_size_bytes * PACKED_BLOCK_FACTOR,
         };
         if !self.block.is_empty()
             && (self.block.is_full() || self.block.size_with_bytes(entry) > block_size_bytes)
@@ -149,7 +129,7 @@ impl TableWriter {
         }
         if is_new_key {
             let place = (self.index.blocks(), self.block.entries());
-            self.places.add(entry, place, &self.shape.rules);
+            self.places.add(entry, place, &self.options.rules);
             self.summary.note_key(entry.key);
         }
         self.block.add(entry);
@@ -160,7 +140,7 @@ impl TableWriter {
     /// Begins the table of keys to which `key` belongs. If blocks of this or the previous table of
     /// keys are compressed, closes the block, so that it holds keys of one table only.
     fn begin_keys_of(&mut self, key: &[u8]) -> Result<()> {
-        let compression = self.shape.rules.of_key(key).blocks;
+        let compression = self.options.rules.of_key(key).blocks;
         let either = compression != Compression::None || self.compression != Compression::None;
         if either && !self.block.is_empty() {
             self.close_block(false)?;
@@ -177,10 +157,10 @@ impl TableWriter {
         // it notes a new key.
         self.block.finish(buffer);
         // If all blocks have one length, a block is found without looking up its beginning.
-        let missing = self.shape.block_size_bytes.saturating_sub(buffer.len() - begin);
+        let missing = self.options.block_size_bytes.saturating_sub(buffer.len() - begin);
         let padding = self.padding_bytes + missing as u64;
-        let is_little = missing <= self.shape.block_size_bytes / BLOCK_PADDING_SHARE
-            || padding <= self.shape.block_size_bytes as u64 + offset / TABLE_PADDING_SHARE;
+        let is_little = missing <= self.options.block_size_bytes / BLOCK_PADDING_SHARE
+            || padding <= self.options.block_size_bytes as u64 + offset / TABLE_PADDING_SHARE;
         if !is_last && is_little && self.compression == Compression::None {
             self.padding_bytes = padding;
             buffer.resize(buffer.len() + missing, 0);
@@ -198,12 +178,12 @@ impl TableWriter {
     pub(crate) fn finish(mut self) -> Result<NewTable> {
         assert!(!self.summary.is_empty(), "a table has at least one entry");
         self.close_block(true)?;
-        let begun = self.shape.clock.stopwatch();
+        let begun = self.options.clock.stopwatch();
         self.output.align(FILTER_ALIGNMENT_BYTES);
         let filter_offset = self.output.offset();
         let begin = self.output.buffer.len();
         let hashes = self.places.keys().hashes();
-        build_filter(hashes, self.shape.filter_bits_per_key, &mut self.output.buffer);
+        build_filter(hashes, self.options.filter_bits_per_key, &mut self.output.buffer);
         self.output.seal(begin);
         let index_offset = self.output.offset();
         let begin = self.output.buffer.len();

@@ -2,9 +2,8 @@
 #![allow(clippy::disallowed_types, reason = "locks of tests are not profiled")]
 
 use std::collections::HashSet;
-use std::ops::Bound;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pellucid_account::EngineCounts;
@@ -22,9 +21,14 @@ pub(super) const STORE: u64 = 0xfeed;
 /// The number of sequence numbers per segment of the pretended journal.
 const SEGMENT_SEQUENCES: u64 = 64;
 
-/// The range of all keys.
-pub(super) const EVERYTHING: KeyRange<'static> =
-    KeyRange { start: Bound::Unbounded, end: Bound::Unbounded };
+/// Sets a flag when it is dropped: it stops the readers, even if the writer panics.
+pub(crate) struct EndOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
 
 pub(super) fn directory() -> &'static Path {
     Path::new("/store")
@@ -54,13 +58,8 @@ pub(super) fn small_options() -> LedgerOptions {
         sealed_memtables_max: 2,
         tables_memory_bytes: 32 << 10,
         job_memory_bytes: 64 << 10,
-        filter_bits_per_key: 10,
         background: false,
-        merges_in_parts: false,
-        clock: pellucid_clock::Clock::monotonic(),
-        rules: Arc::default(),
-        knows_prefixes: false,
-        activity: crate::jobs::activity(),
+        ..LedgerOptions::default()
     }
 }
 
@@ -73,7 +72,7 @@ pub(super) struct MockJournal {
     pub(super) durable: AtomicU64,
     /// The time by which entries expire.
     pub(super) now_ms: AtomicU64,
-    pub(super) refuses_sync: std::sync::atomic::AtomicBool,
+    pub(super) refuses_sync: AtomicBool,
 }
 
 /// Adds the bytes of dropped entries to their segments.
@@ -186,9 +185,9 @@ impl Store {
         let fs = empty_store();
         let books = Arc::new(MockJournal::default());
         let link = Arc::clone(&books) as Arc<dyn JournalLink>;
-        let ledger =
-            Ledger::create(Arc::new(fs.clone()), directory(), STORE, options.clone(), link)
-                .unwrap();
+        let (files, manifest) = (Arc::new(fs.clone()), Manifest::empty(STORE));
+        let ledger = Ledger::open(files, directory(), manifest, options.clone(), link).unwrap();
+        ledger.write_manifest().unwrap();
         Store { fs, options, books, ledger, records: Vec::new() }
     }
 

@@ -2,7 +2,7 @@
 
 mod expired_entries;
 mod failures;
-mod harness;
+pub(super) mod harness;
 mod model;
 mod order;
 mod parts;

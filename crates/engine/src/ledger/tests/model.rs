@@ -1,7 +1,7 @@
 //! Random operations under several configurations, checked against an ordered map.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
@@ -159,18 +159,9 @@ impl Run {
 
     fn check_scan(&self, range: KeyRange<'_>, reverse: bool, at: u64) {
         let model = self.model_at(at);
-        let is_within = |key: &[u8]| {
-            (match range.start {
-                Bound::Included(start) => key >= start,
-                Bound::Excluded(start) => key > start,
-                Bound::Unbounded => true,
-            }) && (match range.end {
-                Bound::Included(end) => key <= end,
-                Bound::Excluded(end) => key < end,
-                Bound::Unbounded => true,
-            })
-        };
-        let within = model.into_iter().filter(|(key, _)| is_within(key));
+        let bounds = (range.start, range.end);
+        let within =
+            model.into_iter().filter(|(key, _)| RangeBounds::<[u8]>::contains(&bounds, *key));
         let mut expected: Vec<_> = within.map(|(key, sequence)| (key.to_vec(), sequence)).collect();
         if reverse {
             expected.reverse();
@@ -229,8 +220,8 @@ proptest! {
         }
         run.check_gets();
         run.check_books();
-        run.check_scan(EVERYTHING, false, NEWEST);
-        run.check_scan(EVERYTHING, true, NEWEST);
+        run.check_scan(KeyRange::EVERYTHING, false, NEWEST);
+        run.check_scan(KeyRange::EVERYTHING, true, NEWEST);
         run.store.ledger.verify().unwrap();
 
         // Without snapshots, everything is merged into one level with exactly the live keys.

@@ -156,7 +156,7 @@ fn a_scan_outlives_the_tables_that_it_reads() {
     store.flush();
     for direction in [Direction::Forward, Direction::Backward] {
         let mut scan =
-            store.ledger.scan(EVERYTHING, direction, NEWEST, ReadMode::MayBlock).unwrap();
+            store.ledger.scan(KeyRange::EVERYTHING, direction, NEWEST, ReadMode::MayBlock).unwrap();
         assert!(scan.next().unwrap().is_some());
         let at = store.ledger.published_sequence();
         (0..500).for_each(|number| store.put(&key(number)));

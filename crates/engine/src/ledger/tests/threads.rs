@@ -11,7 +11,8 @@ use pellucid_io::simulated::Faults;
 use super::harness::*;
 use crate::error::{Error, Result};
 use crate::ledger::{
-    Direction, DroppedList, EntryKind, JournalLink, Ledger, LedgerOptions, NEWEST, SegmentMetadata,
+    Direction, DroppedList, EntryKind, JournalLink, KeyRange, Ledger, LedgerOptions, Manifest,
+    NEWEST, SegmentMetadata,
 };
 use crate::read_mode::ReadMode;
 
@@ -30,24 +31,12 @@ fn record(sequence: u64) -> Record {
     Record { key: [&[0, 1], &number.to_be_bytes()[..]].concat(), sequence, kind }
 }
 
-/// Stops the readers, even if the writer panics.
-struct EndOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Readers of the newest version never miss a key and never go back, while old versions are
 /// dropped.
 #[test]
 fn readers_never_go_back_while_jobs_run() {
     const RECORDS: u64 = 12_000;
-    let fs = Arc::new(empty_store());
-    let books = Arc::new(MockJournal::default());
-    let link = Arc::clone(&books) as Arc<dyn JournalLink>;
-    let ledger = Ledger::create(fs, directory(), STORE, background_options(), link).unwrap();
+    let Store { books, ledger, .. } = Store::create(background_options());
     ledger.start_background().unwrap();
     let done = AtomicBool::new(false);
     let read = AtomicU64::new(0);
@@ -71,7 +60,7 @@ fn readers_never_go_back_while_jobs_run() {
                 if turn.is_multiple_of(512) {
                     let snapshot = ledger.register_snapshot();
                     let at = snapshot.sequence();
-                    let seen = || scanned(&ledger, EVERYTHING, Direction::Forward, at);
+                    let seen = || scanned(&ledger, KeyRange::EVERYTHING, Direction::Forward, at);
                     assert_eq!(seen(), seen(), "a snapshot changed");
                 }
                 read.fetch_add(1, Ordering::Relaxed);
@@ -134,9 +123,9 @@ fn entries_that_a_pinned_tree_lacks_were_handed_over() {
     let (begun, begins) = mpsc::channel();
     let books = MockJournal::default();
     let link = Arc::new(SlowMockJournal { books, begun, is_over: AtomicBool::new(false) });
-    let fs = Arc::new(empty_store());
+    let (fs, manifest) = (Arc::new(empty_store()), Manifest::empty(STORE));
     let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
-    let ledger = Ledger::create(fs, directory(), STORE, small_options(), as_link).unwrap();
+    let ledger = Ledger::open(fs, directory(), manifest, small_options(), as_link).unwrap();
     for sequence in 1..=2 {
         let record = Record { key: vec![0, 1, 7], sequence, kind: EntryKind::Put };
         ledger.insert(&record.entry());

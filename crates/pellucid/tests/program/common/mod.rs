@@ -9,9 +9,10 @@ pub(crate) mod profile_checks;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use client::{Client, entity, request, wait_for, wait_until};
@@ -23,6 +24,20 @@ use crate::nodes::free_addresses;
 
 /// The time limit of a command that must end by itself, also on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Starts a server that calls `act` with each connection, on a thread of its own; returns its URL.
+pub(crate) fn stub_server(act: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let act = Arc::new(act);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let act = Arc::clone(&act);
+            std::thread::spawn(move || act(stream));
+        }
+    });
+    format!("http://{address}/")
+}
 
 /// Returns a command without those variables of this process's environment that `pellucid` reads.
 pub(crate) fn unset(program: &str) -> Command {

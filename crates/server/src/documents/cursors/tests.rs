@@ -40,6 +40,11 @@ fn cursor(id: u64, expires_at_ms: u64) -> (Box<Cursor>, Weak<Array>) {
     (Box::new(cursor), held)
 }
 
+/// The number of the error with which a cursor cannot be taken.
+fn refusal(cursors: &Cursors, id: u64) -> Option<u16> {
+    cursors.take("d", id, &Identity::Anybody).err().map(|error| error.number.0)
+}
+
 /// The memory of a result is freed when its cursor expires, and not before.
 #[test]
 fn expired_cursors_are_freed() {
@@ -52,18 +57,12 @@ fn expired_cursors_are_freed() {
     assert!(of_first.upgrade().is_some());
     cursors.remove_expired(150);
     assert!(of_first.upgrade().is_none() && of_second.upgrade().is_some());
-    assert_eq!(
-        cursors.take("d", 1, &Identity::Anybody).err().map(|error| error.number.0),
-        Some(1600)
-    );
+    assert_eq!(refusal(&cursors, 1), Some(1600));
     // A cursor that is being read does not expire, and cannot be taken again.
     let taken = cursors.take("d", 2, &Identity::Anybody).unwrap();
     cursors.remove_expired(300);
     assert!(of_second.upgrade().is_some());
-    assert_eq!(
-        cursors.take("d", 2, &Identity::Anybody).err().map(|error| error.number.0),
-        Some(1601)
-    );
+    assert_eq!(refusal(&cursors, 2), Some(1601));
     cursors.forget(taken.id);
     drop(taken);
     assert!(of_second.upgrade().is_none());
@@ -114,10 +113,7 @@ fn results_beyond_the_limit_of_memory_are_refused() {
     let mut grown = cursors.take("d", 3, &Identity::Anybody).unwrap();
     weigh(&mut grown, MEMORY / CURSORS_MEMORY_PART);
     assert!(cursors.keep(grown).is_err());
-    assert_eq!(
-        cursors.take("d", 3, &Identity::Anybody).err().map(|error| error.number.0),
-        Some(1600)
-    );
+    assert_eq!(refusal(&cursors, 3), Some(1600));
     cursors.remove_expired(u64::MAX);
     let CursorFigures { open, bytes } = cursors.figures();
     assert_eq!((open, bytes), (0, 0));
