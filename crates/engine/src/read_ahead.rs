@@ -182,17 +182,17 @@ impl ReadAhead {
     /// rows.
     fn take_first(&mut self) -> Result<bool> {
         self.is_returned = self.length > 0;
-        match self.failure.take_if(|_| self.length == 0) {
-            Some(failure) => Err(failure),
-            None => Ok(self.is_returned),
+        if self.is_returned {
+            return Ok(true);
         }
+        self.failure.take().map_or(Ok(false), Err)
     }
 
-    /// The index in the ring of the row `behind` rows after the first.
+    /// The index in the ring of the row `behind` rows after the first. The length of the ring is a
+    /// power of two.
     #[inline]
     fn index(&self, behind: usize) -> usize {
-        let index = self.first + behind;
-        if index >= self.rows.len() { index - self.rows.len() } else { index }
+        (self.first + behind) & (self.rows.len() - 1)
     }
 
     fn find_one(&mut self, find: &mut impl FnMut(&mut Vec<u8>, &mut FoundEntry) -> Result<bool>) {
