@@ -69,11 +69,16 @@ fn show(
     bytes: &mut Vec<u8>,
     visitor: &mut dyn Visitor,
 ) -> Result<ControlFlow<()>, DocumentError> {
-    let is_wanted = visitor.wants(Ref::Object(object_of(&object.value)?));
+    let value = &object.value;
+    // The zeros of an unreadable page may look like damage.
+    let cause = |error: DocumentError| value.check_read().err().map_or(error, DocumentError::from);
+    let document = object_of(value).map_err(cause)?;
+    let is_wanted = visitor.wants(Ref::Object(document));
     if is_wanted == ControlFlow::Continue(true) {
-        reveal_into(shape, &object.value, &revision_of(object.head.sequence), bytes)?;
+        let revision = revision_of(object.head.sequence);
+        reveal_into(shape, value, &revision, bytes).map_err(cause)?;
     }
-    object.value.check_read()?;
+    value.check_read()?;
     Ok(match is_wanted {
         ControlFlow::Continue(true) => visitor.visit(bytes),
         ControlFlow::Continue(false) => ControlFlow::Continue(()),
