@@ -504,6 +504,10 @@ impl Scan for EmbeddedScan {
         Ok(Some((key, convert::head(&head))))
     }
 
+    fn release(&mut self) {
+        self.scan.release();
+    }
+
     fn expires_at_ms(&self) -> Option<u64> {
         (self.expires_at_ms != 0).then_some(self.expires_at_ms)
     }

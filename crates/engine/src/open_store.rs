@@ -186,8 +186,12 @@ impl OpenStore {
     }
 
     /// Keeps replay within the memory budget. On a full disk replay exceeds the budget, because a
-    /// store that can be read is better than one that cannot be opened.
+    /// store that can be read is better than one that cannot be opened. Nor does it wait for the
+    /// next attempt of a flush: attempts are seconds apart, and each batch would wait for one.
     fn keep_room(&self) -> Result<()> {
+        if self.ledger.has_room() || self.ledger.is_flush_put_off() {
+            return Ok(());
+        }
         match self.ledger.wait_for_room() {
             Ok(_) => Ok(()),
             Err(error) if error.passes() => Ok(()),

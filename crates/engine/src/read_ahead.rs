@@ -161,6 +161,11 @@ impl ReadAhead {
         self.uncounted.count(tally);
     }
 
+    /// Releases the list of segments, until the next row is read.
+    pub(crate) fn release(&mut self) {
+        self.segments = None;
+    }
+
     /// True if no row is waiting and the end was not reached, so that the caller may search
     /// directly.
     pub(crate) fn is_empty(&mut self) -> bool {
@@ -286,8 +291,9 @@ fn read(
         uncounted.held_values += 1;
         return Ok(Value::copied(value));
     }
+    let may_fault = mode != ReadMode::InMemory && !journal.medium().are_slow();
     let value = match (segments, row.location) {
-        (Some(segments), Some(location)) if !journal.medium().are_slow() => {
+        (Some(segments), Some(location)) if may_fault => {
             segments.read(location, row.found.sequence, &row.key)
         }
         _ => {

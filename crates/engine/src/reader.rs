@@ -84,9 +84,14 @@ impl Reader {
             let read_ticks = |timeline: &Timeline| {
                 timeline.part_ticks(parts::LEDGER) + timeline.part_ticks(parts::JOURNAL_READ)
             };
+            // A timeline that is off takes no readings.
+            let begun = (!timeline.is_on()).then(|| self.clock.now());
             let before = read_ticks(timeline);
             let found = read(ReadMode::MayBlock, timeline);
-            let ticks = read_ticks(timeline).saturating_sub(before);
+            let ticks = match begun {
+                Some(begun) => self.clock.now().since(begun),
+                None => read_ticks(timeline).saturating_sub(before),
+            };
             medium.note_if_slow(self.clock.nanoseconds(ticks));
             return found.map(ReadResult::from);
         }
@@ -118,12 +123,14 @@ impl Reader {
         let mut missed = 0;
         loop {
             let mut counts = timeline.counts;
-            let mut named = DirectRecordReader { reader: self, key, timeline, turn: None };
+            let mut named = DirectRecordReader { reader: self, key, mode, timeline, turn: None };
             let (version, at_sequence) = self.ledger.version_at(at_sequence);
             let sought = LookupRequest { key, hash, at_sequence, mode };
             let asking = LookupMetrics::begin(self.ledger.tally().mine());
             let answer = version.find(&sought, &mut counts, &asking, &mut named);
-            asking.end(&mut counts);
+            if answer.is_ok() {
+                asking.end(&mut counts);
+            }
             // The version is released before a record is read.
             drop(version);
             let turn = named.turn;
@@ -222,6 +229,7 @@ impl Reader {
 struct DirectRecordReader<'a> {
     reader: &'a Reader,
     key: &'a [u8],
+    mode: ReadMode,
     timeline: &'a mut Timeline,
     /// The measuring turn of this read, once it was taken.
     turn: Option<ReadMeasurement>,
@@ -237,7 +245,7 @@ impl RecordReader for DirectRecordReader<'_> {
         let turn = *self.turn.get_or_insert_with(|| counting.turn(&counting.turns.records));
         self.timeline.lap(parts::LEDGER);
         let segments = &self.reader.segments;
-        if segments.medium().are_slow() {
+        if self.mode == ReadMode::InMemory || segments.medium().are_slow() {
             return None;
         }
         let steps = (turn == ReadMeasurement::Stepped).then(|| (counting, counting.now()));

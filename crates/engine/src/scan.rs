@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::codec::{InternalKey, TABLE_PREFIX_LENGTH};
 use crate::error::Result;
-use crate::expiry::ExpiryClock;
 use crate::key_range::internal_range;
 pub use crate::ledger::Direction;
 use crate::ledger::{FoundEntry, LedgerScan, SnapshotGuard};
@@ -71,12 +70,11 @@ impl Scan {
     /// [`crate::Error::Corruption`] if a block or a record is damaged.
     #[expect(clippy::should_implement_trait, reason = "it lends the key, which Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], Object)>> {
-        let (time, ledger_scan) = (&*self.view.store.time, &mut self.ledger_scan);
+        let (view, ledger_scan) = (&self.view, &mut self.ledger_scan);
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
-        let segments = self.view.store.journal.segments();
-        let tally = self.view.store.ledger.tally();
-        let Some(row) = self.ahead.next(segments, self.view.mode, time, tally, find)? else {
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(view, ledger_scan, key, found);
+        let (segments, tally) = (view.store.journal.segments(), view.store.ledger.tally());
+        let Some(row) = self.ahead.next(segments, view.mode, &view.store.time, tally, find)? else {
             return Ok(None);
         };
         let value = row.value?;
@@ -89,18 +87,25 @@ impl Scan {
     /// # Errors
     /// [`crate::Error::Corruption`] if a block is damaged.
     pub fn next_head(&mut self) -> Result<Option<(&[u8], Head)>> {
-        let (time, ledger_scan) = (&*self.view.store.time, &mut self.ledger_scan);
+        let (view, ledger_scan) = (&self.view, &mut self.ledger_scan);
         if self.ahead.is_empty() {
             // No read of the journal is needed, so no look-ahead is needed either.
             let mut found = FoundEntry::nothing();
-            let is_there = find_live(time, ledger_scan, &mut found)?;
+            let is_there = find_live(view, ledger_scan, &mut found)?;
             let key = ledger_scan.key();
             return Ok(is_there.then(|| (&key[TABLE_PREFIX_LENGTH..], Head::from_found(found))));
         }
         let find =
-            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(time, ledger_scan, key, found);
-        let Some((key, found)) = self.ahead.next_found(time, find)? else { return Ok(None) };
-        Ok(Some((&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
+            |key: &mut Vec<u8>, found: &mut FoundEntry| advance(view, ledger_scan, key, found);
+        let next = self.ahead.next_found(&view.store.time, find)?;
+        Ok(next.map(|(key, found)| (&key[TABLE_PREFIX_LENGTH..], Head::taken_from(found))))
+    }
+
+    /// Releases the memory and the files that the scan holds beyond those that its snapshot keeps,
+    /// for a caller that may not need the next key for a long time. The next call seeks again.
+    pub fn release(&mut self) {
+        self.ledger_scan.release();
+        self.ahead.release();
     }
 }
 
@@ -113,12 +118,12 @@ impl Drop for Scan {
 /// Moves on as [`find_live`] does, and copies the key.
 #[inline]
 fn advance(
-    time: &ExpiryClock,
+    view: &View,
     ledger_scan: &mut LedgerScan,
     key: &mut Vec<u8>,
     found: &mut FoundEntry,
 ) -> Result<bool> {
-    let is_there = find_live(time, ledger_scan, found)?;
+    let is_there = find_live(view, ledger_scan, found)?;
     if is_there {
         key.clear();
         key.extend_from_slice(ledger_scan.key());
@@ -128,16 +133,16 @@ fn advance(
 
 /// Moves on to the next live key; returns true if there was one.
 #[inline]
-fn find_live(
-    time: &ExpiryClock,
-    ledger_scan: &mut LedgerScan,
-    found: &mut FoundEntry,
-) -> Result<bool> {
-    while ledger_scan.find_next(found)? {
-        if time.is_live(found) {
-            return Ok(true);
+fn find_live(view: &View, ledger_scan: &mut LedgerScan, found: &mut FoundEntry) -> Result<bool> {
+    loop {
+        while ledger_scan.find_next(found)? {
+            if view.store.time.is_live(found) {
+                return Ok(true);
+            }
+            ledger_scan.pass()?;
         }
-        ledger_scan.pass()?;
+        if !view.store.ledger.resume(ledger_scan, view.mode)? {
+            return Ok(false);
+        }
     }
-    Ok(false)
 }

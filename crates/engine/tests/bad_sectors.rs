@@ -3,8 +3,10 @@
 //! sector ended the process.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::common::salvaged::{SALVAGED, check_salvaged, store_of, value_of};
+use crate::common::watched::{FileEvent, WatchedFiles};
 use crate::common::*;
 use pellucid_engine::{Engine, EngineOptions, Error, TableId, rebuild_ledger, salvage, verify};
 use pellucid_io::FileSystem;
@@ -116,6 +118,38 @@ fn an_opening_does_not_take_a_bad_sector_for_the_end_of_the_records() {
         outcome => panic!("{:?}", outcome.map(|_| ())),
     }
     assert!(files.read(&path).unwrap() == before, "the file was changed");
+}
+
+/// Regression: a map learns of a bad sector only when it is read, and behind a damaged record that
+/// is after the check of the segment. The zeros in place of a sync mark proved nothing, and durable
+/// records were cut off as a torn tail.
+#[test]
+fn a_bad_sector_behind_a_damaged_record_is_no_torn_tail() {
+    let (files, engine, table) = open_new_with(options, &journal_only());
+    put(&engine, table, b"a", b"value A").unwrap();
+    put_durable(&engine, table, b"long", &[7; PAGE_BYTES as usize]).unwrap();
+    // The sync mark is written before the next record.
+    put_durable(&engine, table, b"b", b"value B").unwrap();
+    drop(engine);
+    let (path, offset) = find(&files, b"value A");
+    let crashed = files.crash(1);
+    crashed.flip_bits(&path, offset, 1).unwrap();
+    // Maps are checked only while any page of any file is known to be bad.
+    files.fail_reads(&path, 0..1).unwrap();
+    let (segment, bad) = (path.clone(), crashed.clone());
+    let watched = WatchedFiles::new(&crashed);
+    watched.at_next(
+        FileEvent::Checked,
+        move |checked| checked == segment,
+        move || bad.fail_reads(&find(&bad, b"value B").0, PAGE_BYTES..2 * PAGE_BYTES),
+    );
+    let file_system = Arc::new(watched);
+    match Engine::open(STORE, EngineOptions { file_system, ..options(&crashed) }) {
+        Err(Error::Corruption { path: named, offset, .. }) => {
+            assert_eq!((named, offset), (path, PAGE_BYTES));
+        }
+        outcome => panic!("{:?}", outcome.map(|_| ())),
+    }
 }
 
 /// Regression: a segment without a header that the manifest did not name was taken for a replaced

@@ -2,11 +2,13 @@
 
 use std::ops::Bound;
 
+use crate::common::watched::open_watched;
 use crate::common::{STORE, fill, journal_only, key, open_new_with};
+use pellucid_account::Timeline;
 use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
-    Acknowledgement, Direction, Engine, EngineOptions, Operation, SAMPLED_EVERY, TableId,
-    TableOptions,
+    Acknowledgement, Direction, Engine, EngineOptions, Operation, ReadMode, ReadResult,
+    SAMPLED_EVERY, TableId, TableOptions,
 };
 use pellucid_io::simulated::SimulatedFileSystem;
 
@@ -70,6 +72,42 @@ fn lookups_are_counted_by_where_they_end() {
         assert!(level.directory_bytes > 0);
     }
     assert_eq!(after.ledger.levels[2].reads, pellucid_engine::LevelReads::default());
+}
+
+/// Regression: a look-up whose block was not in memory counted as one of a missing key, and the key
+/// was then looked up and counted again.
+#[test]
+fn a_look_up_that_is_abandoned_is_not_counted() {
+    // In a store that was just opened, reads count as slow.
+    let (_files, watched, engine, table) = open_watched(options);
+    fill(&engine, table, 0..1, b"value");
+    engine.flush().unwrap();
+    watched.send_away(|path, _| path.parent().is_some_and(|folder| folder.ends_with("ledger")));
+    let before = engine.stats().reads;
+    let read = |mode| engine.get_timed(table, &key(0), mode, &mut Timeline::off()).unwrap();
+    assert!(matches!(read(ReadMode::InMemory), ReadResult::NotInMemory));
+    assert!(matches!(read(ReadMode::MayBlock), ReadResult::Value(_)));
+    let after = engine.stats().reads;
+    assert_eq!(after.missing.count, before.missing.count);
+    assert_eq!(after.levels[0].count, before.levels[0].count + 1);
+}
+
+/// Regression: with accounting off, the engine did not learn from slow reads.
+#[test]
+fn a_slow_read_is_noticed_without_an_account() {
+    let simulated = SimulatedClock::leaked(1_700_000_000_000);
+    let clock = Clock::simulated(simulated);
+    let options = |files: &SimulatedFileSystem| EngineOptions { clock, ..options(files) };
+    let (_files, engine, table) = open_new_with(options, &journal_only());
+    fill(&engine, table, 0..1, b"value");
+    // The engine does not know yet that the files of a newly opened store are in memory.
+    assert!((0..8 * SAMPLED_EVERY).all(|_| get(&engine, table, 0)));
+    assert!(engine.is_in_memory());
+    simulated.step_by_ns(10_000);
+    let timeline = &mut Timeline::off();
+    let head = engine.head_timed(table, &key(0), ReadMode::InMemory, timeline).unwrap();
+    assert!(matches!(head, ReadResult::Value(_)));
+    assert!(!engine.is_in_memory());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! On a full disk, reads, deletes, flushes, merges, collections and openings go on in the reserve,
 //! which puts must not use. Puts are accepted again once there is space that can be freed.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use crate::common::*;
@@ -15,7 +16,8 @@ const DISK_BYTES: u64 = 1 << 20;
 const VALUE_LENGTH: usize = 1_900;
 /// A number of keys larger than any test needs to fill the disk.
 const KEYS_MAX: u32 = 2_000;
-/// The longest time that the background threads of a busy machine need to free space.
+/// The longest time that the background threads of a busy machine need to free space, or to open a
+/// store.
 const ROOM_MADE_MAX: Duration = Duration::from_secs(60);
 
 fn value(number: u32) -> Vec<u8> {
@@ -183,6 +185,31 @@ fn a_refused_put_changes_nothing_and_its_error_suggests_a_remedy() {
     let killed = files.kill();
     bound(&killed, DISK_BYTES);
     assert_eq!(rows(&open(&killed).unwrap(), table), before);
+}
+
+/// Regression: on a full disk, the replay waited for another attempt of a flush after each batch.
+/// With seconds between two attempts, a server needed days to start.
+#[test]
+fn a_store_with_more_than_its_memory_opens_on_a_full_disk() {
+    const KEYS: u32 = 6_000;
+    let files = SimulatedFileSystem::new();
+    // So much memory that nothing is flushed.
+    let (engine, table) = open_table(EngineOptions { memory_bytes: 16 << 20, ..small(&files) });
+    fill(&engine, table, 0..KEYS, b"value");
+    assert_eq!(engine.stats().flushed_sequence, 0);
+    for has_threads in [false, true] {
+        let killed = files.kill();
+        // Space for the copies of the last segments.
+        bound(&killed, killed.used_bytes() + (16 << 10));
+        let options = FullStore::options(&killed, has_threads);
+        let (sender, opened) = mpsc::channel();
+        std::thread::spawn(move || sender.send(Engine::open(STORE, options)));
+        let engine = opened.recv_timeout(ROOM_MADE_MAX).expect("it opens at once").unwrap();
+        assert!(engine.stats().ledger.trouble.is_some(), "flushes are put off");
+        for number in 0..KEYS {
+            assert_eq!(get(&engine, table, &key(number)).unwrap(), Some(b"value".to_vec()));
+        }
+    }
 }
 
 /// A segment that is created for a delete has space for puts, which would use up the reserve.

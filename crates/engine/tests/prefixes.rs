@@ -3,7 +3,9 @@
 
 use std::ops::Bound;
 
-use crate::common::{Chooser, STORE, open_new, put, small};
+use crate::common::watched::open_watched;
+use crate::common::{Chooser, STORE, collect, open_new, put, small};
+use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_engine::{
     Acknowledgement, Direction, Engine, EngineOptions, Error, Operation, PrefixRule, ReadMode,
     Scan, Snapshot, TableId,
@@ -173,4 +175,28 @@ fn a_nonblocking_scan_skips_only_a_limited_number_of_deleted_keys() {
         assert_eq!(done, is_brief, "{deleted}");
         assert_eq!(all(ReadMode::MayBlock).next().unwrap().unwrap().0, b"last");
     }
+}
+
+/// Regression: once a few records had been in memory, a group of reads waited for the others on its
+/// event loop.
+#[test]
+fn nonblocking_reads_end_at_a_record_that_is_not_in_memory() {
+    // Simulated reads take no time, so those in memory count as fast.
+    let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
+    let (_files, watched, engine, table) =
+        open_watched(|files| EngineOptions { clock, ..small(files) });
+    for number in 0..100_u8 {
+        put(&engine, table, &[number], &[number; 500]).unwrap();
+    }
+    engine.flush().unwrap();
+    // Half of each segment.
+    watched.send_away(|path, offset| {
+        path.parent().is_some_and(|folder| folder.ends_with("journal")) && offset > 4 << 10
+    });
+    let (snapshot, unbounded) = (engine.snapshot_in(ReadMode::InMemory), Bound::Unbounded);
+    let scan = snapshot.scan(table, unbounded, unbounded, Direction::Forward).unwrap();
+    assert!(matches!(collect(scan), Err(Error::NotInMemory)));
+    assert!(engine.is_in_memory(), "the first records were");
+    let waits = |number: u8| matches!(snapshot.get(table, &[number]), Err(Error::NotInMemory));
+    assert!((0..100).any(waits));
 }

@@ -294,6 +294,10 @@ pub trait Scan: Send {
     /// Those of [`Scan::next`].
     fn next_head(&mut self) -> Result<Option<(&[u8], Head)>>;
 
+    /// Releases what the scan can find again, for a caller that may not need the next entry for a
+    /// long time.
+    fn release(&mut self) {}
+
     /// The expiry of the entry that was returned last, in milliseconds since the Unix epoch; `None`
     /// if it does not expire, or if the store does not tell.
     fn expires_at_ms(&self) -> Option<u64> {

@@ -45,8 +45,19 @@ impl Workers {
     /// Reserves a slot in the queue; `None` if it is full.
     #[must_use]
     pub fn reserve(&self) -> Option<ReservedSlot> {
+        self.reserve_up_to(self.queue_max)
+    }
+
+    /// Reserves a slot for the next step of a job that has begun, even if the queue is full. The
+    /// caller bounds the number of such jobs.
+    #[must_use]
+    pub fn reserve_beyond(&self) -> Option<ReservedSlot> {
+        self.reserve_up_to(usize::MAX)
+    }
+
+    fn reserve_up_to(&self, queue_max: usize) -> Option<ReservedSlot> {
         let sender = self.sender.clone()?;
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= self.queue_max {
+        if self.queued.fetch_add(1, Ordering::Relaxed) >= queue_max {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -136,8 +147,9 @@ mod tests {
             workers.reserve().unwrap().run(move || sender.send(number).unwrap());
         }
         assert!(workers.reserve().is_none(), "two wait already");
+        workers.reserve_beyond().unwrap().run(move || sender.send(2).unwrap());
         drop(gate);
         drop(workers);
-        assert_eq!(done.try_iter().collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(done.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

@@ -14,19 +14,21 @@ use crate::simulation;
 
 /// The time slice of both kinds of threads; the smallest that the kernel grants.
 const SLICE_NS: u64 = 100_000;
-/// The amount added to the nice value of background threads: beside a thread that never sleeps, one
-/// of them has a quarter of the processor.
+/// The amount by which the nice value of background threads is above that of the process: beside a
+/// thread that never sleeps, one of them has a quarter of the processor.
 const BACKGROUND_NICER: i32 = 5;
 /// The highest nice value of the kernel.
 const NICE_MAX: i32 = 19;
+/// The number by which the kernel knows the calling thread.
+const THIS_THREAD: u32 = 0;
 
-/// The kernel's settings of the calling thread.
-fn settings() -> io::Result<libc::sched_attr> {
+/// The kernel's settings of a thread. The number of the process is that of its main thread.
+fn settings_of(thread: u32) -> io::Result<libc::sched_attr> {
     // SAFETY: zeros are a valid value of this plain C structure.
     let mut settings: libc::sched_attr = unsafe { std::mem::zeroed() };
     let (into, size) = (&raw mut settings, size_of::<libc::sched_attr>());
     // SAFETY: the kernel writes at most `size` bytes, which is what the structure has.
-    let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, into, size, 0) };
+    let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, into, size, 0) };
     if outcome == 0 { Ok(settings) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -47,19 +49,21 @@ pub fn schedule_for_background() -> io::Result<()> {
     schedule(BACKGROUND_NICER)
 }
 
-/// Sets the slice of the calling thread, and adds `nicer` to its nice value. A thread with a policy
-/// other than `SCHED_OTHER` keeps it, because an operator has set that on purpose.
+/// Sets the slice of the calling thread, and its nice value to at least `nicer` above that of the
+/// process: a thread begins with that of the thread that started it. A thread with a policy other
+/// than `SCHED_OTHER` keeps it, because an operator has set that on purpose.
 fn schedule(nicer: i32) -> io::Result<()> {
     if simulation::is_simulated() {
         return Ok(());
     }
-    let mut wanted = settings()?;
+    let mut wanted = settings_of(THIS_THREAD)?;
     if wanted.sched_policy != libc::SCHED_OTHER as u32 {
         return Ok(());
     }
     wanted.size = size_of::<libc::sched_attr>() as u32;
     wanted.sched_flags = 0;
-    wanted.sched_nice = (wanted.sched_nice + nicer).min(NICE_MAX);
+    let process_nice = settings_of(std::process::id())?.sched_nice;
+    wanted.sched_nice = wanted.sched_nice.max(process_nice + nicer).min(NICE_MAX);
     // The length of a slice, with this policy from Linux 6.12 on; ignored before.
     wanted.sched_runtime = SLICE_NS;
     // SAFETY: the kernel reads `size` bytes, which is what the structure has.
@@ -88,9 +92,9 @@ mod tests {
 
     #[test]
     fn a_thread_for_requests_keeps_its_share() {
-        let before = settings().unwrap();
+        let before = settings_of(THIS_THREAD).unwrap();
         schedule_for_requests().unwrap();
-        let after = settings().unwrap();
+        let after = settings_of(THIS_THREAD).unwrap();
         assert_eq!(after.sched_policy, before.sched_policy);
         assert_eq!(after.sched_nice, before.sched_nice);
         assert!(has_short_slices(&after), "{} ns", after.sched_runtime);
@@ -98,11 +102,23 @@ mod tests {
 
     #[test]
     fn background_work_has_a_smaller_share_and_gives_way() {
-        let before = settings().unwrap();
+        let before = settings_of(THIS_THREAD).unwrap();
         schedule_for_background().unwrap();
-        let after = settings().unwrap();
+        let after = settings_of(THIS_THREAD).unwrap();
         assert_eq!(after.sched_nice, (before.sched_nice + BACKGROUND_NICER).min(NICE_MAX));
         assert!(has_short_slices(&after), "{} ns", after.sched_runtime);
         give_way();
+    }
+
+    /// Regression: a thread inherits the nice value of the one that starts it, and half of a merge
+    /// in two parts had a smaller share than the other half.
+    #[test]
+    fn a_background_thread_that_another_one_starts_has_the_same_share() {
+        schedule_for_background().unwrap();
+        let second = std::thread::spawn(|| {
+            schedule_for_background().unwrap();
+            settings_of(THIS_THREAD).unwrap().sched_nice
+        });
+        assert_eq!(second.join().unwrap(), settings_of(THIS_THREAD).unwrap().sched_nice);
     }
 }

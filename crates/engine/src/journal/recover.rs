@@ -457,7 +457,10 @@ impl<'a> Recovery<'a> {
         let same_mount = mount != [0; 16] && mount == self.mount_identity;
         let (bytes, missing) = (segment.map.bytes(), tear.missing_sequence);
         let Some(stray) = find_stray(bytes, self.store_seed, from, missing, same_mount) else {
-            return Ok(());
+            // The search was the first to touch these pages: one that cannot be read is all zeros,
+            // and may have held the proof.
+            let map = MappedFile::from(Arc::clone(&segment.map));
+            return map.check(from as usize..map.length(), &segment.path);
         };
         let is_mark = stray.marked_sequence.is_some();
         let kind = if is_mark { "a sync mark" } else { "a valid record" };

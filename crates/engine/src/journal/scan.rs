@@ -85,16 +85,21 @@ pub(crate) struct StrayRecord {
 
 /// The records that prove that the bytes before them were durable.
 struct DurabilityProof {
-    /// The sequence numbers that a record behind the tear may have.
-    sequences: RangeInclusive<u64>,
     missing_sequence: u64,
     any_record_counts: bool,
 }
 
 impl DurabilityProof {
-    fn contains(&self, sequence: u64, marked_sequence: Option<u64>) -> bool {
+    /// The sequence numbers of these records. There is no highest one: any number of records may
+    /// have been between the tear and a later segment.
+    fn sequences(&self) -> RangeInclusive<u64> {
+        self.missing_sequence..=u64::MAX
+    }
+
+    /// True for a record with one of these sequence numbers that marks this one, if any.
+    fn contains(&self, marked_sequence: Option<u64>) -> bool {
         let vouches = marked_sequence.is_some_and(|marked| marked >= self.missing_sequence);
-        vouches || (self.any_record_counts && sequence >= self.missing_sequence)
+        vouches || self.any_record_counts
     }
 }
 
@@ -148,10 +153,10 @@ impl<'a> RecordSearch<'a> {
     /// The first wanted record that begins in a range of offsets.
     fn find(&mut self, range: Range<usize>, wanted: &DurabilityProof) -> Option<StrayRecord> {
         let end = (self.bytes.len() + 1).saturating_sub(RECORD_LENGTH_MIN).min(range.end);
+        let sequences = wanted.sequences();
         (range.start..end).step_by(RECORD_ALIGNMENT as usize).find_map(|offset| {
-            let record = self.record_at(offset, &wanted.sequences)?;
-            let marked_sequence = record.marked_sequence();
-            let is_wanted = wanted.contains(record.sequence, marked_sequence);
+            let marked_sequence = self.record_at(offset, &sequences)?.marked_sequence();
+            let is_wanted = wanted.contains(marked_sequence);
             is_wanted.then_some(StrayRecord { offset: offset as u64, marked_sequence })
         })
     }
@@ -174,12 +179,7 @@ pub(crate) fn find_stray(
     missing_sequence: u64,
     any_record_counts: bool,
 ) -> Option<StrayRecord> {
-    let possible = missing_sequence.saturating_add((file.len() / RECORD_LENGTH_MIN) as u64);
-    let wanted = DurabilityProof {
-        sequences: missing_sequence.saturating_sub(1)..=possible,
-        missing_sequence,
-        any_record_counts,
-    };
+    let wanted = DurabilityProof { missing_sequence, any_record_counts };
     let (from, alignment) = (from as usize, RECORD_ALIGNMENT as usize);
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let length = file.len().saturating_sub(from);
@@ -228,6 +228,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::journal::RecordKind;
 
     /// Regression: every word that looked like the start of a record had its whole record
     /// checksummed, so opening a store took 14 s for 2 MiB, and four times as long for twice as
@@ -251,16 +252,35 @@ mod tests {
             let seconds = begin.elapsed().as_secs_f64() * (1 << 30) as f64 / BYTES as f64;
             println!("{candidates} beginnings in {BYTES} bytes: {seconds:.2} s a GiB");
             let mut search = RecordSearch::new(&file, 5);
-            let wanted = DurabilityProof {
-                sequences: 989..=100_000,
-                missing_sequence: 990,
-                any_record_counts: true,
-            };
+            let wanted = DurabilityProof { missing_sequence: 990, any_record_counts: true };
             assert_eq!(search.find(FILE_HEADER_LENGTH..file.len(), &wanted), None);
             let all_bytes = if candidates == 0 { 0 } else { BYTES as u64 };
             let (summed, limit) = (search.summed_bytes(), all_bytes + candidates as u64 * 256);
             assert!((all_bytes..=limit).contains(&summed), "{summed} bytes of {all_bytes}");
         }
+    }
+
+    /// Regression: a mark behind more records than the searched file has room for, all of them in
+    /// the segment with the tear, was not found, and durable records were cut off as a torn tail.
+    #[test]
+    fn a_mark_far_above_the_missing_record_is_found() {
+        const SEED: u32 = 5;
+        let mark = Record {
+            sequence: 100_990,
+            kind: RecordKind::SyncMark,
+            value: &100_980_u64.to_le_bytes(),
+            ..Record::EMPTY
+        };
+        let mut file = vec![0_u8; 1 << 20];
+        assert!(file.as_ptr().cast::<u64>().is_aligned());
+        // SAFETY: the mark fits there, and the offset is aligned because the buffer is, which was
+        // checked above.
+        unsafe { mark.lay_down(file[FILE_HEADER_LENGTH..].as_mut_ptr(), SEED) };
+        let offset = FILE_HEADER_LENGTH as u64;
+        let find = |missing| find_stray(&file, SEED, offset, missing, false);
+        let stray = StrayRecord { offset, marked_sequence: Some(100_980) };
+        assert_eq!(find(990), Some(stray));
+        assert_eq!(find(100_981), None);
     }
 
     /// The first stray of all pieces is returned, even if it begins in one piece and ends in the

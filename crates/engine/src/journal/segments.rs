@@ -203,7 +203,7 @@ impl SegmentSet {
         };
         let timed =
             steps.map(|it| TimedRead::begin(it, || segment.is_resident(offset, expected_length)));
-        let value = if self.medium.are_slow() {
+        let value = if mode == ReadMode::InMemory || self.medium.are_slow() {
             let stays = self.medium.stays();
             self.read_slowly(segment, (sequence, offset), key, expected_length, mode, stays)
         } else {
@@ -220,7 +220,7 @@ impl SegmentSet {
     /// that were fetched stay in the page cache, because the scan will need them for other records.
     /// While reads are slow, each read is measured. Otherwise a scan that begins after one slow
     /// read would check for all of its records whether they are in memory, which takes longer than
-    /// reading them.
+    /// reading them. A scan that must not wait checks all of them.
     pub(crate) fn read_for_scan(
         &self,
         sequence: u64,
@@ -234,7 +234,7 @@ impl SegmentSet {
         let Some(offset) = segment.offset(sequence) else {
             return segment.check_offsets().and_then(|()| Err(missing()));
         };
-        if !self.medium.are_slow() {
+        if mode != ReadMode::InMemory && !self.medium.are_slow() {
             segment.prefetch(offset as usize, expected_length);
             return segment.read_at(offset, sequence, key);
         }

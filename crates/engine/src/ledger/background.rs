@@ -121,13 +121,12 @@ fn make_one_directory(state: &LedgerState) -> bool {
     true
 }
 
-/// Waits until at most `sealed_max` sealed memtables are left; returns the time that it took.
-/// Flushes on the calling thread if there is no background thread.
-pub(super) fn wait_for_flush(state: &LedgerState, sealed_max: usize) -> Result<Duration> {
+/// Waits until flushes have made `is_free` true; returns the time that it took. Flushes on the
+/// calling thread if there is no background thread.
+pub(super) fn wait_for_flush(state: &LedgerState, is_free: impl Fn() -> bool) -> Result<Duration> {
     let began = state.options.clock.stopwatch();
-    let is_free = || state.versions.sealed() <= sealed_max;
     loop {
-        match state.signals.wait_for_room(ROOM_WAIT, is_free)? {
+        match state.signals.wait_for_room(ROOM_WAIT, &is_free)? {
             RoomState::Free => return Ok(Duration::from_nanos(began.elapsed_ns())),
             RoomState::Full => {}
             RoomState::Unattended => {

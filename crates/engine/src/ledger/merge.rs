@@ -220,7 +220,7 @@ impl Merge {
     }
 
     /// A merge of sources that are positioned already.
-    fn of_placed(sources: Vec<Source>, direction: Direction) -> Merge {
+    pub(super) fn of_placed(sources: Vec<Source>, direction: Direction) -> Merge {
         let first = |source: usize| {
             let entry = sources[source].entry()?;
             Some(HeapItem { front: front_of(entry.key), source })

@@ -13,9 +13,11 @@ use crate::read_mode::ReadMode;
 const PASSED_MAX: u32 = 5_000;
 
 /// A scan over a range. Its cursors hold the memtables and tables of the version of the tree with
-/// which it began, so later flushes and merges do not affect it.
+/// which it began, so later flushes and merges do not affect it, until it is released.
 pub(crate) struct LedgerScan {
     merge: Merge,
+    /// True if `merge` was replaced by one without sources, so that its end is not the scan's.
+    is_released: bool,
     direction: Direction,
     at_sequence: u64,
     /// The key that was returned last; before the first one, the bound at which the scan begins.
@@ -47,6 +49,7 @@ impl LedgerScan {
         };
         LedgerScan {
             merge,
+            is_released: false,
             direction,
             at_sequence,
             key,
@@ -96,6 +99,32 @@ impl LedgerScan {
         }
     }
 
+    /// Releases the memtables and tables. The scan finds nothing until it is resumed.
+    pub(crate) fn release(&mut self) {
+        self.merge = Merge::of_placed(Vec::new(), self.direction);
+        self.is_released = true;
+    }
+
+    /// Resumes a released scan with a merge of the rest of its range, which `merge` makes. Returns
+    /// false if it was not released.
+    pub(super) fn resume(
+        &mut self,
+        merge: impl FnOnce(&KeyRange<'_>, Direction) -> Result<Merge>,
+    ) -> Result<bool> {
+        if !self.is_released {
+            return Ok(false);
+        }
+        let begin = self.next_from.map(|()| &self.key[..]);
+        let end = self.end.as_ref().map(|end| &**end);
+        let (start, end) = match self.direction {
+            Direction::Forward => (begin, end),
+            Direction::Backward => (end, begin),
+        };
+        self.merge = merge(&KeyRange { start, end }, self.direction)?;
+        self.is_released = false;
+        Ok(true)
+    }
+
     /// The current key.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
@@ -110,13 +139,14 @@ impl LedgerScan {
                 Order::Equal => self.next_from == Bound::Excluded(()),
                 Order::Less => return Err(self.merge.out_of_order()),
             };
+            // Checked first: behind the end, there may be any number of entries that are too new.
+            if !is_passed && !lies_before(entry.key, self.end.as_ref().map(|end| &**end)) {
+                return Ok(false);
+            }
             if is_passed || entry.sequence > self.at_sequence {
                 self.merge.advance()?;
                 self.pass()?;
                 continue;
-            }
-            if !lies_before(entry.key, self.end.as_ref().map(|end| &**end)) {
-                return Ok(false);
             }
             self.key.clear();
             self.key.extend_from_slice(entry.key);
@@ -168,20 +198,42 @@ mod tests {
     use super::*;
     use crate::codec::key_hash;
 
+    /// A brief scan of a memtable with these keys and sequence numbers.
+    fn brief_scan(
+        entries: impl Iterator<Item = (Vec<u8>, u64)>,
+        range: &KeyRange<'_>,
+        direction: Direction,
+        at_sequence: u64,
+    ) -> LedgerScan {
+        let active = Arc::new(Memtable::new(4 << 20, false, &Arc::new(MemoryPool::new(64 << 20))));
+        for (key, sequence) in entries {
+            let entry = Entry { key: &key, sequence, kind: EntryKind::Put, ..Entry::NOTHING };
+            active.insert(&entry, key_hash(&key));
+        }
+        let version = Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() };
+        let merge = Merge::of_version(&version, range, direction, ReadMode::Brief).unwrap();
+        LedgerScan::new(merge, range, direction, at_sequence, ReadMode::Brief)
+    }
+
+    /// Regression: a scan at an older snapshot passed all newer entries behind its end.
+    #[test]
+    fn a_forward_scan_at_an_older_snapshot_stops_at_its_end() {
+        let newer = (2..2 * u64::from(PASSED_MAX))
+            .map(|sequence| (format!("\0\x01b{sequence:05}").into_bytes(), sequence));
+        let entries = std::iter::once((b"\0\x01a".to_vec(), 1)).chain(newer);
+        let range = KeyRange { start: Bound::Unbounded, end: Bound::Excluded(b"\0\x01b") };
+        let mut scan = brief_scan(entries, &range, Direction::Forward, 1);
+        assert_eq!(scan.next().unwrap().map(|(key, _)| key), Some(&b"\0\x01a"[..]));
+        assert!(matches!(scan.next(), Ok(None)));
+    }
+
     /// Regression: a reverse scan walked through all versions of a key before it looked at its
     /// limit, and held up the other callers of its thread.
     #[test]
     fn a_reverse_scan_ends_among_the_versions_of_a_key() {
         const VERSIONS: u64 = 2 * PASSED_MAX as u64;
-        let (key, sequences) = (b"\0\x01k", 1..=VERSIONS);
-        let active = Arc::new(Memtable::new(4 << 20, false, &Arc::new(MemoryPool::new(64 << 20))));
-        for sequence in sequences {
-            active.insert(&Entry { key, sequence, ..Entry::NOTHING }, key_hash(key));
-        }
-        let version = Version { active, sealed: Vec::new(), levels: Levels::new([]).unwrap() };
-        let (range, direction) = (KeyRange::EVERYTHING, Direction::Backward);
-        let merge = Merge::of_version(&version, &range, direction, ReadMode::Brief).unwrap();
-        let mut scan = LedgerScan::new(merge, &range, direction, NEWEST, ReadMode::Brief);
+        let entries = (1..=VERSIONS).map(|sequence| (b"\0\x01k".to_vec(), sequence));
+        let mut scan = brief_scan(entries, &KeyRange::EVERYTHING, Direction::Backward, NEWEST);
         assert!(matches!(scan.next(), Err(Error::NotInMemory)));
         assert!(scan.merge.entry().is_some(), "further versions follow");
     }

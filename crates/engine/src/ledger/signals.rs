@@ -17,16 +17,23 @@ pub(super) enum RoomState {
     Unattended,
 }
 
+/// A job that lacked room on the disk or resources of the system, and is tried again.
+struct PostponedJob {
+    cause: Error,
+    /// True if it is a flush: writers that wait for it then get the error.
+    is_flush: bool,
+    /// True once a writer got the error of the last attempt.
+    is_reported: bool,
+}
+
 #[derive(Default)]
 struct BackgroundState {
     /// True while the background thread runs.
     has_thread: bool,
     /// The reason why all further writes are refused.
     failure: Option<Error>,
-    /// The reason why jobs are put off for a while.
-    shortage: Option<Error>,
-    /// True if a flush is put off: writers that wait for it then get the error.
-    is_flush_put_off: bool,
+    /// The job that is put off for a while, until a job succeeds.
+    postponed: Option<PostponedJob>,
 }
 
 /// The signals of a ledger.
@@ -79,10 +86,11 @@ impl Signals {
         self.troubles.lock().failure.clone().map_or(Ok(()), Err)
     }
 
-    /// The message of the current failure or shortage.
+    /// The message of the failure, or the reason why a job is put off.
     pub(super) fn trouble(&self) -> Option<String> {
         let troubles = self.troubles.lock();
-        troubles.failure.as_ref().or(troubles.shortage.as_ref()).map(Error::to_string)
+        let cause = troubles.postponed.as_ref().map(|job| &job.cause);
+        troubles.failure.as_ref().or(cause).map(Error::to_string)
     }
 
     /// Asks jobs to end as soon as they can, and wakes all waiting threads.
@@ -107,22 +115,21 @@ impl Signals {
     /// Notes the outcome of a job, and whether a flush failed in it.
     pub(super) fn note_outcome<T>(&self, outcome: &Result<T>, has_flush_failed: bool) {
         match outcome {
-            Ok(_) => self.troubles.lock().shortage = None,
+            Ok(_) => self.troubles.lock().postponed = None,
             Err(Error::Closed) => {}
             Err(error) if error.passes() => {
-                let mut troubles = self.troubles.lock();
-                troubles.shortage = Some(error.clone());
-                troubles.is_flush_put_off = has_flush_failed;
-                drop(troubles);
+                let (cause, is_flush) = (error.clone(), has_flush_failed);
+                let job = PostponedJob { cause, is_flush, is_reported: false };
+                self.troubles.lock().postponed = Some(job);
                 self.room.notify_all();
             }
             Err(error) => self.fail(error),
         }
     }
 
-    /// True if the job that was put off last was a flush.
+    /// True if the job that was put off last, and still is, was a flush.
     pub(super) fn is_flush_put_off(&self) -> bool {
-        self.troubles.lock().is_flush_put_off
+        self.troubles.lock().postponed.as_ref().is_some_and(|job| job.is_flush)
     }
 
     /// Wakes the background thread.
@@ -164,7 +171,7 @@ impl Signals {
     }
 
     /// Waits until `is_free`, for `duration` at most. Returns an error if there will never be room,
-    /// or if jobs are put off by a shortage.
+    /// or once for each attempt of a flush that is put off.
     pub(super) fn wait_for_room(
         &self,
         duration: Duration,
@@ -181,11 +188,12 @@ impl Signals {
         if !troubles.has_thread {
             return Ok(RoomState::Unattended);
         }
-        if troubles.is_flush_put_off
-            && let Some(shortage) = troubles.shortage.take()
+        if let Some(job) = &mut troubles.postponed
+            && job.is_flush
+            && !std::mem::replace(&mut job.is_reported, true)
         {
-            // The next attempt sets it again. Until then the caller may free some room.
-            return Err(shortage);
+            // The next attempt may succeed: the caller may free some room until then.
+            return Err(job.cause.clone());
         }
         self.work.notify_one();
         drop(self.room.wait_timeout(troubles, duration));

@@ -198,9 +198,9 @@ impl Ledger {
         let (version, at_sequence) = self.version_at(at_sequence);
         let sought = LookupRequest { key, hash: key_hash(key), at_sequence, mode };
         let asking = LookupMetrics::begin(self.tally().mine());
-        let found = version.find(&sought, counts, &asking, &mut NoRecordReader);
+        let found = version.find(&sought, counts, &asking, &mut NoRecordReader)?;
         asking.end(counts);
-        Ok(found?.map(LookupResult::into_entry))
+        Ok(found.map(LookupResult::into_entry))
     }
 
     /// The current version of the tree, and the sequence number up to which its entries are visible
@@ -248,6 +248,14 @@ impl Ledger {
         Ok(LedgerScan::new(merge, &range, direction, at_sequence, mode))
     }
 
+    /// Lets a scan that was released go on in the current version. Returns false if it was not
+    /// released. A snapshot must keep the entries that the scan sees.
+    pub(crate) fn resume(&self, scan: &mut LedgerScan, mode: ReadMode) -> Result<bool> {
+        scan.resume(|range, direction| {
+            Merge::of_version(&self.state.versions.load(), range, direction, mode)
+        })
+    }
+
     /// Registers a snapshot at the published sequence number.
     pub(crate) fn register_snapshot(&self) -> SnapshotGuard {
         self.state.snapshots.register()
@@ -272,9 +280,11 @@ impl Ledger {
         self.wait_for_flushes()
     }
 
-    /// Waits until all sealed memtables are in tables.
+    /// Waits until the memtables that are sealed now are in tables.
     pub(crate) fn wait_for_flushes(&self) -> Result<()> {
-        wait_for_flush(&self.state, 0).map(|_| ())
+        let versions = &self.state.versions;
+        let newest = versions.load().sealed.first().map_or(0, |sealed| sealed.last_sequence);
+        wait_for_flush(&self.state, || versions.flushed_sequence() >= newest).map(|_| ())
     }
 
     /// Merges until all tables are in one level.
@@ -314,18 +324,28 @@ impl Ledger {
         self.state.versions.sealed() > 0 || is_merge_due(&self.state)
     }
 
+    /// True if a write is possible, and need not wait for a flush.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.state.versions.sealed() <= self.sealed_max() && !self.state.signals.has_failed()
+    }
+
+    /// True if the job that was put off last, and still is, was a flush.
+    pub(crate) fn is_flush_put_off(&self) -> bool {
+        self.state.signals.is_flush_put_off()
+    }
+
     /// Waits until there are few enough sealed memtables; returns the time that it waited. Called
     /// before a batch, under the writer lock. After an error no write is possible: for good, or
     /// until there is room ([`Error::DiskFull`], [`Error::Exhausted`]).
     #[inline]
     pub(crate) fn wait_for_room(&self) -> Result<Duration> {
-        let sealed_max = self.sealed_max();
-        if self.state.versions.sealed() <= sealed_max && !self.state.signals.has_failed() {
+        if self.has_room() {
             return Ok(Duration::ZERO);
         }
-        let options = &self.state.options;
+        let (options, sealed_max) = (&self.state.options, self.sealed_max());
         let noted = options.activity.begin(crate::jobs::STALL, options.clock);
-        let waited = wait_for_flush(&self.state, sealed_max)?;
+        let waited = wait_for_flush(&self.state, || self.state.versions.sealed() <= sealed_max)?;
         drop(noted);
         self.state.counters.add_wait(waited);
         Ok(waited)
@@ -460,11 +480,6 @@ impl Ledger {
     pub(crate) fn verify(&self) -> Result<()> {
         let version = self.state.versions.load_full();
         version.levels.all().try_for_each(|(_, table)| table.verify())
-    }
-
-    /// True if the job that was put off last was a flush.
-    pub(crate) fn is_flush_put_off(&self) -> bool {
-        self.state.signals.is_flush_put_off()
     }
 
     /// Seals the active memtable, however full it is, and does not flush it.

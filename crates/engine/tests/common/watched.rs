@@ -26,6 +26,8 @@ pub(crate) enum FileEvent {
     FolderSynced,
     /// A full segment is about to be sealed.
     Sealing,
+    /// Pages of a map were checked; the caller does not have the result yet.
+    Checked,
 }
 
 /// An action that runs once, at a certain moment.
@@ -35,12 +37,17 @@ struct ScheduledAction {
     act: Box<dyn FnOnce() -> io::Result<()> + Send>,
 }
 
+/// A condition on a page: the path of its file, and its offset.
+type PageFilter = fn(&Path, usize) -> bool;
+
 /// Simulated files with at most one plan. Clones share it. A file keeps the path under which it was
 /// created.
 #[derive(Clone)]
 pub(crate) struct WatchedFiles {
     files: SimulatedFileSystem,
     plan: Arc<Mutex<Option<ScheduledAction>>>,
+    /// Accepts the pages that are not in memory.
+    is_away: Arc<Mutex<Option<PageFilter>>>,
 }
 
 /// True for the file of a segment, which gets its final name later.
@@ -49,8 +56,8 @@ pub(crate) fn is_segment(path: &Path) -> bool {
 }
 
 impl WatchedFiles {
-    fn new(files: &SimulatedFileSystem) -> WatchedFiles {
-        WatchedFiles { files: files.clone(), plan: Arc::default() }
+    pub(crate) fn new(files: &SimulatedFileSystem) -> WatchedFiles {
+        WatchedFiles { files: files.clone(), plan: Arc::default(), is_away: Arc::default() }
     }
 
     /// Runs `act` at the next such moment of a path for which `wants` holds, on the thread of that
@@ -63,6 +70,11 @@ impl WatchedFiles {
     ) {
         let plan = ScheduledAction { moment, wants: Box::new(wants), act: Box::new(act) };
         *self.plan.lock() = Some(plan);
+    }
+
+    /// Has the pages that `is_away` accepts count as not in memory from now on.
+    pub(crate) fn send_away(&self, is_away: PageFilter) {
+        *self.is_away.lock() = Some(is_away);
     }
 
     fn notice(&self, moment: FileEvent, path: &Path) -> io::Result<()> {
@@ -157,8 +169,18 @@ impl Map for WatchedMap {
         fn length() -> usize;
     }
 
+    fn is_resident(&self, offset: usize, _length: usize) -> bool {
+        self.files.is_away.lock().is_none_or(|is_away| !is_away(&self.path, offset))
+    }
+
     fn settle(&self) {
         self.files.notice(FileEvent::Sealing, &self.path).unwrap();
         self.map.settle();
+    }
+
+    fn unreadable_in(&self, offset: usize, length: usize) -> Option<usize> {
+        let page = self.map.unreadable_in(offset, length);
+        self.files.notice(FileEvent::Checked, &self.path).unwrap();
+        page
     }
 }

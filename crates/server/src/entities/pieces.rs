@@ -67,6 +67,12 @@ impl Entries for StoreEntries {
         }
     }
 
+    fn release(&mut self) {
+        if let StoreEntries::Range(scan) = self {
+            scan.release();
+        }
+    }
+
     fn expires_at_ms(&self) -> Option<u64> {
         match self {
             StoreEntries::Keys(_) => None,
@@ -174,18 +180,12 @@ impl RangeWalk<'_> {
         }
         let mut made = None;
         let is_here = own.local()?.all_in_memory(&mut |mode| {
-            let first = self.first_piece(log, mode);
-            let is_here = match (&self.asked, &first) {
-                (_, Err(StoreError::NotInMemory)) => false,
-                // Later pieces may have to wait for the disk: a worker starts again from the
-                // beginning.
-                (_, Ok(first)) => first.filled == FillResult::Last,
-                (_, Err(_)) => true,
-            };
-            made = Some(first);
-            is_here
+            let first = made.insert(self.first_piece(log, mode));
+            !matches!(first, Err(StoreError::NotInMemory))
         });
-        made.filter(|_| is_here)
+        // Later pieces may have to wait for the disk: a worker starts again from the beginning.
+        let is_whole = |first: &FirstPiece| first.filled == FillResult::Last;
+        made.filter(|first| is_here && first.as_ref().map_or(true, is_whole))
     }
 }
 
@@ -249,8 +249,8 @@ impl BodySource for Pieces {
                 (piece, body)
             }
         };
-        match self.makers.workers().and_then(Workers::reserve) {
-            // All workers are busy and the queue is full, so the piece is made here.
+        // Each stream has one job at a time, and the limit of requests in flight bounds streams.
+        match self.makers.workers().and_then(Workers::reserve_beyond) {
             None => *state = State::next(piece, body),
             Some(place) => {
                 let (state, reminder) = (Arc::clone(&self.state), self.reminder.clone());

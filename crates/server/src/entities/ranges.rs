@@ -94,6 +94,9 @@ pub(crate) trait Entries: Send {
     /// If a store fails before the end of the range.
     fn next(&mut self) -> StoreResult<NextEntry<'_>>;
 
+    /// Releases what the source can find again, before the client may pause.
+    fn release(&mut self) {}
+
     /// The expiry of the last entry, in milliseconds since the Unix epoch; `None` if it never
     /// expires, or the store does not know.
     fn expires_at_ms(&self) -> Option<u64> {
@@ -184,6 +187,7 @@ impl<E: Entries> RangeBody<E> {
             }
             self.left -= 1;
         }
+        self.entries.release();
         Ok(FillResult::More)
     }
 

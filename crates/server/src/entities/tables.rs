@@ -136,7 +136,11 @@ impl EntityTables {
         })
     }
 
-    fn check_others(&self) -> Result<(), Failure> {
+    /// Refuses what a store with the default table alone cannot do: other tables, and emptying one.
+    ///
+    /// # Errors
+    /// If this is such a store.
+    pub(crate) fn check_others(&self) -> Result<(), Failure> {
         match self.refused {
             None => Ok(()),
             Some(line) => Err(Failure::Refused(501, line.into())),

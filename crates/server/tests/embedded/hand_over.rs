@@ -1,12 +1,15 @@
 //! Requests that would wait for the disk leave their event loop, which continues to serve others.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use crate::common::{TestServer, entity, request, start_on_store, start_with, wait_until};
+use crate::common::{
+    PATIENCE, TestServer, entity, request, start_on_store, start_with, wait_until,
+};
+use pellucid_clock::{Clock, SimulatedClock};
 use pellucid_embedded::EmbeddedStore;
 use pellucid_engine::EngineOptions;
 use pellucid_io::{File, FileSystem, LockGuard, Map, MapMode, SystemFileSystem, pass_on};
@@ -262,6 +265,68 @@ fn reads_beyond_the_limit_of_waiting_ones_are_503_at_once() {
     let range = server.client().get("/v0/entities?start=key-3");
     assert_eq!((range.status, range.header("Retry-After")), (503, Some("1")));
     disk.release();
+}
+
+/// Regression: while the queue of the workers was full, event loops made the pieces of ranges.
+#[test]
+fn the_pieces_of_a_range_wait_for_a_worker_behind_a_full_queue() {
+    let folder = Arc::new(TempDir::new().unwrap());
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    // More than twice as much as the buffers of the connection take.
+    let value = "v".repeat(32 << 20);
+    assert_eq!(server.client().put(&entity("large"), &value).status, 201);
+    let ask = request("GET", "/v0/entities?start=l", &[("Connection", "close")], b"");
+    let mut reader = server.sent(&ask);
+    assert_eq!(reader.try_head().unwrap().status, 200);
+    let (is_released, workers) = (Arc::new(AtomicBool::new(false)), store.workers().unwrap());
+    let hold = || {
+        while let Some(place) = workers.reserve() {
+            let is_released = Arc::clone(&is_released);
+            place.run(move || {
+                while !is_released.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+    };
+    hold();
+    reader.socket.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut bytes = 0;
+    while let Ok(count @ 1..) = reader.socket.read(&mut [0; 64 << 10]) {
+        bytes += count;
+        hold();
+    }
+    is_released.store(true, Ordering::SeqCst);
+    assert!(bytes < value.len() / 2, "{bytes} bytes came without a worker");
+    reader.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(bytes + reader.rest().len() > value.len(), "the rest does not come");
+}
+
+/// Regression: a range in memory that filled more than one piece made reads count as slow.
+#[test]
+fn a_range_in_memory_of_several_pieces_leaves_reads_fast() {
+    let folder = Arc::new(TempDir::new().unwrap());
+    // Simulated reads take no time, so each in memory counts as fast.
+    let clock = Clock::simulated(SimulatedClock::leaked(1_700_000_000_000));
+    let options = EngineOptions { clock, background: false, ..EngineOptions::default() };
+    let embedded = EmbeddedOptions::default();
+    let store = EmbeddedStore::open_with(folder.path(), embedded, options).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let server = start_on_store(Arc::clone(&store), folder, |_| {});
+    let mut client = server.client();
+    // Each fills a piece. The event loop reads the first, and a worker reads all three: after four
+    // fast reads, a store that was just opened no longer counts as slow.
+    let value = "v".repeat(64 << 10);
+    for key in ["a", "b", "c"] {
+        assert_eq!(client.put(&entity(key), &value).status, 201);
+    }
+    let is_in_memory = || store.local().unwrap().is_in_memory();
+    assert!(!is_in_memory(), "it was just opened");
+    let range = client.get("/v0/entities?start=a&limit=3").having(200);
+    assert!(range.body.len() > 3 * value.len());
+    assert!(is_in_memory());
 }
 
 #[test]

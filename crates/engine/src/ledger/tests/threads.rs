@@ -1,7 +1,7 @@
 //! Tests of the background thread with concurrent readers and a writer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::Duration;
 
 use pellucid_account::EngineCounts;
@@ -140,6 +140,87 @@ fn entries_that_a_pinned_tree_lacks_were_handed_over() {
     assert!(link.books.dropped.lock().unwrap().contains(&1));
 }
 
+/// The number of memtables after which the writer ends, so that a test that fails ends, too.
+const BUSY_MEMTABLES: u64 = 50;
+
+/// A pretended journal with a writer that fills a memtable during each sync.
+#[derive(Default)]
+struct BusyMockJournal {
+    books: MockJournal,
+    ledger: OnceLock<Weak<Ledger>>,
+    last_sequence: AtomicU64,
+}
+
+impl BusyMockJournal {
+    /// Writes an entry, and seals the memtable.
+    fn fill_memtable(&self) {
+        let ledger = self.ledger.get().and_then(Weak::upgrade).unwrap();
+        let sequence = self.last_sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        ledger.insert(&record(sequence).entry());
+        ledger.publish(sequence);
+        ledger.seal_for_tests(sequence);
+    }
+}
+
+impl JournalLink for BusyMockJournal {
+    pass_on! { books:
+        fn on_dropped(dropped: &DroppedList);
+        fn segment_facts(dropped: &DroppedList) -> Vec<SegmentMetadata>;
+        fn now_ms() -> u64;
+        fn after_manifest(flushed_sequence: u64, tables_bytes: u64);
+    }
+
+    fn make_durable(&self, sequence: u64) -> Result<()> {
+        if sequence < BUSY_MEMTABLES {
+            self.fill_memtable();
+        }
+        self.books.make_durable(sequence)
+    }
+}
+
+/// Regression: compactions and backups did not end while a writer was as fast as the flushes.
+#[test]
+fn jobs_flush_only_what_was_sealed_before() {
+    let jobs: [fn(&Ledger) -> Result<()>; 2] = [Ledger::compact_all, Ledger::wait_for_flushes];
+    for job in jobs {
+        let link = Arc::new(BusyMockJournal::default());
+        let (fs, manifest) = (Arc::new(empty_store()), Manifest::empty(STORE));
+        let as_link = Arc::clone(&link) as Arc<dyn JournalLink>;
+        let ledger = Ledger::open(fs, directory(), manifest, small_options(), as_link).unwrap();
+        let ledger = Arc::new(ledger);
+        link.ledger.set(Arc::downgrade(&ledger)).unwrap();
+        link.fill_memtable();
+        job(&ledger).unwrap();
+        assert_eq!(ledger.stats().flush.runs, 1);
+    }
+}
+
+/// Regression: a scan that waited for its client kept memtables and merged tables, in no budget.
+#[test]
+fn a_released_scan_holds_no_memtable_and_goes_on_at_its_snapshot() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut store = Store::create(small_options());
+        (0..10).for_each(|number| store.put(&key(number)));
+        let active = Arc::downgrade(&store.ledger.pin().version.active);
+        let snapshot = store.ledger.register_snapshot();
+        let (range, at, mode) = (KeyRange::EVERYTHING, snapshot.sequence(), ReadMode::MayBlock);
+        let expected = scanned(&store.ledger, range, direction, at);
+        let mut scan = store.ledger.scan(range, direction, at, mode).unwrap();
+        let mut found = Vec::new();
+        while let Some((next, entry)) = scan.next().unwrap() {
+            found.push((next.to_vec(), entry.sequence));
+            scan.release();
+            (0..10).for_each(|number| store.write(&key(number), EntryKind::Delete));
+            store.flush();
+            store.ledger.compact_all().unwrap();
+            assert!(active.upgrade().is_none(), "the scan holds the memtable");
+            assert!(store.ledger.resume(&mut scan, mode).unwrap());
+        }
+        assert_eq!(found, expected);
+        assert_eq!(found.len(), 10);
+    }
+}
+
 /// rocksdb#2495: the next write reports a flush that failed in the background.
 #[test]
 fn a_background_failure_reaches_the_writer() {
@@ -172,6 +253,25 @@ fn a_full_disk_in_the_background_is_temporary() {
     }
     assert_eq!(store.ledger.flushed_sequence(), store.last_sequence());
     store.check_all();
+}
+
+/// Regression: the first writer that was refused took the reason away, and the figures said that
+/// nothing was wrong while writes were refused.
+#[test]
+fn the_figures_name_the_trouble_while_flushes_are_put_off() {
+    let mut store = Store::create(background_options());
+    store.ledger.start_background().unwrap();
+    let space_bytes = Some(store.fs.used_bytes());
+    store.fs.set_faults(Faults { space_bytes, ..Faults::default() });
+    let refused = loop {
+        store.put(&record(store.last_sequence() + 1).key);
+        store.ledger.rotate_if_full(store.last_sequence());
+        if let Err(refused) = store.ledger.wait_for_room() {
+            break refused;
+        }
+    };
+    assert!(matches!(refused, Error::DiskFull { .. }), "{refused}");
+    assert!(store.ledger.stats().trouble.is_some());
 }
 
 /// Closing does not wait for merges, and the next opening finds everything.
